@@ -1,0 +1,1 @@
+"""One module per API key: its versions, what each version changed, and its two messages."""

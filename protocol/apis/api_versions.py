@@ -1,0 +1,58 @@
+"""ApiVersions (key 18): what does this broker serve? Versions 0-4.
+
+Version 1 answers the throttle time, 3 is flexible and takes the client's software name
+and version (KIP-511), 4 may answer features whose lowest version is 0. The response header stays at
+version 0 and an unknown version is answered by a v0 body with error 35, so that any client can
+read it.
+"""
+
+from __future__ import annotations
+
+from protocol.schema import ARRAY, BOOL, INT16, INT32, INT64, STRING, Message, field
+
+
+class ApiVersionsRequest(Message, versions=(0, 4), flexible_since=3):
+    """Who the client is, from version 3 on."""
+
+    client_software_name: str = field(STRING, since=3)
+    client_software_version: str = field(STRING, since=3)
+
+
+class ApiVersion(Message):
+    """One API with the versions served, inclusive."""
+
+    api_key: int = field(INT16)
+    min_version: int = field(INT16)
+    max_version: int = field(INT16)
+
+
+class SupportedFeatureKey(Message):
+    """A feature with the levels this broker can run."""
+
+    name: str = field(STRING, since=3)
+    min_version: int = field(INT16, since=3)
+    max_version: int = field(INT16, since=3)
+
+
+class FinalizedFeatureKey(Message):
+    """A feature with the level the cluster runs."""
+
+    name: str = field(STRING, since=3)
+    max_version_level: int = field(INT16, since=3)
+    min_version_level: int = field(INT16, since=3)
+
+
+class ApiVersionsResponse(Message, versions=(0, 4), flexible_since=3):
+    """The version range of every API, and the cluster's features."""
+
+    error_code: int = field(INT16)
+    api_keys: list[ApiVersion] = field(ARRAY(ApiVersion))
+    throttle_time_ms: int = field(INT32, since=1)
+    supported_features: list[SupportedFeatureKey] = field(
+        ARRAY(SupportedFeatureKey), since=3, tag=0
+    )
+    finalized_features_epoch: int = field(INT64, since=3, default=-1, tag=1)
+    finalized_features: list[FinalizedFeatureKey] = field(
+        ARRAY(FinalizedFeatureKey), since=3, tag=2
+    )
+    zk_migration_ready: bool = field(BOOL, since=3, tag=3)

@@ -1,0 +1,28 @@
+"""DeleteGroups (key 42): remove empty groups with their offsets. Versions 0-2.
+
+Version 1 is as 0, 2 is flexible.
+"""
+
+from __future__ import annotations
+
+from protocol.schema import ARRAY, INT16, INT32, STRING, Message, field
+
+
+class DeleteGroupsRequest(Message, versions=(0, 2), flexible_since=2):
+    """The groups to delete."""
+
+    groups_names: list[str] = field(ARRAY(STRING))
+
+
+class DeletableGroupResult(Message):
+    """One group's result."""
+
+    group_id: str = field(STRING)
+    error_code: int = field(INT16)
+
+
+class DeleteGroupsResponse(Message, versions=(0, 2), flexible_since=2):
+    """One result per group."""
+
+    throttle_time_ms: int = field(INT32)
+    results: list[DeletableGroupResult] = field(ARRAY(DeletableGroupResult))

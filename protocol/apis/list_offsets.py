@@ -1,0 +1,58 @@
+"""ListOffsets (key 2): an offset by time. Versions 1-10 (11 is not in Kafka 4.1.0).
+
+Timestamps below zero ask for a place: -1 latest, -2 earliest, -3 the record with the highest
+timestamp (7, KIP-734), -4 earliest local (8, KIP-405), -5 last tiered (9, KIP-1005).
+Version 2 adds the isolation level, 4 the leader epoch, 6 is flexible, 10 has a timeout (KIP-1075).
+"""
+
+from __future__ import annotations
+
+from protocol.schema import ARRAY, INT8, INT16, INT32, INT64, STRING, Message, field
+
+
+class ListOffsetsPartition(Message):
+    """One partition and the timestamp in ms, or a negative place."""
+
+    partition_index: int = field(INT32)
+    current_leader_epoch: int = field(INT32, since=4, default=-1)
+    timestamp: int = field(INT64)
+
+
+class ListOffsetsTopic(Message):
+    """One topic to look up."""
+
+    name: str = field(STRING)
+    partitions: list[ListOffsetsPartition] = field(ARRAY(ListOffsetsPartition))
+
+
+class ListOffsetsRequest(Message, versions=(1, 10), flexible_since=6):
+    """Timestamps to look up, by partition."""
+
+    replica_id: int = field(INT32)
+    isolation_level: int = field(INT8, since=2)
+    topics: list[ListOffsetsTopic] = field(ARRAY(ListOffsetsTopic))
+    timeout_ms: int = field(INT32, since=10)
+
+
+class ListOffsetsPartitionResponse(Message):
+    """One partition's offset and its timestamp in ms; -1 where there is none."""
+
+    partition_index: int = field(INT32)
+    error_code: int = field(INT16)
+    timestamp: int = field(INT64, default=-1)
+    offset: int = field(INT64, default=-1)
+    leader_epoch: int = field(INT32, since=4, default=-1)
+
+
+class ListOffsetsTopicResponse(Message):
+    """One topic's answers."""
+
+    name: str = field(STRING)
+    partitions: list[ListOffsetsPartitionResponse] = field(ARRAY(ListOffsetsPartitionResponse))
+
+
+class ListOffsetsResponse(Message, versions=(1, 10), flexible_since=6):
+    """The offsets found."""
+
+    throttle_time_ms: int = field(INT32, since=2)
+    topics: list[ListOffsetsTopicResponse] = field(ARRAY(ListOffsetsTopicResponse))

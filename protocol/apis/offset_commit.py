@@ -1,0 +1,58 @@
+"""OffsetCommit (key 8): remember how far a group has read. Versions 2-9.
+
+Versions 2-4 carry a retention time, which stays with the committed offset. 6 adds the leader
+epoch, 7 the group instance id (KIP-345). 8 is flexible. 9 may be used by consumers of KIP-848
+and knows GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH. 10 (topic ids) is unstable in 4.1: not served.
+"""
+
+from __future__ import annotations
+
+from protocol.schema import ARRAY, INT16, INT32, INT64, STRING, Message, field
+
+
+class OffsetCommitRequestPartition(Message):
+    """The next offset to read, with the client's own note."""
+
+    partition_index: int = field(INT32)
+    committed_offset: int = field(INT64)
+    committed_leader_epoch: int = field(INT32, since=6, default=-1)
+    committed_metadata: str | None = field(STRING, nullable_since=0)
+
+
+class OffsetCommitRequestTopic(Message):
+    """One topic's offsets."""
+
+    name: str = field(STRING)
+    partitions: list[OffsetCommitRequestPartition] = field(ARRAY(OffsetCommitRequestPartition))
+
+
+class OffsetCommitRequest(Message, versions=(2, 9), flexible_since=8):
+    """Offsets to commit; generation -1 and no member means a plain, group-less commit."""
+
+    group_id: str = field(STRING)
+    generation_id_or_member_epoch: int = field(INT32, default=-1)
+    member_id: str = field(STRING)
+    group_instance_id: str | None = field(STRING, since=7, nullable_since=7, default=None)
+    retention_time_ms: int = field(INT64, until=4, default=-1)
+    topics: list[OffsetCommitRequestTopic] = field(ARRAY(OffsetCommitRequestTopic))
+
+
+class OffsetCommitResponsePartition(Message):
+    """One partition's error code."""
+
+    partition_index: int = field(INT32)
+    error_code: int = field(INT16)
+
+
+class OffsetCommitResponseTopic(Message):
+    """One topic's answers."""
+
+    name: str = field(STRING)
+    partitions: list[OffsetCommitResponsePartition] = field(ARRAY(OffsetCommitResponsePartition))
+
+
+class OffsetCommitResponse(Message, versions=(2, 9), flexible_since=8):
+    """An error code per partition."""
+
+    throttle_time_ms: int = field(INT32, since=3)
+    topics: list[OffsetCommitResponseTopic] = field(ARRAY(OffsetCommitResponseTopic))

@@ -1,0 +1,93 @@
+"""Headers of requests and responses: the declarations, and the fast path by hand.
+
+Every request passes here before its API is known, so decoding a header needs neither construct
+nor the generator. Version 1 of the request header is plain, version 2 ends in tagged fields; the
+client id keeps its int16 length in both.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - an exception, named like one
+
+from protocol.errors import ProtocolError
+from protocol.registry import SPEC_BY_KEY
+from protocol.schema import INT16, INT32, PLAIN_STRING, Message, field
+from protocol.varint import decode_unsigned_varint
+
+_FIXED = Struct(">hhih")
+_RESPONSE_PLAIN = Struct(">ii")
+_RESPONSE_FLEXIBLE = Struct(">iix")
+
+
+class RequestHeader(Message, versions=(1, 2), flexible_since=2):
+    """What precedes every request body. A null client id is legal."""
+
+    api_key: int = field(INT16)
+    api_version: int = field(INT16)
+    correlation_id: int = field(INT32)
+    client_id: str | None = field(PLAIN_STRING, nullable_since=0)
+
+
+class ResponseHeader(Message, versions=(0, 1), flexible_since=1):
+    """What precedes every response body: the request's correlation id."""
+
+    correlation_id: int = field(INT32)
+
+
+def decode_request_header(
+    buffer: bytes | memoryview, position: int = 0
+) -> tuple[RequestHeader, int]:
+    """Read the header at `position`; returns it and the position of the body.
+
+    The header's version follows from API key and version. For a key that is not served the
+    header is read as version 1: the caller refuses it by its key. ProtocolError when too short.
+    """
+    try:
+        api_key, api_version, correlation_id, length = _FIXED.unpack_from(buffer, position)
+        position += 10
+        client_id = None
+        if length >= 0:
+            end = position + length
+            if end > len(buffer):
+                raise ProtocolError(f"client id of {length} bytes runs past the end")
+            client_id = str(buffer[position:end], "utf-8", "replace")
+            position = end
+        spec = SPEC_BY_KEY.get(api_key)
+        if spec is not None:
+            since = spec.request_flexible_since
+            if since is not None and api_version >= since:
+                if buffer[position]:
+                    position = _skip_tagged_fields(buffer, position)
+                else:
+                    position += 1
+    except (StructError, IndexError) as error:
+        raise ProtocolError("the frame ends inside the request header") from error
+    header = RequestHeader.__new__(RequestHeader)
+    header.api_key = api_key
+    header.api_version = api_version
+    header.correlation_id = correlation_id
+    header.client_id = client_id
+    return header, position
+
+
+def response_prefix(correlation_id: int, flexible: bool, body_size: int) -> bytes:
+    """Frame length and response header, to be sent right before a body of `body_size` bytes.
+
+    `flexible` means response header version 1 (see `ApiSpec.response_header_version`).
+    """
+    if flexible:
+        return _RESPONSE_FLEXIBLE.pack(body_size + 5, correlation_id)
+    return _RESPONSE_PLAIN.pack(body_size + 4, correlation_id)
+
+
+def _skip_tagged_fields(buffer: bytes | memoryview, position: int) -> int:
+    """Step over tagged fields; no tag is known in a header. IndexError past the end."""
+    count, position = decode_unsigned_varint(buffer, position)
+    for _ in range(count):
+        _, position = decode_unsigned_varint(buffer, position)
+        size, position = decode_unsigned_varint(buffer, position)
+        position += size
+        if position > len(buffer):
+            raise ProtocolError(f"tagged field of {size} bytes runs past the end")
+    return position

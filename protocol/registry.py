@@ -1,0 +1,120 @@
+"""The APIs that are served: key, versions, header versions. What stands here is advertised.
+
+A static table: the declarations in `protocol.apis` are imported only when an API is first used,
+because a broker that starts must not pay for messages that nobody has asked for yet.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from protocol.schema import Message
+
+API_VERSIONS_KEY = 18
+
+
+class ApiSpec:
+    """One served API: Kafka's key and name, the inclusive version range, where flexible begins.
+
+    `stem` is the module name in `protocol.apis`. A `*_flexible_since` of None means never.
+    """
+
+    __slots__ = (
+        "_request_type",
+        "_response_type",
+        "key",
+        "max_version",
+        "min_version",
+        "name",
+        "request_flexible_since",
+        "response_flexible_since",
+        "stem",
+    )
+
+    def __init__(
+        self,
+        key: int,
+        name: str,
+        stem: str,
+        min_version: int,
+        max_version: int,
+        request_flexible_since: int | None,
+        response_flexible_since: int | None,
+    ) -> None:
+        self.key = key
+        self.name = name
+        self.stem = stem
+        self.min_version = min_version
+        self.max_version = max_version
+        self.request_flexible_since = request_flexible_since
+        self.response_flexible_since = response_flexible_since
+        self._request_type: type[Message] | None = None
+        self._response_type: type[Message] | None = None
+
+    def __repr__(self) -> str:
+        return f"ApiSpec({self.key}, {self.name}, {self.min_version}-{self.max_version})"
+
+    def supports(self, version: int) -> bool:
+        """Whether `version` is served."""
+        return self.min_version <= version <= self.max_version
+
+    def request_header_version(self, version: int) -> int:
+        """2 for flexible requests, else 1 (version 0 went with Kafka 4.0)."""
+        since = self.request_flexible_since
+        return 2 if since is not None and version >= since else 1
+
+    def response_header_version(self, version: int) -> int:
+        """1 for flexible responses, else 0; ApiVersions always 0, so that any client reads it."""
+        since = self.response_flexible_since
+        if since is None or version < since or self.key == API_VERSIONS_KEY:
+            return 0
+        return 1
+
+    @property
+    def request_type(self) -> type[Message]:
+        """The request's Message class; imports its module on first use."""
+        if self._request_type is None:
+            self._request_type = self._load("Request")
+        return self._request_type
+
+    @property
+    def response_type(self) -> type[Message]:
+        """The response's Message class; imports its module on first use."""
+        if self._response_type is None:
+            self._response_type = self._load("Response")
+        return self._response_type
+
+    def _load(self, side: str) -> type[Message]:
+        module = import_module(f"protocol.apis.{self.stem}")
+        return cast("type[Message]", getattr(module, self.name + side))
+
+
+SPECS: tuple[ApiSpec, ...] = (
+    ApiSpec(0, "Produce", "produce", 3, 13, 9, 9),
+    ApiSpec(1, "Fetch", "fetch", 4, 18, 12, 12),
+    ApiSpec(2, "ListOffsets", "list_offsets", 1, 10, 6, 6),
+    ApiSpec(3, "Metadata", "metadata", 0, 13, 9, 9),
+    ApiSpec(8, "OffsetCommit", "offset_commit", 2, 9, 8, 8),
+    ApiSpec(9, "OffsetFetch", "offset_fetch", 1, 9, 6, 6),
+    ApiSpec(10, "FindCoordinator", "find_coordinator", 0, 6, 3, 3),
+    ApiSpec(11, "JoinGroup", "join_group", 0, 9, 6, 6),
+    ApiSpec(12, "Heartbeat", "heartbeat", 0, 4, 4, 4),
+    ApiSpec(13, "LeaveGroup", "leave_group", 0, 5, 4, 4),
+    ApiSpec(14, "SyncGroup", "sync_group", 0, 5, 4, 4),
+    ApiSpec(15, "DescribeGroups", "describe_groups", 0, 6, 5, 5),
+    ApiSpec(16, "ListGroups", "list_groups", 0, 5, 3, 3),
+    ApiSpec(18, "ApiVersions", "api_versions", 0, 4, 3, 3),
+    ApiSpec(19, "CreateTopics", "create_topics", 2, 7, 5, 5),
+    ApiSpec(20, "DeleteTopics", "delete_topics", 1, 6, 4, 4),
+    ApiSpec(22, "InitProducerId", "init_producer_id", 0, 5, 2, 2),
+    ApiSpec(32, "DescribeConfigs", "describe_configs", 1, 4, 4, 4),
+    ApiSpec(37, "CreatePartitions", "create_partitions", 0, 3, 2, 2),
+    ApiSpec(42, "DeleteGroups", "delete_groups", 0, 2, 2, 2),
+    ApiSpec(47, "OffsetDelete", "offset_delete", 0, 0, None, None),
+    ApiSpec(60, "DescribeCluster", "describe_cluster", 0, 2, 0, 0),
+)
+
+SPEC_BY_KEY: dict[int, ApiSpec] = {spec.key: spec for spec in SPECS}
+SPEC_BY_NAME: dict[str, ApiSpec] = {spec.name: spec for spec in SPECS}

@@ -1,0 +1,248 @@
+"""How a message is declared: the field types and the `Message` base class.
+
+A declaration is the single truth of a message at all of its versions. This module only describes;
+`protocol.constructs` turns a declaration into the construct Struct of one version, and
+`protocol.generator` writes straight-line Python from that Struct. Nothing here imports construct,
+so that importing a declaration stays cheap.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
+
+if TYPE_CHECKING:
+    from protocol.constructs import MessageStruct
+
+ZERO_UUID = bytes(16)
+
+
+class FieldType:
+    """One of Kafka's primitive types; `default` is the value of a field that says nothing else."""
+
+    __slots__ = ("default", "name")
+
+    def __init__(self, name: str, default: object) -> None:
+        self.name = name
+        self.default = default
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class ArrayType(FieldType):
+    """An array of a primitive type or of a nested Message; made by `ARRAY(...)`."""
+
+    __slots__ = ("element",)
+
+    def __init__(self, element: FieldType | type[Message]) -> None:
+        super().__init__("ARRAY", [])
+        self.element = element
+
+    def __repr__(self) -> str:
+        element = self.element
+        return f"ARRAY({element.__name__ if isinstance(element, type) else element})"
+
+
+BOOL = FieldType("BOOL", False)
+INT8 = FieldType("INT8", 0)
+INT16 = FieldType("INT16", 0)
+UINT16 = FieldType("UINT16", 0)
+INT32 = FieldType("INT32", 0)
+INT64 = FieldType("INT64", 0)
+UUID = FieldType("UUID", ZERO_UUID)
+STRING = FieldType("STRING", "")
+PLAIN_STRING = FieldType("PLAIN_STRING", "")  # keeps its int16 length in flexible versions too
+BYTES = FieldType("BYTES", b"")
+RECORDS = FieldType("RECORDS", None)
+ARRAY = ArrayType
+
+
+class _Unset:
+    """The type of `UNSET`, so that it prints well."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET = _Unset()
+
+
+class Field:
+    """One field of a message: its type, the versions that carry it, its default and its tag."""
+
+    __slots__ = ("default", "name", "nullable_since", "since", "tag", "type", "until")
+
+    def __init__(
+        self,
+        type_: FieldType | type[Message],
+        since: int,
+        until: int | None,
+        nullable_since: int | None,
+        default: object,
+        tag: int | None,
+    ) -> None:
+        self.name = ""
+        self.type = type_
+        self.since = since
+        self.until = until
+        self.nullable_since = nullable_since
+        self.default = default
+        self.tag = tag
+
+    def in_version(self, version: int) -> bool:
+        """Whether the field is on the wire at this version."""
+        return self.since <= version and (self.until is None or version <= self.until)
+
+    def nullable_in(self, version: int) -> bool:
+        """Whether null may be written for the field at this version."""
+        return self.nullable_since is not None and self.nullable_since <= version
+
+    @property
+    def fresh_default(self) -> bool:
+        """Whether each message needs a default of its own: a list or a nested message."""
+        return self.default is UNSET
+
+    def default_value(self) -> Any:
+        """The default, made anew where it is mutable."""
+        if not self.fresh_default:
+            return self.default
+        return self.type() if isinstance(self.type, type) else []
+
+    def __repr__(self) -> str:
+        kind = self.type
+        parts = [kind.__name__ if isinstance(kind, type) else repr(kind)]
+        if self.since:
+            parts.append(f"since={self.since}")
+        for name in ("until", "nullable_since", "tag"):
+            if getattr(self, name) is not None:
+                parts.append(f"{name}={getattr(self, name)}")
+        if isinstance(kind, type):
+            plain: object = UNSET
+        else:
+            plain = UNSET if isinstance(kind, ArrayType) else kind.default
+        if self.default is not plain and self.default != plain:
+            parts.append(f"default={self.default!r}")
+        return f"field({', '.join(parts)})"
+
+
+def field(
+    type_: FieldType | type[Message],
+    *,
+    since: int = 0,
+    until: int | None = None,
+    nullable_since: int | None = None,
+    default: object = UNSET,
+    tag: int | None = None,
+) -> Any:
+    """Declare one field. Versions are inclusive; a field with a `tag` is a tagged field (KIP-482).
+
+    Without `default` the field starts as Kafka's default of its type: 0, False, "", b"", the zero
+    uuid, an empty list, a nested message of defaults, and null for records only.
+    """
+    if default is UNSET and isinstance(type_, FieldType) and not isinstance(type_, ArrayType):
+        default = type_.default
+    return Field(type_, since, until, nullable_since, default, tag)
+
+
+@dataclass_transform(kw_only_default=True)
+class MessageMeta(type):
+    """Turns the `field(...)` lines of a class body into slots and a table of fields."""
+
+    def __new__(
+        mcs,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        *,
+        versions: tuple[int, int] | None = None,
+        flexible_since: int | None = None,
+    ) -> MessageMeta:
+        """`versions` and `flexible_since` stand on the outermost message only."""
+        fields = []
+        for key, value in list(namespace.items()):
+            if isinstance(value, Field):
+                value.name = key
+                fields.append(value)
+                del namespace[key]
+        namespace["__slots__"] = tuple(one.name for one in fields)
+        namespace["FIELDS"] = tuple(fields)
+        if versions is not None:
+            namespace["VERSIONS"] = versions
+            namespace["FLEXIBLE_SINCE"] = flexible_since
+        return super().__new__(mcs, name, bases, namespace)
+
+
+class Message(metaclass=MessageMeta):
+    """Base of every message and nested struct.
+
+    All constructor arguments are keywords and optional. `__init__` is compiled per class at its
+    first use, so that importing a module of declarations costs next to nothing.
+    """
+
+    FIELDS: ClassVar[tuple[Field, ...]]
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    FLEXIBLE_SINCE: ClassVar[int | None] = None
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **values: Any) -> None:
+            cls = type(self)
+            cls.__init__ = _compile_init(cls)
+            self.__init__(**values)
+
+    @classmethod
+    def at(cls, version: int) -> MessageStruct:
+        """The construct Struct of this message at `version`; ProtocolError when there is none."""
+        from protocol.constructs import struct_at
+
+        return struct_at(cls, version)
+
+    @classmethod
+    def is_flexible(cls, version: int) -> bool:
+        """Whether `version` uses compact lengths and tagged fields (KIP-482)."""
+        return cls.FLEXIBLE_SINCE is not None and version >= cls.FLEXIBLE_SINCE
+
+    def copy(self) -> Self:
+        """A shallow copy: nested lists and messages are shared."""
+        new = type(self).__new__(type(self))
+        for one in self.FIELDS:
+            setattr(new, one.name, getattr(self, one.name))
+        return new
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, one.name) == getattr(other, one.name) for one in self.FIELDS)
+
+    __hash__ = None  # type: ignore[assignment]  # mutable: a message is no dict key
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in self.FIELDS)
+        return f"{type(self).__name__}({inside})"
+
+
+def _compile_init(cls: type[Message]) -> Any:
+    """Write `__init__` of one message class: a plain assignment per field, no loop."""
+    scope: dict[str, Any] = {"UNSET": UNSET}
+    arguments, lines = [], []
+    for one in cls.FIELDS:
+        name = one.name
+        if one.fresh_default:
+            made = "[]"
+            if isinstance(one.type, type):
+                made = f"type_{name}()"
+                scope[f"type_{name}"] = one.type
+            arguments.append(f"{name}=UNSET")
+            lines.append(f"    self.{name} = {made} if {name} is UNSET else {name}")
+        else:
+            scope[f"default_{name}"] = one.default
+            arguments.append(f"{name}=default_{name}")
+            lines.append(f"    self.{name} = {name}")
+    star = "*, " if arguments else ""
+    source = f"def __init__(self, {star}{', '.join(arguments)}):\n" + "\n".join(
+        lines or ["    pass"]
+    )
+    exec(compile(source, f"<{cls.__name__}.__init__>", "exec"), scope)
+    return scope["__init__"]

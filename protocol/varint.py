@@ -1,0 +1,78 @@
+"""Variable-length integers: unsigned (lengths, tags) and zigzag (inside record batches).
+
+Seven bits per byte, lowest first. As in Kafka's ByteUtils a 32-bit number takes at most five
+bytes and a 64-bit number at most ten, and bits beyond the width are dropped. Decoders return
+(value, next position); they raise IndexError past the end and ProtocolError when too long.
+"""
+
+from __future__ import annotations
+
+from protocol.errors import ProtocolError
+
+_MASK_32 = 0xFFFF_FFFF
+_MASK_64 = 0xFFFF_FFFF_FFFF_FFFF
+
+# Lengths below 128 are by far the most frequent: one ready-made byte each.
+ONE_BYTE = tuple(bytes((value,)) for value in range(128))
+
+
+def decode_unsigned_varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
+    """An unsigned 32-bit number of one to five bytes."""
+    byte = buffer[position]
+    if byte < 128:
+        return byte, position + 1
+    return unsigned_varint_tail(buffer, position + 1, byte)
+
+
+def unsigned_varint_tail(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
+    """The rest of an unsigned varint whose first byte, 128 or more, has been read."""
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 128:
+            return value & _MASK_32, position
+    raise ProtocolError("a varint of more than five bytes")
+
+
+def encode_unsigned_varint(value: int) -> bytes:
+    """`value` (0 to 2**32 - 1) in one to five bytes."""
+    if value < 128:
+        return ONE_BYTE[value]
+    out = bytearray()
+    while value > 127:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def decode_varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
+    """A signed 32-bit zigzag number of one to five bytes."""
+    byte = buffer[position]
+    position += 1
+    if byte > 127:
+        byte, position = unsigned_varint_tail(buffer, position, byte)
+    return (byte >> 1) ^ -(byte & 1), position
+
+
+def decode_varlong(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
+    """A signed 64-bit zigzag number of one to ten bytes."""
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 128:
+            value &= _MASK_64
+            return (value >> 1) ^ -(value & 1), position
+    raise ProtocolError("a varint of more than ten bytes")
+
+
+def encode_varint(value: int) -> bytes:
+    """A signed number, 32 or 64 bits wide, as zigzag."""
+    return encode_unsigned_varint((value << 1) if value >= 0 else ((-value << 1) - 1))
+
+
+encode_varlong = encode_varint

@@ -1,0 +1,282 @@
+"""The settings of a running broker: where the values come from, and typed access to them.
+
+Order: default < properties file < environment < `--set`. What the table in `settings.py` does not
+know is collected in `ignored` and named in one warning line, so that a server.properties or an
+environment made for Kafka's image can be used as it is. Read a setting once, not per request.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from coordinator_server.settings import SETTINGS, TOPIC_SETTINGS, Kind, Setting, Value
+
+# Variables of Kafka's image that configure the JVM and its logging, not the broker.
+_IMAGE_VARIABLES = (
+    "KAFKA_HEAP_OPTS",
+    "KAFKA_OPTS",
+    "KAFKA_JVM_PERFORMANCE_OPTS",
+    "KAFKA_GC_LOG_OPTS",
+    "KAFKA_JMX_OPTS",
+    "KAFKA_JMX_PORT",
+    "KAFKA_JMX_HOSTNAME",
+    "KAFKA_LOG4J_OPTS",
+    "KAFKA_LOG4J_ROOT_LOGLEVEL",
+    "KAFKA_LOG4J_LOGGERS",
+    "KAFKA_TOOLS_LOG4J_LOGLEVEL",
+    "KAFKA_VERSION",
+    "KAFKA_HOME",
+    "KAFKA_CLUSTER_ID",
+)
+
+
+class ConfigError(Exception):
+    """A setting that cannot be used; the message names setting and value. Exit code 2."""
+
+
+class Listener(NamedTuple):
+    """One address to listen on, or to advertise; an empty host is every interface."""
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+class Config:
+    """Values of all settings. The typed getters take the setting's name, as Kafka writes it.
+
+    `ephemeral` asks for a data directory that goes with the process. `ignored` names what was
+    given but does not apply here, in the order of its appearance.
+    """
+
+    __slots__ = ("_sources", "_values", "ephemeral", "ignored")
+
+    def __init__(
+        self,
+        *,
+        file: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        overrides: Mapping[str, str] | None = None,
+        ephemeral: bool = False,
+    ) -> None:
+        self._values: dict[str, Value] = {name: s.default for name, s in SETTINGS.items()}
+        self._sources: dict[str, str] = {}
+        self.ignored: list[str] = []
+        self.ephemeral = ephemeral
+        self._apply("file", file or {})
+        self._apply("environment", settings_in_environment(environment or {}))
+        self._apply("set", overrides or {})
+        self._check_together()
+
+    def integer(self, name: str) -> int:
+        """A setting of type int, short or long that has a value."""
+        value = self._values[name]
+        assert type(value) is int, name
+        return value
+
+    def optional_integer(self, name: str) -> int | None:
+        """A setting of type int or long that may be null, such as `log.retention.ms`."""
+        value = self._values[name]
+        assert value is None or type(value) is int, name
+        return value
+
+    def number(self, name: str) -> float:
+        """A setting of type double."""
+        value = self._values[name]
+        assert type(value) is float, name
+        return value
+
+    def boolean(self, name: str) -> bool:
+        """A setting of type boolean."""
+        value = self._values[name]
+        assert type(value) is bool, name
+        return value
+
+    def text(self, name: str) -> str:
+        """A setting of type string that has a value."""
+        value = self._values[name]
+        assert type(value) is str, name
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        """A setting of type string that may be null."""
+        value = self._values[name]
+        assert value is None or type(value) is str, name
+        return value
+
+    def items(self, name: str) -> tuple[str, ...]:
+        """A setting of type list."""
+        value = self._values[name]
+        assert type(value) is tuple, name
+        return value
+
+    def value(self, name: str) -> Value:
+        """A setting of any type."""
+        return self._values[name]
+
+    def source(self, name: str) -> str:
+        """Where the value comes from: "default", "file", "environment" or "set"."""
+        return self._sources.get(name, "default")
+
+    def topic_default(self, topic_config: str) -> Value:
+        """What a topic has that says nothing about `topic_config`, such as "retention.ms".
+
+        Of several units the finest that has a value counts: ms, then minutes, then hours. -1
+        stays -1 in every unit (Kafka's KafkaConfig.logRetentionTimeMillis).
+        """
+        topic_setting = TOPIC_SETTINGS[topic_config]
+        for name, factor in topic_setting.sources:
+            value = self._values[name]
+            if value is None:
+                continue
+            if factor != 1:
+                assert type(value) is int
+                return value * factor if value >= 0 else -1
+            return value
+        return topic_setting.default
+
+    def topic_defaults(self) -> dict[str, Value]:
+        """`topic_default` of every topic config."""
+        return {name: self.topic_default(name) for name in TOPIC_SETTINGS}
+
+    @property
+    def node_id(self) -> int:
+        """The id of this broker: node.id, else broker.id, else 1."""
+        for name in ("node.id", "broker.id"):
+            if self.integer(name) >= 0:
+                return self.integer(name)
+        return 1
+
+    @property
+    def data_directory(self) -> str:
+        """Path of the data directory; means nothing when `ephemeral`."""
+        return (self.optional_text("log.dirs") or self.text("log.dir")).split(",")[0].strip()
+
+    def listeners(self) -> tuple[Listener, ...]:
+        """The addresses to listen on; those of a KRaft controller are left out."""
+        controller = self.items("controller.listener.names")
+        found = [_parse_listener("listeners", text) for text in self.items("listeners")]
+        return tuple(listener for listener in found if listener.name not in controller)
+
+    def advertised_listeners(self) -> dict[str, Listener]:
+        """Listener name -> address that clients are told; a name that is missing means auto."""
+        texts = [text for text in self.items("advertised.listeners") if text != "auto"]
+        found = [_parse_listener("advertised.listeners", text) for text in texts]
+        return {listener.name: listener for listener in found}
+
+    def _apply(self, source: str, given: Mapping[str, str]) -> None:
+        for name, text in given.items():
+            setting = SETTINGS.get(name)
+            if setting is None:
+                if name not in self.ignored:
+                    self.ignored.append(name)
+                continue
+            self._values[name] = parse_value(setting, text)
+            self._sources[name] = source
+
+    def _check_together(self) -> None:
+        """What no setting can tell alone."""
+        if not self.listeners():
+            raise ConfigError("listeners: no address to listen on")
+        protocols = dict(
+            item.partition(":")[::2] for item in self.items("listener.security.protocol.map")
+        )
+        for listener in self.listeners():
+            protocol = protocols.get(listener.name, listener.name)
+            if protocol != "PLAINTEXT":
+                raise ConfigError(
+                    f"listeners: {listener}: security protocol {protocol} is not served, "
+                    "only PLAINTEXT"
+                )
+        for listener in self.advertised_listeners().values():
+            if not listener.host or listener.host in ("0.0.0.0", "::"):
+                raise ConfigError(
+                    f"advertised.listeners: {listener}: clients cannot connect to every "
+                    "interface, name a host"
+                )
+
+
+def settings_in_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Settings in KAFKA_* variables, by the rule of Kafka's image.
+
+    `_` is `.`, `__` is `_`, `___` is `-`: KAFKA_GROUP_MAX_SIZE is group.max.size.
+    """
+    found: dict[str, str] = {}
+    for variable, value in sorted(environment.items()):
+        if variable.startswith("KAFKA_") and variable not in _IMAGE_VARIABLES:
+            name = variable[len("KAFKA_") :].lower()
+            name = name.replace("___", "-").replace("__", "\0").replace("_", ".")
+            found[name.replace("\0", "_")] = value
+    return found
+
+
+def settings_in_arguments(arguments: Iterable[str]) -> dict[str, str]:
+    """Settings in `NAME=VALUE` arguments (`--set`). Raises ConfigError on one without `=`."""
+    found: dict[str, str] = {}
+    for argument in arguments:
+        name, separator, value = argument.partition("=")
+        if not separator or not name.strip():
+            raise ConfigError(f"--set {argument}: NAME=VALUE expected")
+        found[name.strip()] = value
+    return found
+
+
+def parse_value(setting: Setting, text: str) -> Value:
+    """The typed value of `text`. Raises ConfigError that names the setting and the text."""
+    text = text.strip()
+    value: Value
+    if setting.kind is Kind.STRING:
+        value = text or setting.default
+    elif setting.kind is Kind.LIST:
+        value = tuple(item.strip() for item in text.split(",") if item.strip())
+    elif setting.kind is Kind.BOOLEAN:
+        if text.lower() not in ("true", "false"):
+            raise ConfigError(f"{setting.name}: {text!r} is neither true nor false")
+        value = text.lower() == "true"
+    else:
+        value = _parse_number(setting, text)
+    if setting.choices:
+        for item in value if isinstance(value, tuple) else (value,):
+            if item not in setting.choices:
+                choices = ", ".join(setting.choices)
+                raise ConfigError(f"{setting.name}: {item!r} is none of {choices}")
+    return value
+
+
+def _parse_number(setting: Setting, text: str) -> int | float:
+    number: int | float
+    try:
+        number = float(text) if setting.kind is Kind.DOUBLE else int(text)
+    except ValueError:
+        raise ConfigError(
+            f"{setting.name}: {text!r} is not a number of type {setting.kind.name.lower()}"
+        ) from None
+    if setting.least is not None and not number >= setting.least:
+        raise ConfigError(f"{setting.name}: {text} is less than {setting.least}")
+    if setting.most is not None and not number <= setting.most:
+        raise ConfigError(f"{setting.name}: {text} is more than {setting.most}")
+    return number
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """HOST:PORT, the host maybe empty or an IPv6 address in brackets. Raises ValueError."""
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    return host, int(port)
+
+
+def _parse_listener(setting: str, text: str) -> Listener:
+    name, separator, address = text.partition("://")
+    if not separator or not name:
+        raise ConfigError(f"{setting}: {text!r} is not NAME://HOST:PORT")
+    try:
+        host, port = parse_address(address)
+    except ValueError:
+        raise ConfigError(f"{setting}: {text!r} is not NAME://HOST:PORT") from None
+    return Listener(name, host, port)

@@ -1,0 +1,295 @@
+"""Writes decoders: fixed-width neighbours in one unpack, lengths checked before any slice.
+
+The generated function keeps `position` in a local. Between two places where it must be exact, the
+writer counts the bytes passed (`ahead`) instead of adding them at run time. The first byte of a
+varint, or a whole int16/int32 length, is unpacked together with the fixed fields before it.
+"""
+
+from __future__ import annotations
+
+from struct import error as StructError  # noqa: N812 - an exception, named like one
+from typing import Any, NoReturn
+
+from construct import Construct
+
+from protocol.constructs import (
+    COMPACT,
+    SHORT,
+    Array,
+    MessageStruct,
+    NullableStruct,
+    Records,
+    Sized,
+    String,
+    TaggedFields,
+)
+from protocol.errors import ProtocolError
+from protocol.generator import UUID_LETTER, Writer, fixed_letter, letter_size
+from protocol.schema import Field
+from protocol.varint import decode_unsigned_varint, unsigned_varint_tail
+
+
+class DecoderWriter(Writer):
+    """Writes the decoder of one MessageStruct."""
+
+    def __init__(self, struct: MessageStruct) -> None:
+        super().__init__()
+        self.struct = struct
+        self.run: list[tuple[str, str]] = []  # (struct letter, target) not yet unpacked
+        self.ahead = 0  # bytes between `position` and the next byte to read
+
+    def write(self) -> tuple[str, dict[str, Any]]:
+        """The source and its globals."""
+        title = f"{self.struct.message_type.__name__} v{self.struct.version}"
+        self.scope.update(
+            ProtocolError=ProtocolError,
+            StructError=StructError,
+            new=object.__new__,
+            reject=reject,
+            long_varint=long_varint,
+            long_string_varint=long_string_varint,
+            skip_tagged_fields=skip_tagged_fields,
+            decode_unsigned_varint=decode_unsigned_varint,
+        )
+        self.depth = 2
+        self.message(self.struct, "message")
+        self.flush()
+        self.line(f"return message, {self.here()}")
+        head = [
+            "def generated(buffer, position=0):",
+            "    size = len(buffer)",
+            "    try:",
+        ]
+        tail = [
+            "    except (IndexError, StructError) as error:",
+            f'        raise ProtocolError("{title}: the bytes end early") from error',
+        ]
+        return "\n".join(head + self.lines + tail) + "\n", self.scope
+
+    def here(self, offset: int = 0) -> str:
+        """The position of the next byte, plus `offset`, as an expression."""
+        ahead = self.ahead + offset
+        return f"position + {ahead}" if ahead else "position"
+
+    def flush(self) -> None:
+        """Write the pending fixed-width run."""
+        if not self.run:
+            return
+        letters = [letter for letter, _ in self.run]
+        if letters == ["B"]:
+            self.line(f"{self.run[0][1]} = buffer[{self.here()}]")
+        else:
+            targets = ", ".join(target for _, target in self.run)
+            comma = "," if len(self.run) == 1 else ""
+            unpack = self.packer(letters, "unpack_from")
+            self.line(f"{targets}{comma} = {unpack}(buffer, {self.here()})")
+        self.ahead += sum(letter_size(letter) for letter in letters)
+        self.run.clear()
+
+    def settle(self) -> None:
+        """Flush, and make `position` exact: before a loop or a branch."""
+        self.flush()
+        if self.ahead:
+            self.line(f"position += {self.ahead}")
+            self.ahead = 0
+
+    def message(self, struct: MessageStruct, target: str) -> None:
+        """A message or nested struct into a new local `target`."""
+        self.line(f"{target} = new({self.refer_type(struct.message_type)})")
+        for one in struct.message_type.FIELDS:
+            if one.tag is not None or not one.in_version(struct.version):
+                self.default(one, f"{target}.{one.name}")
+        for one in struct.subcons:
+            if isinstance(one.subcon, TaggedFields):
+                self.tagged(one.subcon, target)
+            else:
+                self.value(one.subcon, f"{target}.{one.name}", one.name)
+
+    def default(self, one: Field, target: str) -> None:
+        """The default of a field that is not on the wire, or not always."""
+        if not one.fresh_default:
+            self.line(f"{target} = {self.literal(one.default)}")
+        elif isinstance(one.type, type):
+            self.line(f"{target} = {self.refer_type(one.type)}()")
+        else:
+            self.line(f"{target} = []")
+
+    def value(self, element: Construct, target: str, label: str) -> None:
+        """One value of any type into `target`; `label` names it in errors."""
+        letter = fixed_letter(element)
+        if letter is not None:
+            self.run.append((letter, target))
+        elif isinstance(element, Array):
+            self.array(element, target, label)
+        elif isinstance(element, Sized):
+            self.sized(element, target, label)
+        elif isinstance(element, NullableStruct):
+            self.nullable_struct(element, target)
+        else:
+            assert isinstance(element, MessageStruct), element
+            inner = self.new_name("nested")
+            self.message(element, inner)
+            self.line(f"{target} = {inner}")
+
+    def length(self, element: Sized) -> str:
+        """Read the length in front of `element` into a local; for compact ones length + 1."""
+        name = self.new_name("length")
+        letter = "B" if element.prefix == COMPACT else "h" if element.prefix == SHORT else "i"
+        self.run.append((letter, name))
+        self.flush()
+        if element.prefix == COMPACT:
+            long = "long_string_varint" if isinstance(element, String) else "long_varint"
+            self.line(f"if {name} > 127:")
+            self.line(f"    {name}, position = {long}(buffer, {self.here()}, {name})")
+            if self.ahead:
+                self.line(f"    position -= {self.ahead}")
+        return name
+
+    def sized(self, element: Sized, target: str, label: str) -> None:
+        """A string, bytes or records."""
+        length = self.length(element)
+        compact = element.prefix == COMPACT
+        start = self.new_name("start")
+        self.line(f"{start} = {self.here()}")
+        self.ahead = 0
+        end = f"{start} + {length} - 1" if compact else f"{start} + {length}"
+        if isinstance(element, String):
+            made = f'str(buffer[{start}:position], "utf-8", "replace")'
+        elif isinstance(element, Records):
+            made = f"memoryview(buffer)[{start}:position]"
+        else:
+            made = f"bytes(buffer[{start}:position])"
+        fail = f'reject("{label}", {length}, size - {start})'
+        if not element.nullable:
+            self.line(f"position = {end}")
+            self.line(f"if not {start} <= position <= size:")
+            self.line(f"    {fail}")
+            self.line(f"{target} = {made}")
+            return
+        self.line(f"if {length}:" if compact else f"if {length} >= 0:")
+        self.line(f"    position = {end}")
+        self.line("    if position > size:")
+        self.line(f"        {fail}")
+        self.line(f"    {target} = {made}")
+        self.line("else:")
+        self.line(f"    position = {start}")
+        self.line(f"    {target} = None")
+
+    def array(self, element: Array, target: str, label: str) -> None:
+        """A counted list. The count is bounded by the bytes left before the list is made."""
+        count = self.length(element)
+        self.settle()
+        if element.prefix == COMPACT:
+            self.line(f"{count} -= 1")
+        if element.nullable:
+            self.line(f"if {count} < 0:")
+            self.line(f"    {target} = None")
+            self.line("else:")
+            self.depth += 1
+            self.line(f"if {count} > size - position:")
+        else:
+            self.line(f"if not 0 <= {count} <= size - position:")
+        self.line(f'    reject("{label}", {count}, size - position)')
+        letter = fixed_letter(element.element)
+        if letter is not None and letter != UUID_LETTER:
+            self.scope["unpack_from"] = __import__("struct").unpack_from
+            made = f'unpack_from(f">{{{count}}}{letter}", buffer, position)'
+            self.line(f"{target} = list({made})")
+            self.line(f"position += {count} * {letter_size(letter)}")
+        else:
+            self.array_of_others(element.element, target, label, count)
+        if element.nullable:
+            self.depth -= 1
+
+    def array_of_others(self, element: Construct, target: str, label: str, count: str) -> None:
+        """The loop over elements that have no common fixed width."""
+        items = self.new_name("items")
+        one = self.new_name("item")
+        self.line(f"{target} = {items} = []")
+        self.line(f"for _ in range({count}):")
+        self.depth += 1
+        if isinstance(element, MessageStruct):
+            self.message(element, one)
+        else:
+            self.value(element, one, label)
+        self.settle()
+        self.line(f"{items}.append({one})")
+        self.depth -= 1
+
+    def nullable_struct(self, element: NullableStruct, target: str) -> None:
+        """An int8, negative for null, and the nested message."""
+        marker = self.new_name("marker")
+        self.run.append(("b", marker))
+        self.settle()
+        self.line(f"if {marker} < 0:")
+        self.line(f"    {target} = None")
+        self.line("else:")
+        self.depth += 1
+        self.value(element.element, target, "")
+        self.settle()
+        self.depth -= 1
+
+    def tagged(self, element: TaggedFields, target: str) -> None:
+        """Tagged fields; nearly always there are none, so that is the short way."""
+        count = self.new_name("tags")
+        self.run.append(("B", count))
+        self.flush()
+        if not element.fields:
+            self.line(f"if {count}:")
+            self.line(f"    position = skip_tagged_fields(buffer, {self.here(-1)}) - {self.ahead}")
+            return
+        self.settle()
+        self.line(f"if {count}:")
+        self.depth += 1
+        self.line(f"{count}, position = decode_unsigned_varint(buffer, position - 1)")
+        self.line(f"for _ in range({count}):")
+        self.depth += 1
+        tag, tag_size = self.new_name("tag"), self.new_name("tag_size")
+        self.line(f"{tag}, position = decode_unsigned_varint(buffer, position)")
+        self.line(f"{tag_size}, position = decode_unsigned_varint(buffer, position)")
+        word = "if"
+        for number, (one, kind) in sorted(element.fields.items()):
+            self.line(f"{word} {tag} == {number}:")
+            self.depth += 1
+            self.value(kind, f"{target}.{one.name}", one.name)
+            self.settle()
+            self.depth -= 1
+            word = "elif"
+        self.line("else:")
+        self.line(f"    position += {tag_size}")
+        self.line("    if position > size:")
+        self.line(f'        reject("tagged field", {tag_size}, 0)')
+        self.depth -= 2
+
+
+# What generated code calls where a value is not the usual one.
+
+
+def reject(label: str, length: int, left: int) -> NoReturn:
+    """A length or count that is null where null is not allowed, or beyond the bytes left."""
+    raise ProtocolError(f"{label}: length {length} with {left} bytes left")
+
+
+def long_varint(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
+    """A varint of more than one byte; `position` is behind `first`."""
+    return unsigned_varint_tail(buffer, position, first)
+
+
+def long_string_varint(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
+    """As `long_varint`, for a string: Kafka refuses more than 32767 bytes."""
+    length, position = unsigned_varint_tail(buffer, position, first)
+    if length > 0x8000:
+        raise ProtocolError(f"a string of {length - 1} bytes")
+    return length, position
+
+
+def skip_tagged_fields(buffer: bytes | memoryview, position: int) -> int:
+    """Step over tagged fields none of which is known."""
+    count, position = decode_unsigned_varint(buffer, position)
+    for _ in range(count):
+        _, position = decode_unsigned_varint(buffer, position)
+        size, position = decode_unsigned_varint(buffer, position)
+        position += size
+        if position > len(buffer):
+            reject("tagged field", size, 0)
+    return position

@@ -1,0 +1,232 @@
+"""Writes encoders: pieces of bytes collected in order and joined once.
+
+Fixed-width neighbours, and the length behind them, go through one pack. Records are joined as
+they are, so that a Fetch answer copies each batch once.
+"""
+
+from __future__ import annotations
+
+from struct import pack
+from typing import Any
+
+from construct import Construct
+
+from protocol.constructs import (
+    COMPACT,
+    SHORT,
+    Array,
+    MessageStruct,
+    NullableStruct,
+    Sized,
+    String,
+    TaggedFields,
+)
+from protocol.generator import UUID_LETTER, Writer, fixed_letter
+from protocol.schema import Field
+from protocol.varint import ONE_BYTE, encode_unsigned_varint
+
+
+class EncoderWriter(Writer):
+    """Writes the encoder of one MessageStruct."""
+
+    def __init__(self, struct: MessageStruct) -> None:
+        super().__init__()
+        self.struct = struct
+        self.run: list[tuple[str, str]] = []  # (struct letter, expression) not yet packed
+        self.pieces: list[str] = []  # expressions of bytes not yet added to `parts`
+        self.parts = "parts"  # the list that collects bytes at this place
+        self.parts_used = False
+
+    def write(self) -> tuple[str, dict[str, Any]]:
+        """The source and its globals."""
+        self.scope.update(
+            pack=pack, one_byte=ONE_BYTE, encode_unsigned_varint=encode_unsigned_varint
+        )
+        self.message(self.struct, "message")
+        self.flush_run()
+        head = ["def generated(message):"]
+        if self.parts_used:
+            head.append("    parts = []")
+            self.flush()
+            self.line('return b"".join(parts)')
+        elif len(self.pieces) == 1:
+            self.line(f"return {self.pieces[0]}")
+        else:
+            self.line(f'return b"".join(({", ".join(self.pieces)}))')
+        return "\n".join(head + self.lines) + "\n", self.scope
+
+    def flush_run(self, varint: str = "") -> None:
+        """Turn the pending fixed-width run, and a varint behind it, into a piece."""
+        letters = [letter for letter, _ in self.run]
+        values = [value for letter, value in self.run if letter != "x"]
+        self.run.clear()
+        if letters == ["x"] and not varint:
+            self.pieces.append('b"\\x00"')
+            return
+        fixed = f"{self.packer(letters, 'pack')}({', '.join(values)})" if letters else ""
+        if not varint:
+            if fixed:
+                self.pieces.append(fixed)
+            return
+        long = f"encode_unsigned_varint({varint})"
+        if fixed:
+            short = f"{self.packer([*letters, 'B'], 'pack')}({', '.join([*values, varint])})"
+            self.pieces.append(f"{short} if {varint} < 128 else {fixed} + {long}")
+        else:
+            self.pieces.append(f"one_byte[{varint}] if {varint} < 128 else {long}")
+
+    def flush(self) -> None:
+        """Add everything pending to the parts: before a loop or a branch, and at its end."""
+        self.flush_run()
+        if not self.pieces:
+            return
+        if self.parts == "parts":
+            self.parts_used = True
+        if len(self.pieces) == 1:
+            self.line(f"{self.parts}.append({self.pieces[0]})")
+        else:
+            self.line(f"{self.parts} += ({', '.join(self.pieces)})")
+        self.pieces.clear()
+
+    def message(self, struct: MessageStruct, source: str) -> None:
+        """All fields of the message in the local `source`."""
+        for one in struct.subcons:
+            if isinstance(one.subcon, TaggedFields):
+                self.tagged(one.subcon, source)
+            else:
+                self.value(one.subcon, f"{source}.{one.name}")
+
+    def value(self, element: Construct, source: str) -> None:
+        """One value of any type, given as an expression."""
+        letter = fixed_letter(element)
+        if letter is not None:
+            self.run.append((letter, source))
+        elif isinstance(element, Array):
+            self.array(element, source)
+        elif isinstance(element, Sized):
+            self.sized(element, source)
+        elif isinstance(element, NullableStruct):
+            self.nullable_struct(element, source)
+        else:
+            assert isinstance(element, MessageStruct), element
+            inner = self.new_name("nested")
+            self.line(f"{inner} = {source}")
+            self.message(element, inner)
+
+    def length(self, element: Sized, length: str) -> None:
+        """A length behind the pending run; for compact ones `length` counts from 1."""
+        if element.prefix == COMPACT:
+            self.flush_run(varint=length)
+        else:
+            self.run.append(("h" if element.prefix == SHORT else "i", length))
+            self.flush_run()
+
+    def sized(self, element: Sized, source: str) -> None:
+        """A string, bytes or records."""
+        data, length = self.new_name("data"), self.new_name("length")
+        plus = " + 1" if element.prefix == COMPACT else ""
+        encode = ".encode()" if isinstance(element, String) else ""
+        if element.nullable:
+            null = "0" if element.prefix == COMPACT else "-1"
+            self.line(f"{data} = {source}")
+            self.line(f"if {data} is None:")
+            self.line(f'    {data} = b""')
+            self.line(f"    {length} = {null}")
+            self.line("else:")
+            if encode:
+                self.line(f"    {data} = {data}.encode()")
+            self.line(f"    {length} = len({data}){plus}")
+        else:
+            self.line(f"{data} = {source}{encode}")
+            self.line(f"{length} = len({data}){plus}")
+        self.length(element, length)
+        self.pieces.append(data)
+
+    def array(self, element: Array, source: str) -> None:
+        """A counted list."""
+        items, count = self.new_name("items"), self.new_name("count")
+        plus = " + 1" if element.prefix == COMPACT else ""
+        self.line(f"{items} = {source}")
+        if element.nullable:
+            null = "0" if element.prefix == COMPACT else "-1"
+            self.line(f"if {items} is None:")
+            self.line(f"    {items} = ()")
+            self.line(f"    {count} = {null}")
+            self.line("else:")
+            self.line(f"    {count} = len({items}){plus}")
+        else:
+            self.line(f"{count} = len({items}){plus}")
+        self.length(element, count)
+        letter = fixed_letter(element.element)
+        if letter is not None and letter != UUID_LETTER:
+            self.pieces.append(f'pack(f">{{len({items})}}{letter}", *{items})')
+            return
+        self.flush()
+        one = self.new_name("item")
+        self.line(f"for {one} in {items}:")
+        self.depth += 1
+        if isinstance(element.element, MessageStruct):
+            self.message(element.element, one)
+        else:
+            self.value(element.element, one)
+        self.flush()
+        self.depth -= 1
+
+    def nullable_struct(self, element: NullableStruct, source: str) -> None:
+        """An int8, negative for null, and the nested message."""
+        inner = self.new_name("nested")
+        self.flush()
+        self.line(f"{inner} = {source}")
+        self.line(f"if {inner} is None:")
+        self.line(f'    {self.parts}.append(b"\\xff")')
+        self.line("else:")
+        self.depth += 1
+        self.line(f'{self.parts}.append(b"\\x01")')
+        self.message(element.element, inner)
+        self.flush()
+        self.depth -= 1
+        if self.parts == "parts":
+            self.parts_used = True
+
+    def tagged(self, element: TaggedFields, source: str) -> None:
+        """Tagged fields: those that differ from their default, in the order of their tags."""
+        if not element.fields:
+            self.run.append(("x", ""))
+            return
+        self.flush()
+        outer, outer_used = self.parts, self.parts_used
+        count, tagged = self.new_name("tags"), self.new_name("tagged")
+        self.line(f"{count} = 0")
+        self.line(f"{tagged} = []")
+        for number, (one, kind) in sorted(element.fields.items()):
+            value = f"{source}.{one.name}"
+            self.line(f"if {self.differs(one, kind, value)}:")
+            self.depth += 1
+            self.parts = self.new_name("parts")
+            self.line(f"{self.parts} = []")
+            self.value(kind, value)
+            self.flush()
+            body = self.new_name("body")
+            self.line(f'{body} = b"".join({self.parts})')
+            tag = encode_unsigned_varint(number)
+            self.line(f"{tagged} += ({tag!r}, encode_unsigned_varint(len({body})), {body})")
+            self.line(f"{count} += 1")
+            self.depth -= 1
+        self.parts, self.parts_used = outer, outer_used
+        self.run.append(("B", count))
+        self.flush()
+        self.line(f"{self.parts} += {tagged}")
+
+    def differs(self, one: Field, kind: Construct, value: str) -> str:
+        """A condition: `value` is not the default of the tagged field `one`."""
+        if isinstance(kind, MessageStruct):
+            tests = [
+                self.differs(inner, inner.type, f"{value}.{inner.name}")
+                for inner in kind.message_type.FIELDS
+            ]
+            return " or ".join(tests)
+        if one.fresh_default:
+            return value if not kind.nullable else f"{value} is None or {value}"
+        if one.default is None:
+            return f"{value} is not None"
+        return f"{value} != {self.literal(one.default)}"

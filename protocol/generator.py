@@ -1,0 +1,104 @@
+"""Writes the fast codec: straight-line Python from the construct Struct of one message version.
+
+What both directions share is here: the lines being written, the names the code refers to, and the
+entry points. `protocol.generate_decoder` and `protocol.generate_encoder` walk the Struct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+import construct
+
+from protocol.constructs import MessageStruct
+from protocol.schema import Message
+
+# struct letters of the fixed-width constructs. A run of neighbours becomes one pack or unpack.
+UUID_LETTER = "16s"
+
+
+def fixed_letter(element: construct.Construct) -> str | None:
+    """The struct letter of a fixed-width construct, None for any other."""
+    if isinstance(element, construct.FormatField):
+        return str(element.fmtstr[-1])
+    if element is construct.Flag:
+        return "?"
+    if isinstance(element, construct.Bytes):
+        return UUID_LETTER
+    return None
+
+
+def letter_size(letter: str) -> int:
+    """Bytes that one value of this struct letter takes."""
+    return Struct(">" + letter).size
+
+
+class Writer:
+    """Collects source lines, and the values that the source refers to by name."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.scope: dict[str, Any] = {}
+        self.depth = 1
+        self._numbers: dict[str, int] = {}
+
+    def line(self, text: str) -> None:
+        """One line at the current depth."""
+        self.lines.append("    " * self.depth + text)
+
+    def new_name(self, stem: str) -> str:
+        """A local name not used so far."""
+        number = self._numbers.get(stem, 0) + 1
+        self._numbers[stem] = number
+        return f"{stem}_{number}"
+
+    def refer(self, name: str, value: Any) -> str:
+        """A global name of the generated module for `value`."""
+        known = self.scope.setdefault(name, value)
+        if known is value:
+            return name
+        return self.refer(name + "_", value)
+
+    def refer_type(self, message_type: type[Message]) -> str:
+        """The name of a message class."""
+        return self.refer(message_type.__name__, message_type)
+
+    def literal(self, value: Any) -> str:
+        """A constant as source."""
+        if value is None or isinstance(value, bool | int | str):
+            return repr(value)
+        if value == bytes(16):
+            return self.refer("ZERO_UUID", value)
+        return repr(value)
+
+    def packer(self, letters: list[str], method: str) -> str:
+        """The name of a bound method of the struct.Struct for these letters."""
+        text = "".join(letters)
+        name = f"{method}_{text.replace('?', 'b_')}"
+        known = self.scope.get(name)
+        if known is None:
+            self.scope[name] = known = getattr(Struct(">" + text), method)
+        return name
+
+
+def compile_function(source: str, scope: dict[str, Any], title: str) -> Callable[..., Any]:
+    """The one function that `source` defines."""
+    exec(compile(source, f"<generated {title}>", "exec"), scope)
+    function: Callable[..., Any] = scope["generated"]
+    return function
+
+
+def decoder_source(struct: MessageStruct) -> tuple[str, dict[str, Any]]:
+    """Source of `generated(buffer, position=0) -> (message, position)`, and its globals."""
+    from protocol.generate_decoder import DecoderWriter
+
+    return DecoderWriter(struct).write()
+
+
+def encoder_source(struct: MessageStruct) -> tuple[str, dict[str, Any]]:
+    """Source of `generated(message) -> bytes`, and its globals."""
+    from protocol.generate_encoder import EncoderWriter
+
+    return EncoderWriter(struct).write()

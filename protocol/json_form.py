@@ -1,0 +1,83 @@
+"""Messages as JSON, in the form of Kafka's own JSON converters.
+
+camelCase names; bytes and records as base64, uuids as base64url without padding. A field that the
+version does not carry is absent, and so is a tagged field that has its default.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
+from typing import Any, TypeVar
+
+from protocol.schema import BYTES, RECORDS, UUID, ArrayType, FieldType, Message
+
+M = TypeVar("M", bound=Message)
+
+
+def camel_case(name: str) -> str:
+    """`throttle_time_ms` -> `throttleTimeMs`."""
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def uuid_to_text(uuid: bytes) -> str:
+    """16 bytes as Kafka prints a uuid: 22 characters of base64url."""
+    return urlsafe_b64encode(uuid).decode().rstrip("=")
+
+
+def uuid_from_text(text: str) -> bytes:
+    """The 16 bytes of a uuid; ValueError when the text is none."""
+    uuid = urlsafe_b64decode(text + "==")
+    if len(uuid) != 16:
+        raise ValueError(f"{text!r} is no uuid")
+    return uuid
+
+
+def to_json(message: Message, version: int) -> dict[str, Any]:
+    """What `json.dumps` takes: the fields of `message` that `version` carries."""
+    out = {}
+    for one in message.FIELDS:
+        if not one.in_version(version):
+            continue
+        value = getattr(message, one.name)
+        if one.tag is None or value != one.default_value():
+            out[camel_case(one.name)] = _value_to_json(one.type, value, version)
+    return out
+
+
+def from_json(message_type: type[M], data: dict[str, Any]) -> M:
+    """The message that `data` shows; absent fields get their defaults."""
+    values = {}
+    for one in message_type.FIELDS:
+        name = camel_case(one.name)
+        if name in data:
+            values[one.name] = _value_from_json(one.type, data[name])
+    return message_type(**values)
+
+
+def _value_to_json(kind: FieldType | type[Message], value: Any, version: int) -> Any:
+    if value is None:
+        return None
+    if isinstance(kind, type):
+        return to_json(value, version)
+    if isinstance(kind, ArrayType):
+        return [_value_to_json(kind.element, one, version) for one in value]
+    if kind is UUID:
+        return uuid_to_text(value)
+    if kind is BYTES or kind is RECORDS:
+        return b64encode(value).decode()
+    return value
+
+
+def _value_from_json(kind: FieldType | type[Message], value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(kind, type):
+        return from_json(kind, value)
+    if isinstance(kind, ArrayType):
+        return [_value_from_json(kind.element, one) for one in value]
+    if kind is UUID:
+        return uuid_from_text(value)
+    if kind is BYTES or kind is RECORDS:
+        return b64decode(value)
+    return value

@@ -1,0 +1,65 @@
+"""ApiVersions: which APIs at which versions, and the features of the cluster (KIP-35, KIP-584)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from protocol.apis.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from protocol.errors import ErrorCode
+from protocol.registry import SPECS
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.call import Call
+
+# KIP-511: what a client may call itself.
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+_PRODUCE_KEY = 0
+
+# Name, lowest and highest level that 4.1 can run, and the level that runs. Features of APIs that
+# are not served are left out.
+_FEATURES = (("group.version", 0, 1, 1), ("metadata.version", 7, 27, 27))
+
+
+def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> None:
+    """Answer with everything in the registry; INVALID_REQUEST to a client without a name."""
+    version = call.api_version
+    if version >= 3 and not (
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        call.reply(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
+        return
+    call.reply(
+        ApiVersionsResponse(
+            api_keys=[
+                ApiVersion(
+                    api_key=spec.key,
+                    # Old librdkafka gives up on a broker without Produce v0 (KIP-896); the
+                    # versions below 3 are offered, and refused when used.
+                    min_version=0 if spec.key == _PRODUCE_KEY else spec.min_version,
+                    max_version=spec.max_version,
+                )
+                for spec in SPECS
+            ],
+            # A lowest level of 0 breaks clients of version 3 (KAFKA-17011).
+            supported_features=[
+                SupportedFeatureKey(name=name, min_version=least, max_version=most)
+                for name, least, most, _ in _FEATURES
+                if version >= 4 or least > 0
+            ],
+            finalized_features_epoch=0,
+            finalized_features=[
+                FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+                for name, _, _, level in _FEATURES
+            ],
+        )
+    )

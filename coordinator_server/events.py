@@ -1,0 +1,116 @@
+"""What the broker tells about itself: the vocabulary of events, and the log they go to.
+
+An event is a noun and a verb in the past with fixed fields (`member.expired group=... member=...`).
+structlog is imported when the first event is written: a quiet start does not pay for it. An event
+of level DEBUG costs one boolean where it is off: `if LOG.debug: LOG.emit(...)`.
+"""
+
+import sys
+from typing import Any, Literal, TextIO
+
+DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40
+LEVELS = {"debug": DEBUG, "info": INFO, "warning": WARNING, "error": ERROR}
+LogFormat = Literal["console", "json"]
+
+VOCABULARY: dict[str, int] = {
+    # the process
+    "broker.started": INFO,
+    "broker.stopping": INFO,
+    "broker.stopped": INFO,
+    "settings.ignored": WARNING,
+    # connections and requests
+    "connection.opened": DEBUG,
+    "connection.ended": DEBUG,
+    "connection.closed": WARNING,
+    "connection.refused": WARNING,
+    "request.failed": ERROR,
+    # groups
+    "group.created": DEBUG,
+    "group.loaded": DEBUG,
+    "group.rebalancing": INFO,
+    "group.stabilized": INFO,
+    "group.emptied": INFO,
+    "group.deleted": INFO,
+    "group.failed": ERROR,
+    "member.joined": DEBUG,
+    "member.left": INFO,
+    "member.expired": INFO,
+    "member.fenced": INFO,
+    "member.replaced": INFO,
+    "offsets.committed": DEBUG,
+    "offsets.expired": INFO,
+    "offsets.deleted": INFO,
+    "coordinator.loaded": INFO,
+    # topics and logs
+    "topic.created": INFO,
+    "topic.deleted": INFO,
+    "partitions.created": INFO,
+    "log.recovered": WARNING,
+    "log.failed": ERROR,
+    "log.rolled": DEBUG,
+    "log.compacted": DEBUG,
+    "segments.deleted": DEBUG,
+}
+"""Event -> level. tests/unit/test_tidy.py holds every name in the code against this table."""
+
+
+class EventLog:
+    """The log of the process. `debug` tells whether events of level DEBUG are written."""
+
+    __slots__ = ("_format", "_level", "_stream", "_write", "debug")
+
+    def __init__(self) -> None:
+        self.debug = False
+        self._level = INFO
+        self._format: LogFormat = "console"
+        self._stream: TextIO | None = None
+        self._write: Any = None
+
+    def configure(
+        self, log_format: LogFormat = "console", level: int = INFO, stream: TextIO | None = None
+    ) -> None:
+        """Set form, least level and stream (standard error if none) of what follows."""
+        self.debug = level <= DEBUG
+        self._format = log_format
+        self._level = level
+        self._stream = stream
+        self._write = None
+
+    def emit(self, event: str, **fields: Any) -> None:
+        """Write one event; `exc_info=True` adds the traceback of the exception being handled."""
+        level = VOCABULARY.get(event, INFO)
+        if level < self._level:
+            return
+        if self._write is None:
+            self._write = self._open()
+        self._write(level, event, **fields)
+
+    def _open(self) -> Any:
+        import structlog
+
+        stream = self._stream or sys.stderr
+        renderer: Any
+        if self._format == "json":
+            renderer = structlog.processors.JSONRenderer(default=str)
+        else:
+            renderer = structlog.dev.ConsoleRenderer(
+                colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
+            )
+        processors: list[Any] = [
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            renderer,
+        ]
+        if self._format == "json":
+            processors.insert(2, structlog.processors.format_exc_info)
+        logger = structlog.wrap_logger(
+            structlog.WriteLogger(stream),
+            processors=processors,
+            wrapper_class=structlog.make_filtering_bound_logger(DEBUG),
+            cache_logger_on_first_use=True,
+        )
+        return logger.bind().log
+
+
+LOG = EventLog()
+"""The log of this process."""

@@ -1,0 +1,68 @@
+"""The answer to a request whose handler failed: the API's own response, full of error codes.
+
+Kafka builds it by hand for every request (AbstractRequest.getErrorResponse). Here it follows from
+the declarations: an `error_code` is filled wherever it stands, and where the answer is a list of
+results, the entries of the request give it its entries.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocol.errors import ErrorCode
+from protocol.schema import ArrayType, Field, Message
+
+# Entries of the request (left) whose results stand under another name in the answer (right).
+_RENAMED = {
+    "responses": ("topic_data", "topics", "topic_names"),
+    "partition_responses": ("partition_data",),
+    "results": ("groups_names", "topics", "resources"),
+    "coordinators": ("coordinator_keys",),
+}
+# What an entry that is a plain value is called in the answer.
+_IDENTITY = {str: ("name", "group_id", "key"), int: ("partition_index", "index")}
+
+
+def failed_response(
+    response_type: type[Message],
+    request: Message,
+    version: int,
+    error: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR,
+) -> Message | None:
+    """An answer that says `error` for the request; None if the API has no place to say it."""
+    response, told = _filled(response_type, request, version, error)
+    return response if told else None
+
+
+def _filled(
+    response_type: type[Message], source: Any, version: int, error: ErrorCode
+) -> tuple[Message, bool]:
+    """One message of the answer, made after `source`; whether an error code is in it."""
+    response = response_type()
+    told = False
+    for field in response_type.FIELDS:
+        if not field.in_version(version):
+            continue
+        if field.name == "error_code":
+            setattr(response, field.name, error)
+            told = True
+        elif isinstance(field.type, ArrayType) and isinstance(field.type.element, type):
+            entries = _entries(field, source)
+            filled = [_filled(field.type.element, entry, version, error) for entry in entries]
+            setattr(response, field.name, [one for one, _ in filled])
+            told = told or any(inside for _, inside in filled)
+        elif not isinstance(source, Message):
+            if field.name in _IDENTITY.get(type(source), ()):
+                setattr(response, field.name, source)
+        elif hasattr(source, field.name):
+            setattr(response, field.name, getattr(source, field.name))
+    return response, told
+
+
+def _entries(field: Field, source: Any) -> list[Any]:
+    """The entries of the request that correspond to a list of the answer."""
+    for name in (field.name, *_RENAMED.get(field.name, ())):
+        entries = getattr(source, name, None)
+        if entries:
+            return list(entries)
+    return []

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from coordinator_server.connections import Connections
@@ -97,9 +97,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note the addresses; a connection beyond max.connections is closed again."""
-        # The loops set TCP_NODELAY themselves.
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # A cast: uvloop's transports are no asyncio.Transport. Both loops set TCP_NODELAY.
+        self._transport = cast("asyncio.Transport", transport)
         host, port = _address(transport.get_extra_info("peername"))
         self.client_host = f"/{host}"
         self.remote = f"{host}:{port}"

@@ -1,0 +1,23 @@
+"""The entry point. It makes the rooms `protocol` and `storage` importable, then runs the command.
+
+In a checkout they lie beside this package; in the wheel below it, in `_rooms`, so that installing
+adds one name to site-packages. Their folder goes first on sys.path: a folder named `storage` in
+the directory where the user happens to be must not be taken for ours.
+"""
+
+import sys
+from pathlib import Path
+
+
+def run() -> None:
+    """Run the command line and exit with its code."""
+    package = Path(__file__).resolve().parent
+    rooms = package / "_rooms"
+    sys.path.insert(0, str(rooms if rooms.is_dir() else package.parent))
+    from coordinator_server.cli import main
+
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,112 @@
+"""The command line: `serve`, `protocol`, `settings`, `--version`.
+
+Exit codes: 0 after a clean stop, 1 if the broker cannot start, 2 for a wrong argument or a bad
+value of a setting, with one line on standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from coordinator_server import __version__
+from coordinator_server.config import (
+    Config,
+    ConfigError,
+    parse_address,
+    settings_in_arguments,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    if argv[:1] == ["protocol"]:
+        return _protocol(argv[1:])
+    options = _parser().parse_args(argv)
+    if options.command == "settings":
+        from coordinator_server.settings import describe
+
+        print(describe(), end="")
+        return 0
+    try:
+        return _serve(options)
+    except ConfigError as error:
+        print(f"coordinator-server: {error}", file=sys.stderr)
+        return 2
+
+
+def load_config(options: argparse.Namespace) -> Config:
+    """The settings of `serve`: file, environment, then --set and the flags that stand for it."""
+    file: dict[str, str] = {}
+    if options.config is not None:
+        from coordinator_server.properties import parse_properties
+
+        try:
+            with open(options.config, encoding="latin-1") as stream:
+                file = parse_properties(stream.read())
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise ConfigError(f"--config {options.config}: {reason}") from error
+    overrides = settings_in_arguments(options.set)
+    if options.listener is not None:
+        try:
+            parse_address(options.listener)
+        except ValueError as error:
+            raise ConfigError(f"--listener: {error}") from error
+        overrides["listeners"] = f"PLAINTEXT://{options.listener}"
+    if options.data_dir is not None:
+        overrides["log.dirs"] = options.data_dir
+    return Config(
+        file=file, environment=os.environ, overrides=overrides, ephemeral=options.ephemeral
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="coordinator-server", description="A Kafka broker without a JVM, for one machine."
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    serve = commands.add_parser("serve", help="run the broker")
+    serve.add_argument("--listener", metavar="HOST:PORT", help="where to listen; port 0 picks one")
+    data = serve.add_mutually_exclusive_group()
+    data.add_argument("--data-dir", metavar="DIR", help="where the data lies (log.dirs)")
+    data.add_argument(
+        "--ephemeral", action="store_true", help="keep nothing: the data goes with the process"
+    )
+    serve.add_argument("--config", metavar="FILE", help="a server.properties, as Kafka's")
+    serve.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], help="set one setting"
+    )
+    serve.add_argument("--log-format", choices=("console", "json"), default="console")
+    serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    commands.add_parser("settings", help="print the table of settings")
+    commands.add_parser("protocol", help="show an API's declaration, or decode a hex dump")
+    return parser
+
+
+def _serve(options: argparse.Namespace) -> int:
+    config = load_config(options)
+    from coordinator_server.events import LEVELS, LOG
+    from coordinator_server.server import StartError, run
+
+    LOG.configure(options.log_format, LEVELS[options.log_level])
+    try:
+        return run(config)
+    except StartError as error:
+        print(f"coordinator-server: {error}", file=sys.stderr)
+        return 1
+
+
+def _protocol(arguments: Sequence[str]) -> int:
+    """`protocol show ...` and `protocol dump ...`, the tools of the protocol room."""
+    from importlib import import_module
+
+    if arguments[:1] not in (["show"], ["dump"]):
+        print("usage: coordinator-server protocol {show,dump} ...", file=sys.stderr)
+        return 2
+    tool = import_module(f"protocol.{arguments[0]}")
+    return int(tool.main(list(arguments[1:])) or 0)

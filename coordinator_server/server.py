@@ -1,0 +1,179 @@
+"""The process: listening sockets, the order of starting and stopping, signals.
+
+Start: the broker opens its logs, then the sockets listen, then `listening HOST:PORT` is printed.
+Stop (SIGTERM, SIGINT): no new connections, the broker answers what is parked, the connections
+close, the broker closes its logs. A second signal ends the process at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import os
+import signal
+import socket
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from coordinator_server.clock import SystemClock
+from coordinator_server.config import Listener
+from coordinator_server.connection import Connection
+from coordinator_server.connections import Connections
+from coordinator_server.dispatch import Dispatcher
+from coordinator_server.events import LOG
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock import Clock
+    from coordinator_server.config import Config
+
+_LEAST_BACKLOG = 1024
+
+
+class StartError(Exception):
+    """The broker cannot start, such as a port in use; the message says why. Exit code 1."""
+
+
+class Server:
+    """The listening sockets of one broker, and the connections that came in by them.
+
+    `addresses` are the listeners with the hosts and ports really bound, once started.
+    """
+
+    def __init__(self, broker: Broker, config: Config, clock: Clock) -> None:
+        self._broker = broker
+        self._config = config
+        self.connections = Connections(config, clock, Dispatcher(broker).dispatch)
+        self.addresses: list[Listener] = []
+        self._servers: list[asyncio.Server] = []
+
+    async def start(self) -> None:
+        """Listen on every listener. Raises StartError if an address cannot be had."""
+        loop = asyncio.get_running_loop()
+        backlog = max(self._config.integer("socket.listen.backlog.size"), _LEAST_BACKLOG)
+        for listener in self._config.listeners():
+            for bound in _bind(listener):
+                server = await loop.create_server(
+                    partial(Connection, self.connections, listener.name),
+                    sock=bound,
+                    backlog=backlog,
+                )
+                self._servers.append(server)
+                port = bound.getsockname()[1]
+            self.addresses.append(Listener(listener.name, listener.host or "0.0.0.0", port))
+        self.connections.start_sweeping()
+
+    async def stop(self) -> None:
+        """Accept no more, let the broker answer what is parked, close the connections."""
+        for server in self._servers:
+            server.close()
+        self._broker.shutting_down()
+        await self.connections.close()
+
+
+def run(config: Config) -> int:
+    """Serve until a signal comes. Returns the exit code; raises StartError, ConfigError."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(config))
+    return 0
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:  # not there on Windows
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+async def _serve(config: Config) -> None:
+    from coordinator_server.broker import Broker
+
+    clock = SystemClock()
+    broker = Broker(config, clock)
+    try:
+        await broker.start()
+    except (StorageError, OSError) as error:
+        raise StartError(str(error)) from error
+    server = Server(broker, config, clock)
+    try:
+        await server.start()
+        stop = _stop_on_signal()
+        # What exists now lives as long as the process: the collector need not look at it again.
+        gc.freeze()
+        for address in server.addresses:
+            host = f"[{address.host}]" if ":" in address.host else address.host
+            print(f"listening {host}:{address.port}", flush=True)
+        if config.ignored:
+            LOG.emit("settings.ignored", settings=", ".join(config.ignored))
+        signal_name = await stop
+        LOG.emit("broker.stopping", signal=signal_name)
+    finally:
+        await server.stop()
+        await broker.stop()
+    LOG.emit("broker.stopped")
+
+
+def _stop_on_signal() -> asyncio.Future[str]:
+    """A future that the first SIGTERM or SIGINT resolves; the second one ends the process."""
+    loop = asyncio.get_running_loop()
+    stop: asyncio.Future[str] = loop.create_future()
+
+    def on_signal(number: int) -> None:
+        if stop.done():
+            print("stopped at once by a second signal", file=sys.stderr, flush=True)
+            os._exit(128 + number)
+        stop.set_result(signal.Signals(number).name)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        try:
+            loop.add_signal_handler(number, on_signal, number)
+        except NotImplementedError:  # Windows' loops have no signal handlers
+            signal.signal(number, lambda n, _: loop.call_soon_threadsafe(on_signal, n))
+    return stop
+
+
+def _bind(listener: Listener) -> list[socket.socket]:
+    """Sockets bound to every address of a listener's host, all of them at one port."""
+    if not listener.host:
+        return [_bind_everywhere(listener)]
+    try:
+        found = socket.getaddrinfo(
+            listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except OSError as error:
+        raise StartError(f"cannot listen on {listener}: {error.strerror}") from error
+    bound: list[socket.socket] = []
+    port = listener.port
+    try:
+        for family, address in dict.fromkeys((entry[0], str(entry[4][0])) for entry in found):
+            try:
+                bound.append(socket.create_server((address, port), family=family))
+            except OSError as error:
+                # A name such as localhost may have an IPv6 address where IPv6 is off.
+                if not bound or error.errno == errno.EADDRINUSE:
+                    raise
+                continue
+            port = port or bound[0].getsockname()[1]
+    except OSError as error:
+        for one in bound:
+            one.close()
+        raise StartError(f"cannot listen on {listener}: {error.strerror}") from error
+    return bound
+
+
+def _bind_everywhere(listener: Listener) -> socket.socket:
+    """A socket for every interface, IPv4 and IPv6 if there is IPv6."""
+    try:
+        if socket.has_dualstack_ipv6():
+            return socket.create_server(
+                ("", listener.port), family=socket.AF_INET6, dualstack_ipv6=True
+            )
+        return socket.create_server(("", listener.port))
+    except OSError as error:
+        raise StartError(f"cannot listen on {listener}: {error.strerror}") from error

@@ -1,0 +1,394 @@
+"""Record batches, format 2 (KIP-98): what the log holds and Produce and Fetch carry.
+
+The append path is lazy: it reads the 61 bytes of the header and checks the CRC, and never looks
+at records. Base offset and leader epoch lie before the CRC and are patched in place.
+Buffers may hold several batches one behind the other; positions are counted in the buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - an exception, named like one
+
+from protocol.compression import Compression, compress, decompress
+from protocol.crc32c import crc32c
+from protocol.errors import ProtocolError
+from protocol.varint import decode_varint, decode_varlong, encode_varint
+
+HEADER_BYTES = 61
+LOG_OVERHEAD_BYTES = 12  # base offset and length, which the length does not count
+MAGIC_POSITION = 16
+
+_CRC_POSITION = 17
+_MAX_TIMESTAMP_POSITION = 35
+_CRC_START = 21  # the CRC covers everything from the attributes on
+_HEADER = Struct(">qiibIhiqqqhii")
+_AFTER_CRC = Struct(">hiqqqhii")
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+_INT64 = Struct(">q")
+_UINT32 = Struct(">I")
+
+_COMPRESSION_MASK = 0x07
+_LOG_APPEND_TIME = 0x08
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+_DELETE_HORIZON = 0x40
+
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_SEQUENCE = -1
+
+
+class Record:
+    """One record. Key, value and the values of headers may be null."""
+
+    __slots__ = ("headers", "key", "offset", "timestamp_ms", "value")
+
+    def __init__(
+        self,
+        offset: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> None:
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+        self.key = key
+        self.value = value
+        self.headers = headers
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Record):
+            return NotImplemented
+        return (
+            self.offset == other.offset
+            and self.timestamp_ms == other.timestamp_ms
+            and self.key == other.key
+            and self.value == other.value
+            and list(self.headers) == list(other.headers)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # mutable: a record is no dict key
+
+    def __repr__(self) -> str:
+        return (
+            f"Record(offset={self.offset}, timestamp_ms={self.timestamp_ms}, key={self.key!r}, "
+            f"value={self.value!r}, headers={list(self.headers)!r})"
+        )
+
+
+class BatchHeader:
+    """The header of one batch, and where the batch lies: `position` to `end` in its buffer."""
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp_ms",
+        "crc",
+        "last_offset_delta",
+        "leader_epoch",
+        "length",
+        "max_timestamp_ms",
+        "position",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+    )
+
+    magic = 2
+
+    attributes: int
+    base_offset: int
+    base_sequence: int
+    base_timestamp_ms: int
+    crc: int
+    last_offset_delta: int
+    leader_epoch: int
+    length: int  # as on the wire: without the 12 bytes of base offset and length
+    max_timestamp_ms: int
+    position: int
+    producer_epoch: int
+    producer_id: int
+    record_count: int
+
+    def __init__(self, buffer: bytes | bytearray | memoryview, position: int = 0) -> None:
+        """Read the header at `position`.
+
+        ProtocolError when the buffer ends inside the batch or the bytes are no format 2 batch.
+        The CRC is not checked here.
+        """
+        try:
+            (
+                self.base_offset,
+                self.length,
+                self.leader_epoch,
+                magic,
+                self.crc,
+                self.attributes,
+                self.last_offset_delta,
+                self.base_timestamp_ms,
+                self.max_timestamp_ms,
+                self.producer_id,
+                self.producer_epoch,
+                self.base_sequence,
+                self.record_count,
+            ) = _HEADER.unpack_from(buffer, position)
+        except StructError as error:
+            raise ProtocolError("the buffer ends inside a batch header") from error
+        self.position = position
+        if magic != 2:
+            raise ProtocolError(f"a record batch of magic {magic}, not 2")
+        if self.length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
+            raise ProtocolError(f"a record batch of length {self.length}")
+        if self.end > len(buffer):
+            raise ProtocolError("the buffer ends inside a batch")
+
+    @property
+    def size_bytes(self) -> int:
+        """The whole batch in bytes."""
+        return self.length + LOG_OVERHEAD_BYTES
+
+    @property
+    def end(self) -> int:
+        """The position behind the batch."""
+        return self.position + self.length + LOG_OVERHEAD_BYTES
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record, also when compaction has removed it."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the last one."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The producer's sequence number of the last record; -1 without one. Wraps to 0."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return add_to_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def compression(self) -> Compression:
+        """How the records are compressed; ProtocolError for a number that means nothing."""
+        try:
+            return Compression(self.attributes & _COMPRESSION_MASK)
+        except ValueError as error:
+            raise ProtocolError(f"unknown compression: {error}") from error
+
+    @property
+    def log_append_time(self) -> bool:
+        """Whether all records carry the time of the append, `max_timestamp_ms`."""
+        return bool(self.attributes & _LOG_APPEND_TIME)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch is part of a transaction."""
+        return bool(self.attributes & _TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the records are markers for the broker and clients, not data."""
+        return bool(self.attributes & _CONTROL)
+
+    @property
+    def has_producer_id(self) -> bool:
+        """Whether an idempotent or transactional producer wrote the batch."""
+        return self.producer_id != NO_PRODUCER_ID
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When the cleaner may drop this batch's tombstones (KIP-534); None when not yet set."""
+        return self.base_timestamp_ms if self.attributes & _DELETE_HORIZON else None
+
+
+def add_to_sequence(sequence: int, increment: int) -> int:
+    """Sequence numbers are int32 and go on at 0 (Kafka's DefaultRecordBatch.incrementSequence)."""
+    return (sequence + increment) & 0x7FFF_FFFF
+
+
+def crc_is_valid(buffer: bytes | bytearray | memoryview, header: BatchHeader) -> bool:
+    """Whether the batch is as it was written; base offset and leader epoch do not count."""
+    covered = memoryview(buffer)[header.position + _CRC_START : header.end]
+    return crc32c(covered) == header.crc
+
+
+def iterate_batches(
+    buffer: bytes | bytearray | memoryview, position: int = 0
+) -> Iterator[BatchHeader]:
+    """The complete batches from `position` on; a cut one at the end is left out, as in Kafka.
+
+    ProtocolError at bytes that are no batch of format 2.
+    """
+    size = len(buffer)
+    while size - position >= MAGIC_POSITION + 1:
+        (length,) = _INT32.unpack_from(buffer, position + 8)
+        magic = buffer[position + MAGIC_POSITION]
+        if magic != 2 or length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
+            raise ProtocolError(f"a record batch of magic {magic} and length {length}")
+        if length > size - position - LOG_OVERHEAD_BYTES:
+            return
+        header = BatchHeader(buffer, position)
+        position = header.end
+        yield header
+
+
+def iterate_records(
+    buffer: bytes | bytearray | memoryview, header: BatchHeader
+) -> Iterator[Record]:
+    """The records of one batch, decompressed. ProtocolError when they do not parse."""
+    body = memoryview(buffer)[header.position + HEADER_BYTES : header.end]
+    if not body and not header.record_count:
+        return  # emptied by compaction: whatever the compression, there is no frame
+    data = decompress(header.compression, body)
+    fixed_ms = header.max_timestamp_ms if header.log_append_time else None
+    position = 0
+    try:
+        for _ in range(header.record_count):
+            record, position = _read_record(data, position, header, fixed_ms)
+            yield record
+    except IndexError as error:
+        raise ProtocolError("the batch ends inside a record") from error
+    if position != len(data) or header.record_count < 0:
+        raise ProtocolError(f"{len(data) - position} bytes behind {header.record_count} records")
+
+
+def _read_record(
+    data: bytes, position: int, header: BatchHeader, fixed_ms: int | None
+) -> tuple[Record, int]:
+    """One record at `position`; IndexError past the end."""
+    length, position = decode_varint(data, position)
+    end = position + length
+    if not position < end <= len(data):
+        raise ProtocolError(f"a record of {length} bytes")
+    timestamp_delta, position = decode_varlong(data, position + 1)
+    offset_delta, position = decode_varint(data, position)
+    key, position = _read_nullable_bytes(data, position, end)
+    value, position = _read_nullable_bytes(data, position, end)
+    count, position = decode_varint(data, position)
+    headers: list[tuple[str, bytes | None]] = []
+    if count:
+        if not 0 < count <= end - position:
+            raise ProtocolError(f"{count} record headers")
+        for _ in range(count):
+            name, position = _read_nullable_bytes(data, position, end)
+            if name is None:
+                raise ProtocolError("a record header without a key")
+            header_value, position = _read_nullable_bytes(data, position, end)
+            headers.append((str(name, "utf-8", "replace"), header_value))
+    if position != end:
+        raise ProtocolError("the record's length is not that of its fields")
+    timestamp_ms = header.base_timestamp_ms + timestamp_delta if fixed_ms is None else fixed_ms
+    return Record(header.base_offset + offset_delta, timestamp_ms, key, value, headers), end
+
+
+def _read_nullable_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = decode_varint(data, position)
+    if length < 0:
+        return None, position
+    stop = position + length
+    if stop > end:
+        raise ProtocolError(f"{length} bytes in a record with {end - position} left")
+    return data[position:stop], stop
+
+
+def build_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int | None = None,
+    last_offset: int | None = None,
+    leader_epoch: int = -1,
+    compression: Compression = Compression.NONE,
+    log_append_time_ms: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    delete_horizon_ms: int | None = None,
+) -> bytes:
+    """One batch of `records`, which lie in the order of their offsets.
+
+    `base_offset` and `last_offset` are those of the records unless compaction keeps the wider
+    range of an old batch, or keeps a batch without records.
+    """
+    if base_offset is None:
+        base_offset = records[0].offset
+    if last_offset is None:
+        last_offset = records[-1].offset if records else base_offset
+    base_ms = records[0].timestamp_ms if records else NO_TIMESTAMP
+    max_ms = max((record.timestamp_ms for record in records), default=NO_TIMESTAMP)
+    attributes = int(compression)
+    if log_append_time_ms is not None:
+        attributes |= _LOG_APPEND_TIME
+        max_ms = log_append_time_ms
+    if transactional:
+        attributes |= _TRANSACTIONAL
+    if control:
+        attributes |= _CONTROL
+    if delete_horizon_ms is not None:
+        attributes |= _DELETE_HORIZON
+        base_ms = delete_horizon_ms
+    body = b"".join([_record_bytes(record, base_offset, base_ms) for record in records])
+    covered = (
+        _AFTER_CRC.pack(
+            attributes,
+            last_offset - base_offset,
+            base_ms,
+            max_ms,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            len(records),
+        )
+        # An empty batch, which only compaction makes, has no compressed frame either.
+        + (compress(compression, body) if records else b"")
+    )
+    length = len(covered) + _CRC_START - LOG_OVERHEAD_BYTES
+    head = Struct(">qiibI").pack(base_offset, length, leader_epoch, 2, crc32c(covered))
+    return head + covered
+
+
+def _record_bytes(record: Record, base_offset: int, base_ms: int) -> bytes:
+    """One record as it lies in a batch, its length in front."""
+    parts = [
+        b"\x00",
+        encode_varint(record.timestamp_ms - base_ms),
+        encode_varint(record.offset - base_offset),
+    ]
+    for data in (record.key, record.value):
+        parts += (b"\x01",) if data is None else (encode_varint(len(data)), data)
+    parts.append(encode_varint(len(record.headers)))
+    for name, value in record.headers:
+        encoded = name.encode()
+        parts += (encode_varint(len(encoded)), encoded)
+        parts += (b"\x01",) if value is None else (encode_varint(len(value)), value)
+    body = b"".join(parts)
+    return encode_varint(len(body)) + body
+
+
+def patch_offset(
+    buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int
+) -> None:
+    """Give the batch at `position` its place in the log; both fields lie before the CRC."""
+    _INT64.pack_into(buffer, position, base_offset)
+    _INT32.pack_into(buffer, position + LOG_OVERHEAD_BYTES, leader_epoch)
+
+
+def patch_log_append_time(
+    buffer: bytearray | memoryview, header: BatchHeader, timestamp_ms: int
+) -> None:
+    """Stamp all records of a batch with the time of the append; renews the CRC and `header`."""
+    position = header.position
+    header.attributes |= _LOG_APPEND_TIME
+    header.max_timestamp_ms = timestamp_ms
+    _INT16.pack_into(buffer, position + _CRC_START, header.attributes)
+    _INT64.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, timestamp_ms)
+    header.crc = crc32c(memoryview(buffer)[position + _CRC_START : header.end])
+    _UINT32.pack_into(buffer, position + _CRC_POSITION, header.crc)

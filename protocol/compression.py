@@ -1,0 +1,144 @@
+"""The compressions of record batches: gzip by zlib, snappy, lz4 and zstd by cramjam.
+
+The frames are those of Kafka's Java clients: snappy in xerial's chunks (raw snappy is read too),
+lz4 frames of independent blocks, because Kafka's reader takes no other. gzip and snappy bound
+their size before it is allocated; lz4 cannot grow more than 255-fold.
+"""
+
+from __future__ import annotations
+
+import zlib
+from enum import IntEnum
+from struct import Struct
+from typing import Any
+
+from protocol.errors import ProtocolError
+
+MAX_DECOMPRESSED_BYTES = 1 << 30
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + Struct(">ii").pack(1, 1)
+_XERIAL_CHUNK_BYTES = 32 * 1024
+# Magic, version 1 with independent blocks, 64 KiB blocks, and the checksum of those two bytes.
+_LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
+_LZ4_BLOCK_BYTES = 64 * 1024
+_LZ4_STORED = 0x8000_0000
+_INT32 = Struct(">i")
+_UINT32_LITTLE = Struct("<I")
+
+
+class Compression(IntEnum):
+    """The lowest three bits of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def compress(compression: Compression, data: bytes) -> bytes:
+    """`data` in the frame that Kafka's clients write."""
+    if compression is Compression.NONE:
+        return data
+    if compression is Compression.GZIP:
+        compressor = zlib.compressobj(wbits=31)
+        return compressor.compress(data) + compressor.flush()
+    if compression is Compression.ZSTD:
+        return bytes(_cramjam().zstd.compress(data))
+    if compression is Compression.LZ4:
+        return _compress_lz4(data)
+    return _compress_snappy(data)
+
+
+def decompress(compression: Compression, data: bytes | memoryview) -> bytes:
+    """What was compressed. ProtocolError when the bytes are damaged or grow beyond 1 GiB."""
+    if compression is Compression.NONE:
+        return bytes(data)
+    if compression is Compression.GZIP:
+        return _decompress_gzip(data)
+    cramjam = _cramjam()
+    try:
+        if compression is Compression.ZSTD:
+            return bytes(cramjam.zstd.decompress(data))
+        if compression is Compression.LZ4:
+            return bytes(cramjam.lz4.decompress(data))
+        return _decompress_snappy(bytes(data))
+    except cramjam.DecompressionError as error:
+        raise ProtocolError(f"damaged {compression.name.lower()} data: {error}") from error
+
+
+def _cramjam() -> Any:
+    import cramjam
+
+    return cramjam
+
+
+def _decompress_gzip(data: bytes | memoryview) -> bytes:
+    """All members of a gzip stream."""
+    out = b""
+    rest = bytes(data)
+    try:
+        while rest:
+            member = zlib.decompressobj(wbits=31)
+            out += member.decompress(rest, MAX_DECOMPRESSED_BYTES - len(out))
+            if not member.eof:
+                raise ProtocolError("gzip data is cut off or too large")
+            rest = member.unused_data
+    except zlib.error as error:
+        raise ProtocolError(f"damaged gzip data: {error}") from error
+    return out
+
+
+def _compress_snappy(data: bytes) -> bytes:
+    """xerial's format: a header, then chunks of raw snappy behind an int32 length."""
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_CHUNK_BYTES):
+        chunk = bytes(_cramjam().snappy.compress_raw(data[start : start + _XERIAL_CHUNK_BYTES]))
+        parts += (_INT32.pack(len(chunk)), chunk)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: bytes) -> bytes:
+    """xerial's chunks, or raw snappy where xerial's magic is missing."""
+    if not data.startswith(_XERIAL_MAGIC):
+        return _decompress_snappy_chunk(data)
+    parts = []
+    position = len(_XERIAL_HEADER)
+    while position < len(data):
+        if position + 4 > len(data):
+            raise ProtocolError("snappy chunk without a length")
+        (length,) = _INT32.unpack_from(data, position)
+        position += 4
+        if not 0 <= length <= len(data) - position:
+            raise ProtocolError(f"snappy chunk of {length} bytes")
+        parts.append(_decompress_snappy_chunk(data[position : position + length]))
+        position += length
+    return b"".join(parts)
+
+
+def _decompress_snappy_chunk(chunk: bytes) -> bytes:
+    """Raw snappy; it starts with its size, which no chunk exceeds more than 64-fold honestly."""
+    from protocol.varint import decode_unsigned_varint
+
+    try:
+        size, _ = decode_unsigned_varint(chunk, 0)
+    except IndexError as error:
+        raise ProtocolError("snappy data without a size") from error
+    if size > MAX_DECOMPRESSED_BYTES or size > 64 * len(chunk):
+        raise ProtocolError(f"snappy data claims {size} bytes")
+    return bytes(_cramjam().snappy.decompress_raw(chunk))
+
+
+def _compress_lz4(data: bytes) -> bytes:
+    """An lz4 frame of independent blocks, without checksums."""
+    parts = [_LZ4_HEADER]
+    for start in range(0, len(data), _LZ4_BLOCK_BYTES):
+        plain = data[start : start + _LZ4_BLOCK_BYTES]
+        block = bytes(_cramjam().lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            parts += (_UINT32_LITTLE.pack(len(block)), block)
+        else:
+            parts += (_UINT32_LITTLE.pack(len(plain) | _LZ4_STORED), plain)
+    parts.append(bytes(4))
+    return b"".join(parts)

@@ -1,0 +1,52 @@
+"""The hashes that choose partitions: Java's for groups, murmur2 for keyed records."""
+
+from __future__ import annotations
+
+_MASK_32 = 0xFFFF_FFFF
+_MULTIPLIER = 0x5BD1_E995
+_SEED = 0x9747_B28C
+
+
+def java_hash(text: str) -> int:
+    """`String.hashCode` of Java, a signed 32-bit number; it counts UTF-16 units, not characters."""
+    value = 0
+    if text.isascii():
+        for unit in text.encode("ascii"):
+            value = (31 * value + unit) & _MASK_32
+    else:
+        units = text.encode("utf-16-be", "surrogatepass")
+        for position in range(0, len(units), 2):
+            unit = units[position] << 8 | units[position + 1]
+            value = (31 * value + unit) & _MASK_32
+    return value - (1 << 32) if value & 0x8000_0000 else value
+
+
+def partition_for(group: str, partition_count: int) -> int:
+    """The partition of `__consumer_offsets` that holds a group (Kafka's Utils.abs)."""
+    return (abs(java_hash(group)) & 0x7FFF_FFFF) % partition_count
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's Utils.murmur2 as a signed 32-bit number."""
+    length = len(data)
+    value = (_SEED ^ length) & _MASK_32
+    end = length & ~3
+    for position in range(0, end, 4):
+        word = int.from_bytes(data[position : position + 4], "little")
+        word = (word * _MULTIPLIER) & _MASK_32
+        word ^= word >> 24
+        word = (word * _MULTIPLIER) & _MASK_32
+        value = ((value * _MULTIPLIER) & _MASK_32) ^ word
+    tail = data[end:]
+    if tail:
+        value ^= int.from_bytes(tail, "little")
+        value = (value * _MULTIPLIER) & _MASK_32
+    value ^= value >> 13
+    value = (value * _MULTIPLIER) & _MASK_32
+    value ^= value >> 15
+    return value - (1 << 32) if value & 0x8000_0000 else value
+
+
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """The partition that Kafka's default partitioner gives a record with this key."""
+    return (murmur2(key) & 0x7FFF_FFFF) % partition_count

@@ -1,0 +1,100 @@
+"""What can go wrong with bytes at rest, each error with the Kafka error code a client gets for it.
+
+Raised by the log and mapped to an answer at one place (the handler that called the log), so the
+code travels with the error instead of being guessed from its type.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from protocol.errors import ErrorCode
+
+
+class StorageError(Exception):
+    """The base of all storage errors; by itself: the disk failed (KAFKA_STORAGE_ERROR).
+
+    `record_errors` names single records that were refused, as (index in the batch, reason); Produce
+    v8+ hands them to the client (KIP-467).
+    """
+
+    code: ClassVar[ErrorCode] = ErrorCode.KAFKA_STORAGE_ERROR
+
+    def __init__(self, message: str, record_errors: tuple[tuple[int, str], ...] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.record_errors = record_errors
+
+
+class DataDirectoryLockedError(StorageError):
+    """Another broker uses the data directory."""
+
+
+class LogOfflineError(StorageError):
+    """The partition met a disk error it could not undo; it takes no more requests."""
+
+
+class CorruptBatchError(StorageError):
+    """A batch whose bytes or CRC are wrong (CORRUPT_MESSAGE)."""
+
+    code = ErrorCode.CORRUPT_MESSAGE
+
+
+class InvalidRecordError(StorageError):
+    """A well-formed batch that this log may not take (INVALID_RECORD)."""
+
+    code = ErrorCode.INVALID_RECORD
+
+
+class InvalidTimestampError(StorageError):
+    """A timestamp too far from the broker's clock (INVALID_TIMESTAMP)."""
+
+    code = ErrorCode.INVALID_TIMESTAMP
+
+
+class MessageTooLargeError(StorageError):
+    """A batch above `max.message.bytes` (MESSAGE_TOO_LARGE)."""
+
+    code = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class RecordListTooLargeError(StorageError):
+    """A batch that fits no segment of this topic (RECORD_LIST_TOO_LARGE)."""
+
+    code = ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+class OffsetOutOfRangeError(StorageError):
+    """An offset below the log start or above the log end (OFFSET_OUT_OF_RANGE)."""
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class OutOfOrderSequenceError(StorageError):
+    """An idempotent producer skipped or repeated a sequence (OUT_OF_ORDER_SEQUENCE_NUMBER)."""
+
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class InvalidProducerEpochError(StorageError):
+    """A batch of an older epoch of its producer id (INVALID_PRODUCER_EPOCH)."""
+
+    code = ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class TopicConfigError(StorageError):
+    """A topic setting with an unknown name or a bad value (INVALID_CONFIG)."""
+
+    code = ErrorCode.INVALID_CONFIG
+
+
+class UnknownPartitionError(StorageError):
+    """A topic or partition that the data directory does not hold (UNKNOWN_TOPIC_OR_PARTITION)."""
+
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class TopicExistsError(StorageError):
+    """A topic with this name is there already, or still being deleted (TOPIC_ALREADY_EXISTS)."""
+
+    code = ErrorCode.TOPIC_ALREADY_EXISTS

@@ -1,0 +1,277 @@
+"""Opening a partition's directory: finishing what a crash interrupted, and recovery.
+
+After a clean stop the files are taken as they are. After any other stop everything behind the
+recovery point is read and checked, cut at the first bad batch, and what was cut is reported;
+indexes and producer state are made anew. An index that is missing, short or wrong costs one scan of
+its segment, whatever the stop was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from storage.batch_scan import Damage, scan_headers
+from storage.checkpoints import read_leader_epochs
+from storage.disk import Disk
+from storage.errors import CorruptBatchError
+from storage.leader_epochs import LeaderEpochs
+from storage.log_config import LogConfig
+from storage.open_files import LazyFile, OpenFiles
+from storage.producer_state import ProducerState, snapshot_offsets, snapshot_path
+from storage.records import coordinator_epoch_of
+from storage.segment import LOG_SUFFIX, SUFFIXES, Segment, segment_stem
+
+SWAP_SUFFIX = ".swap"
+CLEANED_SUFFIX = ".cleaned"
+LEFTOVER_SUFFIXES = (CLEANED_SUFFIX, ".deleted", ".tmp")
+
+
+class RecoveryReport(NamedTuple):
+    """What recovery had to cut: everything from `offset` on, and why."""
+
+    topic: str
+    partition: int
+    offset: int
+    bytes_cut: int
+    reason: str
+    file: str
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """A partition as found on the disk; `segments` ascending, never empty."""
+
+    segments: list[Segment]
+    next_offset: int
+    log_start_offset: int
+    leader_epochs: LeaderEpochs
+    producers: ProducerState
+    snapshot_offset: int = -1
+    reports: list[RecoveryReport] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LogLoader:
+    """The opening of one partition; `clean` says whether the last stop was a clean one."""
+
+    files: OpenFiles
+    directory: str
+    topic: str
+    partition: int
+    config: LogConfig
+    recovery_point: int
+    log_start_offset: int
+    clean: bool
+    now_ms: int
+    reports: list[RecoveryReport] = field(default_factory=list)
+
+    def load(self) -> LoadedLog:
+        """Return the log, repaired on the disk as far as it had to be."""
+        disk = self.files.disk
+        names = disk.listdir(self.directory) if disk.exists(self.directory) else []
+        if finish_interrupted(disk, self.directory, names):
+            names = disk.listdir(self.directory)
+        segments = self._load_segments(names)
+        next_offset = self._repair(segments)
+        if next_offset < self.log_start_offset:
+            segments, next_offset = self._restart_at_log_start(segments, next_offset)
+        log_start_offset = max(self.log_start_offset, segments[0].base_offset)
+        producers, snapshot_offset = self._load_producers(names, segments, next_offset)
+        return LoadedLog(
+            segments,
+            next_offset,
+            log_start_offset,
+            self._load_leader_epochs(segments, next_offset),
+            producers,
+            snapshot_offset,
+            self.reports,
+        )
+
+    def _segment(self, base_offset: int) -> Segment:
+        stem = segment_stem(self.directory, base_offset)
+        interval = self.config.index_interval_bytes
+        return Segment(self.files, stem, base_offset, interval, self.now_ms)
+
+    def _load_segments(self, names: list[str]) -> list[Segment]:
+        """Return the segments there are; their indexes are made anew when they look damaged."""
+        bases = sorted(int(name[:20]) for name in names if is_log_name(name))
+        segments: list[Segment] = []
+        for number, base_offset in enumerate(bases):
+            stem = segment_stem(self.directory, base_offset)
+            segment, indexes_are_whole = Segment.load(
+                self.files.disk, self.files, stem, base_offset, self.config.index_interval_bytes
+            )
+            segments.append(segment)
+            # What lies behind the recovery point is checked (and indexed) anew by `_repair`.
+            is_last = number == len(bases) - 1
+            will_be_verified = not self.clean and (
+                is_last or bases[number + 1] > self.recovery_point
+            )
+            if not indexes_are_whole and not will_be_verified:
+                self._verify(segment, base_offset)
+        return segments or [self._segment(self.log_start_offset)]
+
+    def _repair(self, segments: list[Segment]) -> int:
+        """Check what must be checked, cut what is bad; return the next offset."""
+        if not self.clean:
+            return self._recover(segments)
+        try:
+            return segments[-1].load_tail()
+        except CorruptBatchError:
+            # The marker of a clean stop lied about this file.
+            return self._verify(segments[-1], segments[-1].base_offset)[0]
+
+    def _recover(self, segments: list[Segment]) -> int:
+        next_offset = segments[0].base_offset
+        for number, segment in enumerate(segments):
+            is_last = number == len(segments) - 1
+            if not is_last and segments[number + 1].base_offset <= self.recovery_point:
+                continue
+            next_offset, whole = self._verify(segment, segment.base_offset)
+            if not whole and not is_last:
+                # What follows the first bad batch cannot be trusted to be what was acknowledged.
+                self._drop_following(segments, number, next_offset)
+                break
+        return next_offset
+
+    def _verify(self, segment: Segment, next_offset: int) -> tuple[int, bool]:
+        """Check a segment, cut it at the first bad batch; return its next offset, and if all was
+        good."""
+        for batch in segment.verify(next_offset):
+            if isinstance(batch, Damage):
+                self._report(
+                    segment, next_offset, segment.size_bytes - batch.position, batch.reason
+                )
+                segment.cut(batch.position)
+                return next_offset, False
+            next_offset = batch.last_offset + 1
+        segment.seal()
+        return next_offset, True
+
+    def _drop_following(self, segments: list[Segment], number: int, next_offset: int) -> None:
+        for segment in segments[number + 1 :]:
+            self._report(segment, next_offset, segment.size_bytes, "follows a bad batch")
+            segment.delete(self.files.disk)
+        del segments[number + 1 :]
+
+    def _restart_at_log_start(
+        self, segments: list[Segment], next_offset: int
+    ) -> tuple[list[Segment], int]:
+        """The checkpointed log start lies beyond the log end: begin anew there, as Kafka does."""
+        for segment in segments:
+            if segment.size_bytes:
+                self._report(
+                    segment,
+                    next_offset,
+                    segment.size_bytes,
+                    f"the log ends before its log start offset {self.log_start_offset}",
+                )
+            segment.delete(self.files.disk)
+        return [self._segment(self.log_start_offset)], self.log_start_offset
+
+    def _report(self, segment: Segment, offset: int, bytes_cut: int, reason: str) -> None:
+        file = segment.stem.rpartition("/")[2] + LOG_SUFFIX
+        self.reports.append(
+            RecoveryReport(self.topic, self.partition, offset, bytes_cut, reason, file)
+        )
+
+    def _load_producers(
+        self, names: list[str], segments: list[Segment], next_offset: int
+    ) -> tuple[ProducerState, int]:
+        """Return the newest good snapshot with the batches behind it replayed, and its offset."""
+        disk = self.files.disk
+        producers: ProducerState | None = None
+        snapshot_offset = -1
+        offsets = snapshot_offsets(names)
+        for offset in reversed(offsets):
+            path = snapshot_path(self.directory, offset)
+            if offset > next_offset:
+                disk.unlink(path)
+            elif producers is None:
+                producers = ProducerState.decode(disk.read_file(path))
+                if producers is None:
+                    disk.unlink(path)
+                else:
+                    snapshot_offset = offset
+        if producers is None:
+            producers = ProducerState()
+            if self.clean and not offsets:  # nobody ever wrote with a producer id (as Kafka infers)
+                return producers, -1
+        if snapshot_offset < next_offset:
+            replay_producers(producers, segments, max(snapshot_offset, self.log_start_offset))
+        return producers, snapshot_offset
+
+    def _load_leader_epochs(self, segments: list[Segment], next_offset: int) -> LeaderEpochs:
+        """Return the checkpointed epochs below the log end, or those that the batches tell."""
+        entries = read_leader_epochs(self.files.disk, self.directory)
+        if entries:
+            return LeaderEpochs([entry for entry in entries if entry[1] <= next_offset])
+        for segment in segments:
+            for batch in segment.batches():
+                if batch.leader_epoch > (entries[-1][0] if entries else -1):
+                    entries.append((batch.leader_epoch, batch.base_offset))
+        return LeaderEpochs(entries)
+
+
+def replay_producers(producers: ProducerState, segments: list[Segment], offset: int) -> None:
+    """Take the batches from `offset` on into the producer state."""
+    for number, segment in enumerate(segments):
+        if number + 1 < len(segments) and segments[number + 1].base_offset <= offset:
+            continue
+        for batch in segment.batches(segment.position_of(offset)):
+            if batch.producer_id >= 0 and batch.last_offset >= offset:
+                epoch = -1
+                if batch.is_control:
+                    epoch = coordinator_epoch_of(segment.read(batch.position, batch.size_bytes))
+                producers.replay(batch, epoch)
+
+
+def is_log_name(name: str) -> bool:
+    """Tell whether a file name is that of a segment's log."""
+    return len(name) == 24 and name.endswith(LOG_SUFFIX) and name[:20].isdigit()
+
+
+def finish_interrupted(disk: Disk, directory: str, names: list[str]) -> bool:
+    """Complete or undo what a crash interrupted; tell whether anything changed.
+
+    `.cleaned` is a compaction before its commit and goes; `.log.swap` is one behind its commit and
+    takes the place of the segments it was made from; indexes without a log go.
+    """
+    changed = False
+    for name in names:
+        if name.endswith(LEFTOVER_SUFFIXES):
+            disk.unlink(f"{directory}/{name}")
+            changed = True
+    swaps = sorted(name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
+    for name in swaps:
+        _finish_swap(disk, directory, names, name)
+        changed = True
+    if swaps:
+        names = disk.listdir(directory)
+    logs = {name[:20] for name in names if is_log_name(name)}
+    for name in names:
+        if name.endswith(SUFFIXES) and name[:20] not in logs and name[:20].isdigit():
+            disk.unlink(f"{directory}/{name}")
+            changed = True
+    return changed
+
+
+def _finish_swap(disk: Disk, directory: str, names: list[str], swap: str) -> None:
+    """Let a committed compaction take the place of its sources."""
+    base_offset = int(swap[:20])
+    path = f"{directory}/{swap}"
+    last_offset = base_offset
+    file = LazyFile(OpenFiles(disk), path)
+    try:
+        for batch in scan_headers(file, 0, disk.size(path)):
+            last_offset = batch.last_offset
+    finally:
+        file.close()
+    for name in names:
+        if name.endswith(SUFFIXES) and name[:20].isdigit():
+            replaced = base_offset < int(name[:20]) <= last_offset
+            index_of_replaced = int(name[:20]) == base_offset and not name.endswith(LOG_SUFFIX)
+            if (replaced or index_of_replaced) and disk.exists(f"{directory}/{name}"):
+                disk.unlink(f"{directory}/{name}")
+    disk.rename(path, path[: -len(SWAP_SUFFIX)])

@@ -1,0 +1,287 @@
+"""The door's other side: a disk in memory that breaks on command, for tests.
+
+It counts every operation that changes something. `fail_at(n)` makes the n-th one raise OSError,
+`crash_at(n)` makes the process die there (`Crash`), with `torn=True` after half of the bytes were
+written. `power_cut()` then forgets whatever was not synced: contents without `sync`, names without
+`sync_directory`. What a plain kill -9 leaves is simply the disk as it is: `processes_died()`.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+
+from storage.disk import Buffer, File, Lock
+
+
+class Crash(BaseException):
+    """The simulated death of the process: no handler of ordinary errors may catch it."""
+
+
+class _Contents:
+    """A file's bytes: as the process sees them, and as they stand on the platter."""
+
+    __slots__ = ("data", "durable", "modified_ms")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.durable = b""
+        self.modified_ms = 0
+
+
+class MemoryFile:
+    """An open file of the twin; see `storage.disk.File`."""
+
+    def __init__(self, disk: MemoryDisk, path: str, contents: _Contents) -> None:
+        self._disk = disk
+        self._path = path
+        self._contents = contents
+        self._closed = False
+        disk.open_files += 1
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        """Write all buffers at the end, or half of them when this write is to be torn."""
+        assert not self._closed, self._path
+        data = b"".join(buffers)
+        written = self._disk.step("append", self._path, len(data))
+        self._contents.data += data[:written]
+        self._contents.modified_ms = self._disk.now_ms
+        self._disk.raise_if_torn(written, len(data))
+
+    def pread(self, length: int, position: int) -> bytes:
+        """Return up to `length` bytes from `position`."""
+        assert not self._closed, self._path
+        if self._path in self._disk.unreadable:
+            raise OSError(errno.EIO, "read error", self._path)
+        self._disk.reads += 1
+        return bytes(self._contents.data[position : position + length])
+
+    def size(self) -> int:
+        """Return the size in bytes."""
+        return len(self._contents.data)
+
+    def truncate(self, size_bytes: int) -> None:
+        """Cut the file to `size_bytes`."""
+        assert not self._closed, self._path
+        self._disk.step("truncate", self._path)
+        assert size_bytes <= len(self._contents.data)
+        del self._contents.data[size_bytes:]
+
+    def sync(self) -> None:
+        """Make the contents survive a power cut."""
+        assert not self._closed, self._path
+        self._disk.step("sync", self._path)
+        self._contents.durable = bytes(self._contents.data)
+
+    def close(self) -> None:
+        """Release the descriptor."""
+        if not self._closed:
+            self._closed = True
+            self._disk.open_files -= 1
+
+
+class MemoryLock:
+    """The twin's lock."""
+
+    def __init__(self, disk: MemoryDisk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def release(self) -> None:
+        """Let the next one have it."""
+        self._disk.locks.discard(self._path)
+
+
+class MemoryDisk:
+    """A file system in memory with faults; see the module's head."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, _Contents] = {}
+        self._directories: set[str] = {""}
+        self._durable_files: dict[str, _Contents] = {}
+        self._durable_directories: set[str] = {""}
+        self.locks: set[str] = set()
+        self.unreadable: set[str] = set()
+        self.now_ms = 0
+        self.open_files = 0
+        self.reads = 0
+        self.operations: list[tuple[str, str]] = []
+        self._fault_at = -1
+        self._fault_kind = ""
+        self._torn = False
+
+    # --- faults -----------------------------------------------------------------------------------
+
+    def fail_at(self, operation: int, *, torn: bool = False) -> None:
+        """Let the n-th changing operation from now on (0 is the next) raise OSError, once."""
+        self._arm("fail", operation, torn)
+
+    def crash_at(self, operation: int, *, torn: bool = False) -> None:
+        """Let the process die at the n-th changing operation from now on, before it is done."""
+        self._arm("crash", operation, torn)
+
+    def _arm(self, kind: str, operation: int, torn: bool) -> None:
+        self._fault_kind = kind
+        self._fault_at = len(self.operations) + operation
+        self._torn = torn
+
+    @property
+    def fault_is_pending(self) -> bool:
+        """Whether the armed operation has not been reached yet."""
+        return self._fault_at >= len(self.operations)
+
+    def processes_died(self) -> None:
+        """Forget the dead process's locks and descriptors; all it wrote is there (kill -9)."""
+        self.locks.clear()
+        self.open_files = 0
+        self._fault_at = -1
+
+    def power_cut(self) -> None:
+        """Forget everything that was not synced."""
+        self.processes_died()
+        self._files = dict(self._durable_files)
+        self._directories = set(self._durable_directories)
+        for contents in self._files.values():
+            contents.data = bytearray(contents.durable)
+
+    def step(self, name: str, path: str, size_bytes: int = 0) -> int:
+        """Count one changing operation; return how many of its bytes get written."""
+        number = len(self.operations)
+        self.operations.append((name, path))
+        if number != self._fault_at:
+            return size_bytes
+        if self._torn and size_bytes > 1:
+            return size_bytes // 2
+        self._break()
+        raise AssertionError("unreachable")
+
+    def raise_if_torn(self, written: int, wanted: int) -> None:
+        """Report the fault of a torn write after its half was written."""
+        if written != wanted:
+            self._break()
+
+    def _break(self) -> None:
+        name, path = self.operations[-1]
+        if self._fault_kind == "crash":
+            raise Crash(f"{name} {path}")
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    # --- the door ---------------------------------------------------------------------------------
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open `path` for appending and reading."""
+        contents = self._files.get(path)
+        if contents is None:
+            if not create or path.rpartition("/")[0] not in self._directories:
+                raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+            self.step("create", path)
+            contents = self._files[path] = _Contents()
+            contents.modified_ms = self.now_ms
+        return MemoryFile(self, path, contents)
+
+    def read_file(self, path: str) -> bytes:
+        """Return the whole contents of a small file."""
+        if path in self.unreadable:
+            raise OSError(errno.EIO, "read error", path)
+        return bytes(self._existing(path).data)
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a file or directory is there."""
+        return path in self._files or path in self._directories
+
+    def size(self, path: str) -> int:
+        """Return a file's size in bytes."""
+        return len(self._existing(path).data)
+
+    def modified_ms(self, path: str) -> int:
+        """Return when the file was last written."""
+        return self._existing(path).modified_ms
+
+    def listdir(self, path: str) -> list[str]:
+        """Return the names in a directory."""
+        if path not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+        prefix = path + "/"
+        names = [*self._files, *self._directories]
+        return sorted(
+            name[len(prefix) :]
+            for name in names
+            if name.startswith(prefix) and "/" not in name[len(prefix) :]
+        )
+
+    def is_directory(self, path: str) -> bool:
+        """Tell whether `path` is a directory."""
+        return path in self._directories
+
+    def mkdir(self, path: str) -> None:
+        """Make a directory and its missing parents."""
+        if path not in self._directories:
+            parent = path.rpartition("/")[0]
+            if parent not in self._directories:
+                self.mkdir(parent)
+            self.step("mkdir", path)
+            self._directories.add(path)
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file or directory a new name."""
+        if source in self._files:
+            self.step("rename", source)
+            self._files[target] = self._files.pop(source)
+            return
+        if source not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", source)
+        self.step("rename", source)
+        for name in [name for name in self._files if name.startswith(source + "/")]:
+            self._files[target + name[len(source) :]] = self._files.pop(name)
+        self._directories.discard(source)
+        self._directories.add(target)
+
+    def unlink(self, path: str) -> None:
+        """Remove a file."""
+        self._existing(path)
+        self.step("unlink", path)
+        del self._files[path]
+
+    def rmdir(self, path: str) -> None:
+        """Remove an empty directory."""
+        if self.listdir(path):
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
+        self.step("rmdir", path)
+        self._directories.discard(path)
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in a directory survive a power cut."""
+        self.step("sync_directory", path)
+        children = {name for name in self._files if name.rpartition("/")[0] == path}
+        for name in [n for n in self._durable_files if n.rpartition("/")[0] == path]:
+            if name not in children:
+                del self._durable_files[name]
+        for name in children:
+            self._durable_files[name] = self._files[name]
+        self._sync_subdirectories(path)
+
+    def _sync_subdirectories(self, path: str) -> None:
+        now = {d for d in self._directories if d and d.rpartition("/")[0] == path}
+        before = {d for d in self._durable_directories if d and d.rpartition("/")[0] == path}
+        for gone in before - now:
+            self._durable_directories.discard(gone)
+            for name in [n for n in self._durable_files if n.startswith(gone + "/")]:
+                contents = self._durable_files.pop(name)
+                # The directory was renamed: its durable files live on under the new name.
+                for new_name, live in self._files.items():
+                    if live is contents:
+                        self._durable_files[new_name] = contents
+        self._durable_directories |= now
+
+    def lock(self, path: str) -> Lock | None:
+        """Take the lock file `path`."""
+        if path in self.locks:
+            return None
+        self.locks.add(path)
+        return MemoryLock(self, path)
+
+    def _existing(self, path: str) -> _Contents:
+        contents = self._files.get(path)
+        if contents is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+        return contents

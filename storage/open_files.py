@@ -1,0 +1,66 @@
+"""A bounded number of open descriptors for an unbounded number of segment files.
+
+A file is opened when it is first needed and stays open until the bound pushes it out, oldest first;
+it comes back by itself at the next use. So a data directory with thousands of segments works inside
+the usual limit of 1024 descriptors, which the connections need too.
+"""
+
+from __future__ import annotations
+
+from storage.disk import Disk, File
+
+DEFAULT_MAX_OPEN_FILES = 256
+
+
+class OpenFiles:
+    """The files open now, in the order in which they were opened."""
+
+    def __init__(self, disk: Disk, max_open: int = DEFAULT_MAX_OPEN_FILES) -> None:
+        self.disk = disk
+        self._max_open = max_open
+        self._open: dict[LazyFile, File] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, lazy: LazyFile) -> File:
+        """Open a file, closing the longest open one when there are too many."""
+        while len(self._open) >= self._max_open:
+            next(iter(self._open)).close()
+        file = self.disk.open(lazy.path, create=lazy.create)
+        self._open[lazy] = file
+        return file
+
+    def closed(self, lazy: LazyFile) -> None:
+        """Close the descriptor of a file that is no longer wanted."""
+        file = self._open.pop(lazy, None)
+        if file is not None:
+            file.close()
+
+
+class LazyFile:
+    """A file by its path; `get()` opens it when it is not open."""
+
+    __slots__ = ("_file", "_files", "create", "path")
+
+    def __init__(self, files: OpenFiles, path: str, *, create: bool = False) -> None:
+        self._files = files
+        self._file: File | None = None
+        self.path = path
+        self.create = create
+
+    def get(self) -> File:
+        """Return the open file; good until the next `get` of any file."""
+        file = self._file
+        if file is None:
+            file = self._file = self._files.open(self)
+        return file
+
+    def pread(self, length: int, position: int) -> bytes:
+        """Return up to `length` bytes from `position`, opening the file when needed."""
+        return (self._file or self.get()).pread(length, position)
+
+    def close(self) -> None:
+        """Let go of the descriptor, if any."""
+        self._file = None
+        self._files.closed(self)

@@ -1,0 +1,497 @@
+"""One partition's log: appended at its end, read from any offset (Kafka's UnifiedLog, one replica).
+
+The append path looks at a batch's header and CRC, patches offset and leader epoch into the header
+(they stand before the CRC) and hands header and body to one writev. With a single replica the high
+watermark is the log end. Errors are StorageErrors that carry the code of the answer.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from storage.append_check import check_client_batch, own_batches
+from storage.batch_scan import (
+    CRC_START,
+    HEADER,
+    LOG_OVERHEAD,
+    TRANSACTIONAL,
+    StoredBatch,
+)
+from storage.checkpoints import write_partition_metadata
+from storage.disk import Buffer
+from storage.errors import (
+    LogOfflineError,
+    OffsetOutOfRangeError,
+    RecordListTooLargeError,
+    StorageError,
+)
+from storage.log_loader import LogLoader, RecoveryReport, replay_producers
+from storage.producer_state import ProducerState, save_snapshot, snapshot_path
+from storage.records import coordinator_epoch_of
+from storage.segment import RELATIVE_OFFSET_MAX, Segment, segment_stem
+from storage.timestamp_search import (
+    TimestampedOffset,
+    first_record_since,
+    record_with_max_timestamp,
+)
+
+# What stands before the CRC, and the CRC: base offset, length, leader epoch, magic, CRC.
+_PREFIX = struct.Struct(">qiibI")
+_LENGTH_BEFORE_BODY = CRC_START - LOG_OVERHEAD
+
+
+class AppendResult(NamedTuple):
+    """Where a batch went; `log_append_time_ms` is -1 with CreateTime. Offsets are inclusive."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool = False
+
+
+class ReadResult(NamedTuple):
+    """Whole batches, the first of which holds the offset asked for (or comes behind a gap)."""
+
+    records: bytes
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+
+
+class PartitionLog:
+    """The log of one partition; nothing of it is on the disk before the first append."""
+
+    __slots__ = (
+        "_bases",
+        "_hint",
+        "_names_are_synced",
+        "_on_disk",
+        "_snapshot_offsets",
+        "_tail",
+        "_torn",
+        "closed",
+        "config",
+        "directory",
+        "files",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "partition",
+        "producers",
+        "recovery_point",
+        "recovery_reports",
+        "segments",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, loader: LogLoader, topic_id: bytes) -> None:
+        """Open the log as `loader` finds (and repairs) it; StorageError when the disk fails."""
+        self.files = loader.files
+        self.directory = loader.directory
+        self.topic = loader.topic
+        self.partition = loader.partition
+        self.topic_id = topic_id
+        self.config = loader.config
+        self.closed = False
+        try:
+            loaded = loader.load()
+            self._on_disk = self.files.disk.exists(self.directory)
+        except OSError as error:
+            raise self._failed("opened", error) from error
+        self.segments = loaded.segments
+        self._bases = [segment.base_offset for segment in self.segments]
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.next_offset
+        self.leader_epochs = loaded.leader_epochs
+        self.producers = loaded.producers
+        self.recovery_reports: list[RecoveryReport] = loaded.reports
+        self.recovery_point = min(loader.recovery_point, self.log_end_offset)
+        self._snapshot_offsets = [loaded.snapshot_offset] if loaded.snapshot_offset >= 0 else []
+        self._names_are_synced = self._on_disk and loader.clean
+        self._torn = False
+        # Where the last batch, and the end of the last read, lie: (offset, segment, position).
+        self._tail: tuple[int, Segment | None, int] = (-1, None, 0)
+        self._hint: tuple[int, Segment | None, int] = (-1, None, 0)
+
+    # --- what is in the log -----------------------------------------------------------------------
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset up to which consumers read; the log end, with a single replica."""
+        return self.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset up to which read_committed consumers read: the oldest open transaction."""
+        first = self.producers.first_unstable_offset
+        return self.log_end_offset if first is None else first
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all segments' logs."""
+        return sum(segment.size_bytes for segment in self.segments)
+
+    @property
+    def active_segment(self) -> Segment:
+        """The segment that appends go to."""
+        return self.segments[-1]
+
+    def __repr__(self) -> str:
+        offsets = f"{self.log_start_offset}..{self.log_end_offset}"
+        return f"<PartitionLog {self.topic}-{self.partition} {offsets}>"
+
+    # --- append -----------------------------------------------------------------------------------
+
+    def append(self, records: Buffer, now_ms: int) -> AppendResult:
+        """Append the one batch of a client's Produce request.
+
+        Raises the StorageError to answer. A batch that an idempotent producer sent before is not
+        stored again: the result is the original one, marked `duplicate`.
+        """
+        if self.closed:
+            raise self._gone()
+        batch = check_client_batch(records, self.config, now_ms)
+        crc, body, attributes, offset_delta, max_timestamp, producer_id, epoch, sequence, time = (
+            batch
+        )
+        if producer_id >= 0:
+            known = self.producers.check(producer_id, epoch, sequence, offset_delta)
+            if known is not None:
+                return AppendResult(
+                    known.first_offset,
+                    known.last_offset,
+                    known.timestamp,
+                    self.log_start_offset,
+                    duplicate=True,
+                )
+        base_offset = self.log_end_offset
+        last_offset = base_offset + offset_delta
+        size_bytes = len(body) + CRC_START
+        segment = self._segment_for(size_bytes, last_offset, max_timestamp, now_ms)
+        length = len(body) + _LENGTH_BEFORE_BODY
+        prefix = _PREFIX.pack(base_offset, length, self.leader_epochs.current, 2, crc)
+        self._write(segment, [prefix, body])
+        self._tail = (base_offset, segment, segment.size_bytes)
+        segment.appended(size_bytes, last_offset, max_timestamp)
+        self.log_end_offset = last_offset + 1
+        if producer_id >= 0:
+            self.producers.appended(
+                producer_id,
+                epoch,
+                sequence,
+                offset_delta,
+                last_offset,
+                max_timestamp,
+                bool(attributes & TRANSACTIONAL),
+            )
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+        return AppendResult(base_offset, last_offset, time, self.log_start_offset)
+
+    def append_own(self, records: Buffer, now_ms: int) -> AppendResult:
+        """Append batches that the broker made itself, any number of them, in one write.
+
+        Offsets and leader epochs are assigned; CRCs, keys and timestamps are taken as they are, and
+        transaction markers are allowed. MessageTooLargeError as for clients, since a batch that is
+        above `max.message.bytes` could not be fetched by everyone.
+        """
+        if self.closed:
+            raise self._gone()
+        data = bytes(records)
+        batches = own_batches(data, self.log_end_offset, self.config.max_message_bytes)
+        base_offset, next_offset = self.log_end_offset, batches[-1].last_offset + 1
+        buffers: list[Buffer] = []
+        for batch in batches:
+            crc = int.from_bytes(data[batch.position + 17 : batch.position + CRC_START], "big")
+            length = batch.size_bytes - LOG_OVERHEAD
+            buffers.append(
+                _PREFIX.pack(batch.base_offset, length, self.leader_epochs.current, 2, crc)
+            )
+            buffers.append(data[batch.position + CRC_START : batch.position + batch.size_bytes])
+        max_timestamp = max(batch.max_timestamp for batch in batches)
+        segment = self._segment_for(len(data), next_offset - 1, max_timestamp, now_ms)
+        self._write(segment, buffers)
+        for batch in batches:
+            self._tail = (batch.base_offset, segment, segment.size_bytes)
+            segment.appended(batch.size_bytes, batch.last_offset, batch.max_timestamp)
+            if batch.producer_id >= 0:
+                bytes_of_batch = data[batch.position : batch.position + batch.size_bytes]
+                epoch = coordinator_epoch_of(bytes_of_batch) if batch.is_control else -1
+                self.producers.replay(batch, epoch)
+        self.log_end_offset = next_offset
+        if next_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+        return AppendResult(base_offset, next_offset - 1, -1, self.log_start_offset)
+
+    def _segment_for(
+        self, size_bytes: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> Segment:
+        """Return the segment to append to, a new one when the active one is full or old enough."""
+        config = self.config
+        if not self._on_disk:
+            self._create()
+        segment = self.segments[-1]
+        if segment.size_bytes + size_bytes <= config.segment_bytes and not (
+            segment.indexes_are_full(config.segment_index_bytes)
+        ):
+            if not segment.size_bytes:
+                segment.created_ms = now_ms
+                return segment
+            since = segment.first_timestamp
+            age_ms = max_timestamp - since if since >= 0 else now_ms - segment.created_ms
+            if age_ms <= config.segment_ms and (
+                last_offset - segment.base_offset <= RELATIVE_OFFSET_MAX
+            ):
+                return segment
+        if size_bytes > config.segment_bytes:
+            raise RecordListTooLargeError(
+                f"Message batch size is {size_bytes} bytes in append to partition {self.topic}-"
+                f"{self.partition}, which exceeds the maximum configured segment size of "
+                f"{config.segment_bytes}."
+            )
+        self.roll(now_ms)
+        return self.segments[-1]
+
+    def _write(self, segment: Segment, buffers: list[Buffer]) -> None:
+        """Write or leave no trace: what a failed write left is cut before the next one."""
+        try:
+            if self._torn:
+                segment.undo_write(self.files.disk)
+                self._torn = False
+            segment.write(buffers)
+        except OSError as error:
+            self._torn = True
+            raise self._failed("written", error) from error
+
+    def _create(self) -> None:
+        """Make the directory: partitions that were never written to cost nothing."""
+        disk = self.files.disk
+        try:
+            disk.mkdir(self.directory)
+            write_partition_metadata(disk, self.directory, self.topic_id)
+            self.leader_epochs.save(disk, self.directory, self.log_end_offset)
+        except OSError as error:
+            raise self._failed("created", error) from error
+        self._on_disk = True
+        self._names_are_synced = False
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch that is stamped on what is appended."""
+        return self.leader_epochs.current
+
+    def begin_leader_epoch(self, leader_epoch: int) -> None:
+        """Mark what is appended from now on with a later leader epoch."""
+        self.leader_epochs.begin(leader_epoch, self.log_end_offset)
+        if self._on_disk:
+            self.leader_epochs.save(self.files.disk, self.directory, self.log_end_offset)
+
+    def end_offset_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """Return the largest epoch not above `leader_epoch` and where it ends (KIP-101); -1, -1
+        when there is none."""
+        return self.leader_epochs.end_offset(leader_epoch, self.log_end_offset)
+
+    # --- read -------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        at_least_one: bool = True,
+        up_to: int | None = None,
+    ) -> ReadResult:
+        """Return whole batches from `offset` on, all below `up_to` (the log end when None).
+
+        At most `max_bytes`, except that `at_least_one` lets the first batch through whatever its
+        size. One segment's worth at most. OffsetOutOfRangeError outside of log start to log end.
+        """
+        if self.closed:
+            raise self._gone()
+        log_end = self.log_end_offset
+        if not self.log_start_offset <= offset <= log_end:
+            raise OffsetOutOfRangeError(
+                f"offset {offset} of {self.topic}-{self.partition} is not within "
+                f"{self.log_start_offset} to {log_end}"
+            )
+        end = log_end if up_to is None or up_to > log_end else up_to
+        data = b""
+        if offset < end:
+            try:
+                data = self._read(offset, end, max_bytes, at_least_one)
+            except OSError as error:
+                raise self._failed("read", error) from error
+        return ReadResult(data, self.log_start_offset, log_end, self.last_stable_offset)
+
+    def _read(self, offset: int, end: int, max_bytes: int, at_least_one: bool) -> bytes:
+        number = max(bisect_right(self._bases, offset) - 1, 0)
+        for segment in self.segments[number:]:
+            if segment.base_offset >= end:
+                break
+            start = self._position_of(segment, offset)
+            limit = segment.size_bytes
+            if end < self.log_end_offset:
+                limit = min(limit, segment.position_of(end))
+            if start >= limit:
+                continue
+            if start + max_bytes >= limit:
+                if limit == segment.size_bytes and segment is self.segments[-1]:
+                    self._hint = (self.log_end_offset, segment, limit)
+                return segment.read(start, limit - start)
+            stop, next_offset = segment.boundary_before(start, start + max_bytes)
+            if stop > start:
+                self._hint = (next_offset, segment, stop)
+                return segment.read(start, stop - start)
+            if not at_least_one:
+                return b""
+            first = next(segment.batches(start, HEADER.size))
+            return segment.read(start, first.size_bytes)
+        return b""
+
+    def _position_of(self, segment: Segment, offset: int) -> int:
+        """Return where the batch with `offset` lies; mostly where the last read or append ended."""
+        for known_offset, known_segment, position in (self._hint, self._tail):
+            if known_offset == offset and known_segment is segment:
+                return position
+        return segment.position_of(offset)
+
+    def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
+        """Yield the headers of all batches that end at or behind `offset`."""
+        for number, segment in enumerate(self.segments):
+            if number + 1 < len(self.segments) and self._bases[number + 1] <= offset:
+                continue
+            yield from segment.batches(segment.position_of(offset))
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
+        """Return the first record at or behind `timestamp`; None when all are older."""
+        try:
+            return first_record_since(self.segments, timestamp, self.log_start_offset)
+        except OSError as error:
+            raise self._failed("read", error) from error
+
+    def max_timestamp(self) -> TimestampedOffset | None:
+        """Return the first record with the log's largest timestamp (KIP-734); None when empty."""
+        try:
+            return record_with_max_timestamp(self.segments, self.log_start_offset)
+        except OSError as error:
+            raise self._failed("read", error) from error
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def roll(self, now_ms: int) -> None:
+        """Seal the active segment and begin a new one at the log end; nothing when it is empty."""
+        active = self.segments[-1]
+        if not active.size_bytes:
+            return
+        try:
+            if self._torn:
+                active.undo_write(self.files.disk)
+                self._torn = False
+            active.seal()
+            self.save_producer_snapshot()
+        except OSError as error:
+            raise self._failed("rolled", error) from error
+        stem = segment_stem(self.directory, self.log_end_offset)
+        interval = self.config.index_interval_bytes
+        self.segments.append(Segment(self.files, stem, self.log_end_offset, interval, now_ms))
+        self._bases.append(self.log_end_offset)
+        self._names_are_synced = False
+
+    def save_producer_snapshot(self) -> None:
+        """Write the producer state as of the log end; of older snapshots only one stays."""
+        if self.log_end_offset in self._snapshot_offsets:
+            return
+        save_snapshot(self.files.disk, self.directory, self.log_end_offset, self.producers)
+        self._snapshot_offsets.append(self.log_end_offset)
+        while len(self._snapshot_offsets) > 2:
+            path = snapshot_path(self.directory, self._snapshot_offsets.pop(0))
+            if self.files.disk.exists(path):
+                self.files.disk.unlink(path)
+
+    def flush(self) -> None:
+        """Return when everything appended so far would survive a power cut (fsync)."""
+        if self.recovery_point >= self.log_end_offset and self._names_are_synced:
+            return
+        disk = self.files.disk
+        try:
+            for number, segment in enumerate(self.segments):
+                is_sealed = number + 1 < len(self.segments)
+                if is_sealed and self._bases[number + 1] <= self.recovery_point:
+                    continue
+                segment.sync_log()
+            if not self._names_are_synced and self._on_disk:
+                disk.sync_directory(self.directory)
+                disk.sync_directory(self.directory.rpartition("/")[0])
+                self._names_are_synced = True
+        except OSError as error:
+            raise self._failed("synced", error) from error
+        self.recovery_point = self.log_end_offset
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop every batch that ends at or behind `offset`; it becomes the log end."""
+        if offset >= self.log_end_offset:
+            return
+        disk = self.files.disk
+        while len(self.segments) > 1 and self._bases[-1] >= offset:
+            self.segments.pop().delete(disk)
+            self._bases.pop()
+        active = self.segments[-1]
+        active.cut(active.position_of(offset))
+        self.log_end_offset = max(offset, self.log_start_offset)
+        self.recovery_point = min(self.recovery_point, self.log_end_offset)
+        self.leader_epochs.truncate(self.log_end_offset)
+        self._forget_positions()
+        for snapshot in [s for s in self._snapshot_offsets if s > offset]:
+            disk.unlink(snapshot_path(self.directory, snapshot))
+        self._snapshot_offsets = [s for s in self._snapshot_offsets if s <= offset]
+        self.producers = ProducerState()
+        replay_producers(self.producers, self.segments, self.log_start_offset)
+
+    def replace_segments(self, first: int, count: int, segment: Segment) -> None:
+        """Let one segment take the place of `count` from number `first` on (compaction's swap)."""
+        self.segments[first : first + count] = [segment]
+        self._bases[first : first + count] = [segment.base_offset]
+        self._forget_positions()
+
+    def drop_first_segments(self, count: int) -> None:
+        """Delete the oldest segments from the disk, oldest first (retention)."""
+        for _ in range(count):
+            self.segments[0].delete(self.files.disk)
+            del self.segments[0], self._bases[0]
+        self._forget_positions()
+        self.log_start_offset = max(self.log_start_offset, self._bases[0])
+
+    def _forget_positions(self) -> None:
+        self._tail = self._hint = (-1, None, 0)
+
+    def close(self) -> None:
+        """Write the indexes and the producer state, sync, and let go; the log is unusable then."""
+        if self.closed:
+            return
+        if self._on_disk:
+            try:
+                if self._torn:
+                    self.active_segment.undo_write(self.files.disk)
+                self.active_segment.seal()
+                self.save_producer_snapshot()
+            except OSError as error:
+                raise self._failed("closed", error) from error
+            self.flush()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the files as they are (the topic is being deleted, or the disk is gone)."""
+        self.closed = True
+        for segment in self.segments:
+            segment.close()
+
+    def _failed(self, deed: str, error: OSError) -> StorageError:
+        return StorageError(f"{self.topic}-{self.partition} cannot be {deed}: {error}")
+
+    def _gone(self) -> LogOfflineError:
+        return LogOfflineError(f"{self.topic}-{self.partition} is closed")

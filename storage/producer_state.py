@@ -1,0 +1,265 @@
+"""What a partition knows of its idempotent producers (Kafka's ProducerStateManager, KIP-98).
+
+Per producer id the last five batches, so that a retried batch is answered instead of stored twice
+and a gap is refused; the epoch, so that an older incarnation is fenced; and the first offset of an
+open transaction, which bounds the last stable offset. Rebuilt from batch headers, saved as
+`.snapshot` files in Kafka's format so that a start does not read the whole log.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from protocol.crc32c import crc32c
+from storage.batch_scan import StoredBatch
+from storage.disk import Disk
+from storage.errors import InvalidProducerEpochError, OutOfOrderSequenceError
+
+CACHED_BATCHES = 5
+SEQUENCE_MAX = 2**31 - 1
+NO_SEQUENCE = -1
+SNAPSHOT_SUFFIX = ".snapshot"
+
+_SNAPSHOT_HEADER = struct.Struct(">hIi")  # version, CRC-32C of what follows it, count
+# producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, first
+# offset of the open transaction
+_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
+_SNAPSHOT_VERSION = 1
+
+
+class CachedBatch(NamedTuple):
+    """One of the last batches of a producer (Kafka's BatchMetadata)."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_offset(self) -> int:
+        """The offset that the producer was told."""
+        return self.last_offset - self.offset_delta
+
+
+class ProducerEntry:
+    """The state of one producer id in one partition."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "transaction_start")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.transaction_start = -1
+        self.batches: list[CachedBatch] = []
+
+
+def last_sequence_of(base_sequence: int, offset_delta: int) -> int:
+    """Return the sequence of a batch's last record; sequences wrap from 2^31-1 to 0."""
+    last = base_sequence + offset_delta
+    return last if last <= SEQUENCE_MAX else last - SEQUENCE_MAX - 1
+
+
+class ProducerState:
+    """All producers of a partition."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+        # Open transactions: producer id -> first offset.
+        self.transactions: dict[int, int] = {}
+
+    def check(
+        self, producer_id: int, epoch: int, base_sequence: int, offset_delta: int
+    ) -> CachedBatch | None:
+        """Return the stored batch that this one repeats, None when it is new and in order.
+
+        InvalidProducerEpochError for an older epoch, OutOfOrderSequenceError for a gap. A producer
+        id that is not known here may begin with any sequence: its state may have expired (KIP-360).
+        """
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            return None
+        if epoch < entry.epoch:
+            raise InvalidProducerEpochError(
+                f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen "
+                f"epoch {entry.epoch}"
+            )
+        last_sequence = NO_SEQUENCE
+        if epoch == entry.epoch:
+            if entry.batches:
+                final = last_sequence_of(base_sequence, offset_delta)
+                for batch in entry.batches:
+                    if batch.last_sequence == final and batch.offset_delta == offset_delta:
+                        return batch
+                last_sequence = entry.batches[-1].last_sequence
+        elif base_sequence != 0:
+            raise OutOfOrderSequenceError(
+                f"Invalid sequence number for new epoch of producer {producer_id}: "
+                f"{epoch} (request epoch), {base_sequence} (seq. number), {entry.epoch} "
+                "(current producer epoch)"
+            )
+        expected = 0 if last_sequence == SEQUENCE_MAX else last_sequence + 1
+        if base_sequence != expected:
+            raise OutOfOrderSequenceError(
+                f"Out of order sequence number for producer {producer_id}: {base_sequence} "
+                f"(incoming seq. number), {last_sequence} (current end sequence number)"
+            )
+        return None
+
+    def appended(
+        self,
+        producer_id: int,
+        epoch: int,
+        base_sequence: int,
+        offset_delta: int,
+        last_offset: int,
+        timestamp: int,
+        transactional: bool,
+    ) -> None:
+        """Take in a batch that is in the log now."""
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(epoch)
+        elif entry.epoch != epoch:
+            entry.epoch = epoch
+            entry.batches.clear()
+        batches = entry.batches
+        if len(batches) == CACHED_BATCHES:
+            del batches[0]
+        batches.append(
+            CachedBatch(
+                last_sequence_of(base_sequence, offset_delta), last_offset, offset_delta, timestamp
+            )
+        )
+        entry.last_timestamp = timestamp
+        if transactional and entry.transaction_start < 0:
+            entry.transaction_start = last_offset - offset_delta
+            self.transactions[producer_id] = entry.transaction_start
+
+    def marker_appended(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp: int
+    ) -> int:
+        """Take in an end-of-transaction marker; return where the transaction began, or -1."""
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(epoch)
+        elif entry.epoch != epoch:
+            entry.epoch = epoch
+            entry.batches.clear()
+        start = entry.transaction_start
+        entry.transaction_start = -1
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp = timestamp
+        self.transactions.pop(producer_id, None)
+        return start
+
+    def replay(self, batch: StoredBatch, coordinator_epoch: int = -1) -> None:
+        """Take in a batch that was read from the log."""
+        if batch.producer_id < 0:
+            return
+        if batch.is_control:
+            self.marker_appended(
+                batch.producer_id, batch.producer_epoch, coordinator_epoch, batch.max_timestamp
+            )
+        elif batch.base_sequence >= 0:
+            self.appended(
+                batch.producer_id,
+                batch.producer_epoch,
+                batch.base_sequence,
+                batch.last_offset_delta,
+                batch.last_offset,
+                batch.max_timestamp,
+                batch.is_transactional,
+            )
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest open transaction began; None without one."""
+        return min(self.transactions.values()) if self.transactions else None
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers that wrote nothing for `producer.id.expiration.ms`, unless in the middle
+        of a transaction."""
+        gone = [
+            producer_id
+            for producer_id, entry in self.entries.items()
+            if entry.transaction_start < 0 and now_ms - entry.last_timestamp >= expiration_ms
+        ]
+        for producer_id in gone:
+            del self.entries[producer_id]
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def encode(self) -> bytes:
+        """Return the contents of a `.snapshot` file."""
+        parts = [len(self.entries).to_bytes(4, "big")]
+        for producer_id, entry in self.entries.items():
+            last = entry.batches[-1] if entry.batches else None
+            parts.append(
+                _SNAPSHOT_ENTRY.pack(
+                    producer_id,
+                    entry.epoch,
+                    last.last_sequence if last else NO_SEQUENCE,
+                    last.last_offset if last else -1,
+                    last.offset_delta if last else 0,
+                    last.timestamp if last else entry.last_timestamp,
+                    entry.coordinator_epoch,
+                    entry.transaction_start,
+                )
+            )
+        body = b"".join(parts)
+        return struct.pack(">hI", _SNAPSHOT_VERSION, crc32c(body)) + body
+
+    @staticmethod
+    def decode(contents: bytes) -> ProducerState | None:
+        """Return the state in a `.snapshot` file; None when it is damaged or of another version."""
+        if len(contents) < _SNAPSHOT_HEADER.size:
+            return None
+        version, crc, count = _SNAPSHOT_HEADER.unpack_from(contents)
+        size_bytes = _SNAPSHOT_HEADER.size + count * _SNAPSHOT_ENTRY.size
+        if version != _SNAPSHOT_VERSION or size_bytes != len(contents):
+            return None
+        if crc != crc32c(contents[6:]):
+            return None
+        state = ProducerState()
+        for values in _SNAPSHOT_ENTRY.iter_unpack(contents[_SNAPSHOT_HEADER.size :]):
+            producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator, start = (
+                values
+            )
+            entry = state.entries[producer_id] = ProducerEntry(epoch)
+            entry.coordinator_epoch = coordinator
+            entry.last_timestamp = timestamp
+            entry.transaction_start = start
+            if start >= 0:
+                state.transactions[producer_id] = start
+            if last_sequence >= 0:
+                entry.batches.append(CachedBatch(last_sequence, last_offset, delta, timestamp))
+        return state
+
+
+def snapshot_path(directory: str, offset: int) -> str:
+    """Return the path of the snapshot of everything below `offset`."""
+    return f"{directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
+
+
+def save_snapshot(disk: Disk, directory: str, offset: int, state: ProducerState) -> None:
+    """Write the snapshot of everything below `offset`; a torn one is recognised by its CRC."""
+    path = snapshot_path(directory, offset)
+    if disk.exists(path):
+        disk.unlink(path)
+    file = disk.open(path, create=True)
+    try:
+        file.append([state.encode()])
+        file.sync()
+    finally:
+        file.close()
+
+
+def snapshot_offsets(names: list[str]) -> list[int]:
+    """Return the offsets of the snapshots among a directory's names, ascending."""
+    return sorted(
+        int(name[: -len(SNAPSHOT_SUFFIX)])
+        for name in names
+        if name.endswith(SNAPSHOT_SUFFIX) and name[: -len(SNAPSHOT_SUFFIX)].isdigit()
+    )

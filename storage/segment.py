@@ -1,0 +1,309 @@
+"""One segment: a `.log` file and its two sparse indexes (Kafka's LogSegment).
+
+A segment only grows at its end. It knows where its batches lie; what may be appended and what a
+reader may see is the partition log's affair (`storage.partition_log`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from storage.batch_scan import (
+    HEADER_WINDOW_BYTES,
+    Damage,
+    StoredBatch,
+    scan_headers,
+    verify_batches,
+)
+from storage.disk import Buffer, Disk
+from storage.errors import CorruptBatchError
+from storage.index import OffsetIndex, TimeIndex
+from storage.open_files import LazyFile, OpenFiles
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+RELATIVE_OFFSET_MAX = 2**31 - 1
+# Header scans over whole segments read this much at a time.
+LONG_SCAN_WINDOW_BYTES = 1 << 18
+
+
+def segment_stem(directory: str, base_offset: int) -> str:
+    """Return the path of a segment's files without their suffix."""
+    return f"{directory}/{base_offset:020d}"
+
+
+class Segment:
+    """A run of batches from `base_offset` on. Sizes in bytes, timestamps in ms, -1 is "none"."""
+
+    __slots__ = (
+        "_index_interval_bytes",
+        "_log",
+        "_unindexed_bytes",
+        "base_offset",
+        "created_ms",
+        "first_timestamp",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "offset_index",
+        "size_bytes",
+        "stem",
+        "time_index",
+    )
+
+    def __init__(
+        self,
+        files: OpenFiles,
+        stem: str,
+        base_offset: int,
+        index_interval_bytes: int,
+        created_ms: int,
+        sizes: tuple[int, int | None, int | None] = (0, None, None),
+    ) -> None:
+        """`sizes`: of the log, the offset index and the time index; None for a missing file."""
+        self.base_offset = base_offset
+        self.stem = stem
+        self.created_ms = created_ms
+        self.size_bytes = sizes[0]
+        self._log = LazyFile(files, stem + LOG_SUFFIX, create=True)
+        self.offset_index = OffsetIndex(files, stem + INDEX_SUFFIX, sizes[1])
+        self.time_index = TimeIndex(files, stem + TIME_INDEX_SUFFIX, sizes[2])
+        self._index_interval_bytes = index_interval_bytes
+        self._unindexed_bytes = 0
+        self.first_timestamp = -1
+        self.max_timestamp = -1
+        self.max_timestamp_offset = base_offset
+        if self.time_index.last is not None:
+            self.max_timestamp, relative = self.time_index.last
+            self.max_timestamp_offset = base_offset + relative
+
+    @staticmethod
+    def load(
+        disk: Disk, files: OpenFiles, stem: str, base_offset: int, index_interval_bytes: int
+    ) -> tuple[Segment, bool]:
+        """Return the segment whose log file is there, and whether its indexes look whole."""
+        log_bytes = disk.size(stem + LOG_SUFFIX)
+        index_bytes = _size_or_none(disk, stem + INDEX_SUFFIX)
+        time_index_bytes = _size_or_none(disk, stem + TIME_INDEX_SUFFIX)
+        created_ms = disk.modified_ms(stem + LOG_SUFFIX)
+        sizes = (log_bytes, index_bytes, time_index_bytes)
+        segment = Segment(files, stem, base_offset, index_interval_bytes, created_ms, sizes)
+        return segment, segment._indexes_look_whole(index_bytes, time_index_bytes)
+
+    def _indexes_look_whole(self, index_bytes: int | None, time_index_bytes: int | None) -> bool:
+        """Kafka's sanity checks: present, whole entries, and the last one inside the log."""
+        if index_bytes is None or time_index_bytes is None:
+            return False
+        if index_bytes % OffsetIndex.entry.size or time_index_bytes % TimeIndex.entry.size:
+            return False
+        last = self.offset_index.last
+        if last is not None and (last[0] < 0 or not 0 <= last[1] < self.size_bytes):
+            return False
+        return self.max_timestamp_offset >= self.base_offset and self._index_reaches_the_end()
+
+    def _index_reaches_the_end(self) -> bool:
+        """Entries come once per interval: a longer run without one means a lost tail."""
+        last = self.offset_index.last
+        indexed = last[1] if last is not None else 0
+        try:
+            for batch in scan_headers(self._log, indexed, self.size_bytes):
+                if batch.position - indexed > self._index_interval_bytes > 0:
+                    return False
+                if (
+                    last is not None
+                    and batch.position == indexed
+                    and (batch.last_offset != self.base_offset + last[0])
+                ):
+                    return False
+        except CorruptBatchError:
+            return False
+        return True
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        """Write batches at the end of the file; `appended` must follow for each of them."""
+        self._log.get().append(buffers)
+
+    def appended(self, size_bytes: int, last_offset: int, max_timestamp: int) -> None:
+        """Account for a batch that was written at the end of the file."""
+        position = self.size_bytes
+        self.size_bytes = position + size_bytes
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        if self._unindexed_bytes > self._index_interval_bytes:
+            self.offset_index.add(last_offset - self.base_offset, position)
+            self._index_time()
+            self._unindexed_bytes = 0
+        self._unindexed_bytes += size_bytes
+
+    def _index_time(self) -> None:
+        last = self.time_index.last
+        if self.max_timestamp >= 0 and (last is None or self.max_timestamp > last[0]):
+            self.time_index.add(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+
+    def cut(self, size_bytes: int) -> None:
+        """Drop everything from `size_bytes` (a batch boundary) on, and rebuild the indexes."""
+        self._log.get().truncate(size_bytes)
+        self.size_bytes = size_bytes
+        self.rebuild_indexes()
+
+    def undo_write(self, disk: Disk) -> None:
+        """Drop what a failed write may have left; no index knows of it."""
+        if disk.exists(self._log.path):
+            self._log.get().truncate(self.size_bytes)
+
+    def rebuild_indexes(self) -> None:
+        """Make both indexes anew from the batch headers."""
+        self._forget_indexes()
+        for batch in self.batches():
+            self.appended_at(batch)
+
+    def _forget_indexes(self) -> None:
+        self.offset_index.reset()
+        self.time_index.reset()
+        self._unindexed_bytes = 0
+        self.first_timestamp = -1
+        self.max_timestamp = -1
+        self.max_timestamp_offset = self.base_offset
+
+    def appended_at(self, batch: StoredBatch) -> None:
+        """Index a batch that is in the file already."""
+        size_bytes = self.size_bytes
+        self.size_bytes = batch.position
+        self.appended(batch.size_bytes, batch.last_offset, batch.max_timestamp)
+        self.size_bytes = size_bytes
+
+    def verify(self, next_offset: int) -> Iterator[StoredBatch | Damage]:
+        """Check every byte and make the indexes anew on the way; ends with the Damage, if any."""
+        self._forget_indexes()
+        for batch in verify_batches(self._log, 0, self.size_bytes, next_offset):
+            if isinstance(batch, StoredBatch):
+                self.appended_at(batch)
+            yield batch
+
+    def load_tail(self) -> int:
+        """Take in what lies behind the last index entry; return the next offset.
+
+        CorruptBatchError when the file does not end on a batch boundary.
+        """
+        last = self.offset_index.last
+        position = last[1] if last is not None else 0
+        next_offset = self.base_offset
+        for batch in scan_headers(self._log, position, self.size_bytes):
+            next_offset = batch.last_offset + 1
+            if batch.max_timestamp > self.max_timestamp:
+                self.max_timestamp = batch.max_timestamp
+                self.max_timestamp_offset = batch.last_offset
+        self._unindexed_bytes = self.size_bytes - position
+        if self.size_bytes:
+            first = next(scan_headers(self._log, 0, self.size_bytes))
+            self.first_timestamp = first.max_timestamp
+        return next_offset
+
+    def seal(self) -> None:
+        """Write the indexes out: nothing will be appended any more, or the log is being closed."""
+        if self.size_bytes:
+            self._index_time()
+            self.offset_index.save()
+            self.time_index.save()
+
+    def sync(self) -> None:
+        """Make the log and the indexes survive a power cut."""
+        if self.size_bytes:
+            self._log.get().sync()
+            self.offset_index.sync()
+            self.time_index.sync()
+
+    def sync_log(self) -> None:
+        """Make the records survive a power cut; indexes can be rebuilt."""
+        if self.size_bytes:
+            self._log.get().sync()
+
+    def close(self) -> None:
+        """Let go of the descriptors."""
+        self._log.close()
+        self.offset_index.close()
+        self.time_index.close()
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def indexes_are_full(self, segment_index_bytes: int) -> bool:
+        """Whether an index reached `segment.index.bytes`, which makes Kafka roll."""
+        return (len(self.offset_index) + 1) * OffsetIndex.entry.size > segment_index_bytes or (
+            len(self.time_index) + 1
+        ) * TimeIndex.entry.size > segment_index_bytes
+
+    def read(self, position: int, length: int) -> bytes:
+        """Return the bytes from `position` on."""
+        data = self._log.pread(length, position)
+        if len(data) != length:
+            raise OSError(f"{self._log.path} ends before position {position + length}")
+        return data
+
+    def batches(
+        self, position: int = 0, window_bytes: int = LONG_SCAN_WINDOW_BYTES
+    ) -> Iterator[StoredBatch]:
+        """Yield the batches from `position` (a batch boundary) on."""
+        return scan_headers(self._log, position, self.size_bytes, window_bytes)
+
+    def indexed_position(self, offset: int) -> int:
+        """Return where an indexed batch lies that ends at or before `offset`; 0 for the first."""
+        number = self.offset_index.floor(offset - self.base_offset)
+        return self.offset_index.at(number)[1] if number >= 0 else 0
+
+    def position_of(self, offset: int) -> int:
+        """Return where the first batch that ends at or behind `offset` begins; the size if none."""
+        position = self.indexed_position(offset)
+        for batch in self.batches(position, HEADER_WINDOW_BYTES):
+            if batch.last_offset >= offset:
+                return batch.position
+        return self.size_bytes
+
+    def boundary_before(self, start: int, limit: int) -> tuple[int, int]:
+        """Return the last batch boundary between `start` (one itself) and `limit`, which lies
+        inside the segment, and the offset of the batch that begins there."""
+        number = self.offset_index.floor_of_second(limit)
+        position = start
+        if number >= 0:
+            position = max(start, self.offset_index.at(number)[1])
+        for batch in self.batches(position, HEADER_WINDOW_BYTES):
+            if batch.position + batch.size_bytes > limit:
+                return batch.position, batch.base_offset
+        raise AssertionError(f"{self.stem}: {limit} is not inside {self.size_bytes} bytes")
+
+    def first_batch_since(self, timestamp: int, starting_offset: int) -> StoredBatch | None:
+        """Return the first batch with a record at or behind `timestamp` and `starting_offset`."""
+        position = self.indexed_position(starting_offset)
+        number = self.time_index.floor(timestamp)
+        if number >= 0:
+            offset = self.base_offset + self.time_index.at(number)[1]
+            position = max(position, self.indexed_position(offset))
+        for batch in self.batches(position):
+            if batch.max_timestamp >= timestamp and batch.last_offset >= starting_offset:
+                return batch
+        return None
+
+    def rename(self, disk: Disk, stem: str) -> None:
+        """Note that the files lie under another stem now (the directory was renamed)."""
+        self.close()
+        self.stem = stem
+        self._log.path = stem + LOG_SUFFIX
+        self.offset_index.moved(stem + INDEX_SUFFIX)
+        self.time_index.moved(stem + TIME_INDEX_SUFFIX)
+
+    def delete(self, disk: Disk) -> None:
+        """Remove the files, the log first: indexes without a log are swept at the next start."""
+        self.close()
+        for suffix in SUFFIXES:
+            if disk.exists(self.stem + suffix):
+                disk.unlink(self.stem + suffix)
+
+
+def _size_or_none(disk: Disk, path: str) -> int | None:
+    return disk.size(path) if disk.exists(path) else None

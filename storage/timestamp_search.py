@@ -1,0 +1,59 @@
+"""From a timestamp to an offset: ListOffsets by time and by largest timestamp (KIP-79, KIP-734)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from storage.batch_scan import CRC_START, LOG_APPEND_TIME, StoredBatch
+from storage.records import walk_records
+from storage.segment import Segment
+
+
+class TimestampedOffset(NamedTuple):
+    """A record's timestamp and offset, and the leader epoch of its batch."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def first_record_since(
+    segments: Sequence[Segment], timestamp: int, log_start_offset: int
+) -> TimestampedOffset | None:
+    """Return the first record at or behind `timestamp`; None when all are older."""
+    for segment in segments:
+        if segment.max_timestamp >= timestamp:
+            batch = segment.first_batch_since(timestamp, log_start_offset)
+            while batch is not None:
+                found = _record_since(segment, batch, timestamp, log_start_offset)
+                if found is not None:
+                    return found
+                # Its late records lie below the log start, or compaction took them.
+                batch = segment.first_batch_since(timestamp, batch.last_offset + 1)
+    return None
+
+
+def record_with_max_timestamp(
+    segments: Sequence[Segment], log_start_offset: int
+) -> TimestampedOffset | None:
+    """Return the first record with the largest timestamp of the log; None when it is empty."""
+    latest = max(segments, key=lambda segment: segment.max_timestamp)
+    if latest.max_timestamp < 0:
+        return None
+    return first_record_since([latest], latest.max_timestamp, log_start_offset)
+
+
+def _record_since(
+    segment: Segment, batch: StoredBatch, timestamp: int, log_start_offset: int
+) -> TimestampedOffset | None:
+    if batch.attributes & LOG_APPEND_TIME or batch.magic < 2:
+        offset = max(batch.base_offset, log_start_offset)
+        return TimestampedOffset(batch.max_timestamp, offset, batch.leader_epoch)
+    data = segment.read(batch.position, batch.size_bytes)
+    for record in walk_records(data[CRC_START:]):
+        offset = batch.base_offset + record.offset_delta
+        record_timestamp = batch.base_timestamp + record.timestamp_delta
+        if record_timestamp >= timestamp and offset >= log_start_offset:
+            return TimestampedOffset(record_timestamp, offset, batch.leader_epoch)
+    return None

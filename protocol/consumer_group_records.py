@@ -1,0 +1,168 @@
+"""Records of __consumer_offsets that the consumer groups of KIP-848 write: key types 3-8 and 16.
+
+Apart from `protocol.offsets_log`, which imports this when it meets the first such record.
+"""
+
+from __future__ import annotations
+
+from protocol.schema import ARRAY, BYTES, INT8, INT32, INT64, STRING, UUID, Message, field
+
+
+class ConsumerGroupMetadataKey(Message, versions=(0, 0)):
+    """Key type 3: a KIP-848 group."""
+
+    group_id: str = field(STRING)
+
+
+class ConsumerGroupMetadataValue(Message, versions=(0, 0), flexible_since=0):
+    """The group's epoch."""
+
+    epoch: int = field(INT32)
+    metadata_hash: int = field(INT64, tag=0)
+
+
+class ConsumerGroupPartitionMetadataKey(Message, versions=(0, 0)):
+    """Key type 4: a group's view of its topics; only tombstones are written since 4.1."""
+
+    group_id: str = field(STRING)
+
+
+class PartitionMetadata(Message):
+    """Racks of one partition."""
+
+    partition: int = field(INT32)
+    racks: list[str] = field(ARRAY(STRING))
+
+
+class TopicMetadata(Message):
+    """One topic of that view."""
+
+    topic_id: bytes = field(UUID)
+    topic_name: str = field(STRING)
+    num_partitions: int = field(INT32)
+    partition_metadata: list[PartitionMetadata] = field(ARRAY(PartitionMetadata))
+
+
+class ConsumerGroupPartitionMetadataValue(Message, versions=(0, 0), flexible_since=0):
+    """The topics as the group saw them."""
+
+    topics: list[TopicMetadata] = field(ARRAY(TopicMetadata))
+
+
+class ConsumerGroupMemberMetadataKey(Message, versions=(0, 0)):
+    """Key type 5: a member of a KIP-848 group."""
+
+    group_id: str = field(STRING)
+    member_id: str = field(STRING)
+
+
+class ClassicProtocol(Message):
+    """One classic protocol such a member offers."""
+
+    name: str = field(STRING)
+    metadata: bytes = field(BYTES)
+
+
+class ClassicMemberMetadata(Message):
+    """The classic side of a member that speaks the classic protocol."""
+
+    session_timeout_ms: int = field(INT32)
+    supported_protocols: list[ClassicProtocol] = field(ARRAY(ClassicProtocol))
+
+
+class ConsumerGroupMemberMetadataValue(Message, versions=(0, 0), flexible_since=0):
+    """What the member said about itself."""
+
+    instance_id: str | None = field(STRING, nullable_since=0)
+    rack_id: str | None = field(STRING, nullable_since=0)
+    client_id: str = field(STRING)
+    client_host: str = field(STRING)
+    subscribed_topic_names: list[str] = field(ARRAY(STRING))
+    subscribed_topic_regex: str | None = field(STRING, nullable_since=0)
+    rebalance_timeout_ms: int = field(INT32, default=-1)
+    server_assignor: str | None = field(STRING, nullable_since=0)
+    classic_member_metadata: ClassicMemberMetadata | None = field(
+        ClassicMemberMetadata, nullable_since=0, default=None, tag=0
+    )
+
+
+class ConsumerGroupTargetAssignmentMetadataKey(Message, versions=(0, 0)):
+    """Key type 6: the target assignment of a group."""
+
+    group_id: str = field(STRING)
+
+
+class ConsumerGroupTargetAssignmentMetadataValue(Message, versions=(0, 0), flexible_since=0):
+    """The epoch of the target assignment."""
+
+    assignment_epoch: int = field(INT32)
+
+
+class ConsumerGroupTargetAssignmentMemberKey(Message, versions=(0, 0)):
+    """Key type 7: the target assignment of a member."""
+
+    group_id: str = field(STRING)
+    member_id: str = field(STRING)
+
+
+class TopicPartition(Message):
+    """Partitions of one topic."""
+
+    topic_id: bytes = field(UUID)
+    partitions: list[int] = field(ARRAY(INT32))
+
+
+class ConsumerGroupTargetAssignmentMemberValue(Message, versions=(0, 0), flexible_since=0):
+    """The partitions the member shall own."""
+
+    topic_partitions: list[TopicPartition] = field(ARRAY(TopicPartition))
+
+
+class ConsumerGroupCurrentMemberAssignmentKey(Message, versions=(0, 0)):
+    """Key type 8: the current assignment of a member."""
+
+    group_id: str = field(STRING)
+    member_id: str = field(STRING)
+
+
+class TopicPartitions(Message):
+    """Partitions of one topic."""
+
+    topic_id: bytes = field(UUID)
+    partitions: list[int] = field(ARRAY(INT32))
+
+
+class ConsumerGroupCurrentMemberAssignmentValue(Message, versions=(0, 0), flexible_since=0):
+    """What the member owns now, and what it has to give up."""
+
+    member_epoch: int = field(INT32)
+    previous_member_epoch: int = field(INT32)
+    state: int = field(INT8)
+    assigned_partitions: list[TopicPartitions] = field(ARRAY(TopicPartitions))
+    partitions_pending_revocation: list[TopicPartitions] = field(ARRAY(TopicPartitions))
+
+
+class ConsumerGroupRegularExpressionKey(Message, versions=(0, 0)):
+    """Key type 16: a subscription by regular expression."""
+
+    group_id: str = field(STRING)
+    regular_expression: str = field(STRING)
+
+
+class ConsumerGroupRegularExpressionValue(Message, versions=(0, 0), flexible_since=0):
+    """The topics it matched, and when."""
+
+    topics: list[str] = field(ARRAY(STRING))
+    version: int = field(INT64)
+    timestamp: int = field(INT64)
+
+
+RECORD_TYPES: dict[int, tuple[type[Message], type[Message]]] = {
+    3: (ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
+    4: (ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
+    5: (ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
+    6: (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
+    7: (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
+    8: (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+    16: (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
+}

@@ -1,0 +1,176 @@
+"""Keys and values of `__consumer_offsets`, as Kafka 4.1 writes and reads them.
+
+A key starts with its record type as int16, a value with its version; a null value is a tombstone.
+Here are the classic groups; the records of KIP-848 groups are in `protocol.consumer_group_records`.
+Types that nobody here knows (share and streams groups) come back as `UnknownKey`, so that a log
+with them can still be read.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from protocol.codec import decoder, encoder
+from protocol.errors import ProtocolError
+from protocol.schema import ARRAY, BYTES, INT32, INT64, STRING, UUID, Message, field
+
+
+class LegacyOffsetCommitKey(Message, versions=(0, 0)):
+    """Key type 0: a committed offset as very old brokers wrote it; read only."""
+
+    group: str = field(STRING)
+    topic: str = field(STRING)
+    partition: int = field(INT32)
+
+
+class LegacyOffsetCommitValue(Message, versions=(0, 0)):
+    """Value to a LegacyOffsetCommitKey."""
+
+    offset: int = field(INT64)
+    metadata: str = field(STRING)
+    commit_timestamp: int = field(INT64)
+
+
+class OffsetCommitKey(Message, versions=(0, 0)):
+    """Key type 1: the committed offset of one group and partition."""
+
+    group: str = field(STRING)
+    topic: str = field(STRING)
+    partition: int = field(INT32)
+
+
+class OffsetCommitValue(Message, versions=(0, 4), flexible_since=4):
+    """A committed offset; timestamps in ms.
+
+    Version 1 expires at a time of its own, 3 has the leader epoch, 4 the topic id.
+    """
+
+    offset: int = field(INT64)
+    leader_epoch: int = field(INT32, since=3, default=-1)
+    metadata: str = field(STRING)
+    commit_timestamp: int = field(INT64)
+    expire_timestamp: int = field(INT64, since=1, until=1, default=-1)
+    topic_id: bytes = field(UUID, since=4, tag=0)
+
+
+class GroupMetadataKey(Message, versions=(0, 0)):
+    """Key type 2: one classic group."""
+
+    group: str = field(STRING)
+
+
+class MemberMetadata(Message):
+    """One member of a classic group."""
+
+    member_id: str = field(STRING)
+    group_instance_id: str | None = field(STRING, since=3, nullable_since=3, default=None)
+    client_id: str = field(STRING)
+    client_host: str = field(STRING)
+    rebalance_timeout: int = field(INT32, since=1, default=-1)
+    session_timeout: int = field(INT32)
+    subscription: bytes = field(BYTES)
+    assignment: bytes = field(BYTES)
+
+
+class GroupMetadataValue(Message, versions=(0, 4), flexible_since=4):
+    """A classic group at the end of a rebalance. Timestamps and timeouts in ms."""
+
+    protocol_type: str = field(STRING)
+    generation: int = field(INT32)
+    protocol: str | None = field(STRING, nullable_since=0)
+    leader: str | None = field(STRING, nullable_since=0)
+    current_state_timestamp: int = field(INT64, since=2, default=-1)
+    members: list[MemberMetadata] = field(ARRAY(MemberMetadata))
+
+
+class UnknownKey:
+    """A key of a record type that is not known here; `data` is all of it, type included."""
+
+    __slots__ = ("data", "record_type")
+
+    def __init__(self, record_type: int, data: bytes) -> None:
+        self.record_type = record_type
+        self.data = data
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnknownKey) and other.data == self.data
+
+    def __hash__(self) -> int:
+        return hash(self.data)
+
+    def __repr__(self) -> str:
+        return f"UnknownKey(record_type={self.record_type}, data={self.data!r})"
+
+
+# What Kafka 4.1 writes. An offset that expires at a time of its own is written as version 1.
+OFFSET_COMMIT_VALUE_VERSION = 4
+OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
+GROUP_METADATA_VALUE_VERSION = 3
+
+_INT16 = Struct(">h")
+_RECORD_TYPES: dict[int, tuple[type[Message], type[Message]]] = {
+    0: (LegacyOffsetCommitKey, LegacyOffsetCommitValue),
+    1: (OffsetCommitKey, OffsetCommitValue),
+    2: (GroupMetadataKey, GroupMetadataValue),
+}
+_CONSUMER_GROUP_TYPES = frozenset((3, 4, 5, 6, 7, 8, 16))
+_types_of_keys: dict[type[Message], int] = {
+    types[0]: record_type for record_type, types in _RECORD_TYPES.items()
+}
+
+
+def decode_key(data: bytes) -> Message | UnknownKey:
+    """The key message of a record; ProtocolError when the bytes do not parse."""
+    record_type = _leading_int16(data)
+    types = record_types(record_type)
+    if types is None:
+        return UnknownKey(record_type, data)
+    key, _ = decoder(types[0], 0)(data, 2)
+    return key
+
+
+def decode_value(key: Message | UnknownKey, data: bytes | None) -> Message | None:
+    """The value that belongs to `key`, None for a tombstone and for an UnknownKey.
+
+    ProtocolError when the bytes do not parse or the version is not known.
+    """
+    if data is None or isinstance(key, UnknownKey):
+        return None
+    types = record_types(_type_of_key(key))
+    assert types is not None, key
+    value, _ = decoder(types[1], _leading_int16(data))(data, 2)
+    return value
+
+
+def encode_key(key: Message) -> bytes:
+    """The bytes of a key message, its record type in front."""
+    return _INT16.pack(_type_of_key(key)) + encoder(type(key), 0)(key)
+
+
+def encode_value(value: Message, version: int) -> bytes:
+    """The bytes of a value message at `version`, the version in front."""
+    return _INT16.pack(version) + encoder(type(value), version)(value)
+
+
+def record_types(record_type: int) -> tuple[type[Message], type[Message]] | None:
+    """The messages of key and value of a record type; None for one that is not known."""
+    if record_type in _CONSUMER_GROUP_TYPES and record_type not in _RECORD_TYPES:
+        from protocol.consumer_group_records import RECORD_TYPES
+
+        _RECORD_TYPES.update(RECORD_TYPES)
+        _types_of_keys.update({types[0]: number for number, types in RECORD_TYPES.items()})
+    return _RECORD_TYPES.get(record_type)
+
+
+def _type_of_key(key: Message) -> int:
+    """The record type of a key message."""
+    if type(key) not in _types_of_keys:
+        record_types(3)  # the key comes from the other module: make its types known
+    return _types_of_keys[type(key)]
+
+
+def _leading_int16(data: bytes) -> int:
+    if len(data) < 2:
+        raise ProtocolError(f"a key or value of {len(data)} bytes")
+    number: int = _INT16.unpack_from(data)[0]
+    return number

@@ -1,0 +1,1 @@
+"""Codec tests: vectors recorded from Kafka, properties, truncations, random bytes."""

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if arguments is None else arguments)
     if argv[:1] == ["protocol"]:
         return _protocol(argv[1:])
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     if options.command == "settings":
         from coordinator_server.settings import describe
 
@@ -64,12 +64,13 @@ def load_config(options: argparse.Namespace) -> Config:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The arguments of all commands."""
+    top = argparse.ArgumentParser(
         prog="coordinator-server", description="A Kafka broker without a JVM, for one machine."
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     serve = commands.add_parser("serve", help="run the broker")
     serve.add_argument("--listener", metavar="HOST:PORT", help="where to listen; port 0 picks one")
     data = serve.add_mutually_exclusive_group()
@@ -85,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     commands.add_parser("settings", help="print the table of settings")
     commands.add_parser("protocol", help="show an API's declaration, or decode a hex dump")
-    return parser
+    return top
 
 
 def _serve(options: argparse.Namespace) -> int:

@@ -1,0 +1,348 @@
+"""The phases of a rebalance and the delayed operations that drive them.
+
+Prepare: everybody is asked to join again. The join phase ends when all have, or by its timer; then
+there is a new generation, and everybody syncs. Functions return the Write that they caused, so that
+a request can tie its answer to it. Source: GroupMetadataManager (classic part), KIP-134, KIP-394.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.group.explain import Cause, Rebalance, Trigger, caused_by
+from coordinator_server.group.purgatory import DelayedOperation
+from coordinator_server.group.responses import join_error
+from coordinator_server.group.state import (
+    ASSIGNED,
+    COMPLETING_REBALANCE,
+    DEAD,
+    EMPTY,
+    PREPARING_REBALANCE,
+    REBALANCEABLE,
+)
+from protocol.apis.join_group import JoinGroupResponse, JoinGroupResponseMember
+from protocol.apis.sync_group import SyncGroupResponse
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coordinator_server.group.effects import Effects, Write
+    from coordinator_server.group.member import MemberMetadata
+    from coordinator_server.group.metadata import GroupMetadata
+
+POSTPONE_FLOOR_MS = 100
+"""A join phase that nobody joined is looked at again no sooner than this."""
+
+
+class DelayedJoin(DelayedOperation):
+    """The join phase: ends when all members have joined, or when the rebalance timeout is over."""
+
+    __slots__ = ()
+
+    def try_complete(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Write | None:
+        """End the join phase if nobody is missing."""
+        if group.roster.all_joined:
+            return complete_join(group, now_ms, effects)
+        return None
+
+    def on_expiration(self, group: GroupMetadata, now_ms: int, effects: Effects) -> None:
+        """End the join phase without those who are missing."""
+        complete_join(group, now_ms, effects)
+
+
+class InitialDelayedJoin(DelayedJoin):
+    """The first join phase of an Empty group waits for more members (KIP-134).
+
+    It lasts one initial rebalance delay, and another one as long as new members keep coming, up to
+    the rebalance timeout of the first. Neither a join nor a leave ends it early.
+    """
+
+    __slots__ = ("delay_ms", "member_added", "remaining_ms")
+
+    def __init__(self, delay_ms: int, remaining_ms: int) -> None:
+        super().__init__()
+        self.delay_ms = delay_ms
+        self.remaining_ms = remaining_ms
+        self.member_added = False
+
+    def try_complete(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Write | None:
+        """Never early."""
+        return None
+
+    def on_expiration(self, group: GroupMetadata, now_ms: int, effects: Effects) -> None:
+        """Wait on if somebody new has come, else end the join phase."""
+        if not self.member_added or not self.remaining_ms:
+            complete_join(group, now_ms, effects)
+            return
+        self.member_added = False
+        delay_ms = min(group.settings.initial_rebalance_delay_ms, self.remaining_ms)
+        self.remaining_ms = max(self.remaining_ms - self.delay_ms, 0)
+        self.delay_ms = delay_ms
+        group.purgatory.schedule(self, now_ms + delay_ms)
+
+
+class DelayedSync(DelayedOperation):
+    """Members of a new generation that never sync are dropped after the rebalance timeout."""
+
+    __slots__ = ()
+
+    def on_expiration(self, group: GroupMetadata, now_ms: int, effects: Effects) -> None:
+        """Drop those who have not synced, and rebalance."""
+        assert group.state in ASSIGNED
+        missing = sorted(group.awaited_syncs)
+        for member_id in missing:
+            remove_member(group, group.roster.members[member_id], effects)
+        effects.event("members.never_synced", group=group.group_id, members=missing)
+        cause = Cause(Trigger.MEMBER_NEVER_SYNCED, missing[0])
+        prepare_rebalance(group, cause, now_ms, effects, dropped=missing)
+
+
+def prepare_or_complete(
+    group: GroupMetadata, cause: Cause, now_ms: int, effects: Effects
+) -> Write | None:
+    """Start a rebalance; or, when one is being prepared, end its join phase if all are there."""
+    if group.state in REBALANCEABLE:
+        return prepare_rebalance(group, cause, now_ms, effects)
+    return try_complete_join(group, now_ms, effects)
+
+
+def prepare_rebalance(
+    group: GroupMetadata,
+    cause: Cause,
+    now_ms: int,
+    effects: Effects,
+    *,
+    dropped: Sequence[str] = (),
+) -> Write | None:
+    """Ask everybody to join again."""
+    if group.state is COMPLETING_REBALANCE:
+        drop_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms, effects)
+    group.purgatory.cancel(group.sync_operation)
+    recorded = group.image.group
+    members_before = len(recorded.members) if recorded is not None else 0
+    group.rebalance = Rebalance(cause, group.generation_id, members_before, now_ms)
+    group.rebalance.dropped.extend(dropped)
+    effects.event(
+        "group.rebalancing",
+        group=group.group_id,
+        generation=group.generation_id,
+        state=group.state,
+        trigger=cause.trigger.value,
+        member=cause.member_id,
+        reason=cause.reason,
+    )
+    timeout_ms = group.roster.rebalance_timeout_ms
+    was_empty = group.state is EMPTY
+    group.transition_to(PREPARING_REBALANCE, now_ms)
+    if was_empty:
+        delay_ms = group.settings.initial_rebalance_delay_ms
+        initial = InitialDelayedJoin(delay_ms, max(timeout_ms - delay_ms, 0))
+        _set_join_operation(group, initial, now_ms + delay_ms)
+        return None
+    _set_join_operation(group, DelayedJoin(), now_ms + timeout_ms)
+    return try_complete_join(group, now_ms, effects)
+
+
+def try_complete_join(group: GroupMetadata, now_ms: int, effects: Effects) -> Write | None:
+    """End the join phase if its operation says so."""
+    operation = group.join_operation
+    assert isinstance(operation, DelayedJoin)
+    return operation.try_complete(group, now_ms, effects)
+
+
+def complete_join(group: GroupMetadata, now_ms: int, effects: Effects) -> Write | None:
+    """End the join phase: a new generation, or an Empty group, or wait on for static members."""
+    roster = group.roster
+    _drop_stragglers(group, effects)
+    if roster.members and not roster.elect_joined_leader():
+        # Only static members are left and none of them is here: their sessions decide.
+        delay_ms = max(roster.rebalance_timeout_ms, POSTPONE_FLOOR_MS)
+        _set_join_operation(group, DelayedJoin(), now_ms + delay_ms)
+        return None
+    _set_join_operation(group, None, now_ms)
+    group.generation_id += 1
+    group.awaited_syncs.clear()
+    if not roster.members:
+        return _become_empty(group, now_ms, effects)
+    group.protocol_name = roster.selected_protocol()
+    group.refresh_subscriptions()
+    group.transition_to(COMPLETING_REBALANCE, now_ms)
+    if group.rebalance is not None:
+        group.rebalance.joined_ms = now_ms
+    effects.event(
+        "generation.started",
+        group=group.group_id,
+        generation=group.generation_id,
+        members=len(roster.members),
+        leader=roster.leader_id,
+    )
+    _answer_joins(group, now_ms, effects)
+    group.awaited_syncs.update(roster.members)
+    group.purgatory.schedule(group.sync_operation, now_ms + roster.rebalance_timeout_ms)
+    return None
+
+
+def join_answer(
+    group: GroupMetadata, member: MemberMetadata, members: list[JoinGroupResponseMember]
+) -> JoinGroupResponse:
+    """A successful JoinGroup for the present generation."""
+    return JoinGroupResponse(
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=group.roster.leader_id or "",
+        member_id=member.member_id,
+        members=members,
+    )
+
+
+def members_for_leader(group: GroupMetadata) -> list[JoinGroupResponseMember]:
+    """All members with their metadata of the chosen protocol: what the leader assigns from."""
+    return [
+        JoinGroupResponseMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            metadata=member.metadata_for(group.protocol_name),
+        )
+        for member in group.roster.members.values()
+    ]
+
+
+def sync_answer(group: GroupMetadata, member: MemberMetadata) -> SyncGroupResponse:
+    """A successful SyncGroup: the member's assignment."""
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        assignment=member.assignment,
+    )
+
+
+def drop_assignment(group: GroupMetadata, error: ErrorCode, now_ms: int, effects: Effects) -> None:
+    """Forget all assignments and answer the parked SyncGroups with `error`."""
+    for member in group.roster.members.values():
+        member.assignment = b""
+        answer_sync(group, member, SyncGroupResponse(error_code=error), now_ms, effects)
+
+
+def answer_sync(
+    group: GroupMetadata,
+    member: MemberMetadata,
+    response: SyncGroupResponse,
+    now_ms: int,
+    effects: Effects,
+) -> None:
+    """Answer a member's SyncGroup if one is parked; its session starts anew."""
+    parked = member.awaiting_sync
+    if parked is not None:
+        member.awaiting_sync = None
+        effects.reply(parked.reply, response)
+        group.renew_session(member, now_ms)
+
+
+def remove_member(group: GroupMetadata, member: MemberMetadata, effects: Effects) -> None:
+    """Let a member go; what it has parked is answered UNKNOWN_MEMBER_ID.
+
+    Kafka leaves a parked SyncGroup without an answer here; we answer it (docs/coordinator.md).
+    """
+    parked = group.roster.take_join(member)
+    if parked is not None:
+        error = join_error("", ErrorCode.UNKNOWN_MEMBER_ID, parked.api_version)
+        effects.reply(parked.reply, error)
+    if member.awaiting_sync is not None:
+        effects.reply(
+            member.awaiting_sync.reply,
+            SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID),
+        )
+        member.awaiting_sync = None
+    group.purgatory.cancel(member.session)
+    group.awaited_syncs.discard(member.member_id)
+    group.roster.remove(member)
+
+
+def member_lost(group: GroupMetadata, cause: Cause, now_ms: int, effects: Effects) -> Write | None:
+    """After members have left: rebalance, or see whether the join phase can end now."""
+    if group.state in ASSIGNED:
+        return prepare_rebalance(group, cause, now_ms, effects)
+    if group.state is PREPARING_REBALANCE:
+        return try_complete_join(group, now_ms, effects)
+    return None
+
+
+def session_expired(group: GroupMetadata, member_id: str, now_ms: int, effects: Effects) -> None:
+    """The session of a member, or the time to use a member id, has run out."""
+    assert group.state is not DEAD
+    roster = group.roster
+    if roster.pending.pop(member_id, None) is not None:
+        effects.event("member_id.expired", group=group.group_id, member=member_id)
+    else:
+        member = roster.members[member_id]
+        if member.cannot_expire:
+            return
+        effects.event(
+            "member.expired",
+            group=group.group_id,
+            member=member_id,
+            client_host=member.client_host,
+            session_timeout_ms=member.session_timeout_ms,
+        )
+        remove_member(group, member, effects)
+        if group.state in ASSIGNED:
+            cause = caused_by(Trigger.MEMBER_EXPIRED, member)
+            prepare_rebalance(group, cause, now_ms, effects)
+            return
+        if group.rebalance is not None:
+            group.rebalance.dropped.append(member_id)
+    # Unlike a leave, an expiry ends even the initial delay when all others are there.
+    if group.state is PREPARING_REBALANCE and roster.all_joined:
+        complete_join(group, now_ms, effects)
+
+
+def _set_join_operation(
+    group: GroupMetadata, operation: DelayedJoin | None, deadline_ms: int
+) -> None:
+    if group.join_operation is not None:
+        group.purgatory.cancel(group.join_operation)
+    group.join_operation = operation
+    if operation is not None:
+        group.purgatory.schedule(operation, deadline_ms)
+
+
+def _drop_stragglers(group: GroupMetadata, effects: Effects) -> None:
+    """Remove dynamic members that have not rejoined; static ones live as long as their session."""
+    stragglers = [
+        member
+        for member in group.roster.members.values()
+        if member.awaiting_join is None and not member.is_static
+    ]
+    for member in stragglers:
+        remove_member(group, member, effects)
+        if group.rebalance is not None:
+            group.rebalance.dropped.append(member.member_id)
+        effects.event("member.not_rejoined", group=group.group_id, member=member.member_id)
+
+
+def _become_empty(group: GroupMetadata, now_ms: int, effects: Effects) -> Write:
+    """The last one is gone: record the empty generation."""
+    group.protocol_name = None
+    group.refresh_subscriptions()
+    group.transition_to(EMPTY, now_ms)
+    fields: dict[str, object] = {"generation": group.generation_id}
+    if group.rebalance is not None:
+        fields = group.rebalance.fields(group.generation_id, 0, now_ms)
+        group.rebalance = None
+    effects.event("group.emptied", group=group.group_id, **fields)
+    return effects.write([group.record()])
+
+
+def _answer_joins(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
+    """Tell everybody who has joined the new generation, and start their sessions."""
+    roster = group.roster
+    for member in roster.members.values():
+        parked = roster.take_join(member)
+        if parked is not None:
+            is_leader = member.member_id == roster.leader_id
+            members = members_for_leader(group) if is_leader else []
+            effects.reply(parked.reply, join_answer(group, member, members))
+        group.renew_session(member, now_ms)
+        member.is_new = False

@@ -36,9 +36,9 @@ def commit(
     request: OffsetCommitRequest,
     caller: Caller,
     reply: Reply,
+    partition_count: PartitionCount,
     now_ms: int,
     effects: Effects,
-    partition_count: PartitionCount,
 ) -> None:
     """Store the offsets of the partitions that exist; all in one batch, answered when written.
 

@@ -2,7 +2,7 @@
 
 It joins the hard state (`image`, made by records) with the soft state of the round in progress
 (roster, parked requests, timers). The verbs live in one module per request and are bound here;
-each takes (request, caller, reply, now_ms, effects) and returns nothing.
+each takes its request first and (now_ms, effects) last, and returns nothing.
 """
 
 from __future__ import annotations

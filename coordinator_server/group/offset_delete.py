@@ -27,9 +27,9 @@ def offset_delete(
     request: OffsetDeleteRequest,
     caller: Caller,
     reply: Reply,
+    partition_count: PartitionCount,
     now_ms: int,
     effects: Effects,
-    partition_count: PartitionCount,
 ) -> None:
     """Drop stored offsets; waits for commits of the same drain, so that it misses none."""
 

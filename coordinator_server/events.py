@@ -14,7 +14,6 @@ LogFormat = Literal["console", "json"]
 
 VOCABULARY: dict[str, int] = {
     # the process
-    "broker.started": INFO,
     "broker.stopping": INFO,
     "broker.stopped": INFO,
     "settings.ignored": WARNING,
@@ -26,30 +25,33 @@ VOCABULARY: dict[str, int] = {
     "request.failed": ERROR,
     # groups
     "group.created": DEBUG,
-    "group.loaded": DEBUG,
     "group.rebalancing": INFO,
-    "group.stabilized": INFO,
+    "group.stabilised": INFO,
     "group.emptied": INFO,
     "group.deleted": INFO,
+    "group.expired": INFO,
+    "group.unloaded": DEBUG,
     "group.failed": ERROR,
+    "generation.started": INFO,
     "member.joined": DEBUG,
     "member.left": INFO,
     "member.expired": INFO,
-    "member.fenced": INFO,
+    "member.not_rejoined": INFO,
     "member.replaced": INFO,
+    "member_id.expired": INFO,
+    "members.never_synced": INFO,
     "offsets.committed": DEBUG,
     "offsets.expired": INFO,
     "offsets.deleted": INFO,
     "coordinator.loaded": INFO,
+    "records.skipped": WARNING,
+    "write.failed": ERROR,
     # topics and logs
     "topic.created": INFO,
     "topic.deleted": INFO,
     "partitions.created": INFO,
     "log.recovered": WARNING,
     "log.failed": ERROR,
-    "log.rolled": DEBUG,
-    "log.compacted": DEBUG,
-    "segments.deleted": DEBUG,
 }
 """Event -> level. tests/unit/test_tidy.py holds every name in the code against this table."""
 

@@ -216,7 +216,7 @@ _LOGS = (
     _list("log.cleanup.policy", ("delete",),
          "What happens to old segments.", choices=("compact", "delete"), topic="cleanup.policy"),
     _string("compression.type", "producer",
-         "Compression of stored batches; `producer` keeps them as they come, the only one served.",
+         "Compression of stored batches; `producer` keeps them as they come.",
          choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
          topic="compression.type"),
     _int("log.segment.bytes", 1073741824,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -78,24 +77,6 @@ class Wire:
 
     def _keep(self, connection: Connection, frame: bytes) -> None:
         self.frames.append(frame)
-
-
-def frame(payload: bytes) -> bytes:
-    """A frame: the length, then the payload."""
-    return struct.pack(">i", len(payload)) + payload
-
-
-def request(
-    api_key: int,
-    version: int,
-    body: bytes = b"",
-    *,
-    correlation_id: int = 5,
-    flexible: bool = False,
-) -> bytes:
-    """A request frame with the client id "test"."""
-    header = struct.pack(">hhih", api_key, version, correlation_id, 4) + b"test"
-    return frame(header + (b"\x00" if flexible else b"") + body)
 
 
 def no_broker() -> Broker:

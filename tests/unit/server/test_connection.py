@@ -9,7 +9,8 @@ import pytest
 
 from coordinator_server.connection import FRAMES_PER_TURN, READ_AHEAD_BYTES, Connection
 from coordinator_server.events import LOG
-from tests.unit.server.fakes import FakeTransport, Wire, frame
+from tests.support import frame
+from tests.unit.server.fakes import FakeTransport, Wire
 
 
 class Reports:

@@ -14,7 +14,8 @@ from coordinator_server.call import Call
 from coordinator_server.dispatch import Dispatcher
 from coordinator_server.events import LOG
 from protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
-from tests.unit.server.fakes import FakeTransport, Wire, no_broker, request
+from tests.support import request
+from tests.unit.server.fakes import FakeTransport, Wire, no_broker
 
 HEARTBEAT, API_VERSIONS = 12, 18
 HEARTBEAT_V0 = b"\x00\x01g" + struct.pack(">i", 7) + b"\x00\x01m"

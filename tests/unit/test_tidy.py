@@ -1,0 +1,192 @@
+"""The house rules that a machine can check, over every module of the repository."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coordinator_server.events import VOCABULARY
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("coordinator_server", "protocol", "storage", "tests", "benchmarks")
+MODULES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+PRODUCT = [path for path in MODULES if path.relative_to(ROOT).parts[0] != "tests"]
+TESTS = [path for path in MODULES if path.name.startswith("test_")]
+
+MODULE_LINES = 500
+TEST_MODULE_LINES = 900
+FUNCTION_LINES = 70
+LINE_COLUMNS = 100
+
+# Where a bug of someone else's code is caught: the dispatch door and the task of a group.
+DOORS = {"coordinator_server/dispatch.py", "coordinator_server/group_task.py"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def label(path: Path) -> str:
+    """The path as it stands in the repository."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def tree(path: Path) -> ast.Module:
+    """The parsed module."""
+    return ast.parse(path.read_text(), filename=label(path))
+
+
+def functions(module: ast.AST) -> Iterator[Function]:
+    """All functions of a module, nested ones included."""
+    for node in ast.walk(module):
+        if isinstance(node, Function):
+            yield node
+
+
+def each(paths: list[Path]) -> pytest.MarkDecorator:
+    """One test a module, named by its path."""
+    return pytest.mark.parametrize("path", paths, ids=label)
+
+
+@each(MODULES)
+def test_modules_functions_and_lines_are_short(path: Path) -> None:
+    """500 lines a module (900 for tests), 70 a function, 100 columns a line."""
+    lines = path.read_text().splitlines()
+    assert len(lines) <= (TEST_MODULE_LINES if "tests" in path.parts else MODULE_LINES)
+    wide = [number for number, line in enumerate(lines, 1) if len(line) > LINE_COLUMNS]
+    assert not wide, f"lines over {LINE_COLUMNS} columns: {wide}"
+    long = [
+        node.name
+        for node in functions(tree(path))
+        if (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES
+    ]
+    assert not long, f"functions over {FUNCTION_LINES} lines: {long}"
+
+
+@each(PRODUCT)
+def test_what_is_public_is_explained(path: Path) -> None:
+    """A module says what lives in it; public classes and functions have docstrings."""
+    module = tree(path)
+    assert ast.get_docstring(module) or not path.read_text().strip(), "no module docstring"
+    silent = [
+        node.name
+        for node in ast.walk(module)
+        if isinstance(node, Function | ast.ClassDef)
+        and not node.name.startswith("_")
+        and not ast.get_docstring(node)
+        and not _is_local(node, module)
+    ]
+    assert not silent, f"no docstring: {silent}"
+
+
+def _is_local(node: ast.AST, module: ast.Module) -> bool:
+    """Whether a function or class stands inside a function, where nobody else sees it."""
+    return any(
+        node is inner
+        for function in functions(module)
+        for inner in ast.walk(function)
+        if inner is not function
+    )
+
+
+@each(MODULES)
+def test_everything_is_annotated(path: Path) -> None:
+    """Every argument and every result has a type."""
+    bare = []
+    for node in functions(tree(path)):
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        arguments += [one for one in (node.args.vararg, node.args.kwarg) if one is not None]
+        untyped = [
+            one.arg
+            for one in arguments
+            if one.annotation is None and one.arg not in ("self", "cls", "mcs", "_")
+        ]
+        if untyped or (node.returns is None and node.name != "__init__"):
+            bare.append(f"{node.name}({', '.join(untyped)})")
+    assert not bare, f"not annotated: {bare}"
+
+
+@each(MODULES)
+def test_nothing_is_left_for_later(path: Path) -> None:
+    """No reminders, no stubs, no skipped tests, no silent type errors."""
+    text = path.read_text()
+    words = "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "raise Not" + "ImplementedError"))
+    assert not re.findall(rf"\b(?:{words})\b", text)
+    assert not re.search(r"mark\.(?:skip|xfail)|pytest\.(?:skip|xfail)\(", text)
+    for ignored in re.findall("# type: ignor" + "e.*", text):
+        assert re.match("# type: ignor" + r"e\[[a-z, -]+\]  # \S+", ignored), (
+            f"no reason: {ignored}"
+        )
+
+
+@each(MODULES)
+def test_only_the_doors_catch_everything(path: Path) -> None:
+    """`except Exception` stands at the dispatch door and in the group's task; `except:` nowhere."""
+    wide = [
+        handler.lineno
+        for handler in ast.walk(tree(path))
+        if isinstance(handler, ast.ExceptHandler)
+        and (handler.type is None or _names(handler.type) & {"Exception", "BaseException"})
+    ]
+    assert not wide or label(path) in DOORS, f"lines {wide}"
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+@each(TESTS)
+def test_each_test_says_what_holds(path: Path) -> None:
+    """Every test has a docstring of one sentence that states the behaviour."""
+    for node in functions(tree(path)):
+        if node.name.startswith("test_"):
+            sentence = ast.get_docstring(node)
+            assert sentence, f"{node.name} has no docstring"
+            assert sentence.endswith("."), f"{node.name}: not a sentence"
+
+
+@each([path for path in MODULES if "unit" in path.parts])
+def test_unit_tests_do_not_sleep(path: Path) -> None:
+    """Unit tests turn clocks; asyncio.sleep(0) only gives the loop a turn."""
+    naps = [
+        node.lineno
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "sleep"
+        and not (isinstance(node.args[0], ast.Constant) and node.args[0].value == 0)
+    ]
+    assert not naps, f"lines {naps}"
+
+
+@each(MODULES)
+def test_no_path_of_one_machine(path: Path) -> None:
+    """Nothing refers to a home directory or a workplace of one machine."""
+    places = "|".join(("ro" + "ot", "ho" + "me", "wo" + "rk", "Us" + "ers"))
+    assert not re.findall(rf"(?:^|[^A-Za-z0-9_.])/(?:{places})/\S*", path.read_text())
+
+
+def _emitted(paths: list[Path]) -> dict[str, str]:
+    """Event name -> where it is emitted: LOG.emit("...") and effects.event("...")."""
+    found: dict[str, str] = {}
+    for path in paths:
+        for node in ast.walk(tree(path)):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in ("emit", "event", "report")
+                and node.args
+                and isinstance(node.args[0], ast.Constant)
+            ):
+                found[str(node.args[0].value)] = f"{label(path)}:{node.lineno}"
+    return found
+
+
+def test_events_stand_in_the_vocabulary() -> None:
+    """What is emitted has a level in events.py, and what stands there is emitted."""
+    emitted = _emitted(PRODUCT)
+    unknown = {name: where for name, where in emitted.items() if name not in VOCABULARY}
+    assert not unknown
+    assert not set(VOCABULARY) - set(emitted), "never emitted"

@@ -1,0 +1,50 @@
+"""DescribeCluster: the brokers and the controller, as this broker knows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.topics.operations import CLUSTER_OPERATIONS
+from protocol.apis.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.call import Call
+
+_BROKERS = 1
+_CONTROLLERS = 2
+
+
+def handle(broker: Broker, call: Call, request: DescribeClusterRequest) -> None:
+    """Answer with the brokers; this listener is no controller's, as in Kafka (KIP-919)."""
+    if request.endpoint_type == _CONTROLLERS:
+        call.reply(
+            _refusal(
+                ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+                "The request was sent to an endpoint of type BROKER, "
+                "but we wanted an endpoint of type CONTROLLER",
+            )
+        )
+        return
+    if request.endpoint_type != _BROKERS:
+        text = f"Unsupported endpoint type {request.endpoint_type}"
+        call.reply(_refusal(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, text))
+        return
+    host, port = broker.advertised(call.connection)
+    response = DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=[DescribeClusterBroker(broker_id=broker.node_id, host=host, port=port)],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    call.reply(response)
+
+
+def _refusal(error: ErrorCode, text: str) -> DescribeClusterResponse:
+    return DescribeClusterResponse(error_code=error, error_message=text)

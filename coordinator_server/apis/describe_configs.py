@@ -1,0 +1,121 @@
+"""DescribeConfigs: the settings of topics, of the broker and of groups, with their sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from coordinator_server.topics.names import name_error
+from coordinator_server.topics.topic_configs import (
+    DescribedConfig,
+    describe,
+    describe_broker,
+    describe_group,
+)
+from protocol.apis.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.call import Call
+
+_TOPIC = 2
+_BROKER = 4
+_BROKER_LOGGER = 8
+_GROUP = 32
+
+
+def handle(broker: Broker, call: Call, request: DescribeConfigsRequest) -> None:
+    """Answer with one result per resource."""
+    call.reply(
+        DescribeConfigsResponse(
+            results=[_result(broker, request, resource) for resource in request.resources]
+        )
+    )
+
+
+def _result(
+    broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        error_message="",
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+    error, configs = _find(broker, resource)
+    if error is not None:
+        result.error_code, result.error_message = error
+        return result
+    # An empty list of keys means all of them, as null does.
+    keys = frozenset(resource.configuration_keys or ())
+    result.configs = [
+        _described(config, request) for config in configs if not keys or config.name in keys
+    ]
+    return result
+
+
+def _find(
+    broker: Broker, resource: DescribeConfigsResource
+) -> tuple[tuple[ErrorCode, str | None] | None, Iterable[DescribedConfig]]:
+    """The configs of a resource, or why there are none."""
+    name = resource.resource_name
+    if resource.resource_type == _TOPIC:
+        message = name_error(name)
+        if message is not None:
+            return (ErrorCode.INVALID_TOPIC_EXCEPTION, message), ()
+        topic = broker.topics.topic(name)
+        if topic is None:
+            return (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""), ()
+        return None, describe(broker.config, topic.configs)
+    if resource.resource_type in (_BROKER, _BROKER_LOGGER):
+        return _find_broker(broker, resource)
+    if resource.resource_type == _GROUP:
+        if not name:
+            return (ErrorCode.INVALID_REQUEST, "Group name must not be empty"), ()
+        return None, describe_group(broker.config)
+    return (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message), ()
+
+
+def _find_broker(
+    broker: Broker, resource: DescribeConfigsResource
+) -> tuple[tuple[ErrorCode, str | None] | None, Iterable[DescribedConfig]]:
+    """The settings of this broker, the (never set) defaults of all brokers, or no loggers."""
+    name = resource.resource_name
+    loggers = resource.resource_type == _BROKER_LOGGER
+    if not name and not loggers:
+        return None, ()
+    try:
+        broker_id = int(name)
+    except ValueError:
+        return (ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"), ()
+    if broker_id != broker.node_id:
+        expected = f"{broker.node_id}" if loggers else f"{broker.node_id} or empty string,"
+        message = f"Unexpected broker id, expected {expected} but received {broker_id}"
+        return (ErrorCode.INVALID_REQUEST, message), ()
+    return None, () if loggers else describe_broker(broker.config)
+
+
+def _described(
+    config: DescribedConfig, request: DescribeConfigsRequest
+) -> DescribeConfigsResourceResult:
+    described = DescribeConfigsResourceResult(
+        name=config.name,
+        value=config.value,
+        read_only=config.read_only,
+        config_source=config.source,
+        config_type=config.kind,
+        documentation=config.documentation if request.include_documentation else None,
+    )
+    if request.include_synonyms:
+        described.synonyms = [
+            DescribeConfigsSynonym(name=name, value=value, source=source)
+            for name, value, source in config.synonyms
+        ]
+    return described

@@ -1,0 +1,28 @@
+"""Fetch: read record batches, now or as soon as enough of them are there.
+
+What is asked for is looked up in the fetch session; a fetch that finds too little is parked
+as a DelayedFetch under its partitions. See `topics.fetch_session` and `topics.delayed_fetch`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.topics.delayed_fetch import DelayedFetch
+from protocol.apis.fetch import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.call import Call
+
+
+def handle(broker: Broker, call: Call, request: FetchRequest) -> None:
+    """Answer at once if there is enough to read or an error to tell; else park the fetch."""
+    now_ms = broker.clock.now_ms()
+    context = broker.fetch_sessions.context(request, call.api_version, now_ms)
+    if context.error:
+        call.reply(FetchResponse(error_code=context.error))
+        return
+    fetch = DelayedFetch(broker, call, request, context, now_ms)
+    if not fetch.answer_if_enough(request.max_wait_ms):
+        broker.fetch_purgatory.watch(fetch, fetch.partitions())

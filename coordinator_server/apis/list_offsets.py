@@ -1,0 +1,106 @@
+"""ListOffsets: the offset at a time, or at the ends of a partition.
+
+Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (KIP-734), -4
+earliest local (KIP-405), -5 latest tiered (KIP-1005). Without tiered storage -4 is the log start
+and -5 nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.apis.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from protocol.errors import ErrorCode
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.call import Call
+    from coordinator_server.topics.manager import Partition
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+
+_SINCE_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_READ_COMMITTED = 1
+
+
+def handle(broker: Broker, call: Call, request: ListOffsetsRequest) -> None:
+    """Answer with one offset per partition; a partition that stands twice is refused."""
+    seen: dict[tuple[str, int], int] = {}
+    for topic in request.topics:
+        for asked in topic.partitions:
+            key = (topic.name, asked.partition_index)
+            seen[key] = seen.get(key, 0) + 1
+    answers: dict[str, list[ListOffsetsPartitionResponse]] = {}
+    for topic in request.topics:
+        for asked in topic.partitions:
+            count = seen.pop((topic.name, asked.partition_index), 0)
+            if not count:
+                continue  # answered at its first place
+            answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+            if count > 1:
+                answer.error_code = ErrorCode.INVALID_REQUEST
+            else:
+                partition = broker.topics.partition(topic.name, asked.partition_index)
+                _look_up(answer, partition, asked, call.api_version, request.isolation_level)
+            answers.setdefault(topic.name, []).append(answer)
+    call.reply(
+        ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(name=name, partitions=partitions)
+                for name, partitions in answers.items()
+            ]
+        )
+    )
+
+
+def _look_up(
+    answer: ListOffsetsPartitionResponse,
+    partition: Partition | None,
+    asked: ListOffsetsPartition,
+    version: int,
+    isolation_level: int,
+) -> None:
+    """Fill in one partition's answer."""
+    timestamp = asked.timestamp
+    if timestamp < 0 and version < _SINCE_VERSION.get(timestamp, version + 1):
+        answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+        return
+    if partition is None:
+        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return
+    answer.error_code = partition.leader_epoch_error(asked.current_leader_epoch)
+    if answer.error_code:
+        return
+    log = partition.log
+    committed = isolation_level == _READ_COMMITTED
+    end = log.last_stable_offset if committed else log.high_watermark
+    if timestamp in (LATEST, EARLIEST, EARLIEST_LOCAL):
+        answer.offset = end if timestamp == LATEST else log.log_start_offset
+        answer.leader_epoch = log.leader_epoch
+        return
+    if timestamp == LATEST_TIERED:
+        return
+    try:
+        found = (
+            log.max_timestamp()
+            if timestamp == MAX_TIMESTAMP
+            else log.offset_for_timestamp(timestamp)
+        )
+    except StorageError as error:
+        answer.error_code = error.code
+        return
+    if found is not None and found.offset < end:
+        answer.timestamp = found.timestamp
+        answer.offset = found.offset
+        answer.leader_epoch = found.leader_epoch

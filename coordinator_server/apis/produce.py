@@ -1,0 +1,134 @@
+"""Produce: append record batches. The hot path of the broker: one look at a batch, one write.
+
+With a single replica acks=1 and acks=all are the same: the answer follows the append. Consumers
+that wait for the partition are woken after the producer got its answer (see `Purgatory.notify`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.apis.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from protocol.errors import ErrorCode
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.call import Call
+    from coordinator_server.topics.manager import Topic
+
+ADMIN_CLIENT_ID = "__admin_client"
+"""The one client id that may write to internal topics, as in Kafka."""
+
+_ATTRIBUTES_AT = 22  # the low byte: compression, timestamp type, transactional, control
+_COMPRESSION = 0x07
+_ZSTD = 4
+_TRANSACTIONAL = 0x10
+
+# Kafka tells no log start offset with these.
+_BARE_ERRORS = frozenset(
+    (
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    )
+)
+
+
+def handle(broker: Broker, call: Call, request: ProduceRequest) -> None:
+    """Append each partition's batch and answer; nothing with acks=0, or a closed connection."""
+    version = call.api_version
+    now_ms = broker.clock.now_ms()
+    topics = broker.topics
+    responses = []
+    first_error = ErrorCode.NONE
+    for topic_data in request.topic_data:
+        if version < 13:
+            topic = topics.topic(topic_data.name)
+        else:
+            topic = topics.topic_by_id(topic_data.topic_id)
+        answers = []
+        for data in topic_data.partition_data:
+            refusal = _refusal(call, request, topic, data)
+            if refusal is ErrorCode.NONE:
+                assert topic is not None
+                answer = _append(topic, data, now_ms)
+            else:
+                answer = PartitionProduceResponse(
+                    index=data.index, error_code=refusal, base_offset=-1
+                )
+            if answer.error_code and not first_error:
+                first_error = ErrorCode(answer.error_code)
+            answers.append(answer)
+        responses.append(
+            TopicProduceResponse(
+                name=topic_data.name, topic_id=topic_data.topic_id, partition_responses=answers
+            )
+        )
+    if request.acks != 0:
+        call.reply(ProduceResponse(responses=responses))
+        return
+    if first_error:
+        # Nothing else tells the producer that it should look up the leaders anew.
+        call.connection.refuse(f"acks=0 and {first_error.name}", call.api_name, version)
+    call.reply_nothing()
+
+
+def _append(topic: Topic, data: PartitionProduceData, now_ms: int) -> PartitionProduceResponse:
+    partition = topic.partitions[data.index]
+    assert data.records is not None
+    try:
+        result = partition.append(data.records, now_ms)
+    except StorageError as error:
+        response = PartitionProduceResponse(index=data.index, error_code=error.code, base_offset=-1)
+        if error.code not in _BARE_ERRORS:
+            response.log_start_offset = partition.log.log_start_offset
+        if error.record_errors:
+            response.error_message = error.message
+            response.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+                for index, message in error.record_errors
+            ]
+        return response
+    return PartitionProduceResponse(
+        index=data.index,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=result.log_start_offset,
+    )
+
+
+def _refusal(
+    call: Call, request: ProduceRequest, topic: Topic | None, data: PartitionProduceData
+) -> ErrorCode:
+    """Why a batch does not even reach the log; the checks in Kafka's order."""
+    version = call.api_version
+    if topic is None:
+        by_id = version >= 13
+        return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not 0 <= data.index < len(topic.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    records = data.records
+    if records is None or len(records) <= _ATTRIBUTES_AT:
+        return ErrorCode.INVALID_RECORD
+    attributes = records[_ATTRIBUTES_AT]
+    if version < 7 and attributes & _COMPRESSION == _ZSTD:
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if request.acks not in (-1, 0, 1):
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    if attributes & _TRANSACTIONAL:
+        # No transaction was ever begun here, so none can be known.
+        if request.transactional_id is None:
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if topic.is_internal and call.client_id != ADMIN_CLIENT_ID:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.NONE

@@ -1,0 +1,3 @@
+"""Topics and partitions on top of the logs: names, configs, sessions, purgatory, producer ids."""
+ids.
+"""

@@ -1,0 +1,268 @@
+"""One fetch request from its session to its answer; while it waits, an operation in the
+purgatory.
+
+Kafka's ReplicaManager.fetchMessages and DelayedFetch. Partitions are read in the order of the
+session, each up to its own limit and what is left of the request's. The first batch that is found
+goes out whatever its size, so that no limit can stop a consumer for ever. A fetch waits while it
+has found fewer than `min_bytes` and no partition has an error to tell; partitions that do not
+exist do not end the wait, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.topics.purgatory import DelayedOperation
+from protocol.apis.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from protocol.errors import ErrorCode
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.call import Call
+    from coordinator_server.topics.fetch_session import FetchContext, FetchTarget
+    from coordinator_server.topics.manager import Partition
+
+_READ_COMMITTED = 1
+_FIRST_VERSION_WITH_ZSTD = 10
+
+
+class _Found(NamedTuple):
+    """What reading one partition gave."""
+
+    target: FetchTarget
+    error: ErrorCode
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    records: bytes
+
+
+class _Waiting(NamedTuple):
+    """A partition as it was when the fetch was parked."""
+
+    partition: Partition
+    target: FetchTarget
+    end_offset: int
+    size_bytes: int
+
+
+class DelayedFetch(DelayedOperation):
+    """A fetch request. `answer_if_enough` first; then, if it said no, `Purgatory.watch`."""
+
+    __slots__ = (
+        "_broker",
+        "_call",
+        "_committed",
+        "_context",
+        "_found_bytes",
+        "_is_replica",
+        "_max_bytes",
+        "_min_bytes",
+        "_to_read",
+        "_unknown",
+        "_waiting",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        call: Call,
+        request: FetchRequest,
+        context: FetchContext,
+        now_ms: int,
+    ) -> None:
+        super().__init__(now_ms + max(request.max_wait_ms, 0))
+        self._broker = broker
+        self._call = call
+        self._context = context
+        self._committed = request.isolation_level == _READ_COMMITTED
+        # Nobody replicates from here; a debugging consumer calls itself -2 and is let through.
+        replica = request.replica_id if call.api_version < 15 else request.replica_state.replica_id
+        self._is_replica = replica >= 0
+        self._max_bytes = min(max(request.max_bytes, 0), broker.topics.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._found_bytes = 0
+        self._waiting: list[_Waiting] = []
+        self._to_read: list[tuple[FetchTarget, Partition]] = []
+        self._unknown: list[_Found] = []
+        for target in context.targets:
+            topic = (
+                broker.topics.topic_by_id(target.topic)
+                if isinstance(target.topic, bytes)
+                else broker.topics.topic(target.topic)
+            )
+            if topic is None:
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if context.uses_topic_ids:
+                    error = ErrorCode.UNKNOWN_TOPIC_ID
+                self._unknown.append(_failed(target, error))
+            elif 0 <= target.partition < len(topic.partitions):
+                self._to_read.append((target, topic.partitions[target.partition]))
+            else:
+                self._unknown.append(_failed(target, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+    def partitions(self) -> list[Partition]:
+        """What the fetch waits for: the keys in the purgatory."""
+        return [waiting.partition for waiting in self._waiting]
+
+    def answer_if_enough(self, max_wait_ms: int) -> bool:
+        """Read; answer if that is enough or must not wait, else remember where things stood."""
+        found = self._read()
+        self._found_bytes = sum(len(one.records) for one in found)
+        if (
+            self._found_bytes >= self._min_bytes
+            or max_wait_ms <= 0
+            or not found
+            or any(one.error for one in found)
+        ):
+            self.is_completed = True
+            self._answer(found)
+            return True
+        self._waiting = [
+            _Waiting(partition, target, self._end_of(partition), partition.log.size_bytes)
+            for target, partition in self._to_read
+        ]
+        return False
+
+    def try_complete(self) -> bool:
+        """Answer once enough was appended, or a partition went away from under the fetch."""
+        bytes_there = self._found_bytes
+        for partition, target, end_offset, size_bytes in self._waiting:
+            log = partition.log
+            if log.closed or target.fetch_offset < log.log_start_offset:
+                return self.force_complete()
+            if self._end_of(partition) != end_offset:
+                # Retention may have made the log smaller meanwhile; then the deadline answers.
+                bytes_there += min(max(log.size_bytes - size_bytes, 0), target.max_bytes)
+        return bytes_there >= self._min_bytes and self.force_complete()
+
+    def on_complete(self) -> None:
+        """Read again and answer with what is there now."""
+        self._answer(self._read())
+
+    def is_abandoned(self) -> bool:
+        """Whether the client has gone."""
+        return self._call.connection.closed
+
+    def _end_of(self, partition: Partition) -> int:
+        """The offset up to which this fetch may read."""
+        log = partition.log
+        return log.last_stable_offset if self._committed else log.high_watermark
+
+    def _read(self) -> list[_Found]:
+        """Read all partitions within the limits."""
+        found = []
+        left = self._max_bytes
+        at_least_one = True
+        for target, partition in self._to_read:
+            error = self._error_of(target, partition)
+            if error is not ErrorCode.NONE:
+                found.append(_failed(target, error))
+                continue
+            log = partition.log
+            end = self._end_of(partition)
+            records = b""
+            if target.fetch_offset < end and (left > 0 or at_least_one):
+                limit = max(min(target.max_bytes, left), 0)
+                try:
+                    records = log.read(
+                        target.fetch_offset, limit, at_least_one=at_least_one, up_to=end
+                    ).records
+                except StorageError as failure:
+                    found.append(_failed(target, failure.code))
+                    continue
+            if records:
+                at_least_one = False
+                left -= len(records)
+            found.append(
+                _Found(
+                    target,
+                    ErrorCode.NONE,
+                    log.high_watermark,
+                    log.last_stable_offset,
+                    log.log_start_offset,
+                    records,
+                )
+            )
+        return found
+
+    def _error_of(self, target: FetchTarget, partition: Partition) -> ErrorCode:
+        """Why a partition cannot be read at this offset."""
+        log = partition.log
+        if log.closed:
+            by_id = self._context.uses_topic_ids
+            return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self._is_replica:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if target.current_leader_epoch != -1:
+            error = partition.leader_epoch_error(target.current_leader_epoch)
+            if error is not ErrorCode.NONE:
+                return error
+        if not log.log_start_offset <= target.fetch_offset <= log.high_watermark:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        if target.last_fetched_epoch > log.leader_epoch:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        if (
+            log.config.compression_type == "zstd"
+            and self._call.api_version < _FIRST_VERSION_WITH_ZSTD
+        ):
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        return ErrorCode.NONE
+
+    def _answer(self, found: list[_Found]) -> None:
+        """Answer with what was found, then what is unknown; in a session only what is news."""
+        context = self._context
+        if context.is_overtaken:
+            self._call.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
+            return
+        session_id = 0
+        response = FetchResponse()
+        session = context.session
+        if session is not None:
+            session_id = session.session_id
+        elif context.wants_session:
+            session_id = self._broker.fetch_sessions.open(context, self._broker.clock.now_ms())
+        last_topic: FetchableTopicResponse | None = None
+        last_name: str | bytes | None = None
+        for one in found + self._unknown if self._unknown else found:
+            target, error, high_watermark, last_stable_offset, log_start_offset, records = one
+            if session_id and not target.has_news(
+                error, high_watermark, log_start_offset, len(records)
+            ):
+                if session is not None:
+                    continue
+            elif records and session is not None:
+                session.move_to_end(target)
+            if last_topic is None or target.topic != last_name:
+                last_name = target.topic
+                last_topic = _topic_response(last_name)
+                response.responses.append(last_topic)
+            last_topic.partitions.append(
+                PartitionData(
+                    partition_index=target.partition,
+                    error_code=error,
+                    high_watermark=high_watermark,
+                    last_stable_offset=last_stable_offset,
+                    log_start_offset=log_start_offset,
+                    aborted_transactions=[] if self._committed else None,
+                    records=records,
+                )
+            )
+        response.session_id = session_id
+        self._call.reply(response)
+
+
+def _topic_response(topic: str | bytes) -> FetchableTopicResponse:
+    if isinstance(topic, bytes):
+        return FetchableTopicResponse(topic_id=topic)
+    return FetchableTopicResponse(topic=topic)
+
+
+def _failed(target: FetchTarget, error: ErrorCode) -> _Found:
+    return _Found(target, error, -1, -1, -1, b"")

@@ -1,0 +1,238 @@
+"""Incremental fetch sessions (KIP-227), as Kafka's FetchSessionCache keeps them.
+
+A consumer that fetches the same partitions over and over names them once; after that a request
+carries only what changed, and an answer only partitions with news. The broker remembers per
+session what was asked and what it answered last. Memory is bound by a number of slots: when all
+are taken, a session that was idle for two minutes gives way, else one that has lived for two
+minutes and is smaller than the newcomer; else the newcomer gets full answers and no session (id
+0).
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from protocol.apis.fetch import FetchRequest
+from protocol.errors import ErrorCode
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+INVALID_SESSION_ID = 0
+EVICTION_MS = 120_000
+"""Kafka's min.incremental.fetch.session.eviction.ms."""
+
+_EPOCH_MAX = 2**31 - 1
+
+
+class FetchTarget:
+    """One partition that is fetched, and what the session last answered for it.
+
+    `topic` is the name up to version 12 and the id from 13 on. `high_watermark` -1 makes sure that
+    the next answer is told.
+    """
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "high_watermark",
+        "last_fetched_epoch",
+        "log_start_offset",
+        "max_bytes",
+        "partition",
+        "topic",
+    )
+
+    def __init__(self, topic: str | bytes, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.fetch_offset = 0
+        self.max_bytes = 0
+        self.current_leader_epoch = -1
+        self.last_fetched_epoch = -1
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def has_news(
+        self, error: int, high_watermark: int, log_start_offset: int, size_bytes: int
+    ) -> bool:
+        """Whether an incremental answer must carry this; notes what the client then knows."""
+        news = size_bytes > 0 or error != ErrorCode.NONE
+        if self.high_watermark != high_watermark:
+            self.high_watermark = high_watermark
+            news = True
+        if self.log_start_offset != log_start_offset:
+            self.log_start_offset = log_start_offset
+            news = True
+        if error != ErrorCode.NONE:
+            # So that the partition is told again when the error goes away.
+            self.high_watermark = -1
+        return news
+
+
+Targets = dict[tuple[str | bytes, int], FetchTarget]
+
+
+class FetchSession:
+    """What one consumer fetches. `epoch` is the one that its next request must carry."""
+
+    __slots__ = ("created_ms", "epoch", "last_used_ms", "session_id", "targets", "uses_topic_ids")
+
+    def __init__(
+        self, session_id: int, targets: Targets, uses_topic_ids: bool, now_ms: int
+    ) -> None:
+        self.session_id = session_id
+        self.targets = targets
+        self.uses_topic_ids = uses_topic_ids
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.epoch = next_epoch(INITIAL_EPOCH)
+
+    def move_to_end(self, target: FetchTarget) -> None:
+        """Put a partition that just had data behind the others, so that each gets its turn."""
+        key = (target.topic, target.partition)
+        if self.targets.get(key) is target:
+            del self.targets[key]
+            self.targets[key] = target
+
+
+class FetchContext:
+    """One fetch request after its session was looked up: what to read, and how to answer.
+
+    `error` not NONE: answer nothing but that. `session` None: a full answer with session id 0,
+    unless `wants_session`, then the full answer opens one.
+    """
+
+    __slots__ = ("epoch", "error", "session", "targets", "uses_topic_ids", "wants_session")
+
+    def __init__(
+        self,
+        targets: Sequence[FetchTarget],
+        *,
+        uses_topic_ids: bool,
+        error: ErrorCode = ErrorCode.NONE,
+        session: FetchSession | None = None,
+        wants_session: bool = False,
+    ) -> None:
+        self.targets = targets
+        self.uses_topic_ids = uses_topic_ids
+        self.error = error
+        self.session = session
+        self.epoch = session.epoch if session is not None else FINAL_EPOCH
+        self.wants_session = wants_session
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether partitions without news are left out of the answer."""
+        return self.session is not None
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether the session went on while this request waited, so that its answer is void."""
+        return self.session is not None and self.session.epoch != self.epoch
+
+
+class FetchSessionCache:
+    """All fetch sessions of the broker. `random_id` gives positive int32 numbers."""
+
+    __slots__ = ("_max_slots", "_random_id", "_sessions")
+
+    def __init__(self, max_slots: int, random_id: Callable[[], int]) -> None:
+        self._max_slots = max_slots
+        self._random_id = random_id
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def context(self, request: FetchRequest, version: int, now_ms: int) -> FetchContext:
+        """Find out what a request asks for; opens no session yet (see `open`)."""
+        uses_topic_ids = version >= 13
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if request.session_id != INVALID_SESSION_ID:
+                self._sessions.pop(request.session_id, None)
+            targets: Targets = {}
+            update_targets(targets, request, uses_topic_ids)
+            wants_session = request.session_epoch == INITIAL_EPOCH
+            return FetchContext(
+                targets=tuple(targets.values()),
+                uses_topic_ids=uses_topic_ids,
+                wants_session=wants_session,
+            )
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return _refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, uses_topic_ids)
+        if session.epoch != request.session_epoch:
+            return _refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH, uses_topic_ids)
+        if session.uses_topic_ids != uses_topic_ids:
+            return _refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, uses_topic_ids)
+        update_targets(session.targets, request, uses_topic_ids)
+        if not session.targets:
+            del self._sessions[session.session_id]
+            return FetchContext((), uses_topic_ids=uses_topic_ids)
+        session.epoch = next_epoch(session.epoch)
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session.session_id)
+        return FetchContext(
+            tuple(session.targets.values()), uses_topic_ids=uses_topic_ids, session=session
+        )
+
+    def open(self, context: FetchContext, now_ms: int) -> int:
+        """Keep a session for a full answer that goes out now; its id, or 0 without a free slot."""
+        size = len(context.targets)
+        if len(self._sessions) >= self._max_slots and not self._evict(size, now_ms):
+            return INVALID_SESSION_ID
+        session_id = self._random_id()
+        while session_id in self._sessions:
+            session_id = self._random_id()
+        targets = {(target.topic, target.partition): target for target in context.targets}
+        self._sessions[session_id] = FetchSession(
+            session_id, targets, context.uses_topic_ids, now_ms
+        )
+        return session_id
+
+    def _evict(self, size: int, now_ms: int) -> bool:
+        if not self._sessions:
+            return False
+        idle = next(iter(self._sessions.values()))
+        if now_ms - idle.last_used_ms > EVICTION_MS:
+            del self._sessions[idle.session_id]
+            return True
+        # As in Kafka a session's age counts at its last use.
+        grown = [s for s in self._sessions.values() if s.last_used_ms - s.created_ms > EVICTION_MS]
+        if not grown:
+            return False
+        smallest = min(grown, key=lambda session: (len(session.targets), session.session_id))
+        if len(smallest.targets) >= size:
+            return False
+        del self._sessions[smallest.session_id]
+        return True
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch of the request after one of `epoch`; wraps to 1 (FetchMetadata.nextEpoch)."""
+    return 1 if epoch == _EPOCH_MAX else epoch + 1
+
+
+def update_targets(targets: Targets, request: FetchRequest, uses_topic_ids: bool) -> None:
+    """Apply a request to what is fetched: new and changed partitions, then forgotten ones.
+
+    Named twice in one request, the first place and the last values count, as in Kafka.
+    """
+    for fetch_topic in request.topics:
+        topic: str | bytes = fetch_topic.topic_id if uses_topic_ids else fetch_topic.topic
+        for asked in fetch_topic.partitions:
+            key = (topic, asked.partition)
+            target = targets.get(key)
+            if target is None:
+                target = targets[key] = FetchTarget(topic, asked.partition)
+            target.fetch_offset = asked.fetch_offset
+            target.max_bytes = asked.partition_max_bytes
+            target.current_leader_epoch = asked.current_leader_epoch
+            target.last_fetched_epoch = asked.last_fetched_epoch
+    for forgotten in request.forgotten_topics_data:
+        topic = forgotten.topic_id if uses_topic_ids else forgotten.topic
+        for partition in forgotten.partitions:
+            targets.pop((topic, partition), None)
+
+
+def _refused(error: ErrorCode, uses_topic_ids: bool) -> FetchContext:
+    return FetchContext((), uses_topic_ids=uses_topic_ids, error=error)

@@ -1,0 +1,251 @@
+"""TopicManager: the topics of the broker and their partitions, by name and by id.
+
+The log manager keeps topics on the disk; here is what clients may do to them: which names and
+configs a new topic may have, how topics come into being unasked, who is told of that, and the
+wake-up of fetches after an append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from uuid import uuid4
+
+from coordinator_server.clock import Clock
+from coordinator_server.config import Config
+from coordinator_server.events import LOG
+from coordinator_server.topics.names import (
+    OFFSETS_TOPIC,
+    collision_key,
+    is_internal,
+    name_error,
+)
+from protocol.errors import ErrorCode
+from storage.disk import Buffer
+from storage.errors import StorageError
+from storage.log_manager import LogManager
+from storage.partition_log import AppendResult, PartitionLog
+
+UPKEEP_INTERVAL_MS = 1000
+"""How often `upkeep` wants to be called; most of its work has longer intervals of its own."""
+
+
+class Partition:
+    """One partition: its log, and the wake-up of who waits for it. Keys of the fetch purgatory."""
+
+    __slots__ = ("_changed", "index", "log")
+
+    def __init__(self, index: int, log: PartitionLog, changed: Callable[[Partition], None]) -> None:
+        self.index = index
+        self.log = log
+        self._changed = changed
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the partition's leader, which is always this broker."""
+        return self.log.leader_epoch
+
+    def append(self, records: Buffer, now_ms: int) -> AppendResult:
+        """Append a client's batch and wake the fetches that wait for it. Raises StorageError."""
+        result = self.log.append(records, now_ms)
+        self._changed(self)
+        return result
+
+    def leader_epoch_error(self, leader_epoch: int) -> ErrorCode:
+        """What to tell a client that knows this leader epoch; -1 knows none (KIP-320)."""
+        if leader_epoch == -1 or leader_epoch == self.log.leader_epoch:
+            return ErrorCode.NONE
+        if leader_epoch < self.log.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+class Topic:
+    """One topic; `configs` are its own, without the defaults of the broker."""
+
+    __slots__ = ("configs", "is_internal", "name", "partitions", "topic_id")
+
+    def __init__(
+        self, name: str, topic_id: bytes, configs: Mapping[str, str], partitions: list[Partition]
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.configs = configs
+        self.partitions = partitions
+        self.is_internal = is_internal(name)
+
+
+Listener = Callable[[Topic], None]
+
+
+class TopicManager:
+    """All topics. `changed` is told of every append, and of partitions that go away.
+
+    `on_created`, `on_deleted` and `on_widened` are lists of callables that get the Topic; those of
+    `on_deleted` run when the topic cannot be found any more and its logs are closed.
+    """
+
+    def __init__(
+        self,
+        logs: LogManager,
+        config: Config,
+        clock: Clock,
+        *,
+        node_id: int,
+        changed: Callable[[Partition], None],
+    ) -> None:
+        self.on_created: list[Listener] = []
+        self.on_deleted: list[Listener] = []
+        self.on_widened: list[Listener] = []
+        self.fetch_max_bytes = config.integer("fetch.max.bytes")
+        self.broker_ids = frozenset((node_id,))
+        self._logs = logs
+        self._config = config
+        self._clock = clock
+        self._node_id = node_id
+        self._changed = changed
+        self._auto_create = config.boolean("auto.create.topics.enable")
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self._collision_keys: dict[str, str] = {}
+        for stored in logs.topics():
+            self._add(stored.name)
+
+    # --- finding ----------------------------------------------------------------------------------
+
+    def topic(self, name: str) -> Topic | None:
+        """The topic of this name."""
+        return self._by_name.get(name)
+
+    def topic_by_id(self, topic_id: bytes) -> Topic | None:
+        """The topic of this id (16 bytes)."""
+        return self._by_id.get(topic_id)
+
+    def partition(self, name: str, index: int) -> Partition | None:
+        """One partition of the topic of this name."""
+        topic = self._by_name.get(name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        return topic.partitions[index]
+
+    def partition_count(self, name: str) -> int:
+        """How many partitions a topic has; 0 when there is no such topic."""
+        topic = self._by_name.get(name)
+        return 0 if topic is None else len(topic.partitions)
+
+    def log(self, name: str, index: int) -> PartitionLog:
+        """The log of a partition that is known to exist."""
+        return self._by_name[name].partitions[index].log
+
+    def all_topics(self) -> Iterator[Topic]:
+        """Every topic, in no order that means anything."""
+        return iter(tuple(self._by_name.values()))
+
+    def leader_for(self, topic: Topic, index: int) -> int:
+        """The id of the broker that leads a partition. One broker leads them all."""
+        assert 0 <= index < len(topic.partitions)
+        return self._node_id
+
+    # --- changing ---------------------------------------------------------------------------------
+
+    def creation_error(self, name: str) -> tuple[ErrorCode, str] | None:
+        """Why no topic of this name can be created, as (code, text of Kafka); None when one can."""
+        message = name_error(name)
+        if message is not None:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, message
+        if name in self._by_name:
+            return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
+        other = self._collision_keys.get(collision_key(name))
+        if other is not None:
+            message = f"Topic '{name}' collides with existing topic: {other}"
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, message
+        return None
+
+    def create(self, name: str, partition_count: int, configs: Mapping[str, str]) -> Topic:
+        """Create a topic that `creation_error` has nothing against. Raises StorageError."""
+        assert self.creation_error(name) is None, name
+        self._logs.create_topic(name, uuid4().bytes, partition_count, configs)
+        topic = self._add(name)
+        LOG.emit("topic.created", topic=name, partitions=partition_count)
+        for listener in self.on_created:
+            listener(topic)
+        return topic
+
+    def create_internal(self, name: str) -> Topic:
+        """Create one of the broker's own topics, if it is not there yet. Raises StorageError."""
+        assert name == OFFSETS_TOPIC, name
+        topic = self._by_name.get(name)
+        if topic is not None:
+            return topic
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(self._config.integer("offsets.topic.segment.bytes")),
+        }
+        return self.create(name, self._config.integer("offsets.topic.num.partitions"), configs)
+
+    def auto_create(self, name: str) -> None:
+        """Create a topic because somebody asked for it, if the broker's settings allow that.
+
+        What cannot be created stays unknown; whoever asked is told no more, as in Kafka.
+        """
+        if not self._auto_create or self.creation_error(name) is not None:
+            return
+        try:
+            if name == OFFSETS_TOPIC:
+                self.create_internal(name)
+            elif not is_internal(name):
+                self.create(name, self._config.integer("num.partitions"), {})
+        except StorageError as error:
+            LOG.emit("log.failed", topic=name, reason=f"it cannot be created: {error}")
+
+    def add_partitions(self, topic: Topic, partition_count: int) -> None:
+        """Give a topic more partitions, up to `partition_count` in all. Raises StorageError."""
+        there = len(topic.partitions)
+        assert partition_count > there
+        self._logs.add_partitions(topic.name, partition_count)
+        for index in range(there, partition_count):
+            topic.partitions.append(self._open(topic.name, index))
+        LOG.emit("partitions.created", topic=topic.name, partitions=partition_count)
+        for listener in self.on_widened:
+            listener(topic)
+
+    def delete(self, topic: Topic) -> None:
+        """Delete a topic; fetches that wait for it are answered. Raises StorageError."""
+        self._logs.delete_topic(topic.name)
+        del self._by_name[topic.name]
+        del self._by_id[topic.topic_id]
+        del self._collision_keys[collision_key(topic.name)]
+        LOG.emit("topic.deleted", topic=topic.name)
+        for partition in topic.partitions:
+            self._changed(partition)
+        for listener in self.on_deleted:
+            listener(topic)
+
+    def appended(self, name: str, index: int) -> None:
+        """Wake the fetches of a partition whose log was appended to by the broker itself."""
+        partition = self.partition(name, index)
+        if partition is not None:
+            self._changed(partition)
+
+    # --- upkeep -----------------------------------------------------------------------------------
+
+    def upkeep(self) -> None:
+        """Do a small step of what logs need at times: retention, compaction, checkpoints."""
+        self._logs.upkeep(self._clock.now_ms())
+
+    def close(self) -> None:
+        """Close every log as for a clean stop."""
+        self._logs.close()
+
+    def _add(self, name: str) -> Topic:
+        """Take a topic from the log manager into the tables."""
+        stored = self._logs.topic(name)
+        partitions = [self._open(name, index) for index in range(stored.partition_count)]
+        topic = Topic(name, stored.topic_id, stored.configs, partitions)
+        self._by_name[name] = topic
+        self._by_id[topic.topic_id] = topic
+        self._collision_keys[collision_key(name)] = name
+        return topic
+
+    def _open(self, name: str, index: int) -> Partition:
+        return Partition(index, self._logs.partition(name, index), self._changed)

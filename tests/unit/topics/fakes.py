@@ -1,0 +1,191 @@
+"""What the handlers of topics need around them, without loop and sockets: clock, scheduler,
+call, broker.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from coordinator_server.config import Config
+from coordinator_server.topics.fetch_session import FetchSessionCache
+from coordinator_server.topics.manager import TopicManager
+from coordinator_server.topics.producer_ids import ProducerIdManager
+from coordinator_server.topics.purgatory import Purgatory
+from coordinator_server.topics.topic_configs import log_defaults
+from protocol.codec import decoder, encoder
+from protocol.schema import Message
+from storage.log_manager import LogManager
+from storage.memory_disk import MemoryDisk
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+
+    from coordinator_server.call import Call
+
+DATA = "/data"
+START_MS = 1_700_000_000_000
+
+
+class FakeClock:
+    """A clock that stands still until it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.time_ms = START_MS
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return self.time_ms
+
+
+class FakeTimer:
+    """A call that is planned."""
+
+    def __init__(self, due_ms: int, callback: Callable[[], None]) -> None:
+        self.due_ms = due_ms
+        self.callback = callback
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """Forget the call."""
+        self.cancelled = True
+
+
+class FakeScheduler:
+    """The loop's planning half; `turn` and `advance` run what is due."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.soon: list[Callable[[], None]] = []
+        self.timers: list[FakeTimer] = []
+
+    def call_soon(self, callback: Callable[[], None], /) -> object:
+        """Plan for the end of this turn."""
+        self.soon.append(callback)
+        return callback
+
+    def call_later(self, delay: float, callback: Callable[[], None], /) -> FakeTimer:
+        """Plan for `delay` seconds from now."""
+        timer = FakeTimer(self.clock.time_ms + round(delay * 1000), callback)
+        self.timers.append(timer)
+        return timer
+
+    def turn(self) -> None:
+        """Run what was planned for the end of this turn."""
+        while self.soon:
+            callbacks, self.soon = self.soon, []
+            for callback in callbacks:
+                callback()
+
+    def advance(self, elapsed_ms: int) -> None:
+        """Let time pass and ring the timers that are due."""
+        self.turn()
+        self.clock.time_ms += elapsed_ms
+        while due := [
+            timer
+            for timer in self.timers
+            if not timer.cancelled and timer.due_ms <= self.clock.time_ms
+        ]:
+            timer = min(due, key=lambda timer: timer.due_ms)
+            self.timers.remove(timer)
+            timer.callback()
+            self.turn()
+
+
+class FakeConnection:
+    """A client's connection."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.refusals: list[str] = []
+
+    def refuse(self, reason: str, api: str | int | None = None, version: int | None = None) -> None:
+        """Note why the broker closed it."""
+        self.refusals.append(reason)
+        self.closed = True
+
+
+class FakeCall:
+    """A request whose answer is kept, as a client would decode it."""
+
+    def __init__(self, api_version: int, client_id: str | None, connection: FakeConnection) -> None:
+        self.api_version = api_version
+        self.api_name = "fake"
+        self.client_id = client_id
+        self.connection = connection
+        self.replies: list[Any] = []
+        self.ended_without_answer = False
+
+    def reply(self, response: Message) -> None:
+        """Send the answer over the wire and back."""
+        body = encoder(type(response), self.api_version)(response)
+        decoded, end = decoder(type(response), self.api_version)(body, 0)
+        assert end == len(body)
+        self.replies.append(decoded)
+
+    def reply_nothing(self) -> None:
+        """Note that there is no answer."""
+        self.ended_without_answer = True
+
+
+class FakeBroker:
+    """The parts of the broker that topics use, on a disk in memory."""
+
+    node_id = 1
+    cluster_id = "fake-cluster"
+
+    def __init__(self, disk: MemoryDisk | None = None, **overrides: str) -> None:
+        self.disk = disk or MemoryDisk()
+        self.config = Config(
+            overrides={name.replace("_", "."): value for name, value in overrides.items()}
+        )
+        self.clock = FakeClock()
+        self.scheduler = FakeScheduler(self.clock)
+        self.fetch_purgatory = Purgatory(self.scheduler, self.clock.now_ms)
+        session_ids = itertools.count(1)
+        self.fetch_sessions = FetchSessionCache(
+            self.config.integer("max.incremental.fetch.session.cache.slots"),
+            lambda: next(session_ids),
+        )
+        self.producer_ids = ProducerIdManager(self.disk, DATA)
+        self.log_manager = LogManager(self.disk, DATA, log_defaults(self.config))
+        self.topics = TopicManager(
+            self.log_manager,
+            self.config,
+            self.clock,
+            node_id=self.node_id,
+            changed=self.fetch_purgatory.notify,
+        )
+
+    def advertised(self, connection: object) -> tuple[str, int]:
+        """Where clients are sent."""
+        return "127.0.0.1", 9092
+
+    def call(
+        self,
+        handle: Callable[[Broker, Call, Any], None],
+        request: Message,
+        version: int,
+        *,
+        client_id: str | None = "test",
+        connection: FakeConnection | None = None,
+    ) -> FakeCall:
+        """Have a handler serve a request that went over the wire; the call, maybe unanswered."""
+        body = encoder(type(request), version)(request)
+        received, end = decoder(type(request), version)(body, 0)
+        assert end == len(body)
+        call = FakeCall(version, client_id, connection or FakeConnection())
+        handle(cast("Broker", self), cast("Call", call), received)
+        return call
+
+    def ask(
+        self,
+        handle: Callable[[Broker, Call, Any], None],
+        request: Message,
+        version: int,
+        client_id: str | None = "test",
+    ) -> Any:
+        """`call`, for what is answered at once."""
+        (response,) = self.call(handle, request, version, client_id=client_id).replies
+        return response

@@ -42,12 +42,18 @@ class Call:
     connection handles nothing else. If the client is gone by then, the answer is dropped.
     """
 
-    __slots__ = ("_route", "answered", "client_id", "connection", "correlation_id")
+    __slots__ = ("_request", "_route", "answered", "client_id", "connection", "correlation_id")
 
     def __init__(
-        self, route: Route, connection: Connection, correlation_id: int, client_id: str | None
+        self,
+        route: Route,
+        connection: Connection,
+        correlation_id: int,
+        client_id: str | None,
+        request: Message,
     ) -> None:
         self._route = route
+        self._request = request
         self.connection = connection
         self.correlation_id = correlation_id
         self.client_id = client_id
@@ -77,6 +83,17 @@ class Call:
         self.connection.answer(
             response_prefix(self.correlation_id, route.flexible_response, len(body)), body
         )
+
+    def fail(self) -> None:
+        """Answer UNKNOWN_SERVER_ERROR in the API's own form, or close if that has no place."""
+        from coordinator_server.failure import failed_response
+
+        route = self._route
+        response = failed_response(route.spec.response_type, self._request, route.version)
+        if response is None:
+            self.connection.refuse("the request failed", route.spec.name, route.version)
+        else:
+            self.reply(response)
 
     def reply_nothing(self) -> None:
         """End the request without an answer (Produce with acks=0)."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.connection import Connection
     from protocol.headers import RequestHeader
-    from protocol.schema import Message
 
 _FRAME_LENGTH_BYTES = 4
 _API_VERSIONS_V0 = Struct(">hihhh")
@@ -53,13 +52,13 @@ class Dispatcher:
         except ProtocolError as error:
             connection.refuse(str(error), route.spec.name, route.version)
             return
-        call = Call(route, connection, header.correlation_id, header.client_id)
+        call = Call(route, connection, header.correlation_id, header.client_id, request)
         try:
             route.handle(self._broker, call, request)
         except Exception:  # the door: no bug in a handler may stop the broker
             _log_failure(call)
             if not call.answered:
-                self._answer_failure(call, route, request)
+                call.fail()
 
     def _new_route(self, connection: Connection, header: RequestHeader) -> Route | None:
         """Make the route of an API and version; what is not served is refused, as Kafka does.
@@ -88,16 +87,6 @@ class Dispatcher:
         route = Route(spec, version, decode, handle, encode)
         self._routes[api_key, version] = route
         return route
-
-    def _answer_failure(self, call: Call, route: Route, request: Message) -> None:
-        """Answer UNKNOWN_SERVER_ERROR in the API's own form, or close if that has no place."""
-        from coordinator_server.failure import failed_response
-
-        response = failed_response(route.spec.response_type, request, route.version)
-        if response is None:
-            call.connection.refuse("the request failed", route.spec.name, route.version)
-            return
-        call.reply(response)
 
 
 def _unsupported_api_versions(min_version: int, max_version: int) -> bytes:

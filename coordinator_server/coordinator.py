@@ -1,0 +1,212 @@
+"""GroupCoordinator: which group belongs where, and everything that concerns more than one group.
+
+A group belongs to the partition of `__consumer_offsets` that its id hashes to, and is served while
+that partition is loaded (Kafka's GroupCoordinatorService and CoordinatorRuntime). What a request
+does to a group happens in the group's own task (`group_task`); here requests find their task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from coordinator_server.events import LOG
+from coordinator_server.group.metadata import GroupMetadata
+from coordinator_server.group.settings import GroupSettings
+from coordinator_server.group_task import GroupTask
+from coordinator_server.offsets_partition import (
+    OFFSETS_TOPIC,
+    OffsetsPartition,
+    PartitionState,
+)
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.hashing import partition_for
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Coroutine
+    from typing import Any
+
+    from coordinator_server.clock import Clock
+    from coordinator_server.config import Config
+    from coordinator_server.topics.manager import TopicManager
+
+_ERROR_IN = {
+    PartitionState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    PartitionState.ACTIVE: ErrorCode.NONE,
+    PartitionState.FAILED: ErrorCode.NOT_COORDINATOR,
+}
+_EXPIRED_PER_TURN = 200  # groups told to look for expired offsets before the loop may go on
+
+
+class GroupCoordinator:
+    """All groups of a broker, by id in `tasks`."""
+
+    def __init__(self, config: Config, clock: Clock, topics: TopicManager) -> None:
+        self.tasks: dict[str, GroupTask] = {}
+        self._clock = clock
+        self._topics = topics
+        self._settings = group_settings(config)
+        self._check_interval_ms = config.integer("offsets.retention.check.interval.ms")
+        self._partitions: list[OffsetsPartition] = []
+        self._background: set[asyncio.Task[None]] = set()
+        self._is_stopping = False
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to load the groups that the log holds, and to look for expired offsets."""
+        if self._topics.partition_count(OFFSETS_TOPIC):
+            self._open_partitions()
+        self._in_background(self._expire_regularly(), "offset expiry")
+
+    def stop(self) -> None:
+        """Answer what is parked with NOT_COORDINATOR and end every task."""
+        self._is_stopping = True
+        for background in tuple(self._background):
+            background.cancel()
+        for task in tuple(self.tasks.values()):
+            task.post(GroupMetadata.unload, (ErrorCode.NOT_COORDINATOR,))
+            task.drain()
+            task.stop()
+        self.tasks.clear()
+
+    def ensure_offsets_topic(self) -> ErrorCode:
+        """Make the offsets topic if it is not there yet. NONE, or why it cannot be made."""
+        if self._is_stopping:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if not self._partitions:
+            try:
+                self._topics.create_internal(OFFSETS_TOPIC)
+            except StorageError as error:
+                LOG.emit("log.failed", topic=OFFSETS_TOPIC, reason=str(error))
+                return ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self._open_partitions()
+        return ErrorCode.NONE
+
+    def _open_partitions(self) -> None:
+        for number in range(self._topics.partition_count(OFFSETS_TOPIC)):
+            log = self._topics.log(OFFSETS_TOPIC, number)
+            appended = partial(self._topics.appended, OFFSETS_TOPIC, number)
+            partition = OffsetsPartition(number, log, self._clock, appended)
+            self._partitions.append(partition)
+            if log.log_end_offset == log.log_start_offset:
+                partition.state = PartitionState.ACTIVE
+            else:
+                self._in_background(self._load(partition), f"load {OFFSETS_TOPIC}-{number}")
+
+    def _in_background(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _load(self, partition: OffsetsPartition) -> None:
+        """Replay one partition; its groups are served from then on."""
+        started_ms = self._clock.now_ms()
+        try:
+            groups = await partition.load(self._new_group)
+        except (StorageError, ProtocolError) as error:
+            partition.state = PartitionState.FAILED
+            LOG.emit(
+                "log.failed",
+                topic=OFFSETS_TOPIC,
+                partition=partition.partition,
+                reason=f"its groups cannot be loaded: {error}",
+            )
+            return
+        partition.state = PartitionState.ACTIVE
+        kept = 0
+        for group in groups.values():
+            if group.image.is_blank:
+                continue
+            kept += 1
+            self._adopt(group, partition).post(GroupMetadata.load_finished, ())
+        LOG.emit(
+            "coordinator.loaded",
+            topic=OFFSETS_TOPIC,
+            partition=partition.partition,
+            groups=kept,
+            elapsed_ms=self._clock.now_ms() - started_ms,
+        )
+
+    # --- routing ----------------------------------------------------------------------------------
+
+    def unavailable(self, group_id: str) -> ErrorCode:
+        """Why the group of this id cannot be served now; NONE if it can."""
+        error = self.ensure_offsets_topic()
+        if error is not ErrorCode.NONE:
+            return error
+        return _ERROR_IN[self._partition_of(group_id).state]
+
+    def create(self, group_id: str) -> GroupTask:
+        """The task of a group that nobody knows yet; its first request records the group."""
+        assert group_id not in self.tasks, group_id
+        return self._adopt(self._new_group(group_id), self._partition_of(group_id))
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions a topic has; 0 if there is no such topic."""
+        return self._topics.partition_count(topic)
+
+    @property
+    def settings(self) -> GroupSettings:
+        """The settings that all groups share."""
+        return self._settings
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some groups are not known yet because their partition is being loaded."""
+        return any(one.state is PartitionState.LOADING for one in self._partitions)
+
+    def topics_deleted(self, names: Collection[str]) -> None:
+        """Have every group drop its offsets of topics that are gone."""
+        for task in tuple(self.tasks.values()):
+            if any(name in task.group.image.offsets for name in names):
+                task.post(GroupMetadata.topics_deleted, (names,))
+
+    def _partition_of(self, group_id: str) -> OffsetsPartition:
+        return self._partitions[partition_for(group_id, len(self._partitions))]
+
+    def _new_group(self, group_id: str) -> GroupMetadata:
+        return GroupMetadata(group_id, self._settings, _new_member_id)
+
+    def _adopt(self, group: GroupMetadata, partition: OffsetsPartition) -> GroupTask:
+        task = GroupTask(group, self._clock, partition, self._new_group, self._on_settled)
+        self.tasks[group.group_id] = task
+        return task
+
+    def _on_settled(self, task: GroupTask) -> None:
+        """Forget a group that is over, or that never came to be."""
+        group_id = task.group.group_id
+        if task.group.is_vacant and task.is_idle and self.tasks.get(group_id) is task:
+            del self.tasks[group_id]
+            task.stop()
+
+    # --- upkeep -----------------------------------------------------------------------------------
+
+    async def _expire_regularly(self) -> None:
+        """Tell every group each offsets.retention.check.interval.ms to drop what is too old."""
+        while True:
+            await asyncio.sleep(self._check_interval_ms / 1000)
+            for number, task in enumerate(tuple(self.tasks.values())):
+                task.post(GroupMetadata.expire_offsets, ())
+                if number % _EXPIRED_PER_TURN == _EXPIRED_PER_TURN - 1:
+                    await asyncio.sleep(0)
+
+
+def group_settings(config: Config) -> GroupSettings:
+    """What the heart needs of the broker's settings."""
+    return GroupSettings(
+        min_session_timeout_ms=config.integer("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.integer("group.max.session.timeout.ms"),
+        initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
+        max_size=config.integer("group.max.size"),
+        offset_metadata_max_length=config.integer("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
+    )
+
+
+def _new_member_id(prefix: str) -> str:
+    """Client id or instance id, and a random uuid (Kafka's generateMemberId)."""
+    return f"{prefix}-{uuid4()}"

@@ -1,0 +1,160 @@
+"""One asyncio task per group: the only place that touches a GroupMetadata.
+
+Handlers post to the mailbox. The task drains the whole of it, appends the records of all that it
+drained in one write, replays them, and only then releases the answers that depended on them. One
+loop timer per group wakes the task for the earliest of the group's purgatory deadlines.
+
+Here stands the second door for bugs (the first is in `dispatch`): a request that makes the heart
+raise is answered with UNKNOWN_SERVER_ERROR, and the group goes back to what its log says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.events import LOG
+from coordinator_server.group.driver import drain
+from coordinator_server.group.effects import Effects
+from coordinator_server.group.metadata import GroupMetadata
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coordinator_server.clock import Clock
+    from coordinator_server.offsets_partition import OffsetsPartition
+
+    Fail = Callable[[], None]
+    """Answers a request with UNKNOWN_SERVER_ERROR."""
+
+Handle = Any
+"""A method of the heart, called as handle(group, *arguments, now_ms, effects)."""
+
+
+class GroupTask:
+    """The mailbox, the timer and the task of one group.
+
+    `partition` takes the records; `new_group(group_id)` makes a blank group, should this one have
+    to be loaded anew; `settled(task)` is called after every drain.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_effects",
+        "_loop",
+        "_mailbox",
+        "_new_group",
+        "_partition",
+        "_settled",
+        "_task",
+        "_timer",
+        "_timer_at_ms",
+        "_waiter",
+        "group",
+    )
+
+    def __init__(
+        self,
+        group: GroupMetadata,
+        clock: Clock,
+        partition: OffsetsPartition,
+        new_group: Callable[[str], GroupMetadata],
+        settled: Callable[[GroupTask], None],
+    ) -> None:
+        self.group = group
+        self._clock = clock
+        self._partition = partition
+        self._new_group = new_group
+        self._settled = settled
+        self._effects = Effects(debug=LOG.debug)
+        self._mailbox: deque[tuple[Handle, tuple[Any, ...], Fail | None]] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_ms = 0
+        self._task = self._loop.create_task(self._run(), name=f"group {group.group_id}")
+
+    def post(self, handle: Handle, arguments: tuple[Any, ...], fail: Fail | None = None) -> None:
+        """Put something to do into the mailbox; `fail` answers whoever waits, should it raise."""
+        self._mailbox.append((handle, arguments, fail))
+        waiter = self._waiter
+        if waiter is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the mailbox is empty."""
+        return not self._mailbox
+
+    def stop(self) -> None:
+        """End the task and its timer. Whatever is in the mailbox stays unanswered."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._task.cancel()
+
+    def drain(self) -> None:
+        """Handle everything in the mailbox now, then arm the timer for the next deadline."""
+        group, effects, mailbox = self.group, self._effects, self._mailbox
+        now_ms = self._clock.now_ms()
+        while mailbox:
+            handle, arguments, fail = mailbox.popleft()
+            mark = (len(effects.replies), len(effects.writes), len(effects.later))
+            try:
+                handle(group, *arguments, now_ms, effects)
+            except Exception:  # the door: a bug costs one request and the group's soft state
+                self._failed(mark, fail, now_ms)
+                group = self.group
+        self._settle(now_ms)
+        self._settled(self)
+
+    async def _run(self) -> None:
+        while True:
+            if not self._mailbox:
+                self._waiter = self._loop.create_future()
+                await self._waiter
+            self.drain()
+
+    def _settle(self, now_ms: int) -> None:
+        """Append, replay, release the answers, write the events, arm the timer."""
+        effects = self._effects
+        if effects.writes or effects.later:
+            drain(self.group, effects, self._partition.append, now_ms)
+        if effects.replies or effects.events:
+            for reply, response in effects.replies:
+                reply(response)
+            for name, fields in effects.events:
+                LOG.emit(name, **fields)
+            effects.clear()
+        deadline_ms = self.group.next_deadline_ms()
+        if deadline_ms is not None and (self._timer is None or deadline_ms < self._timer_at_ms):
+            self._arm(deadline_ms, now_ms)
+
+    def _arm(self, deadline_ms: int, now_ms: int) -> None:
+        """Have the loop wake the task at the deadline; one that rings too early does no harm."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at_ms = deadline_ms
+        # One millisecond more: the loop's clock and ours round differently.
+        delay_ms = max(deadline_ms - now_ms, 0) + 1
+        self._timer = self._loop.call_later(delay_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.post(GroupMetadata.expire_timers, ())
+
+    def _failed(self, mark: tuple[int, int, int], fail: Fail | None, now_ms: int) -> None:
+        """Settle what came before the bug, then put the group back to what its log says."""
+        effects = self._effects
+        del effects.replies[mark[0] :], effects.writes[mark[1] :], effects.later[mark[2] :]
+        LOG.emit("group.failed", group=self.group.group_id, exc_info=True)
+        self._settle(now_ms)
+        self.group.unload(ErrorCode.NOT_COORDINATOR, now_ms, effects)
+        self.group = self._new_group(self.group.group_id)
+        self._partition.reload(self.group)
+        self.group.load_finished(now_ms, effects)
+        if fail is not None:
+            fail()

@@ -1,0 +1,124 @@
+"""Prints what an API version is made of: declaration, construct Struct, generated source.
+
+    python -m protocol.show API [VERSION] [--side request|response]
+
+API is Kafka's name or key; without VERSION the newest one is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+from collections.abc import Iterator
+
+from construct import Construct
+
+from protocol.constructs import Array, MessageStruct, NullableStruct, Sized, TaggedFields
+from protocol.generator import decoder_source, encoder_source, fixed_letter
+from protocol.registry import SPEC_BY_KEY, SPEC_BY_NAME, ApiSpec
+from protocol.schema import ArrayType, Message
+
+_LETTERS = {
+    "b": "int8",
+    "h": "int16",
+    "H": "uint16",
+    "l": "int32",
+    "q": "int64",
+    "?": "boolean",
+    "16s": "uuid",
+}
+
+
+def find_api(text: str) -> ApiSpec | None:
+    """The API of a name, in any case and with or without underscores, or of a key."""
+    if text.isdigit():
+        return SPEC_BY_KEY.get(int(text))
+    wanted = text.replace("_", "").replace("-", "").lower()
+    return next((spec for name, spec in SPEC_BY_NAME.items() if name.lower() == wanted), None)
+
+
+def declaration(message_type: type[Message]) -> str:
+    """The source of a message class, nested ones first."""
+    found: list[type[Message]] = []
+
+    def visit(one: type[Message]) -> None:
+        for field in one.FIELDS:
+            kind = field.type.element if isinstance(field.type, ArrayType) else field.type
+            if isinstance(kind, type):
+                visit(kind)
+        if one not in found:
+            found.append(one)
+
+    visit(message_type)
+    return "\n\n".join(inspect.getsource(one).rstrip() for one in found)
+
+
+def struct_lines(element: Construct, name: str, indent: str = "") -> Iterator[str]:
+    """A construct as indented lines, one per field."""
+    label = f"{indent}{name}: "
+    if isinstance(element, MessageStruct):
+        yield label + element.message_type.__name__
+        for one in element.subcons:
+            yield from struct_lines(one.subcon, one.name, indent + "    ")
+    elif isinstance(element, TaggedFields):
+        yield label + ("tagged fields" if element.fields else "tagged fields, none known")
+        for number, (field, inner) in sorted(element.fields.items()):
+            yield from struct_lines(inner, f"{number} {field.name}", indent + "    ")
+    elif isinstance(element, NullableStruct):
+        yield label + "nullable (int8)"
+        yield from struct_lines(element.element, "value", indent + "    ")
+    elif isinstance(element, Sized):
+        nullable = "nullable " if element.nullable else ""
+        yield label + f"{nullable}{element.prefix} {type(element).__name__.lower()}"
+        if isinstance(element, Array):
+            yield from struct_lines(element.element, "element", indent + "    ")
+    else:
+        letter = fixed_letter(element)
+        yield label + (_LETTERS[letter] if letter in _LETTERS else repr(element))
+
+
+def show_message(message_type: type[Message], version: int) -> str:
+    """Declaration, Struct and generated source of one message at one version."""
+    struct = message_type.at(version)
+    title = f"{message_type.__name__} v{version}"
+    parts = [
+        f"# {title}: declaration",
+        declaration(message_type),
+        f"# {title}: construct",
+        "\n".join(struct_lines(struct, "message")),
+        f"# {title}: generated decoder",
+        decoder_source(struct)[0].rstrip(),
+        f"# {title}: generated encoder",
+        encoder_source(struct)[0].rstrip(),
+    ]
+    return "\n\n".join(parts)
+
+
+def main(argv: list[str]) -> int:
+    """Run with these arguments; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="protocol.show", description=__doc__.split("\n")[0])
+    parser.add_argument("api", metavar="API", help="Kafka's name or key, as Heartbeat or 12")
+    parser.add_argument("version", metavar="VERSION", nargs="?", type=int)
+    parser.add_argument("--side", choices=("request", "response"), help="default: both")
+    arguments = parser.parse_args(argv)
+    spec = find_api(arguments.api)
+    if spec is None:
+        names = ", ".join(SPEC_BY_NAME)
+        print(f"no API {arguments.api!r} is served; there are {names}", file=sys.stderr)
+        return 2
+    version = spec.max_version if arguments.version is None else arguments.version
+    if not spec.supports(version):
+        print(f"{spec.name} has versions {spec.min_version} to {spec.max_version}", file=sys.stderr)
+        return 2
+    if arguments.side != "response":
+        print(show_message(spec.request_type, version))
+    if arguments.side is None:
+        print()
+    if arguments.side != "request":
+        print(show_message(spec.response_type, version))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

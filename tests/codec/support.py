@@ -1,0 +1,88 @@
+"""What the codec tests share: every message and version, both codecs, and their verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from construct import ConstructError
+
+from protocol import consumer_group_records, consumer_protocol, headers, offsets_log
+from protocol.codec import decoder
+from protocol.errors import ProtocolError
+from protocol.registry import SPECS
+from protocol.schema import Message
+from tests.codec.vectors import Line, read_lines
+
+VECTORS = Path(__file__).parent / "data" / "vectors.jsonl.gz"
+MESSAGE_KINDS = {
+    "request": 0,
+    "response": 0,
+    "request_header": 0,
+    "response_header": 0,
+    "consumer_protocol": 2,
+    "coordinator_key": 2,
+    "coordinator_value": 2,
+}
+
+Case = tuple[type[Message], int]
+
+
+def all_message_types() -> list[type[Message]]:
+    """Every outermost message that is declared."""
+    found = [one for spec in SPECS for one in (spec.request_type, spec.response_type)]
+    found += [headers.RequestHeader, headers.ResponseHeader]
+    found += [
+        consumer_protocol.ConsumerProtocolSubscription,
+        consumer_protocol.ConsumerProtocolAssignment,
+    ]
+    for record_type in (0, 1, 2, *consumer_group_records.RECORD_TYPES):
+        types = offsets_log.record_types(record_type)
+        assert types is not None
+        found += types
+    return found
+
+
+def all_cases() -> list[Case]:
+    """Every message at every version."""
+    return [
+        (one, version)
+        for one in all_message_types()
+        for version in range(one.VERSIONS[0], one.VERSIONS[1] + 1)
+    ]
+
+
+def case_name(case: Case) -> str:
+    """A readable test id."""
+    return f"{case[0].__name__}-v{case[1]}"
+
+
+def message_vectors() -> Iterator[tuple[Case, bytes, Line]]:
+    """The recorded bodies: message, version and bare bytes."""
+    by_name = {one.__name__: one for one in all_message_types()}
+    for line in read_lines(VECTORS):
+        if line["kind"] not in MESSAGE_KINDS:
+            continue
+        name = line["name"].removesuffix("Data")
+        if line["kind"] in ("request", "response"):
+            name += line["kind"].capitalize()
+        data = bytes.fromhex(line["hex"])[MESSAGE_KINDS[line["kind"]] :]
+        yield (by_name[name], line["version"]), data, line
+
+
+def generated_verdict(case: Case, data: bytes) -> Message | None:
+    """What the generated decoder makes of the bytes: a message, or None when it refuses them."""
+    try:
+        return decoder(*case)(data, 0)[0]
+    except ProtocolError:
+        return None
+
+
+def construct_verdict(case: Case, data: bytes) -> Message | None:
+    """What construct makes of the bytes: a message, or None when it refuses them."""
+    message_type, version = case
+    try:
+        parsed: Message = message_type.at(version).parse(data)
+    except ConstructError:
+        return None
+    return parsed

@@ -1,0 +1,123 @@
+"""Damaged bytes: cut off anywhere, changed anywhere, or random. Only ProtocolError may come."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from protocol import batch, legacy_batch
+from protocol.errors import ProtocolError
+from protocol.headers import decode_request_header
+from tests.codec.support import (
+    VECTORS,
+    Case,
+    all_cases,
+    case_name,
+    construct_verdict,
+    generated_verdict,
+    message_vectors,
+)
+from tests.codec.vectors import read_lines
+
+MESSAGES = list(message_vectors())
+BATCHES = [
+    bytes.fromhex(line["hex"]) for line in read_lines(VECTORS) if line["kind"] == "record_batch"
+]
+
+
+def test_every_truncation_is_refused() -> None:
+    """A recorded message cut at any byte is refused with ProtocolError by the generated codec."""
+    for case, data, line in MESSAGES:
+        if line["sample"] not in ("empty", "random0", "random1", "unknown_tags", "wide"):
+            continue
+        for size in range(len(data)):
+            assert generated_verdict(case, data[:size]) is None, (case_name(case), size)
+
+
+def test_construct_refuses_truncations_too() -> None:
+    """construct refuses the same truncations."""
+    for case, data, line in MESSAGES:
+        if line["sample"] != "random0":
+            continue
+        for size in range(0, len(data), 1 + len(data) // 40):
+            assert construct_verdict(case, data[:size]) is None, (case_name(case), size)
+
+
+def test_changed_bytes_are_judged_alike() -> None:
+    """A recorded message with changed bytes is refused by both codecs or read alike by both."""
+    source = random.Random(7)
+    accepted = 0
+    for case, data, line in MESSAGES:
+        if not data or line["sample"] not in ("random0", "random1", "unknown_tags"):
+            continue
+        for _ in range(30):
+            changed = bytearray(data)
+            for _ in range(source.choice((1, 1, 3))):
+                changed[source.randrange(len(data))] = source.choice(
+                    (0, 1, 2, 0x7F, 0x80, 0xFF, source.randrange(256))
+                )
+            ours = generated_verdict(case, bytes(changed))
+            assert construct_verdict(case, bytes(changed)) == ours, (case_name(case), changed.hex())
+            accepted += ours is not None
+    assert accepted > 100
+
+
+@pytest.mark.parametrize("case", all_cases(), ids=case_name)
+def test_random_bytes_are_judged_alike(case: Case) -> None:
+    """Random bytes are refused by both codecs or read alike by both, at every version."""
+    source = random.Random(case_name(case))
+    for _ in range(80):
+        # Small numbers make likely lengths, so that the decoders get somewhere.
+        top = source.choice((3, 6, 256))
+        data = bytes(source.randrange(top) for _ in range(source.randrange(120)))
+        ours = generated_verdict(case, data)
+        assert construct_verdict(case, data) == ours, data.hex()
+
+
+def test_request_headers_refuse_random_bytes_in_order() -> None:
+    """Random bytes in front of a body give a header or ProtocolError."""
+    source = random.Random(3)
+    for _ in range(20_000):
+        data = source.randbytes(source.randrange(40))
+        if source.randrange(2):
+            data = bytes((0, source.randrange(20), 0, source.randrange(14))) + data
+        try:
+            _, position = decode_request_header(data)
+        except ProtocolError:
+            continue
+        assert position <= len(data)
+
+
+def read_all(data: bytes) -> None:
+    """Read every batch and record."""
+    for one in legacy_batch.iterate_entries(data):
+        if isinstance(one, batch.BatchHeader):
+            list(batch.iterate_records(data, one))
+        else:
+            list(legacy_batch.iterate_entry_records(data, one))
+
+
+def test_damaged_batches_are_refused_in_order() -> None:
+    """Batches cut or changed anywhere raise ProtocolError or read as something, nothing else."""
+    source = random.Random(11)
+    for data in BATCHES:
+        for size in range(0, len(data), 1 + len(data) // 60):
+            read_all(data[:size])
+        for _ in range(80):
+            changed = bytearray(data)
+            for _ in range(source.choice((1, 2, 5))):
+                changed[source.randrange(len(data))] = source.randrange(256)
+            try:
+                read_all(bytes(changed))
+            except ProtocolError:
+                continue
+
+
+def test_cut_batches_are_left_out() -> None:
+    """A buffer that ends inside a batch yields the complete batches before it."""
+    data = BATCHES[-1]
+    whole = [one.end for one in legacy_batch.iterate_entries(data)]
+    for size in range(len(data)):
+        ends = [one.end for one in legacy_batch.iterate_entries(data[:size])]
+        assert ends == [end for end in whole if end <= size]

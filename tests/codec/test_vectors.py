@@ -1,0 +1,53 @@
+"""Every vector recorded from Apache Kafka holds, and the runner reports as promised."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.codec import vectors
+from tests.codec.support import VECTORS
+
+LINES = list(vectors.read_lines(VECTORS))
+KINDS = sorted(vectors.CHECKERS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_vectors_of_a_kind_hold(kind: str) -> None:
+    """Kafka's bytes decode to Kafka's JSON and encode back, by both codecs."""
+    lines = [line for line in LINES if line["kind"] == kind]
+    assert lines
+    for line in lines:
+        vectors.check(line)
+
+
+def test_runner_counts_passed_and_skipped(capsys: pytest.CaptureFixture[str]) -> None:
+    """The runner ends with its counts and exit code 0 when all lines hold."""
+    assert vectors.main([str(VECTORS)]) == 0
+    counts = Counter(line["kind"] != "about" for line in LINES)
+    assert capsys.readouterr().out == f"{counts[True]} passed, 0 failed, 0 skipped\n"
+
+
+def test_runner_fails_on_a_wrong_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line that does not hold is named and counted, one not served is skipped; exit code 1."""
+    heartbeat = {
+        "kind": "request",
+        "api_key": 12,
+        "name": "Heartbeat",
+        "version": 0,
+        "header_version": 1,
+        "flexible": False,
+        "json": {"groupId": "a", "generationId": 1, "memberId": ""},
+        "hex": "000161000000020000",
+    }
+    unknown = {**heartbeat, "api_key": 999}
+    path = tmp_path / "lines.jsonl.gz"
+    path.write_bytes(gzip.compress("\n".join(map(json.dumps, (heartbeat, unknown))).encode()))
+    assert vectors.main([str(path)]) == 1
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("line 1: request Heartbeat 0")
+    assert last == "0 passed, 1 failed, 1 skipped"

@@ -1,7 +1,7 @@
 """Why a rebalance began and how it went: one structured record per rebalance.
 
 Kept while the rebalance runs and handed out as the fields of the event that ends it
-(`group.stabilised` or `group.emptied`).
+(`group.stabilized` or `group.emptied`).
 """
 
 from __future__ import annotations

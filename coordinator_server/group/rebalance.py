@@ -93,7 +93,9 @@ class DelayedSync(DelayedOperation):
         missing = sorted(group.awaited_syncs)
         for member_id in missing:
             remove_member(group, group.roster.members[member_id], effects)
-        effects.event("members.never_synced", group=group.group_id, members=missing)
+            effects.event(
+                "member.dropped", group=group.group_id, member=member_id, reason="never synced"
+            )
         cause = Cause(Trigger.MEMBER_NEVER_SYNCED, missing[0])
         prepare_rebalance(group, cause, now_ms, effects, dropped=missing)
 
@@ -319,7 +321,9 @@ def _drop_stragglers(group: GroupMetadata, effects: Effects) -> None:
         remove_member(group, member, effects)
         if group.rebalance is not None:
             group.rebalance.dropped.append(member.member_id)
-        effects.event("member.not_rejoined", group=group.group_id, member=member.member_id)
+        effects.event(
+            "member.dropped", group=group.group_id, member=member.member_id, reason="not rejoined"
+        )
 
 
 def _become_empty(group: GroupMetadata, now_ms: int, effects: Effects) -> Write:

@@ -112,7 +112,7 @@ def _stabilise(
         members = len(group.roster.members)
         fields = group.rebalance.fields(group.generation_id, members, now_ms)
         group.rebalance = None
-        effects.event("group.stabilised", group=group.group_id, **fields)
+        effects.event("group.stabilized", group=group.group_id, **fields)
 
 
 def _give_up(group: GroupMetadata, error: ErrorCode, now_ms: int, effects: Effects) -> None:

@@ -1,0 +1,1 @@
+"""Simulation of the heart: virtual clock, seeded randomness, model clients, faults, checkers."""

@@ -65,7 +65,7 @@ class Broker:
         self.fetch_sessions = FetchSessionCache(
             config.integer("max.incremental.fetch.session.cache.slots"), _session_id
         )
-        self.producer_ids = ProducerIdManager(self._logs)
+        self.producer_ids = ProducerIdManager(self._logs.next_producer_ids)
         self.topics = TopicManager(
             self._logs,
             config,

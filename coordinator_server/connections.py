@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 Dispatch = Callable[[Connection, bytes], None]
 
 _SWEEPS_PER_IDLE_TIME = 8
-_REPORTS_PER_SECOND = 50
+_REPORTS_AT_ONCE = 2000
+_REPORTS_PER_SECOND = 20
 _CLOSING_TIME_SECONDS = 2.0
 
 
@@ -32,8 +33,8 @@ class Connections:
         self._open: set[Connection] = set()
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._all_gone: asyncio.Future[None] | None = None
-        self._reports_second = 0
-        self._reports = 0
+        self._report_credit = float(_REPORTS_AT_ONCE)
+        self._report_time_ms = clock.now_ms()
         self._unreported = 0
 
     def __len__(self) -> int:
@@ -66,16 +67,12 @@ class Connections:
         api: str | int | None = None,
         version: int | None = None,
     ) -> None:
-        """Write why a connection is closed; a flood of them is cut to some lines per second.
+        """Write why a connection is closed, one line each; a flood must not fill the disk.
 
-        The next line after a flood says how many were left out (`unreported`).
+        After _REPORTS_AT_ONCE lines only _REPORTS_PER_SECOND are written. The next line, or the
+        next sweep, says how many were left out (`unreported`).
         """
-        second = self._clock.now_ms() // 1000
-        if second != self._reports_second:
-            self._reports_second = second
-            self._reports = 0
-        self._reports += 1
-        if self._reports > _REPORTS_PER_SECOND:
+        if not self._may_report():
             self._unreported += 1
             return
         fields: dict[str, object] = {"remote": connection.remote, "reason": reason}
@@ -88,6 +85,16 @@ class Connections:
             self._unreported = 0
         LOG.emit(event, **fields)
 
+    def _may_report(self) -> bool:
+        now_ms = self._clock.now_ms()
+        earned = (now_ms - self._report_time_ms) * _REPORTS_PER_SECOND / 1000
+        self._report_credit = min(self._report_credit + earned, _REPORTS_AT_ONCE)
+        self._report_time_ms = now_ms
+        if self._report_credit < 1:
+            return False
+        self._report_credit -= 1
+        return True
+
     def start_sweeping(self) -> None:
         """Begin to close connections that are silent for connections.max.idle.ms."""
         if self._max_idle_ms >= 0:
@@ -97,6 +104,9 @@ class Connections:
 
     def _sweep(self) -> None:
         self.close_idle()
+        if self._unreported and self._may_report():
+            LOG.emit("connections.closed", unreported=self._unreported)
+            self._unreported = 0
         self.start_sweeping()
 
     def close_idle(self) -> None:

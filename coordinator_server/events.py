@@ -22,6 +22,7 @@ VOCABULARY: dict[str, int] = {
     "connection.ended": DEBUG,
     "connection.closed": WARNING,
     "connection.refused": WARNING,
+    "connections.closed": WARNING,
     "request.failed": ERROR,
     # groups
     "group.created": DEBUG,

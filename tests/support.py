@@ -9,6 +9,7 @@ Every wait here is for a condition, with a limit that is only there to end a bro
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import struct
@@ -242,6 +243,20 @@ class Wire:
                 return None
             received += part
         return bytes(received)
+
+
+def send_until_refused(wires: Sequence[Wire], request: bytes) -> int:
+    """Repeat a request and read nothing until no more is taken; returns the bytes sent."""
+    block = request * 1000
+    sockets = [wire.socket for wire in wires]
+    sent = 0
+    while writable := select.select([], sockets, [], 1.0)[1]:
+        for one in writable:
+            one.setblocking(False)
+            sent += one.send(block)
+            one.setblocking(True)
+        assert sent < 100_000_000 * len(wires), "the broker reads without end"
+    return sent
 
 
 def frame(payload: bytes) -> bytes:

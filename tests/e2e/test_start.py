@@ -1,0 +1,138 @@
+"""Starting, serving and stopping the real process: cost, exit codes, one clear line per mistake."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.support import API_VERSIONS_REQUEST, Broker, send_until_refused, wait_for
+
+START_CPU_SECONDS = 0.250
+IDLE_RESIDENT_MB = 60
+
+
+def test_the_start_is_cheap() -> None:
+    """`serve --ephemeral` says that it listens after at most 250 ms of CPU, then idles small.
+
+    The best of some starts counts: the first one may have to write byte code.
+    """
+    costs = []
+    for _ in range(5):
+        with Broker("--ephemeral") as broker:
+            costs.append(broker.cpu_seconds())
+            resident_mb = broker.resident_mb()
+            assert broker.stop() == 0
+        if costs[-1] <= START_CPU_SECONDS:
+            break
+    assert min(costs) <= START_CPU_SECONDS, costs
+    assert resident_mb <= IDLE_RESIDENT_MB
+
+
+def test_it_prints_one_line_and_answers() -> None:
+    """Standard output has the one line `listening HOST:PORT`, and there it answers."""
+    with Broker("--ephemeral") as broker:
+        assert broker.output.startswith("listening 127.0.0.1:")
+        with broker.connect() as wire:
+            assert wire.ask(API_VERSIONS_REQUEST)[:6] == b"\x00\x00\x00\x05\x00\x00"
+        assert broker.stop() == 0
+        assert broker.output.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_cleanly(number: int) -> None:
+    """SIGTERM and SIGINT close the connections and end with exit code 0."""
+    with Broker("--ephemeral") as broker, broker.connect() as wire:
+        wire.ask(API_VERSIONS_REQUEST)
+        broker.signal(number)
+        assert wire.is_closed()
+        assert broker.wait() == 0
+        assert broker.log_lines("broker.stopped")
+
+
+def test_data_stays_without_ephemeral(tmp_path: Path) -> None:
+    """With --data-dir the broker starts again on what it left behind."""
+    broker = Broker("--data-dir", str(tmp_path / "data"))
+    with broker:
+        assert broker.stop() == 0
+        broker.start()
+        assert broker.stop() == 0
+    assert any((tmp_path / "data").iterdir())
+
+
+def test_ephemeral_leaves_nothing(tmp_path: Path) -> None:
+    """--ephemeral neither uses the working directory nor leaves its data behind."""
+    with Broker("--ephemeral", environment={"TMPDIR": str(tmp_path)}) as broker:
+        assert broker.stop() == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "expected"),
+    [
+        (["--set", "group.max.size=many"], {}, "group.max.size: 'many' is not a number"),
+        ([], {"KAFKA_NUM_PARTITIONS": "0"}, "num.partitions: 0 is less than 1"),
+        (["--config", "no-such-file"], {}, "--config no-such-file: No such file"),
+    ],
+)
+def test_a_bad_value_ends_with_2(
+    arguments: list[str], environment: dict[str, str], expected: str
+) -> None:
+    """One line that names setting and value, nothing on standard output, exit code 2."""
+    broker = Broker("--ephemeral", *arguments, environment=environment)
+    broker.spawn()
+    assert broker.wait() == 2
+    assert expected in broker.log
+    assert broker.log.count("\n") == 1
+    assert broker.output == ""
+
+
+def test_a_port_in_use_ends_with_1() -> None:
+    """One line that names the address, exit code 1."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        broker = Broker("--ephemeral", listener=address)
+        broker.spawn()
+        assert broker.wait() == 1
+    assert f"cannot listen on PLAINTEXT://{address}" in broker.log
+    assert broker.log.count("\n") == 1
+
+
+def test_a_second_broker_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    """The data directory is locked: the second process says so in one line, exit code 1."""
+    with Broker("--data-dir", str(tmp_path)):
+        second = Broker("--data-dir", str(tmp_path))
+        second.spawn()
+        assert second.wait() == 1
+        assert second.log.count("\n") == 1
+        assert str(tmp_path) in second.log
+
+
+def test_a_server_properties_of_kafka_is_accepted(tmp_path: Path) -> None:
+    """What applies is used; everything that does not is named in one warning line."""
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\ncontroller.quorum.voters=1@localhost:1\nnum.io.threads=8\n"
+        "listeners=PLAINTEXT://:1,CONTROLLER://:2\ncontroller.listener.names=CONTROLLER\n"
+        "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
+    )
+    with Broker("--ephemeral", "--config", str(file), "--log-format", "json") as broker:
+        wait_for(lambda: broker.log_lines("settings.ignored"), "the warning")
+        (line,) = broker.log_lines("settings.ignored")
+        ignored = json.loads(line)["settings"]
+        assert ignored == "process.roles, controller.quorum.voters, num.io.threads"
+        assert broker.stop() == 0
+
+
+def test_a_second_signal_ends_it_at_once() -> None:
+    """Two signals in a row end the process even if the clean stop has not come to its end."""
+    with Broker("--ephemeral") as broker, broker.connect() as wire:
+        # Answers that nobody takes keep the clean stop waiting.
+        send_until_refused([wire], API_VERSIONS_REQUEST)
+        broker.signal(signal.SIGTERM)
+        wait_for(lambda: broker.log_lines("broker.stopping"), "the clean stop")
+        broker.signal(signal.SIGTERM)
+        assert broker.wait() == 128 + signal.SIGTERM

@@ -14,7 +14,12 @@ from struct import error as StructError  # noqa: N812 - an exception, named like
 from protocol.compression import Compression, compress, decompress
 from protocol.crc32c import crc32c
 from protocol.errors import ProtocolError
-from protocol.varint import decode_varint, decode_varlong, encode_varint
+from protocol.varint import (
+    decode_varint,
+    decode_varlong,
+    encode_varint,
+    unsigned_varint_tail,
+)
 
 HEADER_BYTES = 61
 LOG_OVERHEAD_BYTES = 12  # base offset and length, which the length does not count
@@ -24,6 +29,7 @@ _CRC_POSITION = 17
 _MAX_TIMESTAMP_POSITION = 35
 _CRC_START = 21  # the CRC covers everything from the attributes on
 _HEADER = Struct(">qiibIhiqqqhii")
+_BEFORE_CRC = Struct(">qiibI")
 _AFTER_CRC = Struct(">hiqqqhii")
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
@@ -262,39 +268,64 @@ def iterate_records(
 def _read_record(
     data: bytes, position: int, header: BatchHeader, fixed_ms: int | None
 ) -> tuple[Record, int]:
-    """One record at `position`; IndexError past the end."""
-    length, position = decode_varint(data, position)
-    end = position + length
+    """One record at `position`; IndexError past the end.
+
+    The one-byte varints, nearly all there are, are read in place: replaying a log lives here.
+    """
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = unsigned_varint_tail(data, position, length)
+    end = position + ((length >> 1) ^ -(length & 1))
     if not position < end <= len(data):
-        raise ProtocolError(f"a record of {length} bytes")
-    timestamp_delta, position = decode_varlong(data, position + 1)
-    offset_delta, position = decode_varint(data, position)
+        raise ProtocolError(f"a record of {end - position} bytes")
+    timestamp_delta, position = decode_varlong(data, position + 1)  # behind the attributes
+    offset_delta = data[position]
+    position += 1
+    if offset_delta > 127:
+        offset_delta, position = unsigned_varint_tail(data, position, offset_delta)
+    offset = header.base_offset + ((offset_delta >> 1) ^ -(offset_delta & 1))
     key, position = _read_nullable_bytes(data, position, end)
     value, position = _read_nullable_bytes(data, position, end)
-    count, position = decode_varint(data, position)
-    headers: list[tuple[str, bytes | None]] = []
-    if count:
-        if not 0 < count <= end - position:
-            raise ProtocolError(f"{count} record headers")
-        for _ in range(count):
-            name, position = _read_nullable_bytes(data, position, end)
-            if name is None:
-                raise ProtocolError("a record header without a key")
-            header_value, position = _read_nullable_bytes(data, position, end)
-            headers.append((str(name, "utf-8", "replace"), header_value))
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    if data[position]:
+        headers, position = _read_headers(data, position, end)
+    else:
+        position += 1
     if position != end:
         raise ProtocolError("the record's length is not that of its fields")
     timestamp_ms = header.base_timestamp_ms + timestamp_delta if fixed_ms is None else fixed_ms
-    return Record(header.base_offset + offset_delta, timestamp_ms, key, value, headers), end
+    return Record(offset, timestamp_ms, key, value, headers), end
+
+
+def _read_headers(
+    data: bytes, position: int, end: int
+) -> tuple[list[tuple[str, bytes | None]], int]:
+    """The headers of a record, their count in front."""
+    count, position = decode_varint(data, position)
+    if not 0 < count <= end - position:
+        raise ProtocolError(f"{count} record headers")
+    headers = []
+    for _ in range(count):
+        name, position = _read_nullable_bytes(data, position, end)
+        if name is None:
+            raise ProtocolError("a record header without a key")
+        value, position = _read_nullable_bytes(data, position, end)
+        headers.append((str(name, "utf-8", "replace"), value))
+    return headers, position
 
 
 def _read_nullable_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    length, position = decode_varint(data, position)
-    if length < 0:
+    """Bytes behind their zigzag length; a negative one is null."""
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = unsigned_varint_tail(data, position, length)
+    if length & 1:
         return None, position
-    stop = position + length
+    stop = position + (length >> 1)
     if stop > end:
-        raise ProtocolError(f"{length} bytes in a record with {end - position} left")
+        raise ProtocolError(f"{length >> 1} bytes in a record with {end - position} left")
     return data[position:stop], stop
 
 
@@ -351,7 +382,7 @@ def build_batch(
         + (compress(compression, body) if records else b"")
     )
     length = len(covered) + _CRC_START - LOG_OVERHEAD_BYTES
-    head = Struct(">qiibI").pack(base_offset, length, leader_epoch, 2, crc32c(covered))
+    head = _BEFORE_CRC.pack(base_offset, length, leader_epoch, 2, crc32c(covered))
     return head + covered
 
 

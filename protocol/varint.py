@@ -60,10 +60,12 @@ def decode_varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
 def decode_varlong(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
     """A signed 64-bit zigzag number of one to ten bytes."""
     value = 0
-    for shift in range(0, 70, 7):
+    shift = 0
+    while shift < 70:
         byte = buffer[position]
         position += 1
         value |= (byte & 0x7F) << shift
+        shift += 7
         if byte < 128:
             value &= _MASK_64
             return (value >> 1) ^ -(value & 1), position

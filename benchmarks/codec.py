@@ -1,0 +1,195 @@
+"""Micro benchmark of the codec: microseconds of CPU per message, generated against construct.
+
+    python -m benchmarks.codec
+
+Each figure is the best of several rounds, because the lowest one is the least disturbed. The last
+table says what the first use of a message costs, which a broker pays once per API version.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from timeit import Timer
+
+from protocol import batch, codec
+from protocol.apis.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.apis.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from protocol.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.headers import decode_request_header, response_prefix
+from protocol.schema import Message
+
+MEMBER_ID = "consumer-orders-1-5b2f8e0c-9a44-4d43-8c57-1f2e3a4b5c6d"
+
+
+def microseconds(call: Callable[[], object], rounds: int = 7) -> float:
+    """The best time of one call."""
+    timer = Timer(call, timer=time.process_time)
+    count = 1
+    while (taken := timer.timeit(count)) < 0.02:
+        count = max(2 * count, int(count * 0.03 / taken) if taken else 0)
+    return min(timer.timeit(count) for _ in range(rounds)) / count * 1e6
+
+
+def samples() -> list[tuple[str, Message, int]]:
+    """Messages as real consumers and producers send them."""
+    records = batch.build_batch([batch.Record(i, 1, b"key", bytes(100)) for i in range(100)])
+    partitions = [
+        MetadataResponsePartition(
+            partition_index=i, leader_id=1, leader_epoch=0, replica_nodes=[1], isr_nodes=[1]
+        )
+        for i in range(50)
+    ]
+    commits = [
+        OffsetCommitRequestPartition(partition_index=i, committed_offset=i) for i in range(6)
+    ]
+    return [
+        (
+            "Heartbeat request",
+            HeartbeatRequest(group_id="orders", generation_id=3, member_id=MEMBER_ID),
+            4,
+        ),
+        ("Heartbeat response", HeartbeatResponse(), 4),
+        (
+            "JoinGroup request",
+            JoinGroupRequest(
+                group_id="orders",
+                session_timeout_ms=45_000,
+                rebalance_timeout_ms=300_000,
+                member_id=MEMBER_ID,
+                protocol_type="consumer",
+                protocols=[
+                    JoinGroupRequestProtocol(name="range", metadata=bytes(30)),
+                    JoinGroupRequestProtocol(name="cooperative-sticky", metadata=bytes(40)),
+                ],
+                reason="",
+            ),
+            9,
+        ),
+        (
+            "OffsetCommit request, 6 partitions",
+            OffsetCommitRequest(
+                group_id="orders",
+                generation_id_or_member_epoch=3,
+                member_id=MEMBER_ID,
+                topics=[OffsetCommitRequestTopic(name="orders", partitions=commits)],
+            ),
+            9,
+        ),
+        (
+            "Produce request, 1 batch of 100 records",
+            ProduceRequest(
+                acks=-1,
+                timeout_ms=30_000,
+                topic_data=[
+                    TopicProduceData(
+                        name="orders",
+                        partition_data=[PartitionProduceData(index=0, records=records)],
+                    )
+                ],
+            ),
+            12,
+        ),
+        (
+            "Fetch response, 1 partition with it",
+            FetchResponse(
+                responses=[
+                    FetchableTopicResponse(
+                        partitions=[PartitionData(high_watermark=100, records=records)]
+                    )
+                ]
+            ),
+            16,
+        ),
+        (
+            "Metadata response, 50 partitions",
+            MetadataResponse(
+                brokers=[MetadataResponseBroker(node_id=1, host="127.0.0.1", port=9092)],
+                cluster_id="a-cluster",
+                controller_id=1,
+                topics=[MetadataResponseTopic(name="orders", partitions=partitions)],
+            ),
+            12,
+        ),
+    ]
+
+
+def print_codec() -> None:
+    """Decode and encode, by the generated codec and by construct."""
+    print(f"{'us per message':<48}{'decode':>8}{'encode':>8}{'construct parse':>17}{'build':>8}")
+    for title, message, version in samples():
+        print_message(f"{title}, v{version}", message, version)
+
+
+def print_message(title: str, message: Message, version: int) -> None:
+    """One line of the first table."""
+    encode = codec.encoder(type(message), version)
+    decode = codec.decoder(type(message), version)
+    struct = message.at(version)
+    data = encode(message)
+    decoding = microseconds(lambda: decode(data, 0))
+    encoding = microseconds(lambda: encode(message))
+    parsing = microseconds(lambda: struct.parse(data))
+    building = microseconds(lambda: struct.build(message))
+    print(f"{title:<48}{decoding:8.2f}{encoding:8.2f}{parsing:17.1f}{building:8.1f}")
+
+
+def print_parts() -> None:
+    """Headers and batches."""
+    frame = bytes.fromhex("000c000400000007000e") + b"orders-client1\x00"
+    records = [batch.Record(i, 1, b"key", bytes(100)) for i in range(100)]
+    data = batch.build_batch(records)
+    header = batch.BatchHeader(data)
+    rows: list[tuple[str, Callable[[], object]]] = [
+        ("request header", lambda: decode_request_header(frame)),
+        ("response prefix", lambda: response_prefix(7, True, 6)),
+        ("batch header", lambda: batch.BatchHeader(data)),
+        (f"batch crc, {len(data)} bytes", lambda: batch.crc_is_valid(data, header)),
+        ("read 100 records", lambda: list(batch.iterate_records(data, header))),
+        ("build a batch of 100 records", lambda: batch.build_batch(records)),
+    ]
+    print("\nus")
+    for title, call in rows:
+        print(f"{title:<48}{microseconds(call):9.2f}")
+
+
+def print_first_use() -> None:
+    """What `at`, the generator and the compiler take at a version's first use."""
+    from protocol.registry import SPECS
+
+    started = time.process_time()
+    count = 0
+    for spec in SPECS:
+        for message_type in (spec.request_type, spec.response_type):
+            codec.decoder(message_type, spec.max_version)
+            codec.encoder(message_type, spec.max_version)
+            count += 2
+    taken = time.process_time() - started
+    print(
+        f"\nfirst use: {count} functions in {taken * 1e3:.0f} ms, {taken / count * 1e3:.2f} ms each"
+    )
+
+
+def main() -> int:
+    """Print all tables."""
+    print_codec()
+    print_parts()
+    print_first_use()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

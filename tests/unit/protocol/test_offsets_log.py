@@ -1,0 +1,124 @@
+"""Keys and values of the offsets log, consumer protocol and hashes beyond the vectors."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol import consumer_protocol, hashing, offsets_log, varint
+from protocol.consumer_group_records import (
+    ClassicMemberMetadata,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+)
+from protocol.consumer_protocol import ConsumerProtocolSubscription, TopicPartition
+from protocol.errors import ProtocolError
+from protocol.offsets_log import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    UnknownKey,
+)
+
+
+def test_offset_key_and_value() -> None:
+    """A committed offset has Kafka's bytes: type 1 and version 4."""
+    key = OffsetCommitKey(group="g", topic="t", partition=3)
+    assert offsets_log.encode_key(key) == bytes.fromhex("0001 000167 000174 00000003")
+    value = OffsetCommitValue(offset=9, metadata="", commit_timestamp=5)
+    data = offsets_log.encode_value(value, offsets_log.OFFSET_COMMIT_VALUE_VERSION)
+    assert data == bytes.fromhex("0004 0000000000000009 ffffffff 01 0000000000000005 00")
+    decoded = offsets_log.decode_key(offsets_log.encode_key(key))
+    assert decoded == key
+    assert offsets_log.decode_value(decoded, data) == value
+
+
+def test_tombstone() -> None:
+    """A null value is a tombstone for any key."""
+    assert offsets_log.decode_value(GroupMetadataKey(group="g"), None) is None
+
+
+def test_unknown_record_types_are_kept() -> None:
+    """A key of a type that is not known keeps its bytes, and its value is not looked at."""
+    for data in (bytes.fromhex("00170001"), bytes.fromhex("7fff")):
+        key = offsets_log.decode_key(data)
+        assert key == UnknownKey(int.from_bytes(data[:2], "big"), data)
+        assert hash(key) == hash(UnknownKey(0, data))
+        assert offsets_log.decode_value(key, b"anything") is None
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x01", b"\x00\x02\x00\x05a"])
+def test_broken_keys_are_refused(data: bytes) -> None:
+    """A key that does not parse raises ProtocolError."""
+    with pytest.raises(ProtocolError):
+        offsets_log.decode_key(data)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x00\x09" + bytes(50), b"\xff\xff" + bytes(50), b"\x00\x03"]
+)
+def test_broken_values_are_refused(data: bytes) -> None:
+    """A value of an unknown version, or one that does not parse, raises ProtocolError."""
+    with pytest.raises(ProtocolError):
+        offsets_log.decode_value(OffsetCommitKey(), data)
+
+
+def test_group_value_versions() -> None:
+    """What a version does not carry comes back as its default."""
+    value = GroupMetadataValue(protocol_type="consumer", generation=4, current_state_timestamp=7)
+    for version, timestamp in ((0, -1), (1, -1), (2, 7), (3, 7), (4, 7)):
+        data = offsets_log.encode_value(value, version)
+        decoded = offsets_log.decode_value(GroupMetadataKey(), data)
+        assert isinstance(decoded, GroupMetadataValue)
+        assert (decoded.generation, decoded.current_state_timestamp) == (4, timestamp)
+
+
+def test_nullable_tagged_struct() -> None:
+    """The classic side of a KIP-848 member is a tagged field that may be null."""
+    key = ConsumerGroupMemberMetadataKey(group_id="g", member_id="m")
+    assert offsets_log.decode_key(offsets_log.encode_key(key)) == key
+    for classic in (None, ClassicMemberMetadata(session_timeout_ms=5)):
+        value = ConsumerGroupMemberMetadataValue(classic_member_metadata=classic)
+        assert offsets_log.decode_value(key, offsets_log.encode_value(value, 0)) == value
+
+
+def test_newer_subscriptions_are_read_as_the_newest_known() -> None:
+    """Versions of the consumer protocol only append, so an unknown one is read as version 3."""
+    subscription = ConsumerProtocolSubscription(
+        topics=["a"],
+        owned_partitions=[TopicPartition(topic="a", partitions=[1])],
+        generation_id=4,
+        rack_id="r",
+    )
+    data = consumer_protocol.encode_subscription(subscription)
+    newer = b"\x00\x63" + data[2:] + b"appended"
+    assert consumer_protocol.decode_subscription(newer) == subscription
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", b"\xff\xff\x00\x00\x00\x00", b"\x00\x00\x00"])
+def test_junk_subscriptions_are_refused(data: bytes) -> None:
+    """Junk raises ProtocolError, for the coordinator to make little of."""
+    with pytest.raises(ProtocolError):
+        consumer_protocol.decode_subscription(data)
+    with pytest.raises(ProtocolError):
+        consumer_protocol.decode_assignment(data)
+
+
+def test_smallest_hash_is_partition_zero() -> None:
+    """Java has no positive counterpart of the smallest int; Kafka maps it to 0."""
+    text = "polygenelubricants"
+    assert hashing.java_hash(text) == -(2**31)
+    assert hashing.partition_for(text, 50) == 0
+
+
+def test_too_long_varints_are_refused() -> None:
+    """More bytes than the width allows are refused, missing ones are an IndexError."""
+    for decode, length in (
+        (varint.decode_unsigned_varint, 5),
+        (varint.decode_varint, 5),
+        (varint.decode_varlong, 10),
+    ):
+        with pytest.raises(ProtocolError):
+            decode(b"\x80" * length + b"\x00", 0)
+        with pytest.raises(IndexError):
+            decode(b"\x80" * (length - 1), 0)

@@ -1,0 +1,129 @@
+"""Declaring messages, and what their classes can do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import protocol
+from protocol.apis.fetch import FetchRequest, LeaderIdAndEpoch, PartitionData
+from protocol.apis.heartbeat import HeartbeatRequest
+from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.apis.metadata import MetadataRequest
+from protocol.errors import ErrorCode
+from protocol.registry import SPEC_BY_KEY, SPECS
+
+
+def test_constructor_arguments_are_optional() -> None:
+    """A message without arguments has Kafka's defaults."""
+    request = JoinGroupRequest()
+    assert (request.group_id, request.session_timeout_ms, request.rebalance_timeout_ms) == (
+        "",
+        0,
+        -1,
+    )
+    assert request.group_instance_id is None
+    assert request.protocols == []
+    assert FetchRequest().max_bytes == 2**31 - 1
+    assert PartitionData().current_leader == LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1)
+
+
+def test_mutable_defaults_are_not_shared() -> None:
+    """Each message has lists and nested messages of its own."""
+    first, second = JoinGroupRequest(), JoinGroupRequest()
+    first.protocols.append(JoinGroupRequestProtocol(name="range"))
+    assert second.protocols == []
+    PartitionData().current_leader.leader_id = 5
+    assert PartitionData().current_leader.leader_id == -1
+
+
+def test_null_is_not_the_default_of_a_nullable_array() -> None:
+    """None given to a nullable array stays None; nothing given makes an empty list."""
+    assert MetadataRequest(topics=None).topics is None
+    assert MetadataRequest().topics == []
+
+
+def test_unknown_arguments_and_attributes_are_refused() -> None:
+    """Slots: a misspelt field is an error, in the constructor and later."""
+    with pytest.raises(TypeError):
+        HeartbeatRequest(grup_id="a")  # type: ignore[call-arg]  # the point of the test
+    with pytest.raises(AttributeError):
+        HeartbeatRequest().grup_id = "a"  # type: ignore[attr-defined]  # the point of the test
+
+
+def test_equality_and_repr() -> None:
+    """Messages compare by type and fields, and print as they are made."""
+    one = HeartbeatRequest(group_id="g", generation_id=1)
+    assert one == HeartbeatRequest(group_id="g", generation_id=1)
+    assert one != HeartbeatRequest(group_id="g", generation_id=2)
+    assert one != JoinGroupRequest(group_id="g")
+    assert repr(one) == (
+        "HeartbeatRequest(group_id='g', generation_id=1, member_id='', group_instance_id=None)"
+    )
+
+
+def test_copy_is_shallow() -> None:
+    """A copy has fields of its own and shares what is nested."""
+    one = JoinGroupRequest(group_id="g", protocols=[JoinGroupRequestProtocol(name="range")])
+    other = one.copy()
+    assert other == one
+    other.group_id = "h"
+    assert one.group_id == "g"
+    assert other.protocols is one.protocols
+
+
+def test_fields_describe_themselves() -> None:
+    """A field prints as it is declared, without what goes without saying."""
+    shown = {one.name: repr(one) for one in JoinGroupRequest.FIELDS}
+    assert shown["group_id"] == "field(STRING)"
+    assert shown["rebalance_timeout_ms"] == "field(INT32, since=1, default=-1)"
+    assert shown["reason"] == "field(STRING, since=8, nullable_since=8, default=None)"
+    assert shown["protocols"] == "field(ARRAY(JoinGroupRequestProtocol))"
+
+
+def test_registry_is_ordered_and_complete() -> None:
+    """Each served API has its two messages, named after it, with the versions of the registry."""
+    assert [spec.key for spec in SPECS] == sorted(SPEC_BY_KEY)
+    for spec in SPECS:
+        assert spec.request_type.__name__ == f"{spec.name}Request"
+        assert spec.response_type.__name__ == f"{spec.name}Response"
+        assert (spec.min_version, spec.max_version) == spec.request_type.VERSIONS
+        assert (spec.min_version, spec.max_version) == spec.response_type.VERSIONS
+        assert spec.request_flexible_since == spec.request_type.FLEXIBLE_SINCE
+        assert spec.response_flexible_since == spec.response_type.FLEXIBLE_SINCE
+
+
+def test_api_versions_keeps_its_plain_response_header() -> None:
+    """Any client can read the header of an ApiVersions answer."""
+    spec = SPEC_BY_KEY[18]
+    assert spec.request_header_version(4) == 2
+    assert spec.response_header_version(4) == 0
+    assert SPEC_BY_KEY[12].response_header_version(4) == 1
+
+
+def test_error_codes() -> None:
+    """An error is its number, knows whether to try again, and its text."""
+    assert int(ErrorCode.REBALANCE_IN_PROGRESS) == 27
+    assert ErrorCode(16).retriable
+    assert not ErrorCode.UNKNOWN_MEMBER_ID.retriable
+    assert ErrorCode.NOT_COORDINATOR.message == "This is not the correct coordinator."
+
+
+def test_cheap_modules_import_nothing_heavy() -> None:
+    """Errors, registry and headers, which every start pays for, load neither construct nor APIs."""
+    code = (
+        "import sys, protocol.errors, protocol.registry, protocol.headers, protocol.batch;"
+        "heavy = {'construct', 'cramjam', 'google_crc32c', 'dataclasses', 'inspect', 'json'};"
+        "print(sorted(n for n in sys.modules if n in heavy or n.startswith('protocol.apis')))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(protocol.__file__).parent.parent,
+    )
+    assert shown.stdout.strip() == "[]"

@@ -67,10 +67,12 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
         return {}
 
 
-def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+def write_offsets(
+    disk: Disk, path: str, offsets: Mapping[TopicPartition, int], *, sync: bool = True
+) -> None:
     """Replace a checkpoint of offsets per partition."""
     lines = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
-    write_atomically(disk, path, _format_lines(lines))
+    write_atomically(disk, path, _format_lines(lines), sync=sync)
 
 
 def read_leader_epochs(disk: Disk, directory: str) -> list[tuple[int, int]]:

@@ -104,10 +104,3 @@ def write_atomically(disk: Disk, path: str, contents: bytes, *, sync: bool = Tru
     disk.rename(temporary, path)
     if sync:
         disk.sync_directory(path.rpartition("/")[0])
-
-
-def remove_tree(disk: Disk, path: str) -> None:
-    """Remove a directory with the files in it (a partition directory holds no directories)."""
-    for name in disk.listdir(path):
-        disk.unlink(f"{path}/{name}")
-    disk.rmdir(path)

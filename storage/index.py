@@ -26,7 +26,7 @@ class IndexFile:
     __slots__ = ("_exists", "_file", "_pending", "_saved", "last")
 
     def __init__(self, files: OpenFiles, path: str, size_bytes: int | None) -> None:
-        self._file = LazyFile(files, path, create=True)
+        self._file = LazyFile(files, path)
         self._exists = size_bytes is not None
         self._saved = (size_bytes or 0) // self.entry.size
         self._pending: list[tuple[int, int]] = []
@@ -86,7 +86,7 @@ class IndexFile:
         if self._pending or not self._exists:
             pack = self.entry.pack
             entries = b"".join([pack(*entry) for entry in self._pending])
-            file = self._file.get()
+            file = self._file.get(create=True)
             # A write that failed earlier may have left half an entry behind.
             if file.size() != self._saved * self.entry.size:
                 file.truncate(self._saved * self.entry.size)
@@ -94,11 +94,6 @@ class IndexFile:
             self._exists = True
             self._saved += len(self._pending)
             self._pending.clear()
-
-    def sync(self) -> None:
-        """Write what waits and make it survive a power cut."""
-        self.save()
-        self._file.get().sync()
 
     def reset(self) -> None:
         """Drop every entry, in memory and in the file."""
@@ -108,24 +103,9 @@ class IndexFile:
         if self._exists:
             self._file.get().truncate(0)
 
-    def truncate(self, count: int) -> None:
-        """Keep the first `count` entries."""
-        if count < self._saved:
-            self._pending.clear()
-            self._file.get().truncate(count * self.entry.size)
-            self._saved = count
-        else:
-            del self._pending[count - self._saved :]
-        self.last = self.at(count - 1) if count else None
-
     def close(self) -> None:
         """Let go of the descriptor; what waits in memory is dropped unless saved before."""
         self._file.close()
-
-    def moved(self, path: str) -> None:
-        """Say that the file was given another name."""
-        self._file.close()
-        self._file.path = path
 
 
 class OffsetIndex(IndexFile):

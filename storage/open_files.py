@@ -23,11 +23,11 @@ class OpenFiles:
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, lazy: LazyFile) -> File:
+    def open(self, lazy: LazyFile, *, create: bool) -> File:
         """Open a file, closing the longest open one when there are too many."""
         while len(self._open) >= self._max_open:
             next(iter(self._open)).close()
-        file = self.disk.open(lazy.path, create=lazy.create)
+        file = self.disk.open(lazy.path, create=create)
         self._open[lazy] = file
         return file
 
@@ -39,25 +39,24 @@ class OpenFiles:
 
 
 class LazyFile:
-    """A file by its path; `get()` opens it when it is not open."""
+    """A file by its path; opened when it is needed and not open."""
 
-    __slots__ = ("_file", "_files", "create", "path")
+    __slots__ = ("_file", "_files", "path")
 
-    def __init__(self, files: OpenFiles, path: str, *, create: bool = False) -> None:
+    def __init__(self, files: OpenFiles, path: str) -> None:
         self._files = files
         self._file: File | None = None
         self.path = path
-        self.create = create
 
-    def get(self) -> File:
+    def get(self, *, create: bool = False) -> File:
         """Return the open file; good until the next `get` of any file."""
         file = self._file
         if file is None:
-            file = self._file = self._files.open(self)
+            file = self._file = self._files.open(self, create=create)
         return file
 
     def pread(self, length: int, position: int) -> bytes:
-        """Return up to `length` bytes from `position`, opening the file when needed."""
+        """Return up to `length` bytes from `position`; a file that is gone is not made again."""
         return (self._file or self.get()).pread(length, position)
 
     def close(self) -> None:

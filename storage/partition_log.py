@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from storage.append_check import check_client_batch, own_batches
@@ -18,7 +17,6 @@ from storage.batch_scan import (
     HEADER,
     LOG_OVERHEAD,
     TRANSACTIONAL,
-    StoredBatch,
 )
 from storage.checkpoints import write_partition_metadata
 from storage.disk import Buffer
@@ -110,7 +108,9 @@ class PartitionLog:
         self.leader_epochs = loaded.leader_epochs
         self.producers = loaded.producers
         self.recovery_reports: list[RecoveryReport] = loaded.reports
-        self.recovery_point = min(loader.recovery_point, self.log_end_offset)
+        # A clean stop synced everything.
+        end = self.log_end_offset
+        self.recovery_point = end if loader.clean else min(loader.recovery_point, end)
         self._snapshot_offsets = [loaded.snapshot_offset] if loaded.snapshot_offset >= 0 else []
         self._names_are_synced = self._on_disk and loader.clean
         self._torn = False
@@ -360,13 +360,6 @@ class PartitionLog:
                 return position
         return segment.position_of(offset)
 
-    def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
-        """Yield the headers of all batches that end at or behind `offset`."""
-        for number, segment in enumerate(self.segments):
-            if number + 1 < len(self.segments) and self._bases[number + 1] <= offset:
-                continue
-            yield from segment.batches(segment.position_of(offset))
-
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
         """Return the first record at or behind `timestamp`; None when all are older."""
         try:
@@ -413,9 +406,13 @@ class PartitionLog:
             if self.files.disk.exists(path):
                 self.files.disk.unlink(path)
 
-    def flush(self) -> None:
-        """Return when everything appended so far would survive a power cut (fsync)."""
-        if self.recovery_point >= self.log_end_offset and self._names_are_synced:
+    def flush(self, *, sealed_only: bool = False) -> None:
+        """Return when everything appended so far would survive a power cut (fsync).
+
+        `sealed_only` leaves the active segment out: what recovery need not read again after a kill.
+        """
+        end = self._bases[-1] if sealed_only else self.log_end_offset
+        if self.recovery_point >= end and (sealed_only or self._names_are_synced):
             return
         disk = self.files.disk
         try:
@@ -423,14 +420,15 @@ class PartitionLog:
                 is_sealed = number + 1 < len(self.segments)
                 if is_sealed and self._bases[number + 1] <= self.recovery_point:
                     continue
-                segment.sync_log()
+                if is_sealed or not sealed_only:
+                    segment.sync()
             if not self._names_are_synced and self._on_disk:
                 disk.sync_directory(self.directory)
                 disk.sync_directory(self.directory.rpartition("/")[0])
                 self._names_are_synced = True
         except OSError as error:
             raise self._failed("synced", error) from error
-        self.recovery_point = self.log_end_offset
+        self.recovery_point = end
 
     def truncate_to(self, offset: int) -> None:
         """Drop every batch that ends at or behind `offset`; it becomes the log end."""

@@ -14,7 +14,7 @@ from protocol.compression import Compression, compress, decompress
 from protocol.crc32c import crc32c
 from protocol.errors import ProtocolError
 from protocol.varint import decode_varint, decode_varlong, encode_varint
-from storage.batch_scan import COMPRESSION_MASK, DELETE_HORIZON, HEADER, LOG_OVERHEAD
+from storage.batch_scan import COMPRESSION_MASK, DELETE_HORIZON, HEADER
 from storage.errors import CorruptBatchError
 
 # A body's fixed part: attributes, last offset delta, base and max timestamp, producer id and epoch,
@@ -137,11 +137,6 @@ def _shifted(record: bytes, shift: int) -> bytes:
     delta, rest = decode_varlong(record, at + 1)
     contents = record[at : at + 1] + encode_varint(delta + shift) + record[rest:]
     return encode_varint(len(contents)) + contents
-
-
-def batch_size_bytes(header: bytes) -> int:
-    """Return the size of the batch that begins with these bytes."""
-    return int.from_bytes(header[8:12], "big") + LOG_OVERHEAD
 
 
 def coordinator_epoch_of(batch: bytes) -> int:

@@ -67,7 +67,7 @@ class Segment:
         self.stem = stem
         self.created_ms = created_ms
         self.size_bytes = sizes[0]
-        self._log = LazyFile(files, stem + LOG_SUFFIX, create=True)
+        self._log = LazyFile(files, stem + LOG_SUFFIX)
         self.offset_index = OffsetIndex(files, stem + INDEX_SUFFIX, sizes[1])
         self.time_index = TimeIndex(files, stem + TIME_INDEX_SUFFIX, sizes[2])
         self._index_interval_bytes = index_interval_bytes
@@ -125,7 +125,7 @@ class Segment:
 
     def write(self, buffers: Sequence[Buffer]) -> None:
         """Write batches at the end of the file; `appended` must follow for each of them."""
-        self._log.get().append(buffers)
+        self._log.get(create=True).append(buffers)
 
     def appended(self, size_bytes: int, last_offset: int, max_timestamp: int) -> None:
         """Account for a batch that was written at the end of the file."""
@@ -214,13 +214,6 @@ class Segment:
             self.time_index.save()
 
     def sync(self) -> None:
-        """Make the log and the indexes survive a power cut."""
-        if self.size_bytes:
-            self._log.get().sync()
-            self.offset_index.sync()
-            self.time_index.sync()
-
-    def sync_log(self) -> None:
         """Make the records survive a power cut; indexes can be rebuilt."""
         if self.size_bytes:
             self._log.get().sync()
@@ -288,14 +281,6 @@ class Segment:
             if batch.max_timestamp >= timestamp and batch.last_offset >= starting_offset:
                 return batch
         return None
-
-    def rename(self, disk: Disk, stem: str) -> None:
-        """Note that the files lie under another stem now (the directory was renamed)."""
-        self.close()
-        self.stem = stem
-        self._log.path = stem + LOG_SUFFIX
-        self.offset_index.moved(stem + INDEX_SUFFIX)
-        self.time_index.moved(stem + TIME_INDEX_SUFFIX)
 
     def delete(self, disk: Disk) -> None:
         """Remove the files, the log first: indexes without a log are swept at the next start."""

@@ -1,0 +1,293 @@
+"""Compaction: keeping the last record per key (Kafka's LogCleaner), in small steps.
+
+Sealed segments only. A pass reads the keys of the dirty part (what no pass has seen yet), then
+writes the segments from the log start on anew without the records that a later one supersedes.
+Offsets stay. Batches that keep all their records are copied as they are. A tombstone gets a delete
+horizon at the first pass and goes at the first pass behind it (KIP-534). Batches of transactions,
+their markers and batches of the old formats are copied whole and supersede nothing: whether such a
+record counts is known only with the transaction index.
+
+The swap: `.log.cleaned` is written and synced, renamed to `.log.swap` (the commit: a crash before
+leaves the old, a crash behind is finished by `storage.log_loader`), the sources are removed, the
+swap file gets its final name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator
+from typing import NamedTuple
+
+from storage.batch_scan import CRC_START, DELETE_HORIZON, StoredBatch
+from storage.disk import Disk, File
+from storage.errors import StorageError
+from storage.log_loader import CLEANED_SUFFIX, SWAP_SUFFIX
+from storage.partition_log import PartitionLog
+from storage.records import RawRecord, records_section, retained_batch, walk_section
+from storage.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    RELATIVE_OFFSET_MAX,
+    TIME_INDEX_SUFFIX,
+    Segment,
+    segment_stem,
+)
+
+# Keys up to this long are remembered as they are, longer ones by a digest.
+KEY_BYTES_MAX = 64
+# One pass remembers at most this many keys (some 60 MB); what follows waits for the next pass.
+KEYS_PER_PASS = 500_000
+# A step ends after this many bytes: one or two milliseconds of work.
+STEP_BYTES = 1 << 16
+WRITE_BYTES = 1 << 20
+
+
+class CleaningResult(NamedTuple):
+    """What one pass did; `first_dirty_offset` is where the next one begins reading keys."""
+
+    topic: str
+    partition: int
+    first_dirty_offset: int
+    bytes_before: int
+    bytes_after: int
+
+
+def first_uncleanable_offset(log: PartitionLog, now_ms: int) -> int:
+    """Return where compaction must stop: the active segment, an open transaction, or
+    `min.compaction.lag.ms`."""
+    end = min(log.active_segment.base_offset, log.last_stable_offset)
+    lag_ms = log.config.min_compaction_lag_ms
+    for segment in log.segments[:-1] if lag_ms else ():
+        if segment.max_timestamp > now_ms - lag_ms:
+            return min(end, segment.base_offset)
+    return end
+
+
+def dirty_bytes(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> tuple[int, int]:
+    """Return the bytes of sealed segments that no pass has seen, and of all that may be cleaned."""
+    end = first_uncleanable_offset(log, now_ms)
+    dirty = clean = 0
+    for segment in log.segments[:-1]:
+        if segment.base_offset >= end:
+            break
+        if segment.base_offset >= first_dirty_offset:
+            dirty += segment.size_bytes
+        else:
+            clean += segment.size_bytes
+    return dirty, dirty + clean
+
+
+class Cleaning:
+    """One pass over one log; `run` is a generator whose every step is short."""
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        first_dirty_offset: int,
+        now_ms: int,
+        keys_per_pass: int = KEYS_PER_PASS,
+    ) -> None:
+        self._log = log
+        self._disk: Disk = log.files.disk
+        self._now_ms = now_ms
+        self._first_dirty_offset = max(first_dirty_offset, log.log_start_offset)
+        self._keys_per_pass = keys_per_pass
+        self._latest: dict[bytes, int] = {}
+        self._work_bytes = 0
+
+    def run(self) -> Generator[None, None, CleaningResult | None]:
+        """Do the pass; yields between steps, returns None when the log went away meanwhile.
+
+        StorageError when the disk fails; the log is as before then, or closed and to be opened anew
+        when the failure came behind the commit.
+        """
+        log = self._log
+        bytes_before = log.size_bytes
+        try:
+            end = yield from self._read_keys(first_uncleanable_offset(log, self._now_ms))
+            first = 0
+            while not log.closed and log.segments[first].base_offset < end:
+                if log.segments[first] is log.active_segment:
+                    break
+                count = self._group_size(first, end)
+                yield from self._clean_group(first, count)
+                first += 1
+        except OSError as error:
+            raise StorageError(
+                f"{log.topic}-{log.partition} cannot be compacted: {error}"
+            ) from error
+        if log.closed:
+            return None
+        return CleaningResult(log.topic, log.partition, end, bytes_before, log.size_bytes)
+
+    def _read_keys(self, end: int) -> Generator[None, None, int]:
+        """Remember the last offset of each key of the dirty part; return where that part ends."""
+        offset = self._first_dirty_offset
+        sealed = self._log.segments[:-1]
+        for number, segment in enumerate(sealed):
+            if number + 1 < len(sealed) and sealed[number + 1].base_offset <= offset:
+                continue
+            for batch in segment.batches(segment.position_of(offset)):
+                if batch.base_offset >= end or self._log.closed:
+                    return end
+                if len(self._latest) >= self._keys_per_pass:
+                    return batch.base_offset
+                if _can_be_opened(batch):
+                    self._remember_keys(segment.read(batch.position, batch.size_bytes), batch)
+                if self._worked(batch.size_bytes):
+                    yield
+        return end
+
+    def _remember_keys(self, data: bytes, batch: StoredBatch) -> None:
+        for record in walk_section(records_section(data[CRC_START:]), batch.record_count):
+            if record.key is not None:
+                self._latest[_map_key(record.key)] = batch.base_offset + record.offset_delta
+
+    def _worked(self, size_bytes: int) -> bool:
+        """Tell whether enough was done for one step."""
+        self._work_bytes += size_bytes
+        if self._work_bytes < STEP_BYTES:
+            return False
+        self._work_bytes = 0
+        return True
+
+    def _group_size(self, first: int, end: int) -> int:
+        """Return how many segments from `first` on fit into one (Kafka's groupSegmentsBySize)."""
+        log = self._log
+        base_offset = log.segments[first].base_offset
+        size_bytes = 0
+        count = 0
+        for number in range(first, len(log.segments) - 1):
+            segment = log.segments[number]
+            size_bytes += segment.size_bytes
+            last_offset = log.segments[number + 1].base_offset - 1
+            fits = size_bytes <= log.config.segment_bytes
+            fits = fits and last_offset - base_offset <= RELATIVE_OFFSET_MAX
+            if count and (not fits or segment.base_offset >= end):
+                break
+            count += 1
+        return count
+
+    def _clean_group(self, first: int, count: int) -> Generator[None, None, None]:
+        """Write `count` segments anew as one, and let it take their place."""
+        log = self._log
+        sources = log.segments[first : first + count]
+        stem = segment_stem(log.directory, sources[0].base_offset)
+        cleaned_path = stem + LOG_SUFFIX + CLEANED_SUFFIX
+        if self._disk.exists(cleaned_path):
+            self._disk.unlink(cleaned_path)
+        target = Segment(
+            log.files,
+            stem,
+            sources[0].base_offset,
+            log.config.index_interval_bytes,
+            sources[0].created_ms,
+        )
+        file = self._disk.open(cleaned_path, create=True)
+        committed = False
+        try:
+            yield from self._copy(sources, target, file)
+            if log.closed or log.segments[first : first + count] != sources:
+                return  # the topic was deleted, or retention was faster
+            file.sync()
+            self._disk.rename(cleaned_path, stem + LOG_SUFFIX + SWAP_SUFFIX)
+            committed = True
+            self._disk.sync_directory(log.directory)
+            self._swap(sources, stem)
+            log.replace_segments(first, count, target)
+            target.seal()
+        except OSError:
+            if committed:
+                log.abandon()
+            raise
+        finally:
+            file.close()
+            if not committed and self._disk.exists(cleaned_path):
+                self._disk.unlink(cleaned_path)
+
+    def _swap(self, sources: list[Segment], stem: str) -> None:
+        for source in sources:
+            source.close()
+        for source in sources[1:]:
+            source.delete(self._disk)
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            if self._disk.exists(stem + suffix):
+                self._disk.unlink(stem + suffix)
+        self._disk.rename(stem + LOG_SUFFIX + SWAP_SUFFIX, stem + LOG_SUFFIX)
+
+    def _copy(
+        self, sources: list[Segment], target: Segment, file: File
+    ) -> Generator[None, None, None]:
+        """Write what stays of the sources into `file`, and index it as the target."""
+        waiting: list[bytes] = []
+        waiting_bytes = 0
+        for source in sources:
+            for batch in source.batches():
+                if self._log.closed:
+                    return
+                data = self._retained(source.read(batch.position, batch.size_bytes), batch)
+                if data:
+                    waiting.append(data)
+                    waiting_bytes += len(data)
+                    target.appended(len(data), batch.last_offset, _max_timestamp(data))
+                if waiting_bytes >= WRITE_BYTES:
+                    file.append([b"".join(waiting)])
+                    waiting.clear()
+                    waiting_bytes = 0
+                if self._worked(batch.size_bytes):
+                    yield
+        if waiting:
+            file.append([b"".join(waiting)])
+
+    def _retained(self, data: bytes, batch: StoredBatch) -> bytes:
+        """Return what stays of a batch: all of it, a smaller one, or nothing."""
+        if not _can_be_opened(batch):
+            return data
+        if not batch.record_count:
+            return data if self._is_last_of_producer(batch) else b""
+        horizon_ms = batch.base_timestamp if batch.attributes & DELETE_HORIZON else None
+        drops_tombstones = horizon_ms is not None and self._now_ms >= horizon_ms
+        section = records_section(data[CRC_START:])
+        kept: list[RawRecord] = []
+        has_tombstone = False
+        for record in walk_section(section, batch.record_count):
+            if record.key is None:
+                continue
+            offset = batch.base_offset + record.offset_delta
+            if self._latest.get(_map_key(record.key), -1) > offset:
+                continue
+            if record.value is None:
+                if drops_tombstones:
+                    continue
+                has_tombstone = True
+            kept.append(record)
+        new_horizon_ms = None
+        if has_tombstone and horizon_ms is None:
+            new_horizon_ms = self._now_ms + self._log.config.delete_retention_ms
+        if len(kept) == batch.record_count and new_horizon_ms is None:
+            return data
+        if kept or self._is_last_of_producer(batch):
+            return retained_batch(data, kept, section, new_horizon_ms)
+        return b""
+
+    def _is_last_of_producer(self, batch: StoredBatch) -> bool:
+        """Whether the batch carries a live producer's last sequence, which must not get lost."""
+        entry = self._log.producers.entries.get(batch.producer_id)
+        return bool(entry and entry.batches and entry.batches[-1].last_offset == batch.last_offset)
+
+
+def _can_be_opened(batch: StoredBatch) -> bool:
+    return batch.magic == 2 and not batch.is_control and not batch.is_transactional
+
+
+def _map_key(key: bytes) -> bytes:
+    if len(key) <= KEY_BYTES_MAX:
+        return key
+    # Longer than any key that is remembered as it is, so the two kinds cannot meet.
+    return hashlib.blake2b(key, digest_size=KEY_BYTES_MAX).digest() + b"#"
+
+
+def _max_timestamp(batch: bytes) -> int:
+    if batch[16] < 2:
+        return -1 if not batch[16] else int.from_bytes(batch[18:26], "big", signed=True)
+    return int.from_bytes(batch[35:43], "big", signed=True)

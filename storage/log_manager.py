@@ -1,0 +1,442 @@
+"""A data directory as Kafka lays it out: its topics, their partitions' logs, its checkpoints.
+
+Partitions are opened when they are first asked for (after an unclean stop: all at once, to recover
+them), and get a directory with their first record, so a data directory with hundreds of topics
+opens as fast as an empty one. A directory that Kafka wrote is adopted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from storage.checkpoints import (
+    CLEAN_SHUTDOWN_FILE,
+    CLEANER_FILE,
+    HIGH_WATERMARK_FILE,
+    LOCK_FILE,
+    LOG_START_FILE,
+    META_PROPERTIES_FILE,
+    RECOVERY_POINT_FILE,
+    TopicPartition,
+    format_properties,
+    read_offsets,
+    read_partition_metadata,
+    read_properties,
+    topic_id_text,
+    write_offsets,
+    write_partition_metadata,
+)
+from storage.disk import Disk, Lock, write_atomically
+from storage.errors import (
+    DataDirectoryLockedError,
+    StorageError,
+    TopicExistsError,
+    UnknownPartitionError,
+)
+from storage.log_config import LogConfig
+from storage.log_loader import LogLoader, RecoveryReport
+from storage.open_files import DEFAULT_MAX_OPEN_FILES, OpenFiles
+from storage.partition_log import PartitionLog
+from storage.topic_catalogue import TopicCatalogue, TopicRecord
+
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+FILE_NAME_BYTES_MAX = 255
+# What Kafka sets for the topics of its own (GroupCoordinator.groupMetadataTopicConfigs and the
+# transaction coordinator's); an adopted directory does not say.
+INTERNAL_TOPIC_CONFIGS = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "segment.bytes": "104857600",
+}
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+
+
+class LogManager:
+    """The topics and logs of one data directory; use `LogManager.open`."""
+
+    def __init__(
+        self, disk: Disk, path: str, defaults: LogConfig, lock: Lock, max_open_files: int
+    ) -> None:
+        self.disk = disk
+        self.path = path
+        self.defaults = defaults
+        self.files = OpenFiles(disk, max_open_files)
+        self.recovery_reports: list[RecoveryReport] = []
+        self.adopted_topics: list[str] = []
+        self.clean_start = disk.exists(f"{path}/{CLEAN_SHUTDOWN_FILE}")
+        self.cluster_id = ""
+        self.cleaner_offsets: dict[TopicPartition, int] = {}
+        self._lock = lock
+        self._catalogue = TopicCatalogue(disk, path)
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._log_starts: dict[TopicPartition, int] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
+        self.stray_directories: list[str] = []
+        self.failures: dict[TopicPartition, StorageError] = {}
+        self._doomed: list[str] = []
+        self._written: dict[str, dict[TopicPartition, int]] = {}
+
+    @staticmethod
+    def open(
+        disk: Disk,
+        path: str,
+        defaults: LogConfig,
+        *,
+        node_id: int = 1,
+        cluster_id: str | None = None,
+        now_ms: int = 0,
+        max_open_files: int = DEFAULT_MAX_OPEN_FILES,
+    ) -> LogManager:
+        """Take the data directory `path`, made when it is missing.
+
+        DataDirectoryLockedError when another broker has it; StorageError when it belongs to another
+        node or cluster, or cannot be read. `cluster_id` is used for a new directory; without one a
+        random id is made.
+        """
+        try:
+            disk.mkdir(path)
+            lock = disk.lock(f"{path}/{LOCK_FILE}")
+        except OSError as error:
+            raise StorageError(f"the data directory {path} cannot be used: {error}") from error
+        if lock is None:
+            raise DataDirectoryLockedError(
+                f"the data directory {path} is in use by another broker; stop that one, or choose "
+                "another directory"
+            )
+        try:
+            manager = LogManager(disk, path, defaults, lock, max_open_files)
+            manager._start(node_id, cluster_id, now_ms)
+        except OSError as error:
+            lock.release()
+            raise StorageError(f"the data directory {path} cannot be used: {error}") from error
+        except BaseException:
+            lock.release()
+            raise
+        return manager
+
+    # --- start ------------------------------------------------------------------------------------
+
+    def _start(self, node_id: int, cluster_id: str | None, now_ms: int) -> None:
+        self._check_meta_properties(node_id, cluster_id)
+        self._recovery_points = read_offsets(self.disk, f"{self.path}/{RECOVERY_POINT_FILE}")
+        self._log_starts = read_offsets(self.disk, f"{self.path}/{LOG_START_FILE}")
+        self._high_watermarks = read_offsets(self.disk, f"{self.path}/{HIGH_WATERMARK_FILE}")
+        self.cleaner_offsets = read_offsets(self.disk, f"{self.path}/{CLEANER_FILE}")
+        for record in list(self._catalogue.deleting.values()):
+            self._finish_deletion(record)
+        directories = self._partition_directories()
+        self._adopt(directories)
+        if self.clean_start:
+            self.disk.unlink(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
+            return
+        for name, partition in sorted(directories):
+            topic = self._catalogue.topics.get(name)
+            if topic is not None and partition < topic.partition_count:
+                try:
+                    self._open_log(topic, partition, clean=False, now_ms=now_ms)
+                except StorageError as error:
+                    # The others go on; this one is tried again when somebody asks for it.
+                    self.failures[name, partition] = error
+
+    def _check_meta_properties(self, node_id: int, cluster_id: str | None) -> None:
+        path = f"{self.path}/{META_PROPERTIES_FILE}"
+        if not self.disk.exists(path):
+            self.cluster_id = cluster_id or topic_id_text(os.urandom(16))
+            properties = {
+                "cluster.id": self.cluster_id,
+                "directory.id": topic_id_text(os.urandom(16)),
+                "node.id": str(node_id),
+                "version": "1",
+            }
+            write_atomically(self.disk, path, format_properties(properties))
+            return
+        properties = read_properties(self.disk.read_file(path))
+        stored_node_id = properties.get("node.id", properties.get("broker.id", str(node_id)))
+        if stored_node_id != str(node_id):
+            raise StorageError(
+                f"the data directory {self.path} belongs to node {stored_node_id}, not {node_id}"
+            )
+        self.cluster_id = properties.get("cluster.id", cluster_id or "")
+        if cluster_id not in (None, self.cluster_id):
+            raise StorageError(
+                f"the data directory {self.path} belongs to cluster {self.cluster_id}, not "
+                f"{cluster_id}"
+            )
+
+    def _partition_directories(self) -> set[TopicPartition]:
+        """Return the partitions that have a directory; note the deleted ones to be removed."""
+        found: set[TopicPartition] = set()
+        for name in self.disk.listdir(self.path):
+            topic, dash, number = name.rpartition("-")
+            if name.endswith(DELETE_SUFFIX) and self.disk.is_directory(f"{self.path}/{name}"):
+                self._doomed.append(f"{self.path}/{name}")
+            elif (
+                dash
+                and topic
+                and number.isdigit()
+                and topic != CLUSTER_METADATA_TOPIC
+                and self.disk.is_directory(f"{self.path}/{name}")
+            ):
+                found.add((topic, int(number)))
+        return found
+
+    def _adopt(self, directories: set[TopicPartition]) -> None:
+        """Take in topics that have directories but no entry: another broker wrote them."""
+        known = self._catalogue.topics
+        ids: dict[str, bytes] = {}
+        counts: dict[str, int] = {}
+        for name, partition in directories:
+            if name not in known:
+                topic_id = read_partition_metadata(self.disk, f"{self.path}/{name}-{partition}")
+                if topic_id is not None:
+                    ids.setdefault(name, topic_id)
+                    counts[name] = max(counts.get(name, 0), partition + 1)
+        for name in sorted(ids):
+            configs = dict(INTERNAL_TOPIC_CONFIGS) if name in INTERNAL_TOPICS else {}
+            known[name] = TopicRecord(name, ids[name], counts[name], configs)
+            self.adopted_topics.append(name)
+        if ids:
+            self._catalogue.save()
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    def topics(self) -> dict[str, TopicRecord]:
+        """Return the topics by name; not to be changed."""
+        return self._catalogue.topics
+
+    def create_topic(
+        self, name: str, topic_id: bytes, partition_count: int, configs: dict[str, str]
+    ) -> TopicRecord:
+        """Add a topic; it is there for good when this returns.
+
+        TopicExistsError, TopicConfigError for a bad setting, StorageError when the disk fails.
+        """
+        if name in self._catalogue.topics:
+            raise TopicExistsError(f"Topic '{name}' already exists.")
+        self.defaults.overridden(configs)
+        record = TopicRecord(name, topic_id, partition_count, dict(configs))
+        self._change_topic(name, record)
+        return record
+
+    def add_partitions(self, name: str, partition_count: int) -> TopicRecord:
+        """Let a topic have more partitions."""
+        record = self._record(name)
+        assert partition_count > record.partition_count, (name, partition_count)
+        record = record._replace(partition_count=partition_count)
+        self._change_topic(name, record)
+        return record
+
+    def set_configs(self, name: str, configs: dict[str, str]) -> TopicRecord:
+        """Replace a topic's own settings; they hold at once. TopicConfigError for a bad one."""
+        config = self.defaults.overridden(configs)
+        record = self._record(name)._replace(configs=dict(configs))
+        self._change_topic(name, record)
+        for (topic, _), log in self._logs.items():
+            if topic == name:
+                log.config = config
+        return record
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic; its name is free when this returns, its files go with `maintenance`."""
+        record = self._record(name)
+        del self._catalogue.topics[name]
+        self._catalogue.deleting[name] = record
+        try:
+            self._catalogue.save()
+        except StorageError:
+            self._catalogue.topics[name] = self._catalogue.deleting.pop(name)
+            raise
+        try:
+            self._finish_deletion(record)
+        except OSError as error:
+            # The topic is gone for everyone; its files are moved at the next start.
+            raise StorageError(f"topic {name} cannot be removed: {error}") from error
+
+    def _finish_deletion(self, record: TopicRecord) -> None:
+        """Move a topic's directories out of the way, then forget it."""
+        for partition in range(record.partition_count):
+            log = self._logs.pop((record.name, partition), None)
+            if log is not None:
+                log.abandon()
+            for offsets in (
+                self._recovery_points,
+                self._log_starts,
+                self._high_watermarks,
+                self.cleaner_offsets,
+            ):
+                offsets.pop((record.name, partition), None)
+            directory = self._directory(record.name, partition)
+            if self.disk.exists(directory):
+                suffix = f"-{partition}.{record.topic_id.hex()}{DELETE_SUFFIX}"
+                stem = record.name[: FILE_NAME_BYTES_MAX - len(suffix)]
+                self.disk.rename(directory, f"{self.path}/{stem}{suffix}")
+                self._doomed.append(f"{self.path}/{stem}{suffix}")
+        del self._catalogue.deleting[record.name]
+        try:
+            self._catalogue.save()
+        except StorageError:
+            self._catalogue.deleting[record.name] = record
+            raise
+
+    def _change_topic(self, name: str, record: TopicRecord) -> None:
+        before = self._catalogue.topics.get(name)
+        self._catalogue.topics[name] = record
+        try:
+            self._catalogue.save()
+        except StorageError:
+            if before is None:
+                del self._catalogue.topics[name]
+            else:
+                self._catalogue.topics[name] = before
+            raise
+
+    def _record(self, name: str) -> TopicRecord:
+        record = self._catalogue.topics.get(name)
+        if record is None:
+            raise UnknownPartitionError(f"there is no topic {name}")
+        return record
+
+    def next_producer_ids(self, count: int) -> int:
+        """Return the first of `count` producer ids that nobody got before, also after a restart."""
+        first = self._catalogue.next_producer_id
+        self._catalogue.next_producer_id = first + count
+        try:
+            self._catalogue.save()
+        except StorageError:
+            self._catalogue.next_producer_id = first
+            raise
+        return first
+
+    # --- logs -------------------------------------------------------------------------------------
+
+    def log(self, name: str, partition: int) -> PartitionLog:
+        """Return a partition's log, opened when it is not open yet.
+
+        UnknownPartitionError when there is none, StorageError when the disk fails.
+        """
+        log = self._logs.get((name, partition))
+        if log is not None and not log.closed:
+            return log
+        record = self._record(name)
+        if not 0 <= partition < record.partition_count:
+            raise UnknownPartitionError(f"there is no partition {partition} of topic {name}")
+        was_open = log is not None  # and met a disk error in the middle of something
+        log = self._open_log(record, partition, self.clean_start and not was_open, now_ms=0)
+        self.failures.pop((name, partition), None)
+        return log
+
+    def partitions_on_disk(self) -> list[TopicPartition]:
+        """Return the partitions that were ever written to."""
+        return [
+            (record.name, partition)
+            for record in self._catalogue.topics.values()
+            for partition in range(record.partition_count)
+            if self.disk.exists(self._directory(record.name, partition))
+        ]
+
+    def _open_log(
+        self, record: TopicRecord, partition: int, clean: bool, now_ms: int
+    ) -> PartitionLog:
+        key = (record.name, partition)
+        directory = self._directory(*key)
+        try:
+            self._check_directory(record, directory)
+        except OSError as error:
+            raise StorageError(f"{record.name}-{partition} cannot be opened: {error}") from error
+        loader = LogLoader(
+            self.files,
+            directory,
+            record.name,
+            partition,
+            self.defaults.overridden(record.configs),
+            self._recovery_points.get(key, 0),
+            self._log_starts.get(key, 0),
+            clean,
+            now_ms,
+        )
+        log = PartitionLog(loader, record.topic_id)
+        self.recovery_reports += log.recovery_reports
+        self._logs[key] = log
+        return log
+
+    def _check_directory(self, record: TopicRecord, directory: str) -> None:
+        """Make sure that the directory belongs to the topic; another topic's is set aside."""
+        if not self.disk.exists(directory):
+            return
+        topic_id = read_partition_metadata(self.disk, directory)
+        if topic_id is None:
+            write_partition_metadata(self.disk, directory, record.topic_id)
+        elif topic_id != record.topic_id:
+            suffix = f".{topic_id.hex()}{STRAY_SUFFIX}"
+            name = directory.rpartition("/")[2][: FILE_NAME_BYTES_MAX - len(suffix)]
+            self.disk.rename(directory, f"{self.path}/{name}{suffix}")
+            self.stray_directories.append(f"{self.path}/{name}{suffix}")
+
+    def _directory(self, name: str, partition: int) -> str:
+        return f"{self.path}/{name}-{partition}"
+
+    # --- upkeep -----------------------------------------------------------------------------------
+
+    def remove_deleted(self) -> Iterator[None]:
+        """Remove the files of deleted topics, one at a time."""
+        while self._doomed:
+            directory = self._doomed[-1]
+            for name in self.disk.listdir(directory):
+                self.disk.unlink(f"{directory}/{name}")
+                yield
+            self.disk.rmdir(directory)
+            self._doomed.pop()
+
+    def checkpoint(self) -> None:
+        """Write recovery points, log starts, high watermarks and cleaner offsets that changed.
+
+        StorageError when the disk fails; a checkpoint that is behind costs time, never data.
+        """
+        for key, log in self._logs.items():
+            if log.log_end_offset or log.log_start_offset:
+                self._recovery_points[key] = log.recovery_point
+                self._high_watermarks[key] = log.high_watermark
+                if log.log_start_offset > log.segments[0].base_offset:
+                    self._log_starts[key] = log.log_start_offset
+                else:
+                    self._log_starts.pop(key, None)
+        try:
+            for name, offsets, sync in (
+                (LOG_START_FILE, self._log_starts, True),
+                (RECOVERY_POINT_FILE, self._recovery_points, False),
+                (HIGH_WATERMARK_FILE, self._high_watermarks, False),
+                (CLEANER_FILE, self.cleaner_offsets, False),
+            ):
+                if self._written.get(name) != offsets:
+                    write_offsets(self.disk, f"{self.path}/{name}", offsets, sync=sync)
+                    self._written[name] = dict(offsets)
+        except OSError as error:
+            raise StorageError(f"checkpoints of {self.path} cannot be written: {error}") from error
+
+    def close(self) -> None:
+        """Close all logs and leave the mark of a clean stop; StorageError when that fails.
+
+        A partition that cannot be closed keeps the mark away, so that the next start recovers.
+        """
+        failure: StorageError | None = None
+        for log in self._logs.values():
+            try:
+                log.close()
+            except StorageError as error:
+                failure = error
+                log.abandon()
+        try:
+            self.checkpoint()
+            if failure is None and not self.failures:
+                contents = b'{"version":0,"brokerEpoch":-1}'
+                write_atomically(self.disk, f"{self.path}/{CLEAN_SHUTDOWN_FILE}", contents)
+        except OSError as error:
+            failure = StorageError(f"{self.path} cannot be closed: {error}")
+        finally:
+            self._lock.release()
+        if failure is not None:
+            raise failure

@@ -1,0 +1,88 @@
+"""The background work of a data directory, as one generator of small steps.
+
+Removing deleted topics' files, retention, forgetting idle producers, syncing sealed segments,
+compaction, checkpoints. The server pulls a step whenever it has a moment; a partition whose disk
+fails is reported and left, the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from storage.cleaner import Cleaning, CleaningResult, dirty_bytes, first_uncleanable_offset
+from storage.errors import StorageError, UnknownPartitionError
+from storage.log_manager import LogManager
+from storage.partition_log import PartitionLog
+from storage.retention import DeletedSegment, delete_old_segments
+
+# A log of the broker's own is compacted, its active segment too, when what no pass has seen reaches
+# this size and the size of what passes left: so it stays within about twice its live data.
+INTERNAL_DIRTY_BYTES = 1 << 20
+
+Event = DeletedSegment | CleaningResult | StorageError
+
+
+def maintenance_steps(
+    manager: LogManager, now_ms: int, *, starting: bool = False
+) -> Iterator[Event | None]:
+    """Do one round over all partitions; yields what happened, None between small steps.
+
+    `starting` compacts the broker's own logs at half the usual size, before they are first loaded.
+    """
+    try:
+        yield from manager.remove_deleted()
+    except OSError as error:
+        yield StorageError(f"files of deleted topics cannot be removed: {error}")
+    for name, partition in manager.partitions_on_disk():
+        try:
+            log = manager.log(name, partition)
+            yield from delete_old_segments(log, now_ms)
+            log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
+            log.flush(sealed_only=True)
+            if log.config.compacts:
+                yield from compaction_steps(manager, log, now_ms, starting=starting)
+        except UnknownPartitionError:
+            continue  # deleted since the round began
+        except StorageError as error:
+            yield error
+        yield None
+    try:
+        manager.checkpoint()
+    except StorageError as error:
+        yield error
+
+
+def compaction_steps(
+    manager: LogManager, log: PartitionLog, now_ms: int, *, starting: bool = False
+) -> Iterator[CleaningResult | None]:
+    """Compact one log if it is dirty enough; yields None between steps, the result at the end."""
+    key = (log.topic, log.partition)
+    first_dirty = min(manager.cleaner_offsets.get(key, 0), log.log_end_offset)
+    if log.topic.startswith("__"):
+        sealed_dirty, sealed = dirty_bytes(log, first_dirty, now_ms)
+        active_bytes = log.active_segment.size_bytes
+        clean_bytes = sealed - sealed_dirty
+        least = INTERNAL_DIRTY_BYTES // 2 if starting else INTERNAL_DIRTY_BYTES
+        if sealed_dirty + active_bytes < max(least, clean_bytes):
+            return
+        log.roll(now_ms)
+    if not _is_dirty_enough(log, first_dirty, now_ms):
+        return
+    result = yield from Cleaning(log, first_dirty, now_ms).run()
+    if result is not None:
+        manager.cleaner_offsets[key] = result.first_dirty_offset
+        yield result
+
+
+def _is_dirty_enough(log: PartitionLog, first_dirty: int, now_ms: int) -> bool:
+    """Kafka's choice: the dirty ratio, or something dirty older than `max.compaction.lag.ms`."""
+    dirty, total = dirty_bytes(log, first_dirty, now_ms)
+    if not dirty:
+        return False
+    if dirty / total >= log.config.min_cleanable_dirty_ratio:
+        return True
+    end = first_uncleanable_offset(log, now_ms)
+    for segment in log.segments[:-1]:
+        if first_dirty <= segment.base_offset < end:
+            return now_ms - segment.first_timestamp > log.config.max_compaction_lag_ms
+    return False

@@ -1,0 +1,144 @@
+"""What the storage tests share: batches, and logs and data directories on the twin of the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from protocol.batch import BatchHeader, Record, build_batch, iterate_batches, iterate_records
+from protocol.compression import Compression
+from storage.disk import Disk
+from storage.log_config import LogConfig
+from storage.log_loader import LogLoader
+from storage.log_manager import LogManager
+from storage.memory_disk import MemoryDisk
+from storage.open_files import OpenFiles
+from storage.partition_log import PartitionLog
+
+NOW_MS = 1_700_000_000_000
+TOPIC_ID = bytes(range(16))
+DIRECTORY = "data/t-0"
+
+
+def batch(
+    *values: bytes,
+    key: bytes | None = b"k",
+    timestamp_ms: int = NOW_MS,
+    compression: Compression = Compression.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytes:
+    """One batch as a producer sends it: one record per value."""
+    records = [
+        Record(offset, timestamp_ms, key, value) for offset, value in enumerate(values or (b"v",))
+    ]
+    return build_batch(
+        records,
+        base_offset=0,
+        compression=compression,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+        control=control,
+    )
+
+
+def keyed(
+    *pairs: tuple[bytes | None, bytes | None],
+    timestamp_ms: int = NOW_MS,
+    compression: Compression = Compression.NONE,
+) -> bytes:
+    """One batch of (key, value) records."""
+    records = [Record(i, timestamp_ms, key, value) for i, (key, value) in enumerate(pairs)]
+    return build_batch(records, base_offset=0, compression=compression)
+
+
+def open_log(
+    disk: Disk,
+    config: LogConfig | None = None,
+    *,
+    clean: bool = False,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    max_open_files: int = 64,
+) -> PartitionLog:
+    """The log of partition t-0."""
+    loader = LogLoader(
+        OpenFiles(disk, max_open_files),
+        DIRECTORY,
+        "t",
+        0,
+        config or LogConfig(),
+        recovery_point,
+        log_start_offset,
+        clean,
+        NOW_MS,
+    )
+    return PartitionLog(loader, TOPIC_ID)
+
+
+def open_manager(disk: Disk, defaults: LogConfig | None = None) -> LogManager:
+    """The data directory `data`."""
+    return LogManager.open(disk, "data", defaults or LogConfig(), cluster_id="c", now_ms=NOW_MS)
+
+
+def headers_of(data: bytes) -> list[BatchHeader]:
+    """The batches of a read."""
+    return list(iterate_batches(data))
+
+
+def all_batches(log: PartitionLog, max_bytes: int = 1 << 20) -> list[BatchHeader]:
+    """Every batch from the log start on, by reads of `max_bytes`."""
+    return headers_of(all_bytes(log, max_bytes))
+
+
+def all_bytes(log: PartitionLog, max_bytes: int = 1 << 20) -> bytes:
+    """Every byte from the log start on, by reads of `max_bytes`."""
+    parts = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, max_bytes).records
+        if not data:
+            break
+        parts.append(data)
+        offset = headers_of(data)[-1].next_offset
+    return b"".join(parts)
+
+
+def all_records(log: PartitionLog) -> list[Record]:
+    """Every record from the log start on."""
+    data = all_bytes(log)
+    return [
+        record
+        for header in iterate_batches(data)
+        for record in iterate_records(data, header)
+        if not header.is_control and record.offset >= log.log_start_offset
+    ]
+
+
+def values_of(log: PartitionLog) -> list[tuple[int, bytes | None]]:
+    """(offset, value) of every record."""
+    return [(record.offset, record.value) for record in all_records(log)]
+
+
+def flip(disk: MemoryDisk, path: str, position: int) -> None:
+    """Change one byte of a file behind everyone's back."""
+    data = bytearray(disk.read_file(path))
+    data[position] ^= 0xFF
+    overwrite(disk, path, bytes(data))
+
+
+def overwrite(disk: Disk, path: str, contents: bytes) -> None:
+    """Give a file other contents."""
+    file = disk.open(path, create=True)
+    file.truncate(0)
+    file.append([contents])
+    file.close()
+
+
+def files_in(disk: Disk, path: str, suffix: str) -> Sequence[str]:
+    """The names in a directory that end like this, sorted."""
+    return sorted(name for name in disk.listdir(path) if name.endswith(suffix))

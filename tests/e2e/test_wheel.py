@@ -1,0 +1,73 @@
+"""The wheel, built and installed into an empty environment, beside packages that bear our names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support import API_VERSIONS_REQUEST, ROOT, Broker, request
+
+
+def run(*command: str | Path) -> None:
+    """Run a command; its output is shown if it fails."""
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
+    directory = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", directory, ".")
+    (found,) = directory.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of an environment that holds the wheel and what it requires, nothing else."""
+    directory = tmp_path_factory.mktemp("environment")
+    run(sys.executable, "-m", "venv", directory)
+    run(directory / "bin" / "python", "-m", "pip", "install", "--quiet", wheel)
+    return directory / "bin"
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A directory with packages named as our rooms, which must never be imported."""
+    for name in ("storage", "protocol"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError('not yours')\n")
+    return tmp_path
+
+
+def test_the_wheel_adds_one_name(wheel: Path) -> None:
+    """All modules lie under coordinator_server; tests and tools stay out."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"coordinator_server"}
+    assert "coordinator_server/_rooms/storage/__init__.py" in names
+    assert "coordinator_server/_rooms/protocol/registry.py" in names
+    assert "coordinator_server/py.typed" in names
+    assert any(name.endswith("/LICENSE") for name in names)
+
+
+@pytest.mark.parametrize("command", ["coordinator-server", "python -m coordinator_server"])
+def test_the_wheel_serves_beside_foreign_packages(
+    environment: Path, foreign: Path, command: str
+) -> None:
+    """Script and module serve from a directory with a `storage` and a `protocol` of its own."""
+    program, *rest = command.split()
+    broker = Broker("--ephemeral", command=[str(environment / program), *rest], directory=foreign)
+    with broker:
+        with broker.connect() as wire:
+            assert wire.ask(API_VERSIONS_REQUEST)
+            # Metadata of all topics: a handler, the codec and the storage room.
+            assert wire.ask(request(3, 1, b"\xff\xff\xff\xff"))
+        assert broker.stop() == 0
+        assert "Error" not in broker.log

@@ -1,0 +1,85 @@
+"""Fixtures of the client tests: a broker, names that nobody else uses, groups of processes.
+
+With COORDINATOR_TEST_BOOTSTRAP=HOST:PORT all tests but those that kill the broker run against
+that broker instead: the way to see that Apache Kafka itself passes them. It has to run with
+`group.initial.rebalance.delay.ms=0` and `group.min.session.timeout.ms=100`.
+"""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.clients.support import Group
+from tests.clients.worker import Settings
+from tests.support import Broker
+
+EXTERNAL = os.environ.get("COORDINATOR_TEST_BOOTSTRAP")
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what needs a broker of its own when the broker is not ours."""
+    if EXTERNAL is None:
+        return
+    ours = [item for item in items if "start_broker" in getattr(item, "fixturenames", ())]
+    config.hook.pytest_deselected(items=ours)
+    items[:] = [item for item in items if item not in ours]
+
+
+@pytest.fixture(scope="session")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a broker that all tests share."""
+    if EXTERNAL is not None:
+        yield EXTERNAL
+        return
+    data = tmp_path_factory.mktemp("broker") / "data"
+    with Broker("--data-dir", str(data), settings=SETTINGS) as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture
+def start_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
+    """Start a broker of the test's own; with `listener` a second one on the same data."""
+    with ExitStack() as stack:
+
+        def start(listener: str = "127.0.0.1:0", **settings: str) -> Broker:
+            named = {name.replace("_", "."): value for name, value in settings.items()}
+            data = str(tmp_path / "broker-data")
+            broker = Broker("--data-dir", data, listener=listener, settings={**SETTINGS, **named})
+            return stack.enter_context(broker)
+
+        yield start
+
+
+@pytest.fixture
+def name() -> str:
+    """A name for a topic or a group that no other test uses."""
+    return f"t-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def start_group(tmp_path: Path, name: str) -> Iterator[Callable[..., Group]]:
+    """Make a group of processes that consume the topic `name`; all end with the test."""
+    groups: list[Group] = []
+
+    def start(
+        bootstrap: str, client: str, assignor: str, session_timeout_ms: int = 10_000
+    ) -> Group:
+        asked = Settings(
+            client, bootstrap, f"{name}-{len(groups)}", [name], assignor, session_timeout_ms
+        )
+        groups.append(Group(tmp_path, asked))
+        return groups[-1]
+
+    try:
+        yield start
+    finally:
+        for group in groups:
+            group.end()

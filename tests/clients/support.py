@@ -1,0 +1,239 @@
+"""What the client tests share: waiting on conditions, members in processes, a feed of records.
+
+A member is a subprocess that runs `tests.clients.worker`; it is read through the file that its
+stdout goes to, so a stopped or killed member never blocks the test. A feed is a kafka-python
+producer in a thread that remembers what the broker acknowledged.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import kafka
+
+from tests.clients.worker import Entry, Partition, Settings
+from tests.support import ROOT, wait_for
+
+T = TypeVar("T")
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int = 1, **configs: str) -> None:
+    """Create one topic and wait until each partition has a leader."""
+    admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        spec = {"num_partitions": partitions, "replication_factor": 1, "configs": configs}
+        admin.create_topics({topic: spec}, wait_for_metadata=True)
+    finally:
+        admin.close()
+
+
+class Member:
+    """One consumer process of a group."""
+
+    def __init__(self, settings: Settings, output: Path) -> None:
+        self.settings = settings
+        self.output = output
+        self._events: list[dict[str, Any]] = []
+        self._read_bytes = 0
+        command = [sys.executable, "-m", "tests.clients.worker", json.dumps(asdict(settings))]
+        with output.open("wb") as stdout, output.with_suffix(".err").open("wb") as stderr:
+            self.process = subprocess.Popen(command, cwd=ROOT, stdout=stdout, stderr=stderr)
+
+    def events(self, *kinds: str) -> list[dict[str, Any]]:
+        """All events so far, or those of some kinds."""
+        with self.output.open("rb") as file:
+            file.seek(self._read_bytes)
+            fresh = file.read()
+        whole = fresh[: fresh.rfind(b"\n") + 1]
+        self._read_bytes += len(whole)
+        self._events += [json.loads(line) for line in whole.splitlines()]
+        return [event for event in self._events if not kinds or event["event"] in kinds]
+
+    def moves(self) -> list[dict[str, Any]]:
+        """Partitions that came or went, in order; empty moves count too."""
+        return self.events("assigned", "revoked", "lost")
+
+    def owned(self) -> set[Partition]:
+        """The partitions that the consumer believes it owns."""
+        owned: set[Partition] = set()
+        for move in self.moves():
+            partitions = {(topic, partition) for topic, partition in move["partitions"]}
+            owned = owned | partitions if move["event"] == "assigned" else owned - partitions
+        return owned
+
+    def processed(self) -> list[Entry]:
+        """Records whose commit was acknowledged to this member."""
+        return [tuple(record) for event in self.events("processed") for record in event["records"]]
+
+    def generation(self) -> int:
+        """Generation of the last assignment (kafka-python only: the others do not tell)."""
+        return int(self.events("assigned")[-1]["generation"])
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """SIGSTOP, SIGCONT or SIGKILL for this process alone."""
+        self.process.send_signal(number)
+
+    def close(self) -> None:
+        """Let the consumer close in good order, and wait for it."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(20) == 0, self.story()
+
+    def end(self) -> None:
+        """Whatever state the process is in, it ends now."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10)
+
+    def story(self) -> str:
+        """What to read when a test fails: the last events and the last lines of stderr."""
+        lines = []
+        for event in self.events():
+            told = {name: value for name, value in event.items() if name != "records"}
+            if event["event"] == "processed":
+                told["count"] = len(event["records"])
+            lines.append(json.dumps(told))
+        error = self.output.with_suffix(".err").read_text(errors="replace")
+        title = f"-- {self.output.name}, pid {self.process.pid}"
+        return "\n".join([title, *lines[-25:], *error.splitlines()[-12:]])
+
+
+class Group:
+    """The members of one consumer group, gone and present."""
+
+    def __init__(self, directory: Path, settings: Settings) -> None:
+        self.directory = directory
+        self.settings = settings
+        self.members: list[Member] = []
+
+    def start(self, instance: str | None = None) -> Member:
+        """Start one more member."""
+        settings = Settings(**{**asdict(self.settings), "instance": instance})
+        number = len(self.members)
+        member = Member(settings, self.directory / f"{settings.group}-{number}.jsonl")
+        self.members.append(member)
+        return member
+
+    def end(self) -> None:
+        """End all processes."""
+        for member in self.members:
+            member.end()
+
+    def story(self) -> str:
+        """What to read when a test fails."""
+        return "\n".join(member.story() for member in self.members)
+
+    def wait_until(self, condition: Callable[[], T], what: str, seconds: float = 30.0) -> T:
+        """Wait, and tell the group's story when it takes too long; no member may have died."""
+
+        def check() -> T:
+            for member in self.members:
+                ended = member.process.poll()
+                assert ended is None or ended <= 0, f"exit status {ended}"
+            return condition()
+
+        try:
+            return wait_for(check, what, seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.story()}") from None
+
+    def wait_until_shared(
+        self, members: list[Member], partitions: Iterable[Partition], seconds: float = 30.0
+    ) -> None:
+        """Wait until the members own all partitions, each exactly one owner, none idle."""
+        wanted = Counter(partitions)
+
+        def shared() -> bool:
+            owned = [member.owned() for member in members]
+            return all(owned) and sum(map(Counter, owned), Counter[Partition]()) == wanted
+
+        self.wait_until(shared, f"{len(wanted)} partitions over {len(members)}", seconds)
+
+    def processed(self) -> list[Entry]:
+        """All records that any member processed."""
+        return [record for member in self.members for record in member.processed()]
+
+    def wait_until_processed(self, values: Iterable[str], seconds: float = 60.0) -> None:
+        """Wait for all these values; then each of them must have been processed once, no others."""
+        wanted = Counter(values)
+        self.wait_until(
+            lambda: len(self.processed()) >= len(wanted), f"{len(wanted)} processed", seconds
+        )
+        got = Counter(value for _, _, _, value in self.processed())
+        missing, surplus = wanted - got, got - wanted
+        assert not missing, f"{len(missing)} lost: {sorted(missing)[:9]}\n{self.story()}"
+        assert not surplus, f"{len(surplus)} too often: {sorted(surplus)[:9]}\n{self.story()}"
+
+
+@dataclass(frozen=True)
+class Acknowledged:
+    """One record that the broker acknowledged."""
+
+    partition: int
+    offset: int
+    value: str
+
+
+class Feed:
+    """Sends `count` numbered records round robin, from a thread, at some pace."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        count: int,
+        *,
+        per_second: float = float("inf"),
+        prefix: str = "",
+    ) -> None:
+        self.acknowledged: list[Acknowledged] = []
+        self.failed: list[BaseException] = []
+        self._producer = kafka.KafkaProducer(
+            bootstrap_servers=bootstrap, linger_ms=5, reconnect_backoff_max_ms=500
+        )
+        self._plan = (topic, partitions, count, per_second, prefix)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> "Feed":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join(60)
+        self._producer.close(timeout=5)
+
+    def _run(self) -> None:
+        topic, partitions, count, per_second, prefix = self._plan
+        started = time.monotonic()
+        for number in range(count):
+            while (time.monotonic() - started) * per_second < number:
+                time.sleep(0.005)
+            value = f"{prefix}{number}"
+            future = self._producer.send(topic, value=value.encode(), partition=number % partitions)
+            future.add_callback(self._acknowledge, value)
+            future.add_errback(self.failed.append)
+        self._producer.flush(timeout=60)
+
+    def _acknowledge(self, value: str, metadata: Any) -> None:
+        self.acknowledged.append(Acknowledged(metadata.partition, metadata.offset, value))
+
+    def join(self) -> list[str]:
+        """Wait until all is sent and acknowledged; returns the values."""
+        self._thread.join(60)
+        assert not self._thread.is_alive(), f"{len(self.acknowledged)} acknowledged in a minute"
+        assert not self.failed, f"{len(self.failed)} failed, the first: {self.failed[0]!r}"
+        return [record.value for record in self.acknowledged]
+
+
+def feed(bootstrap: str, topic: str, partitions: int, count: int, prefix: str = "") -> list[str]:
+    """Send records as fast as it goes and wait for their acknowledgement; returns the values."""
+    with Feed(bootstrap, topic, partitions, count, prefix=prefix) as sending:
+        return sending.join()

@@ -1,0 +1,98 @@
+"""The broker ends in the middle of everything and is started again on the same data directory."""
+
+from collections.abc import Callable
+from typing import Any
+
+import kafka
+import pytest
+
+from tests.clients.support import Feed, create_topic
+from tests.clients.test_group_life import CLIENTS, StartGroup
+from tests.support import Broker, wait_for
+
+StartBroker = Callable[..., Broker]
+
+
+def committed_offsets(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
+    """What the broker says that the group has committed."""
+    admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
+
+    def loaded() -> dict[Any, Any]:
+        # A broker that has just started may still be loading its groups.
+        try:
+            return dict(admin.list_group_offsets(group)[group])
+        except kafka.errors.RetriableError:
+            return {}
+
+    try:
+        offsets = wait_for(loaded, "committed offsets")
+    finally:
+        admin.close()
+    return {(place.topic, place.partition): found.offset for place, found in offsets.items()}
+
+
+@CLIENTS
+def test_a_group_goes_on_after_kill_9(
+    start_broker: StartBroker, name: str, start_group: StartGroup, client: str, assignor: str
+) -> None:
+    """After kill -9 the members go on without a rebalance, and nothing acknowledged is missing."""
+    broker = start_broker()
+    create_topic(broker.bootstrap, name, 6)
+    partitions = [(name, number) for number in range(6)]
+    group = start_group(broker.bootstrap, client, assignor, session_timeout_ms=30_000)
+    members = [group.start() for _ in range(3)]
+    group.wait_until_shared(members, partitions)
+    with Feed(broker.bootstrap, name, 6, 6_000, per_second=1_000) as sending:
+        group.wait_until(lambda: len(group.processed()) > 1_000, "the first records")
+        moves = [member.moves() for member in members]
+        broker.kill()
+        acknowledged = {record[:2]: record[2] + 1 for record in sorted(group.processed())}
+        before = len(group.processed())
+        broker = start_broker(listener=broker.bootstrap)
+        committed = committed_offsets(broker.bootstrap, group.settings.group)
+        assert all(committed[partition] >= offset for partition, offset in acknowledged.items())
+        group.wait_until(lambda: len(group.processed()) > before + 1_000, "records afterwards")
+        assert [member.moves() for member in members] == moves, group.story()
+        # A rebalance makes every member start from what is committed.
+        members.append(group.start())
+        group.wait_until_shared(members, partitions)
+        values = sending.join()
+    assert len(values) == 6_000
+    group.wait_until_processed(values)
+    places = {(partition, offset): value for _, partition, offset, value in group.processed()}
+    for record in sending.acknowledged:
+        assert places[record.partition, record.offset] == record.value
+
+
+@pytest.mark.parametrize("times", [3])
+def test_a_group_goes_on_after_clean_restarts(
+    start_broker: StartBroker, name: str, start_group: StartGroup, times: int
+) -> None:
+    """SIGTERM ends the broker with status 0; each new start finds the group where it was."""
+    broker = start_broker()
+    create_topic(broker.bootstrap, name, 2)
+    group = start_group(broker.bootstrap, "kafka-python", "range", session_timeout_ms=30_000)
+    members = [group.start() for _ in range(2)]
+    group.wait_until_shared(members, [(name, number) for number in range(2)])
+    moves = [member.moves() for member in members]
+    values: list[str] = []
+    for number in range(times):
+        with Feed(broker.bootstrap, name, 2, 200, prefix=f"{number}-") as sending:
+            values += sending.join()
+        group.wait_until_processed(values)
+        assert broker.stop() == 0
+        broker = start_broker(listener=broker.bootstrap)
+    assert [member.moves() for member in members] == moves, group.story()
+
+
+def test_members_that_start_together_share_the_first_generation(
+    start_broker: StartBroker, name: str, start_group: StartGroup
+) -> None:
+    """With group.initial.rebalance.delay.ms the first rebalance waits, so there is only one."""
+    broker = start_broker(group_initial_rebalance_delay_ms="3000")
+    create_topic(broker.bootstrap, name, 3)
+    group = start_group(broker.bootstrap, "kafka-python", "range")
+    members = [group.start() for _ in range(3)]
+    group.wait_until_shared(members, [(name, number) for number in range(3)])
+    assert [len(member.events("assigned")) for member in members] == [1, 1, 1]
+    assert [member.generation() for member in members] == [1, 1, 1]

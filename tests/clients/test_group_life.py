@@ -1,0 +1,74 @@
+"""A group of consumers in processes of their own: shared work, members that come, go and stop."""
+
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.clients.support import Feed, Group, create_topic, feed
+
+CLIENTS = pytest.mark.parametrize(
+    ("client", "assignor"),
+    [
+        ("kafka-python", "range"),
+        ("kafka-python", "cooperative-sticky"),
+        ("confluent-kafka", "range"),
+        ("confluent-kafka", "cooperative-sticky"),
+        ("aiokafka", "range"),
+    ],
+)
+StartGroup = Callable[..., Group]
+
+
+@CLIENTS
+def test_all_records_arrive_once_while_members_come_and_go(
+    bootstrap: str, name: str, start_group: StartGroup, client: str, assignor: str
+) -> None:
+    """10 000 records reach three members exactly once though a fourth joins and one closes."""
+    create_topic(bootstrap, name, 6)
+    partitions = [(name, number) for number in range(6)]
+    group = start_group(bootstrap, client, assignor)
+    members = [group.start() for _ in range(3)]
+    group.wait_until_shared(members, partitions)
+    with Feed(bootstrap, name, 6, 10_000, per_second=3_000) as sending:
+        group.wait_until(lambda: len(group.processed()) > 1_000, "the first records")
+        members.append(group.start())
+        group.wait_until_shared(members, partitions)
+        members.pop(0).close()
+        group.wait_until_shared(members, partitions)
+        values = sending.join()
+    assert len(values) == 10_000
+    group.wait_until_processed(values)
+    assert all(member.processed() for member in group.members)
+
+
+@CLIENTS
+def test_a_stopped_member_loses_its_partitions_and_rejoins(
+    bootstrap: str, name: str, start_group: StartGroup, client: str, assignor: str
+) -> None:
+    """After SIGSTOP and its session timeout the others own its partitions; SIGCONT: it rejoins."""
+    create_topic(bootstrap, name, 6)
+    partitions = [(name, number) for number in range(6)]
+    group = start_group(bootstrap, client, assignor, session_timeout_ms=2_500)
+    members = [group.start() for _ in range(3)]
+    group.wait_until_shared(members, partitions)
+    values = feed(bootstrap, name, 6, 600, "before-")
+    group.wait_until_processed(values)
+
+    stopped, others = members[0], members[1:]
+    stopped.send_signal(signal.SIGSTOP)
+    stopped_at = time.monotonic()
+    try:
+        values += feed(bootstrap, name, 6, 600, "during-")
+        group.wait_until_shared(others, partitions)
+        # The last heartbeat may have been sent an interval before the stop.
+        assert time.monotonic() - stopped_at > 2.0
+        group.wait_until_processed(values)
+    finally:
+        stopped.send_signal(signal.SIGCONT)
+
+    group.wait_until_shared(members, partitions)
+    values += feed(bootstrap, name, 6, 600, "after-")
+    group.wait_until_processed(values)
+    assert stopped.processed()[-1][3].startswith("after-")

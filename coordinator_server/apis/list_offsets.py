@@ -52,7 +52,10 @@ def handle(broker: Broker, call: Call, request: ListOffsetsRequest) -> None:
                 answer.error_code = ErrorCode.INVALID_REQUEST
             else:
                 partition = broker.topics.partition(topic.name, asked.partition_index)
-                _look_up(answer, partition, asked, call.api_version, request.isolation_level)
+                try:
+                    _look_up(answer, partition, asked, call.api_version, request.isolation_level)
+                except StorageError as error:
+                    answer.error_code = error.code
             answers.setdefault(topic.name, []).append(answer)
     call.reply(
         ListOffsetsResponse(
@@ -71,7 +74,7 @@ def _look_up(
     version: int,
     isolation_level: int,
 ) -> None:
-    """Fill in one partition's answer."""
+    """Fill in one partition's answer. Raises StorageError when the log cannot be read."""
     timestamp = asked.timestamp
     if timestamp < 0 and version < _SINCE_VERSION.get(timestamp, version + 1):
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
@@ -91,15 +94,10 @@ def _look_up(
         return
     if timestamp == LATEST_TIERED:
         return
-    try:
-        found = (
-            log.max_timestamp()
-            if timestamp == MAX_TIMESTAMP
-            else log.offset_for_timestamp(timestamp)
-        )
-    except StorageError as error:
-        answer.error_code = error.code
-        return
+    if timestamp == MAX_TIMESTAMP:
+        found = log.max_timestamp()
+    else:
+        found = log.offset_for_timestamp(timestamp)
     if found is not None and found.offset < end:
         answer.timestamp = found.timestamp
         answer.offset = found.offset

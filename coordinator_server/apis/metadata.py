@@ -20,6 +20,7 @@ from protocol.apis.metadata import (
 )
 from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID
+from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
@@ -94,15 +95,21 @@ def _known(broker: Broker, topic: Topic) -> MetadataResponseTopic:
     partitions = []
     for partition in topic.partitions:
         leader_id = broker.topics.leader_for(topic, partition.index)
-        partitions.append(
-            MetadataResponsePartition(
-                partition_index=partition.index,
-                leader_id=leader_id,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=[leader_id],
-                isr_nodes=[leader_id],
-            )
+        described = MetadataResponsePartition(
+            partition_index=partition.index,
+            leader_id=leader_id,
+            replica_nodes=[leader_id],
+            isr_nodes=[leader_id],
         )
+        try:
+            described.leader_epoch = partition.leader_epoch
+        except StorageError:
+            # The log cannot be opened: an offline partition, as Kafka tells of a failed disk.
+            described.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+            described.leader_id = -1
+            described.isr_nodes = []
+            described.offline_replicas = [leader_id]
+        partitions.append(described)
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Kafka."""
 
+_MAGIC_AT = 16
 _ATTRIBUTES_AT = 22  # the low byte: compression, timestamp type, transactional, control
 _COMPRESSION = 0x07
 _ZSTD = 4
@@ -119,7 +120,8 @@ def _refusal(
     records = data.records
     if records is None or len(records) <= _ATTRIBUTES_AT:
         return ErrorCode.INVALID_RECORD
-    attributes = records[_ATTRIBUTES_AT]
+    # What is not of format 2 is refused by the log.
+    attributes = records[_ATTRIBUTES_AT] if records[_MAGIC_AT] == 2 else 0
     if version < 7 and attributes & _COMPRESSION == _ZSTD:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if request.acks not in (-1, 0, 1):

@@ -1,3 +1,1 @@
 """Topics and partitions on top of the logs: names, configs, sessions, purgatory, producer ids."""
-ids.
-"""

@@ -134,8 +134,13 @@ class DelayedFetch(DelayedOperation):
         """Answer once enough was appended, or a partition went away from under the fetch."""
         bytes_there = self._found_bytes
         for partition, target, end_offset, size_bytes in self._waiting:
-            log = partition.log
-            if log.closed or target.fetch_offset < log.log_start_offset:
+            if partition.is_deleted:
+                return self.force_complete()
+            try:
+                log = partition.log
+            except StorageError:
+                return self.force_complete()
+            if target.fetch_offset < log.log_start_offset:
                 return self.force_complete()
             if self._end_of(partition) != end_offset:
                 # Retention may have made the log smaller meanwhile; then the deadline answers.
@@ -161,45 +166,47 @@ class DelayedFetch(DelayedOperation):
         left = self._max_bytes
         at_least_one = True
         for target, partition in self._to_read:
+            limit = max(min(target.max_bytes, left), 0)
+            one = self._read_partition(target, partition, limit, at_least_one)
+            if one.records:
+                at_least_one = False
+                left -= len(one.records)
+            found.append(one)
+        return found
+
+    def _read_partition(
+        self, target: FetchTarget, partition: Partition, limit: int, at_least_one: bool
+    ) -> _Found:
+        try:
             error = self._error_of(target, partition)
             if error is not ErrorCode.NONE:
-                found.append(_failed(target, error))
-                continue
+                return _failed(target, error)
             log = partition.log
             end = self._end_of(partition)
             records = b""
-            if target.fetch_offset < end and (left > 0 or at_least_one):
-                limit = max(min(target.max_bytes, left), 0)
-                try:
-                    records = log.read(
-                        target.fetch_offset, limit, at_least_one=at_least_one, up_to=end
-                    ).records
-                except StorageError as failure:
-                    found.append(_failed(target, failure.code))
-                    continue
-            if records:
-                at_least_one = False
-                left -= len(records)
-            found.append(
-                _Found(
-                    target,
-                    ErrorCode.NONE,
-                    log.high_watermark,
-                    log.last_stable_offset,
-                    log.log_start_offset,
-                    records,
-                )
-            )
-        return found
+            if target.fetch_offset < end and (limit or at_least_one):
+                records = log.read(
+                    target.fetch_offset, limit, at_least_one=at_least_one, up_to=end
+                ).records
+        except StorageError as failure:
+            return _failed(target, failure.code)
+        return _Found(
+            target,
+            ErrorCode.NONE,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            records,
+        )
 
     def _error_of(self, target: FetchTarget, partition: Partition) -> ErrorCode:
         """Why a partition cannot be read at this offset."""
-        log = partition.log
-        if log.closed:
+        if partition.is_deleted:
             by_id = self._context.uses_topic_ids
             return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if self._is_replica:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        log = partition.log
         if target.current_leader_epoch != -1:
             error = partition.leader_epoch_error(target.current_leader_epoch)
             if error is not ErrorCode.NONE:

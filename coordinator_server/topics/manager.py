@@ -19,25 +19,47 @@ from coordinator_server.topics.names import (
     is_internal,
     name_error,
 )
+from coordinator_server.topics.upkeep import Upkeep
 from protocol.errors import ErrorCode
 from storage.disk import Buffer
 from storage.errors import StorageError
-from storage.log_manager import LogManager
+from storage.log_manager import INTERNAL_TOPIC_CONFIGS, LogManager
 from storage.partition_log import AppendResult, PartitionLog
+from storage.topic_catalogue import TopicRecord
 
 UPKEEP_INTERVAL_MS = 1000
-"""How often `upkeep` wants to be called; most of its work has longer intervals of its own."""
+"""When `upkeep` wants to be called first."""
 
 
 class Partition:
-    """One partition: its log, and the wake-up of who waits for it. Keys of the fetch purgatory."""
+    """One partition: its log, and the wake-up of who waits for it. A key of the fetch purgatory."""
 
-    __slots__ = ("_changed", "index", "log")
+    __slots__ = ("_changed", "_log", "_logs", "index", "is_deleted", "topic_name")
 
-    def __init__(self, index: int, log: PartitionLog, changed: Callable[[Partition], None]) -> None:
+    def __init__(
+        self,
+        topic_name: str,
+        index: int,
+        logs: LogManager,
+        changed: Callable[[Partition], None],
+    ) -> None:
+        self.topic_name = topic_name
         self.index = index
-        self.log = log
+        self._logs = logs
+        self._log: PartitionLog | None = None
         self._changed = changed
+        self.is_deleted = False
+
+    @property
+    def log(self) -> PartitionLog:
+        """The log. Raises StorageError when it cannot be opened.
+
+        It is opened when it is first asked for, and anew after a disk error closed it.
+        """
+        log = self._log
+        if log is None or (log.closed and not self.is_deleted):
+            log = self._log = self._logs.log(self.topic_name, self.index)
+        return log
 
     @property
     def leader_epoch(self) -> int:
@@ -100,15 +122,16 @@ class TopicManager:
         self.broker_ids = frozenset((node_id,))
         self._logs = logs
         self._config = config
-        self._clock = clock
         self._node_id = node_id
         self._changed = changed
         self._auto_create = config.boolean("auto.create.topics.enable")
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._collision_keys: dict[str, str] = {}
-        for stored in logs.topics():
-            self._add(stored.name)
+        for record in logs.topics().values():
+            self._add(record)
+        self._upkeep = Upkeep(logs, config, clock)
+        self._upkeep.report_recovery()
 
     # --- finding ----------------------------------------------------------------------------------
 
@@ -163,8 +186,8 @@ class TopicManager:
     def create(self, name: str, partition_count: int, configs: Mapping[str, str]) -> Topic:
         """Create a topic that `creation_error` has nothing against. Raises StorageError."""
         assert self.creation_error(name) is None, name
-        self._logs.create_topic(name, uuid4().bytes, partition_count, configs)
-        topic = self._add(name)
+        record = self._logs.create_topic(name, uuid4().bytes, partition_count, dict(configs))
+        topic = self._add(record)
         LOG.emit("topic.created", topic=name, partitions=partition_count)
         for listener in self.on_created:
             listener(topic)
@@ -177,8 +200,7 @@ class TopicManager:
         if topic is not None:
             return topic
         configs = {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
+            **INTERNAL_TOPIC_CONFIGS,
             "segment.bytes": str(self._config.integer("offsets.topic.segment.bytes")),
         }
         return self.create(name, self._config.integer("offsets.topic.num.partitions"), configs)
@@ -204,19 +226,26 @@ class TopicManager:
         assert partition_count > there
         self._logs.add_partitions(topic.name, partition_count)
         for index in range(there, partition_count):
-            topic.partitions.append(self._open(topic.name, index))
+            topic.partitions.append(self._partition(topic.name, index))
         LOG.emit("partitions.created", topic=topic.name, partitions=partition_count)
         for listener in self.on_widened:
             listener(topic)
 
     def delete(self, topic: Topic) -> None:
         """Delete a topic; fetches that wait for it are answered. Raises StorageError."""
-        self._logs.delete_topic(topic.name)
+        try:
+            self._logs.delete_topic(topic.name)
+        except StorageError as error:
+            if topic.name in self._logs.topics():
+                raise
+            # It is gone, only its files are still there.
+            LOG.emit("log.failed", topic=topic.name, reason=str(error))
         del self._by_name[topic.name]
         del self._by_id[topic.topic_id]
         del self._collision_keys[collision_key(topic.name)]
         LOG.emit("topic.deleted", topic=topic.name)
         for partition in topic.partitions:
+            partition.is_deleted = True
             self._changed(partition)
         for listener in self.on_deleted:
             listener(topic)
@@ -229,23 +258,23 @@ class TopicManager:
 
     # --- upkeep -----------------------------------------------------------------------------------
 
-    def upkeep(self) -> None:
-        """Do a small step of what logs need at times: retention, compaction, checkpoints."""
-        self._logs.upkeep(self._clock.now_ms())
+    def upkeep(self) -> int:
+        """Do a small step of what the logs need; in how many ms the next one is wanted."""
+        return self._upkeep.step()
 
     def close(self) -> None:
         """Close every log as for a clean stop."""
         self._logs.close()
 
-    def _add(self, name: str) -> Topic:
+    def _add(self, record: TopicRecord) -> Topic:
         """Take a topic from the log manager into the tables."""
-        stored = self._logs.topic(name)
-        partitions = [self._open(name, index) for index in range(stored.partition_count)]
-        topic = Topic(name, stored.topic_id, stored.configs, partitions)
+        name = record.name
+        partitions = [self._partition(name, index) for index in range(record.partition_count)]
+        topic = Topic(name, record.topic_id, record.configs, partitions)
         self._by_name[name] = topic
         self._by_id[topic.topic_id] = topic
         self._collision_keys[collision_key(name)] = name
         return topic
 
-    def _open(self, name: str, index: int) -> Partition:
-        return Partition(index, self._logs.partition(name, index), self._changed)
+    def _partition(self, name: str, index: int) -> Partition:
+        return Partition(name, index, self._logs, self._changed)

@@ -172,9 +172,11 @@ class Purgatory:
         self._arm()
 
     def close(self) -> None:
-        """Forget everything that waits, without completing it."""
+        """Complete everything that waits, before its time: the broker stops."""
         for _, _, operation in tuple(self._heap):
-            self.drop(operation)
+            if not operation.is_completed:
+                self._forget(operation)
+                operation.force_complete()
         self._heap.clear()
         self._changed.clear()
         if self._timer is not None:

@@ -5,7 +5,7 @@ call, broker.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from coordinator_server.config import Config
@@ -21,11 +21,27 @@ from storage.memory_disk import MemoryDisk
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-
     from coordinator_server.call import Call
+
+from protocol.batch import Record, build_batch
 
 DATA = "/data"
 START_MS = 1_700_000_000_000
+
+
+def batch(
+    *values: bytes,
+    key: bytes | None = b"k",
+    times_ms: Sequence[int] = (),
+    **fields: Any,
+) -> bytes:
+    """A client's batch of records with these values, all at START_MS or at `times_ms`."""
+    times_ms = times_ms or [START_MS] * len(values)
+    records = [
+        Record(offset, time_ms, key, value)
+        for offset, (time_ms, value) in enumerate(zip(times_ms, values, strict=True))
+    ]
+    return build_batch(records, **fields)
 
 
 class FakeClock:
@@ -148,8 +164,8 @@ class FakeBroker:
             self.config.integer("max.incremental.fetch.session.cache.slots"),
             lambda: next(session_ids),
         )
-        self.producer_ids = ProducerIdManager(self.disk, DATA)
-        self.log_manager = LogManager(self.disk, DATA, log_defaults(self.config))
+        self.log_manager = LogManager.open(self.disk, DATA, log_defaults(self.config))
+        self.producer_ids = ProducerIdManager(self.log_manager.next_producer_ids)
         self.topics = TopicManager(
             self.log_manager,
             self.config,

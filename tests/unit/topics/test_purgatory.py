@@ -150,12 +150,12 @@ def test_an_abandoned_operation_is_not_completed_for_nobody() -> None:
     assert len(waiting) == 0
 
 
-def test_close_forgets_everything() -> None:
-    """A closed purgatory holds nothing and no timer."""
+def test_close_completes_everything() -> None:
+    """A purgatory that closes completes what waits, and holds nothing and no timer."""
     waiting, scheduler = purgatory()
     probe = Probe()
     waiting.try_complete_else_watch(probe, ["a"])
     waiting.close()
     scheduler.advance(1000)
-    assert probe.events == []
+    assert probe.events == ["completed"]
     assert len(waiting) == waiting.watched_keys == waiting.deadlines_held == 0

@@ -1,0 +1,84 @@
+"""What the logs need from time to time, done in small steps between requests.
+
+A round over all partitions (retention, compaction, syncing of sealed segments, checkpoints,
+removal of deleted topics' files) begins every `log.cleaner.backoff.ms` or
+`log.retention.check.interval.ms`, whichever is shorter. It is cut into slices of a few
+milliseconds, so that no client waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from coordinator_server.clock import Clock
+from coordinator_server.config import Config
+from coordinator_server.events import LOG
+from storage.errors import StorageError
+from storage.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from storage.maintenance import Event
+
+SLICE_MS = 5
+PAUSE_MS = 20
+"""How long a slice of a round lasts, and the pause behind it that belongs to the clients."""
+
+
+class Upkeep:
+    """The background work on one data directory."""
+
+    __slots__ = ("_clock", "_interval_ms", "_logs", "_round", "_round_due_ms")
+
+    def __init__(self, logs: LogManager, config: Config, clock: Clock) -> None:
+        self._logs = logs
+        self._clock = clock
+        self._interval_ms = min(
+            config.integer("log.cleaner.backoff.ms"),
+            config.integer("log.retention.check.interval.ms"),
+        )
+        self._round: Iterator[Event | None] | None = None
+        self._round_due_ms = clock.now_ms() + self._interval_ms
+
+    def step(self) -> int:
+        """Work for one slice; in how many milliseconds the next step is wanted."""
+        self.report_recovery()
+        started_ms = self._clock.now_ms()
+        if self._round is None:
+            if started_ms < self._round_due_ms:
+                return self._round_due_ms - started_ms
+            # Imported late: a broker that starts does not need the cleaner.
+            from storage.maintenance import maintenance_steps
+
+            self._round = maintenance_steps(self._logs, started_ms)
+        for event in self._round:
+            if event is not None:
+                _report(event)
+            if self._clock.now_ms() - started_ms >= SLICE_MS:
+                return PAUSE_MS
+        self._round = None
+        self._round_due_ms = started_ms + self._interval_ms
+        return self._interval_ms
+
+    def report_recovery(self) -> None:
+        """Say what had to be cut from logs that were opened since the last call."""
+        reports = self._logs.recovery_reports
+        for report in reports:
+            LOG.emit(
+                "log.recovered",
+                topic=report.topic,
+                partition=report.partition,
+                offset=report.offset,
+                bytes_cut=report.bytes_cut,
+                reason=report.reason,
+                file=report.file,
+            )
+        reports.clear()
+
+
+def _report(event: Event) -> None:
+    if isinstance(event, StorageError):
+        LOG.emit("log.failed", reason=event.message)
+    elif LOG.debug:
+        name = "log.compacted" if hasattr(event, "bytes_after") else "segments.deleted"
+        LOG.emit(name, **event._asdict())

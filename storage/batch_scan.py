@@ -24,6 +24,8 @@ LOG_OVERHEAD = 12
 # The CRC covers everything behind itself.
 CRC_START = 21
 LEGACY_MIN_BYTES = 26
+# Offsets of a segment, relative to its base, are int32 in the indexes.
+RELATIVE_OFFSET_MAX = 2**31 - 1
 
 COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -72,10 +74,11 @@ class StoredBatch(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """The first bad byte of a file, and why it is bad."""
+    """The first bad batch of a file, and why it is bad; `offsets_fall`: it is one of two."""
 
     position: int
     reason: str
+    offsets_fall: bool = False
 
 
 def parse_header(data: bytes, at: int, position: int) -> StoredBatch:
@@ -168,6 +171,7 @@ def verify_batches(
     """
     window = b""
     window_start = position
+    offset_limit = next_offset + RELATIVE_OFFSET_MAX
     while position < end:
         if end - position < LEGACY_MIN_BYTES:
             yield Damage(position, f"{end - position} bytes of a torn batch header")
@@ -179,7 +183,7 @@ def verify_batches(
             if len(window) < HEADER_BYTES:
                 window += bytes(HEADER_BYTES)
         batch = parse_header(window, at, position)
-        reason = _reason_against(batch, end, next_offset)
+        reason = _reason_against(batch, end, offset_limit)
         if reason is None and at + batch.size_bytes > len(window):
             window = file.pread(max(VERIFY_WINDOW_BYTES, batch.size_bytes), position)
             window_start, at = position, 0
@@ -187,12 +191,16 @@ def verify_batches(
         if reason is not None:
             yield Damage(position, reason)
             return
+        if batch.base_offset < next_offset:
+            reason = f"offset {batch.base_offset} where {next_offset} or more is due"
+            yield Damage(position, reason, offsets_fall=True)
+            return
         yield batch
         next_offset = batch.last_offset + 1
         position += batch.size_bytes
 
 
-def _reason_against(batch: StoredBatch, end: int, next_offset: int) -> str | None:
+def _reason_against(batch: StoredBatch, end: int, offset_limit: int) -> str | None:
     """Say why a header cannot be one of a good batch; None when it can."""
     least = HEADER_BYTES if batch.magic == 2 else LEGACY_MIN_BYTES
     if not 0 <= batch.magic <= 2:
@@ -201,8 +209,8 @@ def _reason_against(batch: StoredBatch, end: int, next_offset: int) -> str | Non
         return f"impossible batch size {batch.size_bytes}"
     if batch.size_bytes > end - batch.position:
         return f"torn batch: {end - batch.position} of {batch.size_bytes} bytes are there"
-    if batch.base_offset < next_offset or batch.last_offset < batch.base_offset:
-        return f"offset {batch.base_offset} where {next_offset} or more is due"
+    if not 0 <= batch.base_offset <= batch.last_offset <= offset_limit:
+        return f"impossible offsets {batch.base_offset} to {batch.last_offset}"
     return None
 
 

@@ -18,7 +18,7 @@ import hashlib
 from collections.abc import Generator
 from typing import NamedTuple
 
-from storage.batch_scan import CRC_START, DELETE_HORIZON, StoredBatch
+from storage.batch_scan import CRC_START, DELETE_HORIZON, RELATIVE_OFFSET_MAX, StoredBatch
 from storage.disk import Disk, File
 from storage.errors import StorageError
 from storage.log_loader import CLEANED_SUFFIX, SWAP_SUFFIX
@@ -27,7 +27,6 @@ from storage.records import RawRecord, records_section, retained_batch, walk_sec
 from storage.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
-    RELATIVE_OFFSET_MAX,
     TIME_INDEX_SUFFIX,
     Segment,
     segment_stem,

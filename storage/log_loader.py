@@ -8,6 +8,7 @@ its segment, whatever the stop was.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -128,32 +129,37 @@ class LogLoader:
             is_last = number == len(segments) - 1
             if not is_last and segments[number + 1].base_offset <= self.recovery_point:
                 continue
-            next_offset, whole = self._verify(segment, segment.base_offset)
-            if not whole and not is_last:
-                # What follows the first bad batch cannot be trusted to be what was acknowledged.
-                self._drop_following(segments, number, next_offset)
+            next_offset, whole = self._verify(segment, segment.base_offset, segments[number + 1 :])
+            if not whole:
+                del segments[number + 1 :]
                 break
         return next_offset
 
-    def _verify(self, segment: Segment, next_offset: int) -> tuple[int, bool]:
+    def _verify(
+        self, segment: Segment, next_offset: int, following: Sequence[Segment] = ()
+    ) -> tuple[int, bool]:
         """Check a segment, cut it at the first bad batch; return its next offset, and if all was
-        good."""
+        good. What follows a bad batch cannot be trusted to be what was acknowledged: it goes too."""
+        suspect: tuple[int, int] | None = None  # the last batch, when a gap is before it
         for batch in segment.verify(next_offset):
             if isinstance(batch, Damage):
-                self._report(
-                    segment, next_offset, segment.size_bytes - batch.position, batch.reason
-                )
-                segment.cut(batch.position)
+                position = batch.position
+                if batch.offsets_fall and suspect is not None:
+                    # No CRC covers the offset: the one behind the gap is the wrong one.
+                    position, next_offset = suspect
+                self._report(segment, next_offset, segment.size_bytes - position, batch.reason)
+                # From the end, the cut last: a crash in between finds the bad batch again.
+                for later in reversed(following):
+                    self._report(later, next_offset, later.size_bytes, "follows a bad batch")
+                    later.delete(self.files.disk)
+                segment.cut(position)
                 return next_offset, False
+            suspect = None
+            if batch.base_offset > next_offset:
+                suspect = (batch.position, next_offset)
             next_offset = batch.last_offset + 1
         segment.seal()
         return next_offset, True
-
-    def _drop_following(self, segments: list[Segment], number: int, next_offset: int) -> None:
-        for segment in segments[number + 1 :]:
-            self._report(segment, next_offset, segment.size_bytes, "follows a bad batch")
-            segment.delete(self.files.disk)
-        del segments[number + 1 :]
 
     def _restart_at_log_start(
         self, segments: list[Segment], next_offset: int

@@ -16,6 +16,7 @@ from storage.batch_scan import (
     CRC_START,
     HEADER,
     LOG_OVERHEAD,
+    RELATIVE_OFFSET_MAX,
     TRANSACTIONAL,
 )
 from storage.checkpoints import write_partition_metadata
@@ -29,7 +30,7 @@ from storage.errors import (
 from storage.log_loader import LogLoader, RecoveryReport, replay_producers
 from storage.producer_state import ProducerState, save_snapshot, snapshot_path
 from storage.records import coordinator_epoch_of
-from storage.segment import RELATIVE_OFFSET_MAX, Segment, segment_stem
+from storage.segment import Segment, segment_stem
 from storage.timestamp_search import (
     TimestampedOffset,
     first_record_since,

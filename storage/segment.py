@@ -25,7 +25,6 @@ INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
-RELATIVE_OFFSET_MAX = 2**31 - 1
 # Header scans over whole segments read this much at a time.
 LONG_SCAN_WINDOW_BYTES = 1 << 18
 

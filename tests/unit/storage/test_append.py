@@ -79,7 +79,7 @@ def test_an_append_is_one_write() -> None:
 
 @pytest.mark.parametrize("compression", list(Compression))
 def test_batches_are_stored_as_they_came(compression: Compression) -> None:
-    """With compression.type=producer the bytes behind the CRC are the client's, whatever the codec."""
+    """With compression.type=producer the client's bytes are stored, whatever the codec."""
     log = open_log(MemoryDisk())
     data = batch(b"a" * 500, b"b" * 500, compression=compression)
     log.append(data, NOW_MS)

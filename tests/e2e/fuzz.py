@@ -1,0 +1,189 @@
+"""Random frames: well-formed requests with random values, damaged ones, and plain garbage.
+
+All of it follows from one seed. The client keeps many connections at a time, because a random
+request may be parked (a Fetch that waits, a JoinGroup): such a connection is given up after a
+while, like one that the broker closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+from functools import partial
+from typing import Any
+
+from protocol.codec import encoder
+from protocol.registry import SPECS, ApiSpec
+from protocol.schema import BOOL, INT8, INT16, INT32, INT64, UINT16, UUID, ArrayType, Field, Message
+from tests.support import frame
+
+_INTEGERS = {INT8: 7, INT16: 15, UINT16: 15, INT32: 31, INT64: 63}
+# Few names, so that requests meet what others made, and state stays bounded.
+_NAMES = (
+    "",
+    "a",
+    "b",
+    "orders",
+    "consumer",
+    "range",
+    "__consumer_offsets",
+    "\u00e9\u4e2d",
+    "x" * 300,
+)
+
+CONNECTIONS = 256
+FRAMES_PER_CONNECTION = 40
+GIVE_UP_SECONDS = 0.3
+
+
+class Generator:
+    """Makes random request frames."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def frames(self, count: int) -> list[bytes]:
+        """So many frames: most are well-formed, some damaged, a few garbage."""
+        return [self._one() for _ in range(count)]
+
+    def _one(self) -> bytes:
+        kind = self._random.random()
+        if kind < 0.02:
+            return frame(self._random.randbytes(self._random.randint(1, 60)))
+        spec = self._random.choice(SPECS)
+        version = self._random.randint(spec.min_version, spec.max_version)
+        payload = self._header(spec, version) + self._body(spec, version)
+        if kind < 0.04:
+            return frame(self._header(spec, version) + self._random.randbytes(30))
+        if kind < 0.08:
+            payload = self._damaged(payload)
+        return frame(payload)
+
+    def _header(self, spec: ApiSpec, version: int) -> bytes:
+        head = struct.pack(">hhih", spec.key, version, self._random.getrandbits(31), 4) + b"fuzz"
+        return head + (b"\x00" if spec.request_header_version(version) == 2 else b"")
+
+    def _body(self, spec: ApiSpec, version: int) -> bytes:
+        message = self._message(spec.request_type, version)
+        if getattr(message, "acks", None) == 0:
+            message.acks = 1  # an answer is what the client counts
+        return encoder(spec.request_type, version)(message)
+
+    def _damaged(self, payload: bytes) -> bytes:
+        position = self._random.randrange(len(payload))
+        what = self._random.randrange(3)
+        if what == 0:
+            return payload[: max(position, 1)]
+        damaged = bytearray(payload)
+        if what == 1:
+            damaged[position] = self._random.getrandbits(8)
+        else:
+            damaged[position:position] = self._random.randbytes(5)
+        return bytes(damaged)
+
+    def _message(self, message_type: type[Message], version: int) -> Any:
+        message = message_type()
+        for field in message_type.FIELDS:
+            if field.in_version(version):
+                setattr(message, field.name, self._value(field, version))
+        return message
+
+    def _value(self, field: Field, version: int) -> Any:
+        if field.nullable_in(version) and self._random.random() < 0.3:
+            return None
+        return self._value_of_type(field.type, version)
+
+    def _value_of_type(self, kind: Any, version: int) -> Any:
+        pick = self._random
+        if isinstance(kind, type):
+            return self._message(kind, version)
+        if isinstance(kind, ArrayType):
+            count = pick.choice((0, 1, 1, 2))
+            return [self._value_of_type(kind.element, version) for _ in range(count)]
+        if kind is BOOL:
+            return pick.random() < 0.5
+        if kind is UUID:
+            return bytes(16) if pick.random() < 0.5 else pick.randbytes(16)
+        if kind in _INTEGERS:
+            most = 2 ** _INTEGERS[kind] - 1
+            least = 0 if kind is UINT16 else -1
+            return pick.choice((0, 0, 1, 1, least, 3, 100, most, pick.randint(least, most)))
+        if kind.name in ("STRING", "PLAIN_STRING"):
+            return pick.choice(_NAMES)
+        return pick.randbytes(pick.choice((0, 1, 20, 100)))
+
+
+class Fuzzer:
+    """Sends random frames to a broker until enough of them were handled.
+
+    `answered` and `closed` count frames that the broker answered, and those that it closed the
+    connection for; `given_up` counts connections whose answer did not come.
+    """
+
+    def __init__(self, address: tuple[str, int], seed: int) -> None:
+        self._address = address
+        self._random = random.Random(seed)
+        self._pool = Generator(seed).frames(20_000)
+        self.answered = 0
+        self.closed = 0
+        self.given_up = 0
+
+    @property
+    def handled(self) -> int:
+        """Frames that the broker dealt with."""
+        return self.answered + self.closed
+
+    async def run(self, frames: int) -> None:
+        """Keep CONNECTIONS busy until so many frames were handled."""
+        await asyncio.gather(*(self._keep_busy(frames) for _ in range(CONNECTIONS)))
+
+    async def _keep_busy(self, frames: int) -> None:
+        loop = asyncio.get_running_loop()
+        while self.handled < frames:
+            sent = self._random.choices(self._pool, k=FRAMES_PER_CONNECTION)
+            transport, connection = await loop.create_connection(
+                partial(_Connection, len(sent)), *self._address
+            )
+            transport.write(b"".join(sent))
+            before = -1
+            while not connection.done.done() and connection.answers > before:
+                before = connection.answers
+                await asyncio.wait([connection.done], timeout=GIVE_UP_SECONDS)
+            self.answered += connection.answers
+            if connection.was_closed:
+                self.closed += 1
+            elif not connection.done.done():
+                self.given_up += 1
+            transport.abort()
+
+
+class _Connection(asyncio.Protocol):
+    """Counts answers; `done` when all are there or the broker closed the connection."""
+
+    def __init__(self, expected: int) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.answers = 0
+        self.was_closed = False
+        self._expected = expected
+        self._rest = b""
+
+    def data_received(self, data: bytes) -> None:
+        """Count the whole frames in what came."""
+        data = self._rest + data
+        position = 0
+        while len(data) - position >= 4:
+            end = position + 4 + int(struct.unpack_from(">i", data, position)[0])
+            if end > len(data):
+                break
+            position = end
+            self.answers += 1
+        self._rest = data[position:]
+        if self.answers >= self._expected and not self.done.done():
+            self.done.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The broker closed the connection, unless all answers had come."""
+        if not self.done.done():
+            self.was_closed = True
+            self.done.set_result(None)

@@ -1,0 +1,63 @@
+"""A million random frames against the real process."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import uvloop
+
+from tests.e2e.fuzz import Fuzzer
+from tests.support import API_VERSIONS_REQUEST, Broker
+
+FRAMES = int(os.environ.get("FUZZ_FRAMES", "1000000"))
+SEED = int(os.environ.get("FUZZ_SEED", "3"))
+NOTICEABLE_SECONDS = 2.0
+MOST_RESIDENT_MB = 200
+
+
+class Neighbour(threading.Thread):
+    """A well-behaved client that asks all the while and notes how long it has to wait."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(daemon=True)
+        self._broker = broker
+        self._over = threading.Event()
+        self.waits_seconds: list[float] = []
+
+    def run(self) -> None:
+        """Ask twenty times a second."""
+        with self._broker.connect() as wire:
+            while not self._over.wait(0.05):
+                started = time.monotonic()
+                wire.ask(API_VERSIONS_REQUEST)
+                self.waits_seconds.append(time.monotonic() - started)
+
+    def end(self) -> None:
+        """Stop asking."""
+        self._over.set()
+        self.join()
+
+
+def test_a_million_random_frames_do_no_harm() -> None:
+    """The broker stays up and small, no handler fails, and a neighbour is served all the time.
+
+    FUZZ_FRAMES and FUZZ_SEED choose another run.
+    """
+    settings = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "false"}
+    with Broker("--ephemeral", settings=settings) as broker:
+        neighbour = Neighbour(broker)
+        neighbour.start()
+        fuzzer = Fuzzer(broker.address, SEED)
+        uvloop.run(fuzzer.run(FRAMES))
+        neighbour.end()
+        assert fuzzer.handled >= FRAMES
+        assert fuzzer.answered > fuzzer.closed > 0
+        assert broker.log_lines("request.failed") == [], f"seed {SEED}"
+        assert broker.log_lines("group.failed") == [], f"seed {SEED}"
+        assert "Traceback" not in broker.log
+        assert len(neighbour.waits_seconds) > 10
+        assert max(neighbour.waits_seconds) < NOTICEABLE_SECONDS
+        assert broker.resident_mb() < MOST_RESIDENT_MB
+        assert broker.stop() == 0

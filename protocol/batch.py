@@ -14,6 +14,7 @@ from struct import error as StructError  # noqa: N812 - an exception, named like
 from protocol.compression import Compression, compress, decompress
 from protocol.crc32c import crc32c
 from protocol.errors import ProtocolError
+from protocol.utf8 import JAVA_REPLACE
 from protocol.varint import (
     decode_varint,
     decode_varlong,
@@ -311,7 +312,7 @@ def _read_headers(
         if name is None:
             raise ProtocolError("a record header without a key")
         value, position = _read_nullable_bytes(data, position, end)
-        headers.append((str(name, "utf-8", "replace"), value))
+        headers.append((str(name, "utf-8", JAVA_REPLACE), value))
     return headers, position
 
 

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from protocol.errors import ProtocolError
+from protocol.varint import decode_unsigned_varint
 
 MAX_DECOMPRESSED_BYTES = 1 << 30
 
@@ -119,8 +120,6 @@ def _decompress_snappy(data: bytes) -> bytes:
 
 def _decompress_snappy_chunk(chunk: bytes) -> bytes:
     """Raw snappy; it starts with its size, which no chunk exceeds more than 64-fold honestly."""
-    from protocol.varint import decode_unsigned_varint
-
     try:
         size, _ = decode_unsigned_varint(chunk, 0)
     except IndexError as error:

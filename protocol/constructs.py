@@ -33,6 +33,7 @@ from protocol.schema import (
     FieldType,
     Message,
 )
+from protocol.utf8 import JAVA_REPLACE
 from protocol.varint import encode_unsigned_varint
 
 MAX_STRING_BYTES = 0x7FFF
@@ -149,7 +150,7 @@ class String(Bytes):
     def _parse_sized(self, length: int, stream: io.BytesIO, context: Any, path: str) -> str:
         if length > MAX_STRING_BYTES:
             raise construct.StringError(f"a string of {length} bytes", path=path)
-        return str(super()._parse_sized(length, stream, context, path), "utf-8", "replace")
+        return str(super()._parse_sized(length, stream, context, path), "utf-8", JAVA_REPLACE)
 
     def _build_sized(self, obj: Any, stream: io.BytesIO, context: Any, path: str) -> None:
         super()._build_sized(obj.encode(), stream, context, path)

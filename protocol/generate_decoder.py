@@ -8,6 +8,7 @@ varint, or a whole int16/int32 length, is unpacked together with the fixed field
 from __future__ import annotations
 
 from struct import error as StructError  # noqa: N812 - an exception, named like one
+from struct import unpack_from
 from typing import Any, NoReturn
 
 from construct import Construct
@@ -26,7 +27,8 @@ from protocol.constructs import (
 from protocol.errors import ProtocolError
 from protocol.generator import UUID_LETTER, Writer, fixed_letter, letter_size
 from protocol.schema import Field
-from protocol.varint import decode_unsigned_varint, unsigned_varint_tail
+from protocol.utf8 import JAVA_REPLACE
+from protocol.varint import decode_unsigned_varint, skip_tagged_fields, unsigned_varint_tail
 
 
 class DecoderWriter(Writer):
@@ -46,9 +48,10 @@ class DecoderWriter(Writer):
             StructError=StructError,
             new=object.__new__,
             reject=reject,
-            long_varint=long_varint,
+            long_varint=unsigned_varint_tail,
             long_string_varint=long_string_varint,
             skip_tagged_fields=skip_tagged_fields,
+            unpack_from=unpack_from,
             decode_unsigned_varint=decode_unsigned_varint,
         )
         self.depth = 2
@@ -154,7 +157,7 @@ class DecoderWriter(Writer):
         self.ahead = 0
         end = f"{start} + {length} - 1" if compact else f"{start} + {length}"
         if isinstance(element, String):
-            made = f'str(buffer[{start}:position], "utf-8", "replace")'
+            made = f'str(buffer[{start}:position], "utf-8", "{JAVA_REPLACE}")'
         elif isinstance(element, Records):
             made = f"memoryview(buffer)[{start}:position]"
         else:
@@ -192,7 +195,6 @@ class DecoderWriter(Writer):
         self.line(f'    reject("{label}", {count}, size - position)')
         letter = fixed_letter(element.element)
         if letter is not None and letter != UUID_LETTER:
-            self.scope["unpack_from"] = __import__("struct").unpack_from
             made = f'unpack_from(f">{{{count}}}{letter}", buffer, position)'
             self.line(f"{target} = list({made})")
             self.line(f"position += {count} * {letter_size(letter)}")
@@ -270,26 +272,9 @@ def reject(label: str, length: int, left: int) -> NoReturn:
     raise ProtocolError(f"{label}: length {length} with {left} bytes left")
 
 
-def long_varint(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
-    """A varint of more than one byte; `position` is behind `first`."""
-    return unsigned_varint_tail(buffer, position, first)
-
-
 def long_string_varint(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
-    """As `long_varint`, for a string: Kafka refuses more than 32767 bytes."""
+    """The rest of the length + 1 of a string: Kafka refuses more than 32767 bytes."""
     length, position = unsigned_varint_tail(buffer, position, first)
     if length > 0x8000:
         raise ProtocolError(f"a string of {length - 1} bytes")
     return length, position
-
-
-def skip_tagged_fields(buffer: bytes | memoryview, position: int) -> int:
-    """Step over tagged fields none of which is known."""
-    count, position = decode_unsigned_varint(buffer, position)
-    for _ in range(count):
-        _, position = decode_unsigned_varint(buffer, position)
-        size, position = decode_unsigned_varint(buffer, position)
-        position += size
-        if position > len(buffer):
-            reject("tagged field", size, 0)
-    return position

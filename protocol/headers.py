@@ -13,7 +13,8 @@ from struct import error as StructError  # noqa: N812 - an exception, named like
 from protocol.errors import ProtocolError
 from protocol.registry import SPEC_BY_KEY
 from protocol.schema import INT16, INT32, PLAIN_STRING, Message, field
-from protocol.varint import decode_unsigned_varint
+from protocol.utf8 import JAVA_REPLACE
+from protocol.varint import skip_tagged_fields
 
 _FIXED = Struct(">hhih")
 _RESPONSE_PLAIN = Struct(">ii")
@@ -51,14 +52,14 @@ def decode_request_header(
             end = position + length
             if end > len(buffer):
                 raise ProtocolError(f"client id of {length} bytes runs past the end")
-            client_id = str(buffer[position:end], "utf-8", "replace")
+            client_id = str(buffer[position:end], "utf-8", JAVA_REPLACE)
             position = end
         spec = SPEC_BY_KEY.get(api_key)
         if spec is not None:
             since = spec.request_flexible_since
             if since is not None and api_version >= since:
                 if buffer[position]:
-                    position = _skip_tagged_fields(buffer, position)
+                    position = skip_tagged_fields(buffer, position)
                 else:
                     position += 1
     except (StructError, IndexError) as error:
@@ -79,15 +80,3 @@ def response_prefix(correlation_id: int, flexible: bool, body_size: int) -> byte
     if flexible:
         return _RESPONSE_FLEXIBLE.pack(body_size + 5, correlation_id)
     return _RESPONSE_PLAIN.pack(body_size + 4, correlation_id)
-
-
-def _skip_tagged_fields(buffer: bytes | memoryview, position: int) -> int:
-    """Step over tagged fields; no tag is known in a header. IndexError past the end."""
-    count, position = decode_unsigned_varint(buffer, position)
-    for _ in range(count):
-        _, position = decode_unsigned_varint(buffer, position)
-        size, position = decode_unsigned_varint(buffer, position)
-        position += size
-        if position > len(buffer):
-            raise ProtocolError(f"tagged field of {size} bytes runs past the end")
-    return position

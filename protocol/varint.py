@@ -36,6 +36,21 @@ def unsigned_varint_tail(buffer: bytes | memoryview, position: int, first: int) 
     raise ProtocolError("a varint of more than five bytes")
 
 
+def skip_tagged_fields(buffer: bytes | memoryview, position: int) -> int:
+    """Step over tagged fields none of which is known; returns the position behind them.
+
+    Count, then tag, size and bytes of each (KIP-482), in any order.
+    """
+    count, position = decode_unsigned_varint(buffer, position)
+    for _ in range(count):
+        _, position = decode_unsigned_varint(buffer, position)
+        size, position = decode_unsigned_varint(buffer, position)
+        position += size
+        if position > len(buffer):
+            raise ProtocolError(f"a tagged field of {size} bytes runs past the end")
+    return position
+
+
 def encode_unsigned_varint(value: int) -> bytes:
     """`value` (0 to 2**32 - 1) in one to five bytes."""
     if value < 128:

@@ -44,15 +44,8 @@ def microseconds(call: Callable[[], object], rounds: int = 7) -> float:
     return min(timer.timeit(count) for _ in range(rounds)) / count * 1e6
 
 
-def samples() -> list[tuple[str, Message, int]]:
-    """Messages as real consumers and producers send them."""
-    records = batch.build_batch([batch.Record(i, 1, b"key", bytes(100)) for i in range(100)])
-    partitions = [
-        MetadataResponsePartition(
-            partition_index=i, leader_id=1, leader_epoch=0, replica_nodes=[1], isr_nodes=[1]
-        )
-        for i in range(50)
-    ]
+def group_samples() -> list[tuple[str, Message, int]]:
+    """Messages as the members of a group exchange them with the coordinator."""
     commits = [
         OffsetCommitRequestPartition(partition_index=i, committed_offset=i) for i in range(6)
     ]
@@ -89,6 +82,19 @@ def samples() -> list[tuple[str, Message, int]]:
             ),
             9,
         ),
+    ]
+
+
+def data_samples() -> list[tuple[str, Message, int]]:
+    """Messages as producers, and consumers between rebalances, see them."""
+    records = batch.build_batch([batch.Record(i, 1, b"key", bytes(100)) for i in range(100)])
+    partitions = [
+        MetadataResponsePartition(
+            partition_index=i, leader_id=1, leader_epoch=0, replica_nodes=[1], isr_nodes=[1]
+        )
+        for i in range(50)
+    ]
+    return [
         (
             "Produce request, 1 batch of 100 records",
             ProduceRequest(
@@ -130,7 +136,7 @@ def samples() -> list[tuple[str, Message, int]]:
 def print_codec() -> None:
     """Decode and encode, by the generated codec and by construct."""
     print(f"{'us per message':<48}{'decode':>8}{'encode':>8}{'construct parse':>17}{'build':>8}")
-    for title, message, version in samples():
+    for title, message, version in group_samples() + data_samples():
         print_message(f"{title}, v{version}", message, version)
 
 

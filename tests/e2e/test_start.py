@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import API_VERSIONS_REQUEST, Broker, send_until_refused, wait_for
+from tests.support import API_VERSIONS_REQUEST, Broker, request, send_until_refused, wait_for
 
 START_CPU_SECONDS = 0.250
 IDLE_RESIDENT_MB = 60
+
+DESCRIBE_GROUP = request(15, 0, b"\x00\x00\x00\x01\x00\x01g")
 
 
 def test_the_start_is_cheap() -> None:
@@ -115,7 +117,8 @@ def test_a_server_properties_of_kafka_is_accepted(tmp_path: Path) -> None:
     """What applies is used; everything that does not is named in one warning line."""
     file = tmp_path / "server.properties"
     file.write_text(
-        "process.roles=broker,controller\ncontroller.quorum.voters=1@localhost:1\nnum.io.threads=8\n"
+        "process.roles=broker,controller\ncontroller.quorum.voters=1@localhost:1\n"
+        "num.io.threads=8\n"
         "listeners=PLAINTEXT://:1,CONTROLLER://:2\ncontroller.listener.names=CONTROLLER\n"
         "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
     )
@@ -125,6 +128,27 @@ def test_a_server_properties_of_kafka_is_accepted(tmp_path: Path) -> None:
         ignored = json.loads(line)["settings"]
         assert ignored == "process.roles, controller.quorum.voters, num.io.threads"
         assert broker.stop() == 0
+
+
+def test_a_parked_request_does_not_keep_the_broker() -> None:
+    """A JoinGroup that waits for more members is answered or closed, and the stop is clean."""
+    settings = {"group.initial.rebalance.delay.ms": "60000"}
+    with Broker("--ephemeral", settings=settings) as broker, broker.connect() as wire:
+        # JoinGroup v0: group, session timeout, no member id, protocol type, one protocol.
+        protocol = b"\x00\x01p" + b"\x00\x00\x00\x00"
+        wire.send(
+            request(
+                11,
+                0,
+                b"\x00\x01g\x00\x00\x27\x10\x00\x00\x00\x01c\x00\x00\x00\x01" + protocol,
+            )
+        )
+        with broker.connect() as other:
+            wait_for(lambda: b"Preparing" in other.ask(DESCRIBE_GROUP), "the parked member")
+        broker.signal(signal.SIGTERM)
+        answer = wire.receive()
+        assert answer is None or wire.is_closed()
+        assert broker.wait() == 0
 
 
 def test_a_second_signal_ends_it_at_once() -> None:

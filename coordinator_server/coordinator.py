@@ -185,14 +185,18 @@ class GroupCoordinator:
 
     # --- upkeep -----------------------------------------------------------------------------------
 
+    async def expire_offsets(self) -> None:
+        """Tell every group to drop what is too old; lets the loop run in between."""
+        for number, task in enumerate(tuple(self.tasks.values()), start=1):
+            task.post(GroupMetadata.expire_offsets, ())
+            if number % _EXPIRED_PER_TURN == 0:
+                await asyncio.sleep(0)
+
     async def _expire_regularly(self) -> None:
-        """Tell every group each offsets.retention.check.interval.ms to drop what is too old."""
+        """Look for old offsets each offsets.retention.check.interval.ms."""
         while True:
             await asyncio.sleep(self._check_interval_ms / 1000)
-            for number, task in enumerate(tuple(self.tasks.values())):
-                task.post(GroupMetadata.expire_offsets, ())
-                if number % _EXPIRED_PER_TURN == _EXPIRED_PER_TURN - 1:
-                    await asyncio.sleep(0)
+            await self.expire_offsets()
 
 
 def group_settings(config: Config) -> GroupSettings:

@@ -130,7 +130,11 @@ class GroupTask:
                 LOG.emit(name, **fields)
             effects.clear()
         deadline_ms = self.group.next_deadline_ms()
-        if deadline_ms is not None and (self._timer is None or deadline_ms < self._timer_at_ms):
+        if deadline_ms is None:
+            return
+        if deadline_ms <= now_ms:
+            self.post(GroupMetadata.expire_timers, ())
+        elif self._timer is None or deadline_ms < self._timer_at_ms:
             self._arm(deadline_ms, now_ms)
 
     def _arm(self, deadline_ms: int, now_ms: int) -> None:
@@ -139,7 +143,7 @@ class GroupTask:
             self._timer.cancel()
         self._timer_at_ms = deadline_ms
         # One millisecond more: the loop's clock and ours round differently.
-        delay_ms = max(deadline_ms - now_ms, 0) + 1
+        delay_ms = deadline_ms - now_ms + 1
         self._timer = self._loop.call_later(delay_ms / 1000, self._on_timer)
 
     def _on_timer(self) -> None:

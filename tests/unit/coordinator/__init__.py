@@ -1,0 +1,1 @@
+"""Tests of what runs the heart: group tasks, routing, the offsets log, loading."""

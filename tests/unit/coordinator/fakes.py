@@ -1,0 +1,139 @@
+"""A broker with groups on a disk in memory, without sockets; requests by the real handlers."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+from typing import Any, cast
+
+from coordinator_server.coordinator import GroupCoordinator
+from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.apis.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from protocol.errors import ErrorCode
+from protocol.registry import SPEC_BY_NAME
+from protocol.schema import Message
+from storage.memory_disk import MemoryDisk
+from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection
+
+
+class GroupCall(FakeCall):
+    """A call of a group request."""
+
+    client_host = "/127.0.0.1"
+
+    @property
+    def answered(self) -> bool:
+        """Whether the answer was given."""
+        return bool(self.replies) or self.failed
+
+    def __init__(self, api_version: int, client_id: str | None = "test") -> None:
+        super().__init__(api_version, client_id, FakeConnection())
+        self.failed = False
+
+    def fail(self) -> None:
+        """Note that the request was answered UNKNOWN_SERVER_ERROR."""
+        assert not self.answered
+        self.failed = True
+
+
+class GroupBroker(FakeBroker):
+    """A FakeBroker with a coordinator and a topic `t` of four partitions; needs a running loop."""
+
+    def __init__(self, disk: MemoryDisk | None = None, **overrides: str) -> None:
+        settings = {
+            "group_initial_rebalance_delay_ms": "0",
+            "offsets_topic_num_partitions": "4",
+            **overrides,
+        }
+        super().__init__(disk, **settings)
+        if not self.topics.partition_count("t"):
+            self.topics.create("t", 4, {})
+        self.groups = GroupCoordinator(self.config, self.clock, self.topics)
+        self.groups.start()
+
+    def send(self, api: str, request: Message, version: int | None = None) -> GroupCall:
+        """Hand a request to its handler; the answer may come later."""
+        spec = SPEC_BY_NAME[api]
+        call = GroupCall(spec.max_version if version is None else version)
+        handle = import_module(f"coordinator_server.apis.{spec.stem}").handle
+        handle(cast(Any, self), cast(Any, call), request)
+        return call
+
+    async def answer(self, api: str, request: Message, version: int | None = None) -> Any:
+        """The answer to a request that is not parked."""
+        call = self.send(api, request, version)
+        await settle()
+        assert call.replies, "parked"
+        return call.replies[0]
+
+    async def join(self, group: str, version: int = 3) -> str:
+        """Bring a group to Stable with one member; returns its id."""
+        joined = await self.answer("JoinGroup", join_request(group), version)
+        assert joined.error_code == ErrorCode.NONE
+        one = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"mine")
+        synced = await self.answer(
+            "SyncGroup",
+            SyncGroupRequest(
+                group_id=group,
+                generation_id=joined.generation_id,
+                member_id=joined.member_id,
+                assignments=[one],
+            ),
+            2,
+        )
+        assert synced.error_code == ErrorCode.NONE
+        return str(joined.member_id)
+
+    async def commit(self, group: str, offset: int, partition: int = 0) -> int:
+        """Commit as a standalone consumer; the partition's error code."""
+        answer = await self.answer("OffsetCommit", commit_request(group, offset, partition))
+        return int(answer.topics[0].partitions[0].error_code)
+
+    async def committed(self, group: str, partition: int = 0) -> int:
+        """The committed offset of partition of `t`, -1 without one."""
+        topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[partition])]
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)]
+        )
+        answer = await self.answer("OffsetFetch", request)
+        return int(answer.groups[0].topics[0].partitions[0].committed_offset)
+
+
+async def settle() -> None:
+    """Let every task run until nothing is left to do at this moment."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def join_request(group: str, member_id: str = "") -> JoinGroupRequest:
+    """A JoinGroup of a consumer."""
+    return JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")],
+    )
+
+
+def commit_request(
+    group: str, offset: int, partition: int = 0, topic: str = "t"
+) -> OffsetCommitRequest:
+    """An OffsetCommit of a standalone consumer."""
+    one = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        topics=[OffsetCommitRequestTopic(name=topic, partitions=[one])],
+    )

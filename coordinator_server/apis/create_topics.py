@@ -144,6 +144,7 @@ def _result(broker: Broker, name: str, topic_id: bytes, plan: _Plan) -> Creatabl
     return CreatableTopicResult(
         name=name,
         topic_id=topic_id,
+        error_message=None,
         num_partitions=plan.partition_count,
         replication_factor=plan.replication_factor,
         configs=[

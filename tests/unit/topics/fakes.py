@@ -151,7 +151,7 @@ class FakeBroker:
     node_id = 1
     cluster_id = "fake-cluster"
 
-    def __init__(self, disk: MemoryDisk | None = None, **overrides: str) -> None:
+    def __init__(self, disk: MemoryDisk | None = None, /, **overrides: str) -> None:
         self.disk = disk or MemoryDisk()
         self.config = Config(
             overrides={name.replace("_", "."): value for name, value in overrides.items()}

@@ -1,0 +1,394 @@
+"""CreateTopics and CreatePartitions. The answers were watched on Kafka 4.1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from coordinator_server.apis import create_partitions, create_topics
+from protocol.apis.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from protocol.apis.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from protocol.errors import ErrorCode
+from protocol.schema import ZERO_UUID
+from tests.unit.topics.fakes import START_MS, FakeBroker, batch
+
+
+def topic(
+    name: str,
+    partitions: int = 1,
+    replicas: int = 1,
+    *,
+    places: Mapping[int, list[int]] | None = None,
+    configs: Mapping[str, str | None] | None = None,
+) -> CreatableTopic:
+    """A topic to create."""
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
+            for index, brokers in (places or {}).items()
+        ],
+        configs=[
+            CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()
+        ],
+    )
+
+
+def create(
+    broker: FakeBroker, *topics: CreatableTopic, version: int = 7, validate_only: bool = False
+) -> list[Any]:
+    """The results."""
+    asked = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
+    results: list[Any] = broker.ask(create_topics.handle, asked, version).topics
+    return results
+
+
+def refusal(broker: FakeBroker, asked: CreatableTopic) -> tuple[int, str | None]:
+    """Error and text of a topic that must not come into being."""
+    (result,) = create(broker, asked)
+    assert result.topic_id == ZERO_UUID
+    assert (result.num_partitions, result.replication_factor) == (-1, -1)
+    assert result.configs == []
+    return result.error_code, result.error_message
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_a_topic_is_created(version: int) -> None:
+    """The topic is there at once; version 5 tells its size and configs, 7 its id."""
+    broker = FakeBroker()
+    (result,) = create(broker, topic("t", 3), version=version)
+    made = broker.topics.topic("t")
+    assert made is not None
+    assert len(made.partitions) == 3
+    assert (result.name, result.error_code, result.error_message) == ("t", 0, None)
+    assert result.topic_id == (made.topic_id if version >= 7 else ZERO_UUID)
+    if version >= 5:
+        assert (result.num_partitions, result.replication_factor) == (3, 1)
+        assert len(result.configs) == 33
+
+
+def test_a_topic_survives_a_restart() -> None:
+    """Name, id, partitions and configs are the same after a clean stop and after a crash."""
+    broker = FakeBroker()
+    create(broker, topic("t", 3, configs={"retention.ms": "777"}))
+    before = broker.topics.topic("t")
+    assert before is not None
+    broker.topics.close()
+    for _ in range(2):
+        broker = FakeBroker(broker.disk)
+        after = broker.topics.topic("t")
+        assert after is not None
+        assert (after.topic_id, len(after.partitions)) == (before.topic_id, 3)
+        assert after.configs == {"retention.ms": "777"}
+        assert broker.topics.topic_by_id(before.topic_id) is after
+        broker.disk.processes_died()
+
+
+def test_defaults() -> None:
+    """-1 asks for the broker's number of partitions and replicas, of which one broker has one."""
+    broker = FakeBroker(num_partitions="4", default_replication_factor="3")
+    (result,) = create(broker, topic("t", -1, -1))
+    assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 4, 1)
+
+
+def test_validate_only() -> None:
+    """A check answers like a creation and creates nothing."""
+    broker = FakeBroker()
+    (result,) = create(broker, topic("t", 3), validate_only=True)
+    assert (result.error_code, result.num_partitions) == (0, 3)
+    assert result.topic_id != ZERO_UUID
+    assert broker.topics.topic("t") is None
+    create(broker, topic("t"))
+    (result,) = create(broker, topic("t"), validate_only=True)
+    assert result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_a_name_that_is_taken() -> None:
+    """TOPIC_ALREADY_EXISTS, or INVALID_TOPIC_EXCEPTION for one that differs in `.` and `_` only."""
+    broker = FakeBroker()
+    create(broker, topic("co.l"))
+    assert refusal(broker, topic("co.l")) == (
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+        "Topic 'co.l' already exists.",
+    )
+    assert refusal(broker, topic("co_l")) == (
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "Topic 'co_l' collides with existing topic: co.l",
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "text"),
+    [
+        (topic("a b"), ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: 'a b' contains"),
+        (topic(""), ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string"),
+        (topic("t", 0), ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid"),
+        (topic("t", -2), ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an inval"),
+        (topic("t", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larg"),
+        (topic("t", 1, -2), ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be lar"),
+        (
+            topic("t", 1, 2),
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Unable to replicate the partition 2 time(s): The target replication factor of 2 "
+            "cannot be reached because only 1 broker(s) are registered.",
+        ),
+        (topic("t", 200_000), ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions"),
+        (
+            topic("t", configs={"nope": "1"}),
+            ErrorCode.INVALID_CONFIG,
+            "Unknown topic config name: nope",
+        ),
+        (
+            topic("t", configs={"retention.ms": "abc"}),
+            ErrorCode.INVALID_CONFIG,
+            "Invalid value abc for configuration retention.ms: Not a number of type LONG",
+        ),
+        (
+            topic("t", configs={"cleanup.policy": "abc"}),
+            ErrorCode.INVALID_CONFIG,
+            "Invalid value abc for configuration cleanup.policy: String must be one of: compact, "
+            "delete",
+        ),
+        (
+            topic("t", configs={"retention.ms": None}),
+            ErrorCode.INVALID_CONFIG,
+            "Null value not supported for topic configs: retention.ms",
+        ),
+        (
+            topic("t", configs={"min.cleanable.dirty.ratio": "1.5"}),
+            ErrorCode.INVALID_CONFIG,
+            "Invalid value 1.5 for configuration min.cleanable.dirty.ratio: Value must be no more "
+            "than 1",
+        ),
+        (
+            topic("t", configs={"preallocate": "maybe"}),
+            ErrorCode.INVALID_CONFIG,
+            "Invalid value maybe for configuration preallocate: Expected value to be either true "
+            "or false",
+        ),
+        (
+            topic("t", configs={"remote.storage.enable": "true"}),
+            ErrorCode.INVALID_CONFIG,
+            "Tiered Storage functionality is disabled in the broker.",
+        ),
+    ],
+)
+def test_what_is_refused(asked: CreatableTopic, error: ErrorCode, text: str) -> None:
+    """Bad names, numbers and configs get Kafka's error and words, and create nothing."""
+    broker = FakeBroker()
+    code, message = refusal(broker, asked)
+    assert code == error
+    assert (message or "").startswith(text)
+    assert list(broker.topics.all_topics()) == []
+
+
+def test_configs_of_a_new_topic() -> None:
+    """What was set is told with the topic as its source, the rest with the broker's default."""
+    broker = FakeBroker()
+    configs = {"retention.ms": "12345", "cleanup.policy": "compact,delete"}
+    (result,) = create(broker, topic("t", configs=configs))
+    told = {config.name: (config.value, config.config_source) for config in result.configs}
+    assert told["retention.ms"] == ("12345", 1)
+    assert told["cleanup.policy"] == ("compact,delete", 1)
+    assert told["segment.bytes"] == ("1073741824", 5)
+    assert broker.topics.log("t", 0).config.retention_ms == 12345
+
+
+def test_a_name_that_stands_twice() -> None:
+    """INVALID_REQUEST once for the repeated name, behind the others, which are created."""
+    broker = FakeBroker()
+    results = create(broker, topic("d1"), topic("d1"), topic("d2"))
+    assert [(one.name, one.error_code, one.error_message) for one in results] == [
+        ("d2", 0, None),
+        ("d1", ErrorCode.INVALID_REQUEST, "Duplicate topic name."),
+    ]
+    assert broker.topics.topic("d1") is None
+
+
+def test_manual_assignments() -> None:
+    """Replicas may be placed by hand, on this broker."""
+    broker = FakeBroker()
+    (result,) = create(broker, topic("t", -1, -1, places={0: [1], 1: [1]}))
+    assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "text"),
+    [
+        (topic("t", 1, 1, places={0: [1]}), 42, "but replication factor was not set to -1."),
+        (topic("t", 1, -1, places={0: [1]}), 42, "but numPartitions was not set to -1."),
+        (
+            topic("t", -1, -1, places={0: [1], 2: [1]}),
+            39,
+            "partitions should be a consecutive 0-based integer sequence",
+        ),
+        (
+            topic("t", -1, -1, places={1: [1]}),
+            39,
+            "partitions should be a consecutive 0-based integer sequence",
+        ),
+        (
+            topic("t", -1, -1, places={0: [7]}),
+            39,
+            "The manual partition assignment includes broker 7, but no such broker is registered.",
+        ),
+        (
+            topic("t", -1, -1, places={0: [1, 1]}),
+            39,
+            "The manual partition assignment includes the broker 1 more than once.",
+        ),
+        (
+            topic("t", -1, -1, places={0: []}),
+            39,
+            "The manual partition assignment includes an empty replica list.",
+        ),
+    ],
+)
+def test_assignments_that_are_refused(asked: CreatableTopic, error: int, text: str) -> None:
+    """INVALID_REQUEST when numbers are given as well, INVALID_REPLICA_ASSIGNMENT for bad places."""
+    code, message = refusal(FakeBroker(), asked)
+    assert code == error
+    assert (message or "").endswith(text)
+
+
+def test_a_disk_that_fails() -> None:
+    """KAFKA_STORAGE_ERROR, and the topic can be created afterwards."""
+    broker = FakeBroker()
+    broker.disk.fail_at(0)
+    assert create(broker, topic("t"))[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert create(broker, topic("t"))[0].error_code == 0
+
+
+def test_results_in_the_order_of_the_request() -> None:
+    """Good and bad topics are answered in the order in which they were asked for."""
+    results = create(FakeBroker(), topic("o3"), topic("o1"), topic("bad name"), topic("o2"))
+    assert [one.name for one in results] == ["o3", "o1", "bad name", "o2"]
+
+
+# --- CreatePartitions -----------------------------------------------------------------------------
+
+
+def widen(
+    broker: FakeBroker,
+    *asked: tuple[str, int] | tuple[str, int, list[list[int]]],
+    version: int = 3,
+    validate_only: bool = False,
+) -> list[tuple[str, int, str | None]]:
+    """The results of giving topics so many partitions."""
+    topics = [
+        CreatePartitionsTopic(
+            name=name,
+            count=count,
+            assignments=[CreatePartitionsAssignment(broker_ids=brokers) for brokers in places[0]]
+            if places
+            else None,
+        )
+        for name, count, *places in asked
+    ]
+    request = CreatePartitionsRequest(topics=topics, validate_only=validate_only)
+    response = broker.ask(create_partitions.handle, request, version)
+    return [(one.name, one.error_code, one.error_message) for one in response.results]
+
+
+def wide(partitions: int = 3) -> FakeBroker:
+    """A broker with topic "t"."""
+    broker = FakeBroker()
+    broker.topics.create("t", partitions, {})
+    return broker
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_a_topic_grows(version: int) -> None:
+    """New partitions take records, old ones keep theirs, also over a restart."""
+    broker = wide(1)
+    topics = broker.topics
+    for partition in (0, 1):
+        there = topics.partition("t", partition)
+        if there is None:
+            assert widen(broker, ("t", 2), version=version) == [("t", 0, None)]
+            there = topics.partition("t", partition)
+        assert there is not None
+        there.append(batch(b"a"), START_MS)
+    topics.close()
+    again = FakeBroker(broker.disk)
+    assert [again.topics.log("t", index).log_end_offset for index in (0, 1)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (3, "Topic already has 3 partition(s)."),
+        (1, "The topic t currently has 3 partition(s); 1 would not be an increase."),
+        (0, "The topic t currently has 3 partition(s); 0 would not be an increase."),
+        (-1, "The topic t currently has 3 partition(s); -1 would not be an increase."),
+    ],
+)
+def test_topics_do_not_shrink(count: int, text: str) -> None:
+    """INVALID_PARTITIONS for what is no increase."""
+    assert widen(wide(), ("t", count)) == [("t", ErrorCode.INVALID_PARTITIONS, text)]
+
+
+def test_partitions_are_validated_only() -> None:
+    """A check answers like the increase and changes nothing."""
+    broker = wide()
+    assert widen(broker, ("t", 5), validate_only=True) == [("t", 0, None)]
+    assert broker.topics.partition_count("t") == 3
+
+
+def test_partitions_of_unknown_and_repeated_topics() -> None:
+    """Repeated names are refused first, then each topic has its own result."""
+    broker = wide()
+    broker.topics.create("u", 1, {})
+    assert widen(broker, ("t", 5), ("t", 6), ("u", 2), ("no", 2)) == [
+        ("t", ErrorCode.INVALID_REQUEST, "Duplicate topic name."),
+        ("u", 0, None),
+        ("no", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "places", "text"),
+    [
+        (4, [[1]], None),
+        (
+            5,
+            [[1]],
+            "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified.",
+        ),
+        (
+            4,
+            [],
+            "Attempted to add 1 additional partition(s), but only 0 assignment(s) were specified.",
+        ),
+        (
+            4,
+            [[9]],
+            "The manual partition assignment includes broker 9, but no such broker is registered.",
+        ),
+        (4, [[1, 1]], "The manual partition assignment includes the broker 1 more than once."),
+        (4, [[]], "The manual partition assignment includes an empty replica list."),
+    ],
+)
+def test_placed_partitions(count: int, places: list[list[int]], text: str | None) -> None:
+    """One valid place for each new partition, else INVALID_REPLICA_ASSIGNMENT."""
+    code = ErrorCode.NONE if text is None else ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert widen(wide(), ("t", count, places)) == [("t", code, text)]
+
+
+def test_too_many_partitions() -> None:
+    """POLICY_VIOLATION above what one request may create."""
+    text = "Excessively large number of partitions per request."
+    assert widen(wide(), ("t", 30_000)) == [("t", ErrorCode.POLICY_VIOLATION, text)]

@@ -1,0 +1,78 @@
+"""InitProducerId: ids are never given twice. The errors were watched on Kafka 4.1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator_server.apis import init_producer_id
+from coordinator_server.topics.producer_ids import BLOCK_SIZE
+from protocol.apis.init_producer_id import InitProducerIdRequest
+from protocol.errors import ErrorCode
+from tests.unit.topics.fakes import FakeBroker
+
+
+def ask(broker: FakeBroker, version: int = 5, **fields: Any) -> tuple[int, int, int]:
+    """Error, producer id and epoch."""
+    request = InitProducerIdRequest(**({"transactional_id": None} | fields))
+    response = broker.ask(init_producer_id.handle, request, version)
+    return response.error_code, response.producer_id, response.producer_epoch
+
+
+def test_every_request_gets_another_id() -> None:
+    """At every version an id of its own, at epoch 0."""
+    broker = FakeBroker()
+    assert [ask(broker, version) for version in range(6)] == [(0, n, 0) for n in range(6)]
+
+
+def test_ids_are_not_given_again_after_a_crash() -> None:
+    """After a kill the next id comes from a new block."""
+    broker = FakeBroker()
+    assert ask(broker) == (0, 0, 0)
+    broker.disk.processes_died()
+    again = FakeBroker(broker.disk)
+    assert ask(again) == (0, BLOCK_SIZE, 0)
+
+
+def test_a_block_costs_one_write() -> None:
+    """Only every thousandth id is written to the disk."""
+    broker = FakeBroker()
+    ask(broker)
+    written = len(broker.disk.operations)
+    for _ in range(BLOCK_SIZE - 1):
+        ask(broker)
+    assert len(broker.disk.operations) == written
+    assert ask(broker) == (0, BLOCK_SIZE, 0)
+    assert len(broker.disk.operations) > written
+
+
+def test_without_a_disk_there_is_no_id() -> None:
+    """COORDINATOR_LOAD_IN_PROGRESS, which clients retry, when no block can be kept."""
+    broker = FakeBroker()
+    broker.disk.fail_at(0)
+    assert ask(broker) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1, -1)
+    assert ask(broker) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("producer_id", "epoch", "error"),
+    [(0, 0, 0), (5, 32767, 0), (-5, 3, 0), (-5, -3, 0), (5, -1, 42), (-1, 3, 42)],
+)
+def test_an_id_that_is_brought_along(producer_id: int, epoch: int, error: int) -> None:
+    """Id and epoch belong together; whoever brings both gets a new id all the same."""
+    answer = ask(FakeBroker(), 3, producer_id=producer_id, producer_epoch=epoch)
+    assert answer == ((error, -1, -1) if error else (0, 0, 0))
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 2**31 - 1])
+def test_the_transaction_timeout_does_not_matter(timeout_ms: int) -> None:
+    """Without a transactional id nobody looks at it."""
+    assert ask(FakeBroker(), transaction_timeout_ms=timeout_ms) == (0, 0, 0)
+
+
+def test_transactional_ids() -> None:
+    """An empty one is INVALID_REQUEST; for others there are no transactions yet."""
+    broker = FakeBroker()
+    assert ask(broker, transactional_id="") == (ErrorCode.INVALID_REQUEST, -1, -1)
+    assert ask(broker, transactional_id="tx") == (ErrorCode.UNSUPPORTED_VERSION, -1, -1)

@@ -1,0 +1,254 @@
+"""Metadata and DescribeCluster. The answers were watched on Kafka 4.1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator_server.apis import describe_cluster, metadata
+from protocol.apis.describe_cluster import DescribeClusterRequest
+from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.errors import ErrorCode
+from protocol.schema import ZERO_UUID
+from tests.unit.topics.fakes import START_MS, FakeBroker, batch
+
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+NOT_ASKED = -(2**31)
+
+
+def request(*names: str | None, ids: tuple[bytes, ...] = (), **fields: Any) -> MetadataRequest:
+    """A request for topics by name and by id."""
+    topics = [MetadataRequestTopic(name=name) for name in names]
+    topics += [MetadataRequestTopic(name=None, topic_id=topic_id) for topic_id in ids]
+    return MetadataRequest(topics=topics, **fields)
+
+
+def ask(broker: FakeBroker, asked: MetadataRequest, version: int = 12) -> Any:
+    """The answer to a request."""
+    return broker.ask(metadata.handle, asked, version)
+
+
+def errors(response: Any) -> list[tuple[str | None, int]]:
+    """Name and error of each topic."""
+    return [(topic.name, topic.error_code) for topic in response.topics]
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_a_topic_with_its_partitions(version: int) -> None:
+    """At every version: leader, replicas and in-sync replicas are this broker."""
+    broker = FakeBroker()
+    made = broker.topics.create("t", 2, {})
+    response = ask(broker, request("t"), version)
+    assert [(one.node_id, one.host, one.port) for one in response.brokers] == [
+        (1, "127.0.0.1", 9092)
+    ]
+    (topic,) = response.topics
+    assert (topic.error_code, topic.name, topic.is_internal) == (0, "t", False)
+    assert topic.topic_id == (made.topic_id if version >= 10 else ZERO_UUID)
+    assert [
+        (one.error_code, one.partition_index, one.leader_id, one.replica_nodes, one.isr_nodes)
+        for one in topic.partitions
+    ] == [(0, 0, 1, [1], [1]), (0, 1, 1, [1], [1])]
+    assert topic.partitions[0].leader_epoch == (0 if version >= 7 else -1)
+    if version >= 2:
+        assert response.cluster_id == "fake-cluster"
+    if version >= 1:
+        assert response.controller_id == 1
+
+
+def test_all_topics() -> None:
+    """Null asks for all topics, from version 1 on an empty list for none; in version 0 for all."""
+    broker = FakeBroker()
+    broker.topics.create("a", 1, {})
+    broker.topics.create_internal("__consumer_offsets")
+    everything = MetadataRequest(topics=None)
+    response = ask(broker, everything)
+    assert {(topic.name, topic.is_internal) for topic in response.topics} == {
+        ("a", False),
+        ("__consumer_offsets", True),
+    }
+    assert len(ask(broker, request(), 0).topics) == 2
+    assert ask(broker, request(), 1).topics == []
+
+
+@pytest.mark.parametrize("version", [0, 1, 3, 4, 5, 7, 13])
+def test_an_asked_for_topic_is_created(version: int) -> None:
+    """The first answer is UNKNOWN_TOPIC_OR_PARTITION, the second has the topic."""
+    broker = FakeBroker(num_partitions="3")
+    first = ask(broker, request("new"), version)
+    assert errors(first) == [("new", UNKNOWN)]
+    assert first.topics[0].topic_id == ZERO_UUID
+    second = ask(broker, request("new"), version)
+    assert errors(second) == [("new", 0)]
+    assert len(second.topics[0].partitions) == 3
+
+
+def test_a_topic_is_not_created_against_anybodys_will() -> None:
+    """Neither if the request forbids it nor if the broker does."""
+    broker = FakeBroker()
+    asked = request("new", allow_auto_topic_creation=False)
+    assert errors(ask(broker, asked)) == errors(ask(broker, asked)) == [("new", UNKNOWN)]
+    broker = FakeBroker(auto_create_topics_enable="false")
+    asked = request("new")
+    assert errors(ask(broker, asked)) == errors(ask(broker, asked)) == [("new", UNKNOWN)]
+
+
+def test_a_name_that_collides_is_never_created() -> None:
+    """A name that differs from a topic's in `.` and `_` only stays unknown."""
+    broker = FakeBroker()
+    broker.topics.create("a.b", 1, {})
+    for _ in range(2):
+        assert errors(ask(broker, request("a_b"))) == [("a_b", UNKNOWN)]
+
+
+def test_a_disk_that_fails_leaves_the_topic_unknown() -> None:
+    """If the topic cannot be created the answer is the same, and the next try may succeed."""
+    broker = FakeBroker()
+    broker.disk.fail_at(0)
+    assert errors(ask(broker, request("new"))) == [("new", UNKNOWN)]
+    assert errors(ask(broker, request("new"))) == [("new", UNKNOWN)]
+    assert errors(ask(broker, request("new"))) == [("new", 0)]
+
+
+@pytest.mark.parametrize("name", ["", "a b", ".", "..", "a" * 250, "é"])
+@pytest.mark.parametrize("may_create", [True, False])
+def test_invalid_names(name: str, may_create: bool) -> None:
+    """INVALID_TOPIC_EXCEPTION, whether topics may be created or not."""
+    asked = request(name, allow_auto_topic_creation=may_create)
+    response = ask(FakeBroker(), asked)
+    assert errors(response) == [(name, ErrorCode.INVALID_TOPIC_EXCEPTION)]
+
+
+def test_internal_topics_that_are_asked_for() -> None:
+    """The offsets topic is created compacted and with its own number of partitions."""
+    broker = FakeBroker(offsets_topic_num_partitions="7")
+    first = ask(broker, request("__consumer_offsets"))
+    assert (errors(first), first.topics[0].is_internal) == ([("__consumer_offsets", UNKNOWN)], True)
+    assert len(ask(broker, request("__consumer_offsets")).topics[0].partitions) == 7
+    topic = broker.topics.topic("__consumer_offsets")
+    assert topic is not None
+    assert topic.configs["cleanup.policy"] == "compact"
+    ask(broker, request("__transaction_state"))
+    assert errors(ask(broker, request("__transaction_state"))) == [("__transaction_state", UNKNOWN)]
+
+
+def test_topics_by_id() -> None:
+    """An id finds its topic; an unknown one is UNKNOWN_TOPIC_ID without a name."""
+    broker = FakeBroker()
+    made = broker.topics.create("t", 1, {})
+    response = ask(broker, request(ids=(b"x" * 16, made.topic_id)))
+    assert errors(response) == [("t", 0), (None, ErrorCode.UNKNOWN_TOPIC_ID)]
+    assert response.topics[1].topic_id == b"x" * 16
+
+
+def test_a_name_beside_an_id_does_not_count() -> None:
+    """Once an id is given, names are not looked at and nothing is created."""
+    broker = FakeBroker()
+    topics = [MetadataRequestTopic(name="new", topic_id=b"x" * 16)]
+    topics.append(MetadataRequestTopic(name="other"))
+    response = ask(broker, MetadataRequest(topics=topics))
+    assert errors(response) == [(None, ErrorCode.UNKNOWN_TOPIC_ID)]
+    assert list(broker.topics.all_topics()) == []
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_ids_before_version_12_are_refused(version: int) -> None:
+    """INVALID_REQUEST in the place of everything."""
+    topics = [MetadataRequestTopic(name="t", topic_id=b"x" * 16)]
+    response = ask(FakeBroker(), MetadataRequest(topics=topics), version)
+    assert errors(response) == [("t", ErrorCode.INVALID_REQUEST)]
+    assert response.brokers == []
+
+
+def test_neither_name_nor_id() -> None:
+    """UNKNOWN_SERVER_ERROR, as Kafka answers, at the top too where there is a field for it."""
+    response = ask(FakeBroker(), request(None), 13)
+    assert errors(response) == [("", ErrorCode.UNKNOWN_SERVER_ERROR)]
+    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_known_topics_come_first_and_each_once() -> None:
+    """A repeated name is answered once; unknown topics stand at the end."""
+    broker = FakeBroker()
+    broker.topics.create("a", 1, {})
+    asked = request("z", "a", "z", "a", allow_auto_topic_creation=False)
+    assert errors(ask(broker, asked)) == [("a", 0), ("z", UNKNOWN)]
+
+
+def test_authorized_operations_only_if_asked_for() -> None:
+    """-2147483648 unless asked for; then all operations, as without an authorizer."""
+    broker = FakeBroker()
+    broker.topics.create("t", 1, {})
+    response = ask(broker, request("t"), 10)
+    assert response.topics[0].topic_authorized_operations == NOT_ASKED
+    assert response.cluster_authorized_operations == NOT_ASKED
+    asked = request(
+        "t",
+        "no",
+        include_topic_authorized_operations=True,
+        include_cluster_authorized_operations=True,
+        allow_auto_topic_creation=False,
+    )
+    response = ask(broker, asked, 10)
+    operations = [topic.topic_authorized_operations for topic in response.topics]
+    assert operations == [3576, NOT_ASKED]
+    assert response.cluster_authorized_operations == 8096
+
+
+def test_a_partition_that_cannot_be_opened() -> None:
+    """With a log that the disk keeps shut the topic is told, the partition is offline."""
+    broker = FakeBroker()
+    topic = broker.topics.create("t", 1, {})
+    topic.partitions[0].append(batch(b"a"), START_MS)
+    broker.topics.close()
+    again = FakeBroker(broker.disk)
+    again.disk.unreadable.add("/data/t-0/partition.metadata")
+    response = ask(again, request("t"))
+    assert errors(response) == [("t", 0)]
+    (one,) = response.topics[0].partitions
+    assert (one.error_code, one.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert (one.replica_nodes, one.isr_nodes, one.offline_replicas) == ([1], [], [1])
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_cluster(version: int) -> None:
+    """DescribeCluster tells the one broker, which is the controller too."""
+    request_of_brokers = DescribeClusterRequest()
+    response = FakeBroker().ask(describe_cluster.handle, request_of_brokers, version)
+    assert (response.error_code, response.cluster_id, response.controller_id) == (
+        0,
+        "fake-cluster",
+        1,
+    )
+    (one,) = response.brokers
+    assert (one.broker_id, one.host, one.port, one.rack) == (1, "127.0.0.1", 9092, None)
+    assert response.cluster_authorized_operations == NOT_ASKED
+
+
+def test_the_operations_on_the_cluster() -> None:
+    """They are told when asked for."""
+    asked = DescribeClusterRequest(include_cluster_authorized_operations=True)
+    response = FakeBroker().ask(describe_cluster.handle, asked, 2)
+    assert response.cluster_authorized_operations == 8096
+
+
+@pytest.mark.parametrize(
+    ("endpoint_type", "error", "message"),
+    [
+        (
+            2,
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of "
+            "type CONTROLLER",
+        ),
+        (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "Unsupported endpoint type 3"),
+        (0, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "Unsupported endpoint type 0"),
+    ],
+)
+def test_endpoints_that_are_no_brokers(endpoint_type: int, error: ErrorCode, message: str) -> None:
+    """Controllers are not asked at this listener, and other types do not exist."""
+    asked = DescribeClusterRequest(endpoint_type=endpoint_type)
+    response = FakeBroker().ask(describe_cluster.handle, asked, 1)
+    assert (response.error_code, response.error_message) == (error, message)
+    assert (response.endpoint_type, response.cluster_id, response.brokers) == (1, "", [])

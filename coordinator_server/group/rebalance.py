@@ -170,8 +170,8 @@ def complete_join(group: GroupMetadata, now_ms: int, effects: Effects) -> Write 
     group.protocol_name = roster.selected_protocol()
     group.refresh_subscriptions()
     group.transition_to(COMPLETING_REBALANCE, now_ms)
-    if group.rebalance is not None:
-        group.rebalance.joined_ms = now_ms
+    assert group.rebalance is not None
+    group.rebalance.joined_ms = now_ms
     effects.event(
         "generation.started",
         group=group.group_id,
@@ -293,8 +293,8 @@ def session_expired(group: GroupMetadata, member_id: str, now_ms: int, effects: 
             cause = caused_by(Trigger.MEMBER_EXPIRED, member)
             prepare_rebalance(group, cause, now_ms, effects)
             return
-        if group.rebalance is not None:
-            group.rebalance.dropped.append(member_id)
+        assert group.rebalance is not None
+        group.rebalance.dropped.append(member_id)
     # Unlike a leave, an expiry ends even the initial delay when all others are there.
     if group.state is PREPARING_REBALANCE and roster.all_joined:
         complete_join(group, now_ms, effects)
@@ -319,8 +319,8 @@ def _drop_stragglers(group: GroupMetadata, effects: Effects) -> None:
     ]
     for member in stragglers:
         remove_member(group, member, effects)
-        if group.rebalance is not None:
-            group.rebalance.dropped.append(member.member_id)
+        assert group.rebalance is not None
+        group.rebalance.dropped.append(member.member_id)
         effects.event(
             "member.dropped", group=group.group_id, member=member.member_id, reason="not rejoined"
         )
@@ -331,10 +331,9 @@ def _become_empty(group: GroupMetadata, now_ms: int, effects: Effects) -> Write:
     group.protocol_name = None
     group.refresh_subscriptions()
     group.transition_to(EMPTY, now_ms)
-    fields: dict[str, object] = {"generation": group.generation_id}
-    if group.rebalance is not None:
-        fields = group.rebalance.fields(group.generation_id, 0, now_ms)
-        group.rebalance = None
+    assert group.rebalance is not None
+    fields = group.rebalance.fields(group.generation_id, 0, now_ms)
+    group.rebalance = None
     effects.event("group.emptied", group=group.group_id, **fields)
     return effects.write([group.record()])
 

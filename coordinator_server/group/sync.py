@@ -108,11 +108,10 @@ def _stabilise(
     for member in group.roster.members.values():
         member.assignment = assignments.get(member.member_id, b"")
         answer_sync(group, member, sync_answer(group, member), now_ms, effects)
-    if group.rebalance is not None:
-        members = len(group.roster.members)
-        fields = group.rebalance.fields(group.generation_id, members, now_ms)
-        group.rebalance = None
-        effects.event("group.stabilized", group=group.group_id, **fields)
+    assert group.rebalance is not None
+    fields = group.rebalance.fields(group.generation_id, len(group.roster.members), now_ms)
+    group.rebalance = None
+    effects.event("group.stabilized", group=group.group_id, **fields)
 
 
 def _give_up(group: GroupMetadata, error: ErrorCode, now_ms: int, effects: Effects) -> None:

@@ -237,8 +237,7 @@ class GroupContext:
     def completing(self, *names_or_members: str | Member, **options: Any) -> list[Member]:
         """All have joined the same generation; nobody has synced."""
         members = [
-            self.member(one, **options) if isinstance(one, str) else one
-            for one in names_or_members
+            self.member(one, **options) if isinstance(one, str) else one for one in names_or_members
         ]
         for member in members:
             if member.version >= 4 and member.instance_id is None:

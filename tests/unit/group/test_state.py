@@ -34,7 +34,7 @@ def test_the_legal_moves_are_those_of_kafka() -> None:
     assert {(source.value, target.value) for source, target in TRANSITIONS} == LEGAL
 
 
-@pytest.mark.parametrize(("source", "target"), itertools.product(GroupState, GroupState))
+@pytest.mark.parametrize(("source", "target"), list(itertools.product(GroupState, repeat=2)))
 def test_an_illegal_move_is_a_bug(source: GroupState, target: GroupState) -> None:
     """A move that is not in the table fails an assertion; one that is takes place."""
     context = GroupContext()

@@ -20,13 +20,12 @@ def pair(context: GroupContext, version: int = 5) -> tuple[Member, Member]:
 def restarted(context: GroupContext, member: Member, **options: object) -> Member:
     """The same static member without its id."""
     fields: dict[str, object] = {"version": member.version, "protocols": member.protocols}
-    again = Member(
+    return Member(
         context.broker,
         "X",
         instance_id=member.instance_id,
         **fields | options,  # type: ignore[arg-type]  # options of Member
     )
-    return again
 
 
 @pytest.mark.parametrize("version", [5, 6, 9])
@@ -215,20 +214,21 @@ def test_missing_static_members_stay_in_the_new_generation() -> None:
     assert a.heartbeat() is E.ILLEGAL_GENERATION
 
 
-def test_a_join_phase_that_nobody_joins_waits_for_the_sessions() -> None:
-    """Only static members and none rejoins: the group goes on preparing until they expire."""
+@pytest.mark.parametrize("rebalance_ms", [30_000, 0])
+def test_a_join_phase_that_nobody_joins_waits_for_the_sessions(rebalance_ms: int) -> None:
+    """Only static members and none rejoins: the group prepares on until they come or expire."""
     context = GroupContext()
-    a = context.member("A", instance_id="i1", rebalance_ms=0)
-    b = context.member("B", instance_id="i2", rebalance_ms=0)
-    context.completing(a, b)
-    context.broker.advance(0)
-    assert context.state == GroupState.EMPTY  # nobody had time to sync
-
-    context = GroupContext()
-    a, b = pair(context)
-    c = context.member("C")
-    c.join()
-    leave(context.broker, ("", "i1"))
-    leave(context.broker, (c.broker.describe().members[-1].member_id, None))
-    context.broker.advance(30_000)
+    a, b = context.member("A", instance_id="i1"), context.member("B", instance_id="i2")
+    (*_, c) = context.stable(a, b, "C")
+    a, b = (restarted(context, one, rebalance_ms=rebalance_ms) for one in (a, b))
+    for one in (a, b):
+        one.join()
+        one.sync()
+    assert c.leave() is E.NONE
+    for _ in range(10):
+        context.broker.advance(6_000)
+        assert a.heartbeat() is b.heartbeat() is E.REBALANCE_IN_PROGRESS
+    context.broker.advance(9_999)
+    assert context.state == GroupState.PREPARING_REBALANCE
+    context.broker.advance(1)
     assert context.state == GroupState.EMPTY

@@ -1,0 +1,147 @@
+"""DescribeGroups, ListGroups, DeleteGroups."""
+
+import pytest
+
+from coordinator_server.group.describe import is_listed
+from coordinator_server.group.state import GroupState
+from protocol.apis.list_groups import ListedGroup
+from protocol.errors import ErrorCode
+from tests.unit.group.context import GroupContext, commit, commit_answer, offsets
+
+E = ErrorCode
+
+
+def test_describe_shows_metadata_in_stable_only() -> None:
+    """Before, protocol and metadata are blank, and the last assignments show."""
+    context = GroupContext()
+    a = context.member("A", instance_id="i1", protocols=[("range", b"a")])
+    (a, b) = context.stable(a, context.member("B", protocols=[("range", b"b")]))
+    described = context.broker.describe()
+    assert (described.protocol_type, described.protocol_data) == ("consumer", "range")
+    first = described.members[0]
+    assert (first.group_instance_id, first.client_id, first.client_host) == (
+        "i1",
+        "A",
+        "/127.0.0.1",
+    )
+    assert (first.member_metadata, first.member_assignment) == (b"a", b"asg-A")
+    a.join()
+    for state in ("PreparingRebalance", "CompletingRebalance"):
+        described = context.broker.describe()
+        assert (described.group_state, described.protocol_data) == (state, "")
+        assert [one.member_metadata for one in described.members] == [b"", b""]
+        assert [one.member_assignment for one in described.members] == [b"asg-A", b"asg-B"]
+        b.join()
+
+
+@pytest.mark.parametrize(("version", "error"), [(5, E.NONE), (6, E.GROUP_ID_NOT_FOUND)])
+def test_describe_of_an_unknown_group(version: int, error: ErrorCode) -> None:
+    """It is Dead; since v6 that is an error with a message."""
+    described = GroupContext().broker.describe(version)
+    assert (described.error_code, described.group_state) == (error, "Dead")
+    assert (described.error_message is not None) is (version == 6)
+
+
+def test_list_entry() -> None:
+    """Type, state and kind; a standalone group has no type."""
+    context = GroupContext()
+    commit(context.broker, ("one", 0, 1))
+    assert context.broker.group is not None
+    assert context.broker.group.list_entry() == ListedGroup(
+        group_id="g", protocol_type="", group_state="Empty", group_type="classic"
+    )
+    context.stable("A")
+    assert context.broker.group.list_entry().group_state == "Stable"
+
+
+@pytest.mark.parametrize(
+    ("states", "types", "listed"),
+    [
+        ([], [], True),
+        (["stable"], [], True),
+        (["EMPTY", "STABLE"], ["Classic"], True),
+        (["Empty"], [], False),
+        (["Stable"], ["consumer"], False),
+        (["nonsense"], [], False),
+    ],
+)
+def test_list_filters(states: list[str], types: list[str], listed: bool) -> None:
+    """Case does not matter, empty lists pass everything, unknown names match nothing."""
+    entry = ListedGroup(group_state="Stable", group_type="classic")
+    assert is_listed(entry, states, types) is listed
+
+
+def test_delete_an_empty_group() -> None:
+    """Tombstones of all offsets and of the group in one batch; then nobody knows it."""
+    context = GroupContext()
+    (z,) = context.stable("Z")
+    z.commit(("three", 0, 1), ("three", 1, 2), ("one", 0, 3))
+    z.leave()
+    assert context.broker.delete().error is E.NONE
+    assert context.broker.batches[-1] == 4
+    assert all(value is None for _, value in context.broker.log[-4:])
+    assert context.broker.replayed().image.is_blank
+    assert context.state == GroupState.DEAD
+    assert offsets(context.broker) == {}
+    assert context.broker.delete().error is E.GROUP_ID_NOT_FOUND
+    assert z.heartbeat() is E.UNKNOWN_MEMBER_ID
+
+
+def test_generations_start_over_after_a_delete() -> None:
+    """A deleted group that comes back is a new one."""
+    context = GroupContext()
+    context.empty()
+    context.broker.delete()
+    (b,) = context.completing("B")
+    assert b.generation == 1
+
+
+def test_delete_with_only_an_id_given_out() -> None:
+    """The group goes, and the id with it."""
+    context = GroupContext()
+    a = context.member("A", version=5)
+    a.join()
+    assert context.broker.delete().error is E.NONE
+    assert a.join().error is E.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("state", ["preparing", "completing", "stable"])
+def test_delete_of_a_group_with_members(state: str) -> None:
+    """NON_EMPTY_GROUP, and nothing happens."""
+    context = GroupContext()
+    getattr(context, state)("A")
+    before = context.state
+    assert context.broker.delete().error is E.NON_EMPTY_GROUP
+    assert context.state == before
+
+
+def test_delete_that_cannot_be_written() -> None:
+    """The mapped error, and the group is still there."""
+    context = GroupContext()
+    commit(context.broker, ("one", 0, 1))
+    context.broker.append_error = lambda: E.NOT_LEADER_OR_FOLLOWER
+    assert context.broker.delete().error is E.NOT_COORDINATOR
+    assert offsets(context.broker) == {("one", 0): (1, "")}
+
+
+def test_delete_misses_no_commit_of_its_drain() -> None:
+    """A commit that came just before is deleted too, one that comes with the delete again."""
+    context = GroupContext()
+    with context.broker.one_drain():
+        answer = commit_answer(context.broker, ("one", 0, 1))
+        deletes = [context.broker.delete(), context.broker.delete()]
+    assert answer.response is not None
+    assert [delete.error for delete in deletes] == [E.NONE, E.GROUP_ID_NOT_FOUND]
+    assert context.broker.replayed().image.is_blank
+
+
+def test_a_join_before_the_delete_of_a_drain_wins() -> None:
+    """A member that came in the same drain keeps the group alive."""
+    context = GroupContext()
+    context.empty()
+    with context.broker.one_drain():
+        delete = context.broker.delete()
+        joined = context.member("A").join()
+    assert delete.error is E.NON_EMPTY_GROUP
+    context.broker.advance(0)
+    assert joined.error is E.NONE

@@ -1,0 +1,1 @@
+"""Benchmarks: what the codec and the broker cost in CPU."""

@@ -40,37 +40,37 @@ def handle(broker: Broker, call: Call, request: DeleteTopicsRequest) -> None:
 def _delete(broker: Broker, asked: list[DeleteTopicState]) -> list[DeletableTopicResult]:
     names = Counter(state.name for state in asked)
     ids = Counter(state.topic_id for state in asked)
+    clear: list[DeleteTopicState] = []
     refused: dict[tuple[str | None, bytes], DeletableTopicResult] = {}
-    found: dict[bytes, tuple[DeleteTopicState, Topic]] = {}
-    results = []
     for state in asked:
         message = _ambiguity(state, names, ids)
-        if message is not None:
+        if message is None:
+            clear.append(state)
+        else:
             refused[state.name, state.topic_id] = _refusal(
                 state, ErrorCode.INVALID_REQUEST, message
             )
-            continue
-        by_name = state.name is not None
-        topic = (
-            broker.topics.topic(state.name)
-            if state.name is not None
-            else broker.topics.topic_by_id(state.topic_id)
-        )
+    found = [_find(broker, state) for state in clear]
+    meant = Counter(topic for topic in found if topic is not None)
+    results: list[DeletableTopicResult] = []
+    for state, topic in zip(clear, found, strict=True):
         if topic is None:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID
+            by_id = state.name is None
+            code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             results.append(_refusal(state, code, code.message))
-        elif topic.topic_id in found:
-            del found[topic.topic_id]
-            refused[state.name, state.topic_id] = DeletableTopicResult(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                error_code=ErrorCode.INVALID_REQUEST,
-                error_message="The provided topic name maps to an ID that was already supplied.",
-            )
+        elif meant[topic] == 1:
+            results.append(_delete_one(broker, topic))
         else:
-            found[topic.topic_id] = (state, topic)
-    results += [_delete_one(broker, topic) for _, topic in found.values()]
+            both = DeleteTopicState(name=topic.name, topic_id=topic.topic_id)
+            message = "The provided topic name maps to an ID that was already supplied."
+            refused[topic.name, topic.topic_id] = _refusal(both, ErrorCode.INVALID_REQUEST, message)
     return results + list(refused.values())
+
+
+def _find(broker: Broker, state: DeleteTopicState) -> Topic | None:
+    if state.name is not None:
+        return broker.topics.topic(state.name)
+    return broker.topics.topic_by_id(state.topic_id)
 
 
 def _delete_one(broker: Broker, topic: Topic) -> DeletableTopicResult:

@@ -122,6 +122,8 @@ def _refusal(
         return ErrorCode.INVALID_RECORD
     # What is not of format 2 is refused by the log.
     attributes = records[_ATTRIBUTES_AT] if records[_MAGIC_AT] == 2 else 0
+    if attributes & _COMPRESSION > _ZSTD:
+        return ErrorCode.INVALID_RECORD  # nobody could read it
     if version < 7 and attributes & _COMPRESSION == _ZSTD:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if request.acks not in (-1, 0, 1):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _READ_COMMITTED = 1
 _FIRST_VERSION_WITH_ZSTD = 10
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class _Found(NamedTuple):
@@ -257,7 +258,7 @@ class DelayedFetch(DelayedOperation):
                     high_watermark=high_watermark,
                     last_stable_offset=last_stable_offset,
                     log_start_offset=log_start_offset,
-                    aborted_transactions=[] if self._committed else None,
+                    aborted_transactions=[] if self._committed or error in _UNKNOWN else None,
                     records=records,
                 )
             )

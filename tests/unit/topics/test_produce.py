@@ -146,6 +146,11 @@ def damaged(records: bytes, position: int, byte: int) -> bytes:
     return records[:position] + bytes([byte]) + records[position + 1 :]
 
 
+def test_an_unknown_compression() -> None:
+    """INVALID_RECORD for a codec that does not exist."""
+    assert error_of(broker(), damaged(batch(b"a"), 22, 5)) == ErrorCode.INVALID_RECORD
+
+
 @pytest.mark.parametrize(
     ("records", "error"),
     [

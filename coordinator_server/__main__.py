@@ -5,6 +5,7 @@ adds one name to site-packages. Their folder goes first on sys.path: a folder na
 the directory where the user happens to be must not be taken for ours.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -16,7 +17,13 @@ def run() -> None:
     sys.path.insert(0, str(rooms if rooms.is_dir() else package.parent))
     from coordinator_server.cli import main
 
-    sys.exit(main())
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read our output has seen enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -104,10 +104,11 @@ def _serve(options: argparse.Namespace) -> int:
 
 def _protocol(arguments: Sequence[str]) -> int:
     """`protocol show ...` and `protocol dump ...`, the tools of the protocol room."""
-    from importlib import import_module
-
-    if arguments[:1] not in (["show"], ["dump"]):
+    if arguments[:1] == ["show"]:
+        from protocol.show import main as tool
+    elif arguments[:1] == ["dump"]:
+        from protocol.dump import main as tool
+    else:
         print("usage: coordinator-server protocol {show,dump} ...", file=sys.stderr)
         return 2
-    tool = import_module(f"protocol.{arguments[0]}")
-    return int(tool.main(list(arguments[1:])) or 0)
+    return tool(list(arguments[1:]))

@@ -1,0 +1,52 @@
+"""What the README tells a newcomer to type."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+from tests.support import ROOT, Broker
+
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_example_works() -> None:
+    """The kafka-python example, pasted as it stands, prints the ten records it produced."""
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    with Broker("--ephemeral") as broker:
+        pasted = example.replace("127.0.0.1:9092", broker.bootstrap)
+        done = subprocess.run(
+            [sys.executable, "-c", pasted], capture_output=True, text=True, timeout=90
+        )
+        assert done.returncode == 0, done.stderr
+        values = [line.split(" ", 2)[2] for line in done.stdout.splitlines()]
+        assert values == [f"b'hello {number}'" for number in range(10)]
+        assert broker.stop() == 0
+
+
+def test_the_tools_it_names_exist() -> None:
+    """`protocol show` prints the declaration, and every make target named is there."""
+    done = subprocess.run(
+        [sys.executable, "-m", "coordinator_server", "protocol", "show", "JoinGroup", "9"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "class JoinGroupRequest" in done.stdout
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"    make (\w+)", README):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_output_may_be_cut_short() -> None:
+    """A reader that goes away early, as `head` does, causes no traceback."""
+    done = subprocess.run(
+        f'"{sys.executable}" -m coordinator_server protocol show Fetch 17 | head -n 1',
+        shell=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.stderr == ""

@@ -157,9 +157,9 @@ def _parse_number(setting: TopicSetting, text: str) -> float | int:
     if setting.kind == "LONG" and not -(2**63) <= value <= LONG_MAX:
         raise _bad(setting.name, text, "Not a number of type LONG")
     if setting.minimum is not None and not value >= setting.minimum:
-        raise _bad(setting.name, text, f"Value must be at least {setting.minimum:g}")
+        raise _bad(setting.name, text, f"Value must be at least {setting.minimum}")
     if setting.maximum is not None and not value <= setting.maximum:
-        raise _bad(setting.name, text, f"Value must be no more than {setting.maximum:g}")
+        raise _bad(setting.name, text, f"Value must be no more than {setting.maximum}")
     return value
 
 

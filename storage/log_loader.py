@@ -139,7 +139,7 @@ class LogLoader:
         self, segment: Segment, next_offset: int, following: Sequence[Segment] = ()
     ) -> tuple[int, bool]:
         """Check a segment, cut it at the first bad batch; return its next offset, and if all was
-        good. What follows a bad batch cannot be trusted to be what was acknowledged: it goes too."""
+        good. What follows a bad batch is not trusted to be what was acknowledged: it goes too."""
         suspect: tuple[int, int] | None = None  # the last batch, when a gap is before it
         for batch in segment.verify(next_offset):
             if isinstance(batch, Damage):
@@ -174,7 +174,9 @@ class LogLoader:
                     f"the log ends before its log start offset {self.log_start_offset}",
                 )
             segment.delete(self.files.disk)
-        return [self._segment(self.log_start_offset)], self.log_start_offset
+        segment = self._segment(self.log_start_offset)
+        segment.create()
+        return [segment], self.log_start_offset
 
     def _report(self, segment: Segment, offset: int, bytes_cut: int, reason: str) -> None:
         file = segment.stem.rpartition("/")[2] + LOG_SUFFIX

@@ -388,11 +388,13 @@ class PartitionLog:
                 self._torn = False
             active.seal()
             self.save_producer_snapshot()
+            stem = segment_stem(self.directory, self.log_end_offset)
+            interval = self.config.index_interval_bytes
+            segment = Segment(self.files, stem, self.log_end_offset, interval, now_ms)
+            segment.create()
         except OSError as error:
             raise self._failed("rolled", error) from error
-        stem = segment_stem(self.directory, self.log_end_offset)
-        interval = self.config.index_interval_bytes
-        self.segments.append(Segment(self.files, stem, self.log_end_offset, interval, now_ms))
+        self.segments.append(segment)
         self._bases.append(self.log_end_offset)
         self._names_are_synced = False
 

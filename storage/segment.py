@@ -122,6 +122,10 @@ class Segment:
 
     # --- writing ----------------------------------------------------------------------------------
 
+    def create(self) -> None:
+        """Make the log file: its name keeps the log end when all before it is gone."""
+        self._log.get(create=True)
+
     def write(self, buffers: Sequence[Buffer]) -> None:
         """Write batches at the end of the file; `appended` must follow for each of them."""
         self._log.get(create=True).append(buffers)

@@ -1,0 +1,375 @@
+"""Compaction: what stays, what goes and when, the swap's crash points, small steps."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from protocol.batch import Record, build_batch, crc_is_valid, iterate_batches
+from protocol.compression import Compression
+from storage.cleaner import Cleaning, CleaningResult, dirty_bytes
+from storage.errors import StorageError
+from storage.log_config import LogConfig
+from storage.maintenance import compaction_steps, maintenance_steps
+from storage.memory_disk import Crash, MemoryDisk
+from storage.partition_log import PartitionLog
+from tests.unit.storage.support import (
+    DIRECTORY,
+    NOW_MS,
+    all_batches,
+    all_bytes,
+    all_records,
+    batch,
+    files_in,
+    keyed,
+    open_log,
+    open_manager,
+    values_of,
+)
+
+CONFIG = LogConfig(cleanup_policy=("compact",), segment_bytes=600, delete_retention_ms=1000)
+Contents = list[tuple[int, bytes | None, bytes | None]]
+
+
+def clean(log: PartitionLog, first_dirty: int = 0, now_ms: int = NOW_MS) -> CleaningResult:
+    """Run a whole pass."""
+    return finished(Cleaning(log, first_dirty, now_ms))
+
+
+def finished(cleaning: Cleaning) -> CleaningResult:
+    """Run a pass to its end."""
+    results: list[CleaningResult | None] = []
+
+    def collect() -> Generator[None, None, None]:
+        results.append((yield from cleaning.run()))
+
+    for _ in collect():
+        pass
+    (result,) = results
+    assert result is not None
+    return result
+
+
+def contents(log: PartitionLog) -> Contents:
+    """(offset, key, value) of every record."""
+    return [(record.offset, record.key, record.value) for record in all_records(log)]
+
+
+def latest(log: PartitionLog) -> dict[bytes | None, bytes | None]:
+    """What a reader of the whole log ends up with; tombstones remove."""
+    table = {key: value for _, key, value in contents(log)}
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def workload(disk: MemoryDisk, config: LogConfig = CONFIG, count: int = 40) -> PartitionLog:
+    """Ten keys written over and over, every seventh a tombstone, then a roll."""
+    log = open_log(disk, config)
+    for number in range(count):
+        value = None if number % 7 == 6 else b"%d" % number
+        log.append(keyed((b"k%d" % (number % 10), value), (b"x", b"%d" % number)), NOW_MS)
+    log.roll(NOW_MS)
+    return log
+
+
+def test_the_last_record_per_key_stays_at_its_offset() -> None:
+    """Superseded records go, the others keep offset, key, value and timestamp."""
+    log = workload(MemoryDisk())
+    before = contents(log)
+    table = latest(log)
+    bytes_before = log.size_bytes
+    result = clean(log)
+    after = contents(log)
+    assert set(after) < set(before)
+    last = {key: offset for offset, key, _ in before}
+    assert sorted(offset for offset, _, _ in after) == sorted(last.values())
+    assert latest(log) == table
+    assert result.bytes_before == bytes_before
+    assert result.bytes_after == log.size_bytes < bytes_before / 2
+    assert result.first_dirty_offset == log.log_end_offset
+    data = all_bytes(log)
+    assert all(crc_is_valid(data, header) for header in iterate_batches(data))
+
+
+def test_every_offset_can_still_be_read() -> None:
+    """A read at an offset that went begins with the next batch that is there."""
+    log = workload(MemoryDisk())
+    clean(log)
+    offsets = [offset for offset, _, _ in contents(log)]
+    for offset in range(log.log_end_offset):
+        data = log.read(offset, 1).records
+        if offset > offsets[-1]:
+            assert data == b""
+        else:
+            assert next(iterate_batches(data)).last_offset >= offset
+
+
+def test_the_active_segment_is_never_cleaned() -> None:
+    """What stands in the active segment stays, and supersedes nothing in the sealed ones."""
+    log = workload(MemoryDisk())
+    for number in range(3):
+        log.append(keyed((b"x", b"active%d" % number)), NOW_MS)
+    sealed_x = [offset for offset, key, _ in contents(log) if key == b"x"][-4]
+    clean(log)
+    kept = [offset for offset, key, _ in contents(log) if key == b"x"]
+    assert kept == [sealed_x, 80, 81, 82]
+
+
+def test_batches_kept_whole_are_copied_byte_for_byte() -> None:
+    """A batch without a superseded record is not opened and closed again."""
+    log = open_log(MemoryDisk(), CONFIG)
+    data = keyed((b"a", b"1" * 50), (b"b", b"2" * 50), compression=Compression.ZSTD)
+    log.append(data, NOW_MS)
+    log.append(keyed((b"c", b"3")), NOW_MS)
+    log.roll(NOW_MS)
+    before = all_bytes(log)
+    clean(log)
+    assert all_bytes(log) == before
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_a_thinned_batch_keeps_its_frame(compression: Compression) -> None:
+    """A batch that loses records keeps its offsets, codec, producer and sequence."""
+    log = open_log(MemoryDisk(), CONFIG)
+    records = [Record(i, NOW_MS + i, b"k%d" % i, b"v" * 30, [("h", b"1")]) for i in range(4)]
+    log.append(
+        build_batch(
+            records,
+            compression=compression,
+            producer_id=3,
+            producer_epoch=1,
+            base_sequence=10,
+        ),
+        NOW_MS,
+    )
+    log.append(keyed((b"k1", b"new"), (b"k3", b"new")), NOW_MS)
+    log.roll(NOW_MS)
+    clean(log)
+    first = all_batches(log)[0]
+    assert (first.base_offset, first.last_offset, first.record_count) == (0, 3, 2)
+    assert (first.producer_id, first.producer_epoch, first.base_sequence) == (3, 1, 10)
+    assert first.compression is compression
+    assert first.max_timestamp_ms == NOW_MS + 2
+    kept = all_records(log)[:2]
+    assert [(r.offset, r.key, r.timestamp_ms) for r in kept] == [
+        (0, b"k0", NOW_MS),
+        (2, b"k2", NOW_MS + 2),
+    ]
+    assert kept[0].headers == [("h", b"1")]
+
+
+def test_tombstones_go_after_delete_retention() -> None:
+    """The first pass gives a tombstone a delete horizon, the first pass behind it drops it; its
+    timestamp is not changed by that."""
+    log = open_log(MemoryDisk(), CONFIG)
+    log.append(keyed((b"a", b"1"), (b"b", b"1"), timestamp_ms=NOW_MS - 77), NOW_MS)
+    log.append(keyed((b"a", None), (b"c", b"1"), timestamp_ms=NOW_MS - 55), NOW_MS)
+    log.roll(NOW_MS)
+    clean(log)
+    assert contents(log) == [(1, b"b", b"1"), (2, b"a", None), (3, b"c", b"1")]
+    assert all_batches(log)[1].delete_horizon_ms == NOW_MS + 1000
+    assert [r.timestamp_ms for r in all_records(log)] == [NOW_MS - 77, NOW_MS - 55, NOW_MS - 55]
+    clean(log, now_ms=NOW_MS + 999)
+    assert len(contents(log)) == 3
+    clean(log, now_ms=NOW_MS + 1000)
+    assert contents(log) == [(1, b"b", b"1"), (3, b"c", b"1")]
+    assert [r.timestamp_ms for r in all_records(log)] == [NOW_MS - 77, NOW_MS - 55]
+
+
+def test_a_live_producers_last_batch_leaves_its_header() -> None:
+    """When all its records go, an empty batch keeps the last sequence; state can be rebuilt."""
+    disk = MemoryDisk()
+    log = open_log(disk, CONFIG)
+    log.append(batch(producer_id=5, producer_epoch=0, base_sequence=0), NOW_MS)
+    log.append(keyed((b"k", b"new")), NOW_MS)
+    log.roll(NOW_MS)
+    clean(log)
+    assert [h.record_count for h in all_batches(log)] == [0, 1]
+    for name in files_in(disk, DIRECTORY, ".snapshot"):
+        disk.unlink(f"{DIRECTORY}/{name}")
+    again = open_log(disk, CONFIG)
+    data = batch(producer_id=5, producer_epoch=0, base_sequence=0)
+    assert again.append(data, NOW_MS).duplicate
+
+
+def test_transactions_and_markers_are_left_alone() -> None:
+    """Batches of a transaction stay whole and supersede nothing."""
+    log = open_log(MemoryDisk(), CONFIG)
+    log.append(keyed((b"k", b"plain")), NOW_MS)
+    log.append(
+        batch(b"maybe", producer_id=5, producer_epoch=0, base_sequence=0, transactional=True),
+        NOW_MS,
+    )
+    log.append_own(batch(b"m", control=True, producer_id=5, producer_epoch=0), NOW_MS)
+    log.roll(NOW_MS)
+    clean(log)
+    assert values_of(log) == [(0, b"plain"), (1, b"maybe")]
+    assert [h.is_control for h in all_batches(log)] == [False, False, True]
+
+
+def test_an_open_transaction_and_the_lag_stop_compaction() -> None:
+    """Nothing from an open transaction on, or younger than min.compaction.lag.ms, is cleaned."""
+    log = workload(MemoryDisk(), CONFIG._replace(min_compaction_lag_ms=100))
+    before = contents(log)
+    assert dirty_bytes(log, 0, NOW_MS) == (0, 0)
+    clean(log)
+    assert contents(log) == before
+    clean(log, now_ms=NOW_MS + 101)
+    assert len(contents(log)) < len(before)
+
+
+def test_long_keys_and_many_keys_take_more_passes() -> None:
+    """A pass that cannot hold all keys stops and the next one goes on; long keys compare whole."""
+    log = open_log(MemoryDisk(), CONFIG)
+    for number in range(30):
+        log.append(keyed((b"L" * 100 + b"%d" % (number % 6), b"%d" % number)), NOW_MS)
+    log.roll(NOW_MS)
+    table = latest(log)
+    first_dirty = 0
+    passes = 0
+    while first_dirty < log.log_end_offset:
+        result = finished(Cleaning(log, first_dirty, NOW_MS, keys_per_pass=2))
+        assert result.first_dirty_offset > first_dirty
+        first_dirty = result.first_dirty_offset
+        passes += 1
+    assert passes > 1
+    assert latest(log) == table
+    assert len(contents(log)) < 30
+
+
+def test_small_segments_are_merged() -> None:
+    """Cleaned segments that fit into one become one."""
+    disk = MemoryDisk()
+    log = workload(disk)
+    assert len(log.segments) > 6
+    clean(log)
+    clean(log)
+    assert len(log.segments) <= 4
+    assert len(files_in(disk, DIRECTORY, ".log")) == len(log.segments)
+
+
+@pytest.mark.parametrize("kind", ["kill", "power"])
+@pytest.mark.parametrize("torn", [False, True])
+def test_every_crash_point_of_compaction(kind: str, torn: bool) -> None:
+    """Wherever the process dies or the power fails, the log reads as before or as after: the same
+    last values, records only that were written, and a next pass completes."""
+    points = 0
+    for operation in range(400):
+        disk = MemoryDisk()
+        log = workload(disk)
+        log.flush()
+        disk.sync_directory("")
+        before, table = contents(log), latest(log)
+        disk.crash_at(operation, torn=torn)
+        try:
+            clean(log)
+        except Crash:
+            points += 1
+        else:
+            assert points > 20
+            return
+        if kind == "kill":
+            disk.processes_died()
+        else:
+            disk.power_cut()
+        again = open_log(disk, CONFIG)
+        assert again.recovery_reports == []
+        assert latest(again) == table
+        assert set(contents(again)) <= set(before)
+        assert again.log_end_offset == log.log_end_offset
+        assert not files_in(disk, DIRECTORY, ".cleaned")
+        assert not files_in(disk, DIRECTORY, ".swap")
+        clean(again)
+        assert latest(again) == table
+    raise AssertionError("the loop did not reach the last operation")
+
+
+def test_every_failing_operation_of_compaction() -> None:
+    """A disk error in the middle leaves a log that reads right, at once or after being reopened."""
+    for operation in range(400):
+        disk = MemoryDisk()
+        log = workload(disk)
+        table = latest(log)
+        disk.fail_at(operation, torn=True)
+        try:
+            clean(log)
+        except StorageError:
+            if log.closed:
+                log = open_log(disk, CONFIG)
+            assert latest(log) == table
+            log.append(keyed((b"new", b"1")), NOW_MS)
+        else:
+            return
+    raise AssertionError("the loop did not reach the last operation")
+
+
+def test_appends_and_reads_go_on_between_steps() -> None:
+    """While a pass is under way the log takes appends and answers reads."""
+    log = workload(MemoryDisk(), CONFIG._replace(segment_bytes=100_000), count=3000)
+    end = log.log_end_offset
+    steps = Cleaning(log, 0, NOW_MS).run()
+    count = 0
+    for _ in steps:
+        log.append(keyed((b"x", b"new%d" % count)), NOW_MS)
+        assert log.read(0, 1).records
+        count += 1
+    assert count > 5
+    assert log.log_end_offset == end + count
+    assert latest(log)[b"x"] == b"new%d" % (count - 1)
+
+
+def test_a_topic_deleted_in_the_middle_stops_the_pass() -> None:
+    """A pass over a log that is closed meanwhile ends without a result and leaves no file."""
+    disk = MemoryDisk()
+    log = workload(disk, CONFIG._replace(segment_bytes=100_000), count=3000)
+    steps = Cleaning(log, 0, NOW_MS).run()
+    for _ in range(6):
+        next(steps)
+    log.abandon()
+    assert list(steps) == []
+    assert not files_in(disk, DIRECTORY, ".cleaned")
+
+
+def test_maintenance_compacts_by_the_dirty_ratio() -> None:
+    """A round compacts a log half of which is dirty, notes how far it came, and leaves it then."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    configs = {"cleanup.policy": "compact", "internal.segment.bytes": "600"}
+    manager.create_topic("c", bytes(16), 1, configs)
+    log = manager.log("c", 0)
+    for number in range(40):
+        log.append(keyed((b"k", b"%d" % number)), NOW_MS)
+    events = [event for event in maintenance_steps(manager, NOW_MS) if event is not None]
+    assert [type(event) for event in events] == [CleaningResult]
+    assert [event for event in maintenance_steps(manager, NOW_MS) if event is not None] == []
+    text = disk.read_file("data/cleaner-offset-checkpoint").decode()
+    assert text.splitlines()[2] == f"c 0 {log.segments[-1].base_offset}"
+
+
+def test_the_offsets_log_stays_small() -> None:
+    """The broker's own logs are compacted by size, active segment included."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    manager.create_topic("__consumer_offsets", bytes(16), 1, {"cleanup.policy": "compact"})
+    log = manager.log("__consumer_offsets", 0)
+    for number in range(3000):
+        log.append(keyed((b"k%d" % (number % 100), b"v" * 500)), NOW_MS)
+        if number % 500 == 499:
+            for _ in compaction_steps(manager, log, NOW_MS):
+                pass
+    live = 100 * log.size_bytes // len(all_batches(log))
+    assert log.size_bytes < 2 * live + (1 << 20)
+
+
+def test_the_log_end_is_not_forgotten_when_the_tail_is_compacted() -> None:
+    """Offsets are not given twice when the last records were tombstones and went."""
+    disk = MemoryDisk()
+    log = open_log(disk, CONFIG)
+    log.append(keyed((b"a", b"1")), NOW_MS)
+    log.append(keyed((b"a", None)), NOW_MS)
+    log.roll(NOW_MS)
+    clean(log)
+    clean(log, now_ms=NOW_MS + 1000)
+    assert contents(log) == []
+    again = open_log(disk, CONFIG)
+    assert again.log_end_offset == 2

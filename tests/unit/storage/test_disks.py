@@ -1,0 +1,237 @@
+"""Both sides of the door keep one contract; the twin breaks as told; descriptors and indexes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from storage.disk import Disk, write_atomically
+from storage.index import PENDING_ENTRIES_MAX, OffsetIndex, TimeIndex
+from storage.local_disk import BUFFERS_PER_WRITE, LocalDisk
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+from storage.memory_disk import Crash, MemoryDisk
+from storage.open_files import LazyFile, OpenFiles
+from tests.unit.storage.support import NOW_MS, batch, values_of
+
+
+@pytest.fixture(params=["local", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, str]:
+    """A disk and an existing directory on it."""
+    if request.param == "local":
+        return LocalDisk(), str(tmp_path)
+    disk = MemoryDisk()
+    disk.mkdir("root/deep")
+    return disk, "root/deep"
+
+
+def test_files(place: tuple[Disk, str]) -> None:
+    """Append, read, cut, size; reads behind the end are short."""
+    disk, root = place
+    path = f"{root}/f"
+    with pytest.raises(FileNotFoundError):
+        disk.open(path)
+    file = disk.open(path, create=True)
+    file.append([b"ab", memoryview(b"cde"), bytearray(b"f")])
+    file.append([bytes([n % 256]) for n in range(BUFFERS_PER_WRITE + 5)])
+    assert file.size() == 6 + BUFFERS_PER_WRITE + 5
+    file.truncate(6)
+    assert (file.pread(3, 1), file.pread(9, 4), file.pread(1, 6)) == (b"bcd", b"ef", b"")
+    file.append([b"!"])
+    file.sync()
+    file.close()
+    file.close()
+    assert disk.read_file(path) == b"abcdef!"
+    assert disk.size(path) == 7
+    assert disk.modified_ms(path) >= 0
+
+
+def test_names(place: tuple[Disk, str]) -> None:
+    """Directories, renames over a file, removal; a directory with files cannot be removed."""
+    disk, root = place
+    disk.mkdir(f"{root}/a/b")
+    disk.mkdir(f"{root}/a/b")
+    assert disk.is_directory(f"{root}/a/b")
+    assert not disk.is_directory(f"{root}/nothing")
+    write_atomically(disk, f"{root}/a/b/x", b"1")
+    write_atomically(disk, f"{root}/a/b/y", b"2")
+    disk.rename(f"{root}/a/b/x", f"{root}/a/b/y")
+    assert disk.read_file(f"{root}/a/b/y") == b"1"
+    disk.rename(f"{root}/a/b", f"{root}/c")
+    assert disk.listdir(f"{root}/c") == ["y"]
+    assert disk.listdir(f"{root}/a") == []
+    assert disk.exists(f"{root}/c/y")
+    with pytest.raises(OSError, match="not empty"):
+        disk.rmdir(f"{root}/c")
+    disk.unlink(f"{root}/c/y")
+    disk.rmdir(f"{root}/c")
+    for ask in (disk.listdir, disk.unlink, disk.size, disk.read_file):
+        with pytest.raises(FileNotFoundError):
+            ask(f"{root}/c")
+    with pytest.raises(FileNotFoundError):
+        disk.rename(f"{root}/c", f"{root}/d")
+
+
+def test_locks(place: tuple[Disk, str]) -> None:
+    """A lock is held once and can be taken again after its release."""
+    disk, root = place
+    lock = disk.lock(f"{root}/.lock")
+    assert lock is not None
+    assert disk.lock(f"{root}/.lock") is None
+    lock.release()
+    again = disk.lock(f"{root}/.lock")
+    assert again is not None
+    again.release()
+
+
+def test_a_lock_keeps_other_processes_out(tmp_path: Path) -> None:
+    """The record lock that Java takes is refused to another process while we hold ours."""
+    lock = LocalDisk().lock(f"{tmp_path}/.lock")
+    assert lock is not None
+    script = (
+        "import fcntl, os, sys\n"
+        "fd = os.open(sys.argv[1], os.O_RDWR)\n"
+        "try:\n"
+        "    fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+        "except OSError:\n"
+        "    sys.exit(3)\n"
+    )
+    command = [sys.executable, "-c", script, f"{tmp_path}/.lock"]
+    assert subprocess.run(command, check=False).returncode == 3
+    lock.release()
+    assert subprocess.run(command, check=False).returncode == 0
+
+
+def test_write_atomically_leaves_the_old_or_the_new() -> None:
+    """At every crash point, and after a power cut, one of the two is there, whole."""
+    for operation in range(20):
+        disk = MemoryDisk()
+        disk.mkdir("d")
+        disk.sync_directory("")
+        write_atomically(disk, "d/f", b"old")
+        disk.crash_at(operation, torn=True)
+        try:
+            write_atomically(disk, "d/f", b"new!")
+        except Crash:
+            assert disk.read_file("d/f") in (b"old", b"new!")
+            disk.power_cut()
+            assert disk.read_file("d/f") in (b"old", b"new!")
+        else:
+            disk.power_cut()
+            assert disk.read_file("d/f") == b"new!"
+            return
+    raise AssertionError("the loop did not reach the last operation")
+
+
+def test_the_twin_forgets_what_was_not_synced() -> None:
+    """After a power cut unsynced bytes and unsynced names are gone."""
+    disk = MemoryDisk()
+    disk.mkdir("d")
+    file = disk.open("d/f", create=True)
+    file.append([b"kept"])
+    file.sync()
+    disk.sync_directory("")
+    disk.sync_directory("d")
+    file.append([b"lost"])
+    disk.open("d/g", create=True).append([b"x"])
+    disk.rename("d/f", "d/h")
+    disk.power_cut()
+    assert disk.listdir("d") == ["f"]
+    assert disk.read_file("d/f") == b"kept"
+
+
+def test_open_files_are_bounded_and_come_back() -> None:
+    """The oldest descriptor is closed for a new one, and opened again when it is needed."""
+    disk = MemoryDisk()
+    files = OpenFiles(disk, max_open=2)
+    lazies = [LazyFile(files, f"/{n}") for n in range(4)]
+    disk.mkdir("")
+    for number, lazy in enumerate(lazies):
+        lazy.get(create=True).append([b"%d" % number])
+    assert len(files) == disk.open_files == 2
+    assert [lazy.pread(1, 0) for lazy in lazies] == [b"0", b"1", b"2", b"3"]
+    lazies[0].close()
+    disk.unlink("/0")
+    with pytest.raises(FileNotFoundError):
+        lazies[0].pread(1, 0)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, PENDING_ENTRIES_MAX - 1, PENDING_ENTRIES_MAX + 7])
+def test_index_lookups(count: int) -> None:
+    """The floor of any value is found, in memory, in the file, and across both."""
+    disk = MemoryDisk()
+    files = OpenFiles(disk)
+    index = OffsetIndex(files, "/i", None)
+    for number in range(count):
+        index.add(10 * number, 100 * number)
+    for current in (index, saved(index, files, disk)):
+        assert len(current) == count
+        for number in {0, 1, count // 2, count - 1}:
+            if 0 <= number < count:
+                assert current.at(number) == (10 * number, 100 * number)
+                assert current.floor(10 * number) == number
+                assert current.floor(10 * number - 1) == number - 1
+                assert current.floor_of_second(100 * number + 99) == number
+        assert current.floor(-1) == -1
+
+
+def saved(index: OffsetIndex, files: OpenFiles, disk: MemoryDisk) -> OffsetIndex:
+    """The same index, read from its file."""
+    index.save()
+    index.close()
+    return OffsetIndex(files, "/i", disk.size("/i"))
+
+
+def test_an_index_survives_a_failed_save() -> None:
+    """Half an entry that a full disk left is cut before the next save."""
+    disk = MemoryDisk()
+    files = OpenFiles(disk)
+    index = TimeIndex(files, "/t", None)
+    index.add(1, 1)
+    index.save()
+    index.add(2, 2)
+    disk.fail_at(0, torn=True)
+    with pytest.raises(OSError, match="No space"):
+        index.save()
+    assert disk.size("/t") % 12
+    index.add(3, 3)
+    index.save()
+    assert [TimeIndex(files, "/t", disk.size("/t")).at(n) for n in range(3)] == [
+        (1, 1),
+        (2, 2),
+        (3, 3),
+    ]
+
+
+def test_a_real_directory_end_to_end(tmp_path: Path) -> None:
+    """The same code on the operating system's files: write, die without closing, open, go on."""
+    path = str(tmp_path / "data")
+    manager = LogManager.open(LocalDisk(), path, LogConfig(), now_ms=NOW_MS)
+    manager.create_topic("t", bytes(16), 2, {})
+    manager.log("t", 1).append(batch(b"1"), NOW_MS)
+    manager._lock.release()  # what the system does when the process dies
+    manager = LogManager.open(LocalDisk(), path, LogConfig(), now_ms=NOW_MS)
+    assert not manager.clean_start
+    log = manager.log("t", 1)
+    log.append(batch(b"2"), NOW_MS)
+    log.flush()
+    manager.close()
+    manager = LogManager.open(LocalDisk(), path, LogConfig(), now_ms=NOW_MS)
+    assert manager.clean_start
+    assert values_of(manager.log("t", 1)) == [(0, b"1"), (1, b"2")]
+    manager.close()
+    assert sorted(os.listdir(path)) == [
+        ".kafka_cleanshutdown",
+        ".lock",
+        "cleaner-offset-checkpoint",
+        "log-start-offset-checkpoint",
+        "meta.properties",
+        "recovery-point-offset-checkpoint",
+        "replication-offset-checkpoint",
+        "t-1",
+        "topics.json",
+    ]

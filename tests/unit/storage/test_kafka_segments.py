@@ -1,0 +1,113 @@
+"""Segments that Kafka 4.1 wrote (`tests/data/segments`): read as Kafka's own dump shows them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from protocol.batch import crc_is_valid, iterate_batches, iterate_records
+from storage.local_disk import LocalDisk
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+from storage.maintenance import maintenance_steps
+from tests.unit.storage.support import NOW_MS, all_bytes, all_records, headers_of
+
+SEGMENTS = Path(__file__).parents[2] / "data" / "segments"
+PARTITIONS = sorted(path.name for path in SEGMENTS.iterdir() if path.is_dir())
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> LogManager:
+    """A data directory of Kafka's, copied; without marks, so everything is recovered."""
+    for name in PARTITIONS:
+        shutil.copytree(SEGMENTS / name, tmp_path / name, copy_function=shutil.copyfile)
+    return LogManager.open(LocalDisk(durable=False), str(tmp_path), LogConfig(), now_ms=NOW_MS)
+
+
+def dumped(name: str, kind: str) -> list[dict[str, str]]:
+    """The batches ("baseOffset") or records ("| offset") of a dump, as dictionaries."""
+    lines = (SEGMENTS / f"{name}.dump.txt").read_text().splitlines()
+    head = re.compile(r"(\w+): (\S+)")
+    return [dict(head.findall(line.lstrip("| "))) for line in lines if line.startswith(kind)]
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+def test_every_batch_is_the_dumps(manager: LogManager, name: str) -> None:
+    """Offsets, sizes, positions, CRCs, producers, epochs and flags of every batch agree."""
+    topic, _, partition = name.rpartition("-")
+    log = manager.log(topic, int(partition))
+    assert log.recovery_reports == []
+    data = all_bytes(log)
+    assert data == (SEGMENTS / name / f"{0:020d}.log").read_bytes()
+    headers = headers_of(data)
+    lines = dumped(name, "baseOffset")
+    assert len(headers) == len(lines)
+    for header, line in zip(headers, lines, strict=True):
+        assert crc_is_valid(data, header)
+        for key, value in (
+            ("baseOffset", header.base_offset),
+            ("lastOffset", header.last_offset),
+            ("count", header.record_count),
+            ("baseSequence", header.base_sequence),
+            ("producerId", header.producer_id),
+            ("producerEpoch", header.producer_epoch),
+            ("partitionLeaderEpoch", header.leader_epoch),
+            ("position", header.position),
+            ("CreateTime", header.max_timestamp_ms),
+            ("size", header.size_bytes),
+            ("crc", header.crc),
+        ):
+            assert int(line[key]) == value, key
+        assert line["isTransactional"] == str(header.is_transactional).lower()
+        assert line["isControl"] == str(header.is_control).lower()
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+def test_every_record_is_the_dumps(manager: LogManager, name: str) -> None:
+    """Offsets, timestamps and sizes of every record agree, and the time search finds them."""
+    topic, _, partition = name.rpartition("-")
+    log = manager.log(topic, int(partition))
+    data = all_bytes(log)
+    records = [r for header in iterate_batches(data) for r in iterate_records(data, header)]
+    lines = dumped(name, "| offset")
+    assert len(records) == len(lines)
+    for record, line in zip(records, lines, strict=True):
+        assert int(line["offset"]) == record.offset
+        assert int(line["CreateTime"]) == record.timestamp_ms
+        assert int(line["keySize"]) == (-1 if record.key is None else len(record.key))
+        assert int(line["valueSize"]) == (-1 if record.value is None else len(record.value))
+        found = log.offset_for_timestamp(record.timestamp_ms)
+        assert found is not None
+        assert found.timestamp >= record.timestamp_ms
+        assert found.offset <= record.offset
+    latest = log.max_timestamp()
+    assert latest is not None
+    assert latest.timestamp == max(record.timestamp_ms for record in records)
+
+
+def test_the_directory_is_adopted_whole(manager: LogManager) -> None:
+    """Topic ids, epochs and producers come from Kafka's own files."""
+    assert manager.adopted_topics == ["__consumer_offsets", "__transaction_state", "life-out"]
+    assert manager.topics()["__consumer_offsets"].partition_count == 4
+    log = manager.log("__consumer_offsets", 0)
+    assert log.leader_epochs.entries == [(0, 0), (2, 3)]
+    assert log.end_offset_of_epoch(0) == (0, 3)
+    producers = manager.log("life-out", 0).producers
+    assert producers.entries[1001].epoch == 3
+    assert producers.entries[1001].coordinator_epoch == 0
+    assert manager.log("life-out", 0).last_stable_offset == 6
+
+
+def test_compaction_keeps_the_last_value_of_each_key(manager: LogManager) -> None:
+    """Our compaction of Kafka's offsets log leaves what a reader ends up with as it was."""
+    for partition in range(4):
+        log = manager.log("__consumer_offsets", partition)
+        before = {record.key: record.value for record in all_records(log)}
+        log.roll(NOW_MS)
+        end = log.log_end_offset
+        assert [e for e in maintenance_steps(manager, NOW_MS) if isinstance(e, Exception)] == []
+        assert {record.key: record.value for record in all_records(log)} == before
+        assert log.log_end_offset == end

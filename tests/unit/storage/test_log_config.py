@@ -1,0 +1,64 @@
+"""Topic settings: defaults, parsing, refusal."""
+
+from __future__ import annotations
+
+import pytest
+
+from storage.errors import TopicConfigError
+from storage.log_config import SETTINGS, LogConfig, parse_setting
+
+
+def test_defaults_agree_with_the_table() -> None:
+    """Each field of LogConfig has the default of its row."""
+    for name, setting in SETTINGS.items():
+        attribute = name.replace(".", "_")
+        if attribute in LogConfig._fields:
+            assert getattr(LogConfig(), attribute) == parse_setting(name, setting.default)
+
+
+def test_overrides_are_typed() -> None:
+    """Strings become numbers, lists and flags; what the log does not read is checked only."""
+    config = LogConfig().overridden(
+        {
+            "cleanup.policy": "compact, delete",
+            "retention.ms": "-1",
+            "min.cleanable.dirty.ratio": "0.25",
+            "preallocate": "TRUE",
+            "compression.type": "zstd",
+        }
+    )
+    assert config.compacts
+    assert config.deletes
+    assert config.retention_ms == -1
+    assert config.min_cleanable_dirty_ratio == 0.25
+    assert config.compression_type == "zstd"
+    assert LogConfig().overridden({}) == LogConfig()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("retention.ms", "x", "Invalid value x for configuration retention.ms: Not a number"),
+        ("retention.ms", "-2", "Value must be at least -1"),
+        ("segment.bytes", "1000", "Value must be at least 1048576"),
+        ("segment.bytes", "3000000000", "Not a number of type INT"),
+        ("segment.ms", str(2**63), "Not a number of type LONG"),
+        ("min.cleanable.dirty.ratio", "1.5", "Value must be no more than 1"),
+        ("min.cleanable.dirty.ratio", "nan", "Value must be at least 0"),
+        ("cleanup.policy", "shred", "String must be one of: compact, delete"),
+        ("compression.type", "rar", "String must be one of: uncompressed, zstd"),
+        ("preallocate", "maybe", "either true or false"),
+        ("no.such", "1", "Unknown topic config name: no.such"),
+    ],
+)
+def test_bad_values_are_refused(name: str, text: str, message: str) -> None:
+    """The sentence names the setting, the value and the reason."""
+    with pytest.raises(TopicConfigError) as caught:
+        LogConfig().overridden({name: text})
+    assert message in str(caught.value)
+
+
+def test_lags_must_not_contradict() -> None:
+    """min.compaction.lag.ms may not be above max.compaction.lag.ms."""
+    with pytest.raises(TopicConfigError):
+        LogConfig().overridden({"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"})

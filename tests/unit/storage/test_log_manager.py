@@ -1,0 +1,413 @@
+"""The data directory: topics, checkpoints, clean and unclean stops, adoption, crash points."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.errors import ErrorCode
+from storage.checkpoints import parse_topic_id, read_offsets, topic_id_text
+from storage.errors import DataDirectoryLockedError, StorageError
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+from storage.maintenance import maintenance_steps
+from storage.memory_disk import Crash, MemoryDisk
+from storage.retention import advance_log_start_offset
+from tests.unit.storage.support import (
+    NOW_MS,
+    batch,
+    flip,
+    open_log,
+    open_manager,
+    overwrite,
+    values_of,
+)
+
+A, B = bytes([1]) * 16, bytes([2]) * 16
+
+
+def rounds(manager: LogManager) -> list[object]:
+    """One round of maintenance; what happened."""
+    return [event for event in maintenance_steps(manager, NOW_MS) if event is not None]
+
+
+def test_topics_survive_a_restart() -> None:
+    """Names, ids, partition counts and settings are there again."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    manager.create_topic("a", A, 3, {"retention.ms": "5"})
+    manager.create_topic("b", B, 1, {})
+    manager.add_partitions("b", 4)
+    manager.set_configs("a", {"segment.bytes": "2000000"})
+    manager.close()
+    again = open_manager(disk)
+    assert again.clean_start
+    a, b = again.topics().values()
+    assert a == ("a", A, 3, {"segment.bytes": "2000000"})
+    assert (b.name, b.topic_id, b.partition_count) == ("b", B, 4)
+    assert again.log("a", 0).config.segment_bytes == 2000000
+    assert again.adopted_topics == []
+
+
+def test_creating_a_topic_is_one_small_file() -> None:
+    """Fifty partitions cost what one costs: directories come with the first record."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    before = len(disk.operations)
+    manager.create_topic("__consumer_offsets", A, 50, {"cleanup.policy": "compact"})
+    assert len(disk.operations) - before <= 6
+    manager.log("__consumer_offsets", 7).append(batch(), NOW_MS)
+    assert manager.partitions_on_disk() == [("__consumer_offsets", 7)]
+
+
+def test_records_survive_a_clean_stop_and_a_kill() -> None:
+    """What was appended is read again after either; only the kill costs a scan."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    manager.create_topic("a", A, 2, {})
+    manager.log("a", 1).append(batch(b"1"), NOW_MS)
+    manager.close()
+    manager = open_manager(disk)
+    assert manager.clean_start
+    assert values_of(manager.log("a", 1)) == [(0, b"1")]
+    manager.log("a", 1).append(batch(b"2"), NOW_MS)
+    disk.processes_died()
+    manager = open_manager(disk)
+    assert not manager.clean_start
+    assert manager.recovery_reports == []
+    assert values_of(manager.log("a", 1)) == [(0, b"1"), (1, b"2")]
+
+
+def test_recovery_is_reported() -> None:
+    """After a kill the partitions are recovered at once and the cut is named."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    manager.create_topic("a", A, 2, {})
+    for value in (b"1", b"2"):
+        manager.log("a", 1).append(batch(value), NOW_MS)
+    disk.processes_died()
+    flip(disk, f"data/a-1/{0:020d}.log", 100)
+    manager = open_manager(disk)
+    (report,) = manager.recovery_reports
+    assert (report.topic, report.partition, report.offset) == ("a", 1, 1)
+    assert "CRC" in report.reason
+
+
+def test_files_have_kafkas_layout() -> None:
+    """meta.properties, the checkpoints and the clean shutdown mark are Kafka's."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    manager.create_topic("a", A, 1, {})
+    log = manager.log("a", 0)
+    for _ in range(5):
+        log.append(batch(), NOW_MS)
+    advance_log_start_offset(log, 2)
+    manager.close()
+    assert b"version=1\n" in disk.read_file("data/meta.properties")
+    assert b"cluster.id=c\n" in disk.read_file("data/meta.properties")
+    assert b"node.id=1\n" in disk.read_file("data/meta.properties")
+    assert disk.read_file("data/recovery-point-offset-checkpoint") == b"0\n1\na 0 5\n"
+    assert disk.read_file("data/replication-offset-checkpoint") == b"0\n1\na 0 5\n"
+    assert disk.read_file("data/log-start-offset-checkpoint") == b"0\n1\na 0 2\n"
+    assert disk.exists("data/.kafka_cleanshutdown")
+    metadata = disk.read_file("data/a-0/partition.metadata").decode()
+    assert metadata == f"version: 0\ntopic_id: {topic_id_text(A)}"
+    again = open_manager(disk)
+    assert not disk.exists("data/.kafka_cleanshutdown")
+    assert again.log("a", 0).log_start_offset == 2
+
+
+def test_topic_ids_are_printed_as_kafka_does() -> None:
+    """The id of the recorded partition.metadata goes there and back."""
+    assert topic_id_text(parse_topic_id("PtPPtT3tSAmCrXqTXg-nVQ")) == "PtPPtT3tSAmCrXqTXg-nVQ"
+    with pytest.raises(ValueError, match="no topic id"):
+        parse_topic_id("AAAA")
+
+
+def test_a_second_broker_is_refused() -> None:
+    """The lock is held until the first one closes or dies."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    with pytest.raises(DataDirectoryLockedError, match="in use by another broker"):
+        open_manager(disk)
+    manager.close()
+    open_manager(disk)
+    disk.processes_died()
+    open_manager(disk)
+
+
+def test_a_foreign_directory_is_refused() -> None:
+    """Another node's or cluster's data directory is not taken, nor kept locked."""
+    disk = MemoryDisk()
+    open_manager(disk).close()
+    with pytest.raises(StorageError, match="belongs to node 1, not 2"):
+        LogManager.open(disk, "data", LogConfig(), node_id=2)
+    with pytest.raises(StorageError, match="belongs to cluster c, not d"):
+        LogManager.open(disk, "data", LogConfig(), cluster_id="d")
+    assert LogManager.open(disk, "data", LogConfig()).cluster_id == "c"
+
+
+def test_bad_requests_change_nothing() -> None:
+    """An existing name, an unknown topic and a bad setting are refused with Kafka's codes."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    manager.create_topic("a", A, 1, {})
+    before = len(disk.operations)
+    with pytest.raises(StorageError) as exists:
+        manager.create_topic("a", B, 1, {})
+    assert exists.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+    for bad in ({"retention.ms": "x"}, {"retention.mss": "1"}):
+        with pytest.raises(StorageError) as config:
+            manager.create_topic("b", B, 1, bad)
+        assert config.value.code is ErrorCode.INVALID_CONFIG
+    for ask in (
+        lambda: manager.log("a", 1),
+        lambda: manager.log("a", -1),
+        lambda: manager.log("b", 0),
+        lambda: manager.delete_topic("b"),
+        lambda: manager.set_configs("b", {}),
+    ):
+        with pytest.raises(StorageError) as unknown:
+            ask()
+        assert unknown.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert len(disk.operations) == before
+
+
+def test_a_deleted_topic_is_gone_at_once_and_its_files_with_maintenance() -> None:
+    """The name is free when the call returns; a new topic of that name begins empty."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    name = "n" * 249
+    manager.create_topic(name, A, 2, {})
+    old = manager.log(name, 1)
+    old.append(batch(), NOW_MS)
+    manager.delete_topic(name)
+    with pytest.raises(StorageError):
+        old.append(batch(), NOW_MS)
+    assert manager.topics() == {}
+    manager.create_topic(name, B, 2, {})
+    assert manager.log(name, 1).log_end_offset == 0
+    assert any(entry.endswith("-delete") for entry in disk.listdir("data"))
+    assert rounds(manager) == []
+    assert not any(entry.endswith("-delete") for entry in disk.listdir("data"))
+    assert all(len(path.rpartition("/")[2]) <= 255 for _, path in disk.operations)
+
+
+def test_a_kafka_directory_is_adopted() -> None:
+    """Directories with partition.metadata and no entry become topics; the metadata log does not."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    for name in ("a", "__consumer_offsets", "__cluster_metadata"):
+        manager.create_topic(name, A, 3, {})
+        manager.log(name, 2).append(batch(name.encode()), NOW_MS)
+    manager.close()
+    disk.unlink("data/topics.json")
+    disk.mkdir("data/no-number")
+    disk.mkdir("data/unknown-0")
+    manager = open_manager(disk)
+    assert manager.adopted_topics == ["__consumer_offsets", "a"]
+    assert manager.topics()["a"] == ("a", A, 3, {})
+    assert manager.topics()["__consumer_offsets"].configs["cleanup.policy"] == "compact"
+    assert values_of(manager.log("a", 2)) == [(0, b"a")]
+    assert disk.exists("data/unknown-0")
+    assert disk.exists("data/__cluster_metadata-2")
+
+
+def test_a_directory_of_another_topic_is_set_aside() -> None:
+    """A directory whose metadata names another id is renamed, never read nor removed."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    manager.create_topic("a", A, 1, {})
+    manager.log("a", 0).append(batch(), NOW_MS)
+    manager.close()
+    overwrite(disk, "data/a-0/partition.metadata", f"topic_id: {topic_id_text(B)}".encode())
+    manager = open_manager(disk)
+    assert manager.log("a", 0).log_end_offset == 0
+    assert manager.stray_directories == [f"data/a-0.{B.hex()}-stray"]
+    assert disk.exists(f"data/a-0.{B.hex()}-stray/{0:020d}.log")
+
+
+@pytest.mark.parametrize("contents", [b"", b"{", b"[]", b'{"version": 9}', b'{"version": 1}'])
+def test_a_damaged_catalogue_stops_the_start(contents: bytes) -> None:
+    """Topics are never forgotten silently: the start fails and says what to do."""
+    disk = MemoryDisk()
+    open_manager(disk).close()
+    overwrite(disk, "data/topics.json", contents)
+    with pytest.raises(StorageError, match=r"topics\.json is damaged"):
+        open_manager(disk)
+    disk.unlink("data/topics.json")
+    open_manager(disk)
+
+
+@pytest.mark.parametrize(
+    "contents", [b"", b"0\n1\n", b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0 x\n"]
+)
+def test_damaged_checkpoints_read_as_empty(contents: bytes) -> None:
+    """A checkpoint that is not whole is not believed; recovery reads everything then."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    manager.create_topic("a", A, 1, {})
+    manager.log("a", 0).append(batch(b"1"), NOW_MS)
+    manager.close()
+    disk.unlink("data/.kafka_cleanshutdown")
+    overwrite(disk, "data/recovery-point-offset-checkpoint", contents)
+    assert read_offsets(disk, "data/recovery-point-offset-checkpoint") == {}
+    assert values_of(open_manager(disk).log("a", 0)) == [(0, b"1")]
+
+
+def test_a_stale_recovery_point_is_harmless() -> None:
+    """A recovery point beyond what is there cuts nothing and hides nothing."""
+    disk = MemoryDisk()
+    log = open_log(disk)
+    log.append(batch(b"1"), NOW_MS)
+    again = open_log(disk, recovery_point=99)
+    assert values_of(again) == [(0, b"1")]
+    assert again.recovery_point == 1
+
+
+def test_producer_ids_are_never_given_twice() -> None:
+    """Blocks follow each other, also over a kill; a failed write gives none."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    assert manager.next_producer_ids(1000) == 0
+    disk.processes_died()
+    manager = open_manager(disk)
+    disk.fail_at(0)
+    with pytest.raises(StorageError):
+        manager.next_producer_ids(1000)
+    assert manager.next_producer_ids(1000) == 1000
+
+
+def test_one_bad_partition_does_not_stop_the_others() -> None:
+    """A partition whose files cannot be read fails alone, keeps the clean mark away, and heals."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    manager.create_topic("a", A, 2, {})
+    for partition in range(2):
+        manager.log("a", partition).append(batch(b"v"), NOW_MS)
+    disk.processes_died()
+    bad = f"data/a-0/{0:020d}.log"
+    disk.unreadable.add(bad)
+    manager = open_manager(disk)
+    assert list(manager.failures) == [("a", 0)]
+    assert values_of(manager.log("a", 1)) == [(0, b"v")]
+    (event,) = rounds(manager)
+    assert isinstance(event, StorageError)
+    with pytest.raises(StorageError):
+        manager.log("a", 0)
+    disk.unreadable.clear()
+    assert values_of(manager.log("a", 0)) == [(0, b"v")]
+    assert manager.failures == {}
+    manager.close()
+    assert disk.exists("data/.kafka_cleanshutdown")
+
+
+def story(disk: MemoryDisk, done: list[str]) -> None:
+    """Creation, writing, growth, settings, deletion, creation anew; notes what returned."""
+    manager = open_manager(disk)
+    manager.create_topic("a", A, 2, {})
+    done.append("created")
+    manager.log("a", 0).append(batch(b"1"), NOW_MS)
+    done.append("appended")
+    manager.add_partitions("a", 3)
+    done.append("grown")
+    manager.set_configs("a", {"retention.ms": "7"})
+    done.append("set")
+    manager.delete_topic("a")
+    done.append("deleted")
+    manager.create_topic("a", B, 1, {})
+    done.append("recreated")
+    for _ in maintenance_steps(manager, NOW_MS):
+        pass
+    manager.log("a", 0).append(batch(b"2"), NOW_MS)
+    done.append("appended again")
+    manager.close()
+
+
+def check_story(disk: MemoryDisk, done: list[str], *, records_survive: bool) -> None:
+    """Every step that returned holds; the one under way happened or did not."""
+    manager = open_manager(disk)
+    topic = manager.topics().get("a")
+    if "recreated" in done:
+        assert topic is not None
+        assert topic.topic_id == B
+        if "appended again" in done and records_survive:
+            assert values_of(manager.log("a", 0)) == [(0, b"2")]
+    elif "deleted" in done:
+        assert topic is None or topic.topic_id == B
+    elif "created" in done and topic is not None:
+        assert topic.partition_count == 3 or "grown" not in done
+        assert topic.configs == {"retention.ms": "7"} or "set" not in done
+        if "appended" in done and records_survive:
+            assert values_of(manager.log("a", 0)) == [(0, b"1")]
+    elif "created" in done:
+        assert "set" in done, "only the deletion under way may have removed it"
+    if topic is None:
+        manager.create_topic("a", B, 1, {})
+    for partition in range(manager.topics()["a"].partition_count):
+        log = manager.log("a", partition)
+        assert all(value in (b"1", b"2") for _, value in values_of(log))
+        log.append(batch(b"new"), NOW_MS)
+    manager.close()
+
+
+@pytest.mark.parametrize("kind", ["kill", "power"])
+@pytest.mark.parametrize("torn", [False, True])
+def test_every_crash_point_of_topics(kind: str, torn: bool) -> None:
+    """Wherever creation, growth, settings or deletion of a topic is interrupted, the next start
+    finds the old or the new."""
+    points = 0
+    for operation in range(300):
+        disk = MemoryDisk()
+        disk.mkdir("data")
+        disk.sync_directory("")
+        disk.crash_at(operation, torn=torn)
+        done: list[str] = []
+        try:
+            story(disk, done)
+        except Crash:
+            points += 1
+        else:
+            assert points > 60
+            return
+        if kind == "kill":
+            disk.processes_died()
+        else:
+            disk.power_cut()
+        check_story(disk, done, records_survive=kind == "kill")
+    raise AssertionError("the loop did not reach the last operation")
+
+
+@pytest.mark.parametrize("first_crash", range(15, 95, 5))
+def test_every_crash_point_of_a_start_after_a_kill(first_crash: int) -> None:
+    """A start that dies itself is completed by the next one."""
+    for operation in range(100):
+        disk = MemoryDisk()
+        disk.crash_at(first_crash)
+        with pytest.raises(Crash):
+            story(disk, [])
+        disk.processes_died()
+        disk.crash_at(operation, torn=True)
+        try:
+            open_manager(disk)
+        except Crash:
+            disk.processes_died()
+            open_manager(disk).close()
+        else:
+            return
+    raise AssertionError("the loop did not reach the last operation")
+
+
+def test_hundreds_of_topics_open_fast() -> None:
+    """A clean start does not read partitions that nobody asks for."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    for number in range(200):
+        manager.create_topic(f"t{number}", A, 1, {})
+        manager.log(f"t{number}", 0).append(batch(), NOW_MS)
+    manager.close()
+    before = disk.reads
+    manager = open_manager(disk)
+    assert disk.reads == before
+    assert manager.log("t7", 0).log_end_offset == 1
+    manager.close()
+    assert len(read_offsets(disk, "data/recovery-point-offset-checkpoint")) == 200

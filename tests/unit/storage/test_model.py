@@ -1,0 +1,128 @@
+"""A log against a list: random appends, reads, rolls, truncations, stops of every kind."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from protocol.batch import iterate_batches
+from storage.errors import OffsetOutOfRangeError, StorageError
+from storage.log_config import LogConfig
+from storage.memory_disk import MemoryDisk
+from storage.partition_log import PartitionLog
+from storage.retention import advance_log_start_offset, delete_old_segments
+from tests.unit.storage.support import NOW_MS, all_records, batch, open_log
+
+CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=120, retention_ms=-1)
+
+
+class LogModel(RuleBasedStateMachine):
+    """The list holds (offset, value); the log must hold the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk = MemoryDisk()
+        self.log: PartitionLog = open_log(self.disk, CONFIG)
+        self.records: list[tuple[int, bytes]] = []
+        self.batch_bases: list[int] = []
+        self.end = 0
+        self.start = 0
+        self.clock_ms = NOW_MS
+        self.number = 0
+
+    @rule(count=st.integers(1, 4), size=st.integers(0, 60), step_ms=st.integers(-5, 20))
+    def append(self, count: int, size: int, step_ms: int) -> None:
+        """A batch of records with a clock that goes forward and back."""
+        self.clock_ms += step_ms
+        values = [b"%d:" % (self.number + n) + b"x" * size for n in range(count)]
+        self.number += count
+        result = self.log.append(batch(*values, timestamp_ms=self.clock_ms), self.clock_ms)
+        assert result.base_offset == self.end
+        self.batch_bases.append(self.end)
+        self.records += [(self.end + n, value) for n, value in enumerate(values)]
+        self.end += count
+
+    @rule(torn=st.booleans())
+    def append_fails(self, torn: bool) -> None:
+        """The disk is full: nothing changes."""
+        self.disk.fail_at(0, torn=torn)
+        try:
+            self.log.append(batch(b"lost"), self.clock_ms)
+        except StorageError:
+            return
+        raise AssertionError("an append on a full disk must fail")
+
+    @rule()
+    def roll(self) -> None:
+        """A new segment."""
+        self.log.roll(self.clock_ms)
+
+    @rule(back=st.integers(0, 12))
+    def truncate(self, back: int) -> None:
+        """Drop the last records, on a batch boundary (as recovery and followers do)."""
+        bases = [base for base in self.batch_bases if base >= max(self.end - back, self.start)]
+        if bases:
+            self.log.truncate_to(bases[0])
+            self.end = bases[0]
+            self.records = [record for record in self.records if record[0] < self.end]
+            self.batch_bases = [base for base in self.batch_bases if base < self.end]
+
+    @precondition(lambda self: self.records)
+    @rule(data=st.data())
+    def advance_start(self, data: st.DataObject) -> None:
+        """DeleteRecords, and the deletion of what lies below."""
+        self.start = data.draw(st.integers(self.start, self.end))
+        assert advance_log_start_offset(self.log, self.start) == self.start
+        delete_old_segments(self.log, self.clock_ms)
+        self.records = [record for record in self.records if record[0] >= self.start]
+
+    @rule()
+    def stop_cleanly(self) -> None:
+        """A clean stop and start."""
+        self.log.close()
+        self.reopen(clean=True)
+
+    @rule(tail=st.binary(max_size=80))
+    def kill(self, tail: bytes) -> None:
+        """kill -9 in the middle of a write: bytes of nothing at the end."""
+        active = self.log.active_segment
+        if tail and active.size_bytes:
+            active.write([tail])
+        self.disk.processes_died()
+        self.reopen(clean=False)
+        cut = sum(report.bytes_cut for report in self.log.recovery_reports)
+        assert cut == (len(tail) if active.size_bytes else 0)
+
+    def reopen(self, *, clean: bool) -> None:
+        """A new process on the same disk."""
+        self.log = open_log(self.disk, CONFIG, clean=clean, log_start_offset=self.start)
+
+    @rule(data=st.data(), max_bytes=st.integers(1, 900))
+    def read(self, data: st.DataObject, max_bytes: int) -> None:
+        """A read anywhere gives whole batches from the right one on, within the limit."""
+        offset = data.draw(st.integers(max(self.start - 1, 0), self.end + 1))
+        try:
+            result = self.log.read(offset, max_bytes)
+        except OffsetOutOfRangeError:
+            assert not self.start <= offset <= self.end
+            return
+        headers = list(iterate_batches(result.records))
+        if offset == self.end:
+            assert not headers
+            return
+        assert headers[0].base_offset <= offset <= headers[0].last_offset
+        assert len(result.records) <= max_bytes or len(headers) == 1
+
+    @invariant()
+    def holds_the_list(self) -> None:
+        """Start, end and every record agree."""
+        assert (self.log.log_start_offset, self.log.log_end_offset) == (self.start, self.end)
+        assert [(r.offset, r.value) for r in all_records(self.log)] == self.records
+
+
+LogModel.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=30, deadline=None, derandomize=True
+)
+TestLogModel = LogModel.TestCase
+TestLogModel.__doc__ = "A log holds what a list holds, through failures, cuts and stops."

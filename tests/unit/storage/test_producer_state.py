@@ -1,0 +1,236 @@
+"""Idempotent producers: duplicates, gaps, fences, transactions, snapshots, expiry."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.batch import Record, build_batch
+from protocol.errors import ErrorCode
+from storage.errors import StorageError
+from storage.log_config import LogConfig
+from storage.memory_disk import MemoryDisk
+from storage.partition_log import AppendResult, PartitionLog
+from storage.producer_state import SEQUENCE_MAX, ProducerState, snapshot_offsets
+from tests.unit.storage.support import (
+    DIRECTORY,
+    NOW_MS,
+    batch,
+    flip,
+    open_log,
+    overwrite,
+    values_of,
+)
+
+
+def send(
+    log: PartitionLog, sequence: int, *values: bytes, epoch: int = 0, producer_id: int = 7
+) -> AppendResult:
+    """Append a batch of an idempotent producer."""
+    data = batch(*values, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+    return log.append(data, NOW_MS)
+
+
+def refusal(log: PartitionLog, sequence: int, epoch: int = 0) -> ErrorCode:
+    """The error code that such a batch gets."""
+    with pytest.raises(StorageError) as caught:
+        send(log, sequence, epoch=epoch)
+    return caught.value.code
+
+
+def test_the_last_five_batches_are_answered_again() -> None:
+    """A repeated batch among the last five gets its first answer and is stored once; older ones
+    are out of order."""
+    log = open_log(MemoryDisk())
+    for sequence in range(0, 12, 2):
+        send(log, sequence, b"a", b"b")
+    for sequence in range(2, 12, 2):
+        result = send(log, sequence, b"a", b"b")
+        assert result.duplicate
+        assert (result.base_offset, result.last_offset) == (sequence, sequence + 1)
+    assert refusal(log, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert log.log_end_offset == 12
+
+
+def test_gaps_are_out_of_order() -> None:
+    """A sequence beyond the next one, or the same first with another length, is refused."""
+    log = open_log(MemoryDisk())
+    send(log, 0)
+    assert refusal(log, 2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    with pytest.raises(StorageError):
+        send(log, 0, b"a", b"b")
+    assert send(log, 1).base_offset == 1
+
+
+def test_unknown_producers_may_begin_anywhere() -> None:
+    """A producer id without state here may begin with any sequence (KIP-360)."""
+    log = open_log(MemoryDisk())
+    assert send(log, 41).base_offset == 0
+    assert send(log, 42).base_offset == 1
+
+
+def test_sequences_wrap() -> None:
+    """Behind 2^31-1 comes 0."""
+    log = open_log(MemoryDisk())
+    send(log, SEQUENCE_MAX - 1, b"a", b"b")
+    assert send(log, 0).base_offset == 2
+    assert send(log, SEQUENCE_MAX - 1, b"a", b"b").duplicate
+    log = open_log(MemoryDisk())
+    send(log, SEQUENCE_MAX, b"a", b"b")
+    assert send(log, 1).base_offset == 2
+
+
+def test_older_epochs_are_fenced() -> None:
+    """A newer epoch begins at sequence 0 and shuts the older one out."""
+    log = open_log(MemoryDisk())
+    send(log, 0)
+    assert refusal(log, 5, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    send(log, 0, epoch=1)
+    assert refusal(log, 1, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert send(log, 1, epoch=1).base_offset == 2
+
+
+def test_state_survives_every_kind_of_stop() -> None:
+    """Duplicates are known after a kill (the last five) and after a clean stop (the last)."""
+    disk = MemoryDisk()
+    log = open_log(disk)
+    for sequence in range(4):
+        send(log, sequence)
+    killed = open_log(disk)
+    assert send(killed, 0).duplicate
+    assert send(killed, 3).duplicate
+    killed.close()
+    stopped = open_log(disk, clean=True)
+    assert send(stopped, 3).duplicate
+    assert refusal(stopped, 9) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(stopped, 4).base_offset == 4
+
+
+def test_state_is_replayed_from_the_snapshot_of_the_roll() -> None:
+    """After a kill the snapshot taken at a roll and the batches behind it make the state."""
+    disk = MemoryDisk()
+    config = LogConfig(segment_bytes=300)
+    log = open_log(disk, config)
+    for sequence in range(10):
+        send(log, sequence)
+    send(log, 3, producer_id=8)
+    assert len(snapshot_offsets(disk.listdir(DIRECTORY))) == 2
+    again = open_log(disk, config)
+    assert send(again, 9).duplicate
+    assert send(again, 3, producer_id=8).duplicate
+    assert send(again, 10).base_offset == 11
+
+
+@pytest.mark.parametrize("damage", ["flip", "short", "missing", "ahead"])
+def test_damaged_snapshots_are_ignored(damage: str) -> None:
+    """A snapshot that is damaged, missing or ahead of the log is not believed."""
+    disk = MemoryDisk()
+    log = open_log(disk)
+    for sequence in range(3):
+        send(log, sequence)
+    log.close()
+    path = f"{DIRECTORY}/{3:020d}.snapshot"
+    if damage == "flip":
+        flip(disk, path, 30)
+    elif damage == "short":
+        overwrite(disk, path, disk.read_file(path)[:-1])
+    elif damage == "missing":
+        disk.unlink(path)
+    else:
+        disk.rename(path, f"{DIRECTORY}/{9:020d}.snapshot")
+    again = open_log(disk)
+    assert send(again, 2).duplicate
+    assert refusal(again, 7) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    if damage in ("flip", "short"):
+        assert not disk.exists(path)
+
+
+def test_snapshots_have_kafkas_bytes() -> None:
+    """Version, CRC-32C, count, then 46 bytes per producer: the sizes of Kafka's own files."""
+    state = ProducerState()
+    assert len(state.encode()) == 10
+    state.appended(1001, 2, 5, 1, 20, NOW_MS, False)
+    data = state.encode()
+    assert len(data) == 56
+    assert data[:2] == b"\x00\x01"
+    assert data[6:10] == b"\x00\x00\x00\x01"
+    assert int.from_bytes(data[10:18], "big") == 1001
+    again = ProducerState.decode(data)
+    assert again is not None
+    assert again.encode() == data
+    assert again.check(1001, 2, 5, 1) == state.check(1001, 2, 5, 1)
+    for position in range(len(data)):
+        assert ProducerState.decode(data[:position]) is None
+        bad = bytearray(data)
+        bad[position] ^= 1
+        assert ProducerState.decode(bytes(bad)) is None
+
+
+def test_idle_producers_expire() -> None:
+    """A producer is forgotten after producer.id.expiration.ms, unless a transaction is open."""
+    state = ProducerState()
+    state.appended(1, 0, 0, 0, 0, 1000, False)
+    state.appended(2, 0, 0, 0, 1, 1000, True)
+    state.appended(3, 0, 0, 0, 2, 1001, False)
+    state.expire(1100, 100)
+    assert sorted(state.entries) == [2, 3]
+
+
+def marker(producer_id: int, epoch: int, *, commit: bool) -> bytes:
+    """An end-of-transaction marker as the transaction coordinator writes it."""
+    key = (0).to_bytes(2, "big") + int(commit).to_bytes(2, "big")
+    value = (0).to_bytes(2, "big") + (9).to_bytes(4, "big")
+    return build_batch(
+        [Record(0, NOW_MS, key, value)],
+        base_offset=0,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def test_open_transactions_hold_the_last_stable_offset() -> None:
+    """The last stable offset stands at the oldest open transaction, also after restarts, and moves
+    on with its marker."""
+    disk = MemoryDisk()
+    log = open_log(disk)
+    log.append(batch(), NOW_MS)
+    for producer_id in (1, 2):
+        log.append(
+            batch(producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True),
+            NOW_MS,
+        )
+    assert log.last_stable_offset == 1
+    assert log.high_watermark == 3
+    log.append_own(marker(1, 0, commit=True), NOW_MS)
+    assert log.last_stable_offset == 2
+    log.close()
+    for clean in (True, False):
+        log = open_log(disk, clean=clean)
+        assert log.last_stable_offset == 2
+    log.append_own(marker(2, 1, commit=False), NOW_MS)
+    assert log.last_stable_offset == log.log_end_offset == 5
+    again = open_log(disk)
+    assert again.last_stable_offset == 5
+    assert again.producers.entries[2].epoch == 1
+    assert again.producers.entries[2].coordinator_epoch == 9
+    assert refusal_of_epoch(again, 2) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def refusal_of_epoch(log: PartitionLog, producer_id: int) -> ErrorCode:
+    """The error code of a batch with the epoch before the marker's."""
+    with pytest.raises(StorageError) as caught:
+        send(log, 1, producer_id=producer_id)
+    return caught.value.code
+
+
+def test_a_failed_write_does_not_move_the_sequence() -> None:
+    """The producer may send the batch again that could not be written."""
+    disk = MemoryDisk()
+    log = open_log(disk)
+    send(log, 0, b"0")
+    disk.fail_at(0, torn=True)
+    with pytest.raises(StorageError):
+        send(log, 1, b"1")
+    assert not send(log, 1, b"1").duplicate
+    assert values_of(log) == [(0, b"0"), (1, b"1")]

@@ -34,18 +34,28 @@ GROUP = "g"
 TOPICS = {"one": 1, "three": 3, "many": 100}
 
 
-class Answer:
-    """Where the answer to one request arrives; a second answer is a failure."""
+class KilledError(Exception):
+    """The process dies right after an append: the records are in the log, no answer went out."""
 
-    def __init__(self, request: object) -> None:
+
+class Answer:
+    """Where the answer to one request arrives; a second answer is a failure.
+
+    `on_answer` is called when it comes.
+    """
+
+    def __init__(self, request: object, on_answer: Callable[[Answer], None] | None = None) -> None:
         self.request = request
         self.response: Any = None
         self.lost = False
+        self.on_answer = on_answer
 
     def __call__(self, response: Message) -> None:
         assert self.response is None, f"answered twice: {self.request!r} {response!r}"
         assert not self.lost, f"answered after the crash: {self.request!r}"
         self.response = response
+        if self.on_answer is not None:
+            self.on_answer(self)
 
     @property
     def parked(self) -> bool:
@@ -70,6 +80,8 @@ class OneGroupBroker:
         self.effects = Effects(debug=True)
         self.events: list[tuple[str, dict[str, object]]] = []
         self.append_error: Callable[[], ErrorCode] = lambda: ErrorCode.NONE
+        self.appended: Callable[[], None] = lambda: None
+        self.on_answer: Callable[[Answer], None] | None = None
         self.write_failed = False
         self.answers: list[Answer] = []
         self._ids = 0
@@ -85,7 +97,7 @@ class OneGroupBroker:
         client_host: str = "/127.0.0.1",
     ) -> Answer:
         """Handle a request as its handler would."""
-        answer = Answer(request)
+        answer = Answer(request, self.on_answer)
         self.answers.append(answer)
         caller = Caller(client_id, client_host, api_version)
         refusal = self._without_group(request, api_version)
@@ -167,7 +179,7 @@ class OneGroupBroker:
 
     def delete(self) -> Answer:
         """DeleteGroups of the one group."""
-        answer = Answer("delete")
+        answer = Answer("delete", self.on_answer)
         self.answers.append(answer)
         if self.group is None:
             answer(admission.delete_unknown(GROUP))
@@ -194,8 +206,10 @@ class OneGroupBroker:
     def one_drain(self) -> Iterator[None]:
         """Let several requests lie in the mailbox when the task wakes up."""
         self._batching = True
-        yield
-        self._batching = False
+        try:
+            yield
+        finally:
+            self._batching = False
         self.settle()
 
     def settle(self) -> None:
@@ -249,6 +263,7 @@ class OneGroupBroker:
         if error is ErrorCode.NONE:
             self.log += [encode_record(record) for record in records]
             self.batches.append(len(records))
+            self.appended()
         else:
             self.write_failed = True
         return error

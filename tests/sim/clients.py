@@ -1,0 +1,288 @@
+"""Model clients: how consumers behave, well or badly.
+
+A client keeps what it has been told (member id, generation, leadership), has one request under way
+at a time, and decides at each turn what to do next. It is given its randomness.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from protocol.apis.heartbeat import HeartbeatRequest
+from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from protocol.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.apis.offset_fetch import OffsetFetchRequest
+from protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from protocol.errors import ErrorCode
+from protocol.schema import Message
+from tests.sim.broker import GROUP, TOPICS, Answer, OneGroupBroker
+
+E = ErrorCode
+
+START_OVER = {E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID, E.GROUP_MAX_SIZE_REACHED}
+KEEP_ID = {E.REBALANCE_IN_PROGRESS, E.ILLEGAL_GENERATION}
+
+
+class Client:
+    """A consumer that follows the protocol."""
+
+    patience = 1.0
+    """How likely it acts when it is its turn."""
+
+    def __init__(
+        self, broker: OneGroupBroker, rng: Random, name: str, instance_id: str | None = None
+    ) -> None:
+        self.broker = broker
+        self.rng = rng
+        self.name = name
+        self.instance_id = instance_id
+        self.version = rng.randrange(5, 10) if instance_id else rng.randrange(10)
+        self.session_ms = rng.choice([6_000, 10_000, 20_000])
+        self.rebalance_ms = rng.choice([5_000, 10_000, 30_000])
+        self.protocols = [("range", name.encode()), ("sticky", b"s")]
+        self.offset = 0
+        self.waiting: Answer | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Be a new process."""
+        self.member_id = ""
+        self.generation = -1
+        self.is_leader = False
+        self.is_synced = False
+        self.assigned_to: list[str] = []
+        self.waiting = None
+
+    def turn(self) -> None:
+        """Take in the answer that has come, or do the next thing."""
+        if self.waiting is not None:
+            if self.waiting.parked:
+                if self.rng.random() < 0.02:
+                    self.repeat()
+                return
+            answer, self.waiting = self.waiting, None
+            if answer.lost:
+                self.is_synced = False
+            else:
+                self.take(answer.request, answer.response)
+        elif self.rng.random() < self.patience:
+            self.act()
+
+    def repeat(self) -> None:
+        """Lose the connection and ask the same again."""
+        assert self.waiting is not None
+        request = self.waiting.request
+        assert isinstance(request, Message)
+        self.ask(request, self.asked_at)
+
+    def ask(self, request: Message, version: int) -> None:
+        """Send a request and wait for its answer."""
+        self.asked_at = version
+        self.waiting = self.broker.send(request, version, client_id=self.name)
+
+    def act(self) -> None:
+        """The next thing that a consumer does."""
+        if self.generation < 0:
+            self.join()
+        elif not self.is_synced:
+            self.sync()
+        else:
+            chance = self.rng.random()
+            if chance < 0.55:
+                self.heartbeat()
+            elif chance < 0.85:
+                self.commit()
+            elif chance < 0.9:
+                self.ask(OffsetFetchRequest(group_id=GROUP, topics=None), 7)
+            elif chance < 0.93:
+                self.protocols[0] = ("range", b"%d" % self.rng.randrange(5))
+                self.join()
+            elif chance < 0.96:
+                self.join()
+            elif chance < 0.975:
+                self.leave()
+            else:
+                self.heartbeat()
+
+    def join(self) -> None:
+        """JoinGroup."""
+        request = JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=self.session_ms,
+            rebalance_timeout_ms=self.rebalance_ms,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name=n, metadata=m) for n, m in self.protocols],
+        )
+        self.ask(request, self.version)
+
+    def sync(self) -> None:
+        """SyncGroup; the leader gives everybody `<generation>:<member id>`."""
+        assignments = []
+        if self.is_leader:
+            assignments = [
+                SyncGroupRequestAssignment(
+                    member_id=member_id, assignment=f"{self.generation}:{member_id}".encode()
+                )
+                for member_id in self.assigned_to
+            ]
+        request = SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocol_name=self.protocol_name,
+            assignments=assignments,
+        )
+        self.ask(request, 5)
+
+    def heartbeat(self) -> None:
+        """Heartbeat."""
+        request = HeartbeatRequest(
+            group_id=GROUP,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+        )
+        self.ask(request, 4)
+
+    def commit(self) -> None:
+        """OffsetCommit of one partition of each of its topics."""
+        self.offset += 1
+        topics = []
+        for name, count in TOPICS.items():
+            partition = OffsetCommitRequestPartition(
+                partition_index=self.rng.randrange(min(count, 3)),
+                committed_offset=self.offset,
+                committed_metadata=self.name,
+            )
+            topics.append(OffsetCommitRequestTopic(name=name, partitions=[partition]))
+        request = OffsetCommitRequest(
+            group_id=GROUP,
+            generation_id_or_member_epoch=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            topics=self.rng.sample(topics, self.rng.randrange(1, len(topics) + 1)),
+        )
+        self.ask(request, 8)
+
+    def leave(self) -> None:
+        """LeaveGroup."""
+        one = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance_id)
+        self.ask(LeaveGroupRequest(group_id=GROUP, members=[one]), 4)
+
+    def take(self, request: Any, response: Any) -> None:
+        """Learn from an answer."""
+        match request:
+            case JoinGroupRequest():
+                self.take_join(response)
+            case SyncGroupRequest():
+                self.take_error(E(response.error_code))
+                if response.error_code == E.NONE:
+                    self.is_synced = True
+            case HeartbeatRequest():
+                self.take_error(E(response.error_code))
+            case OffsetCommitRequest():
+                for topic in response.topics:
+                    for one in topic.partitions:
+                        self.take_error(E(one.error_code))
+            case LeaveGroupRequest():
+                self.forget()
+
+    def take_join(self, response: Any) -> None:
+        """Learn from the answer to JoinGroup."""
+        error = E(response.error_code)
+        if error is E.MEMBER_ID_REQUIRED:
+            self.member_id = response.member_id
+        elif error is E.NONE:
+            self.member_id = response.member_id
+            self.generation = response.generation_id
+            self.is_leader = response.leader == response.member_id
+            self.is_synced = False
+            self.protocol_name = response.protocol_name
+            self.assigned_to = [one.member_id for one in response.members]
+            if response.skip_assignment:
+                self.is_leader = False
+        else:
+            self.take_error(error)
+
+    def take_error(self, error: ErrorCode) -> None:
+        """Start over or join again, as the error says."""
+        if error in START_OVER:
+            self.forget()
+        elif error in KEEP_ID:
+            self.generation = -1
+
+
+class Slow(Client):
+    """Acts so rarely that its session often runs out."""
+
+    patience = 0.12
+
+
+class Crashing(Client):
+    """Dies now and then and comes back as a new process; a static one keeps its instance id."""
+
+    def turn(self) -> None:
+        """Die, or go on."""
+        if self.rng.random() < 0.03:
+            self.forget()
+        super().turn()
+
+
+class Zombie(Client):
+    """Wakes up with what it knew long ago and goes on as if nothing had happened."""
+
+    def forget(self) -> None:
+        """Remember one former life."""
+        if getattr(self, "member_id", "") and self.generation >= 0:
+            self.former = (self.member_id, self.generation)
+        super().forget()
+
+    def act(self) -> None:
+        """Now and then act as the former self."""
+        former = getattr(self, "former", None)
+        if former is None or self.rng.random() < 0.6:
+            super().act()
+            return
+        present = (self.member_id, self.generation)
+        self.member_id, self.generation = former
+        self.rng.choice([self.heartbeat, self.commit, self.leave])()
+        self.member_id, self.generation = present
+        self.waiting = None  # it does not listen
+
+
+class Hostile(Client):
+    """Sends whatever comes to its mind, with ids of others."""
+
+    def act(self) -> None:
+        """Mix true and false fields; answers do not interest it."""
+        if self.rng.random() < 0.5:
+            super().act()
+            return
+        keep = (self.member_id, self.generation, self.instance_id, self.protocols, self.version)
+        group = self.broker.group
+        ids = ["", "ghost", *(list(group.roster.members) if group is not None else [])]
+        pending = list(group.roster.pending) if group is not None else []
+        self.member_id = self.rng.choice(ids + pending)
+        self.generation = self.rng.randrange(-1, 12)
+        self.instance_id = self.rng.choice([None, None, "i0", "i1", "nope"])
+        if self.rng.random() < 0.3:
+            self.protocols = self.rng.choice([[], [("other", b"")], [("range", b"\xff")]])
+        self.version = self.rng.randrange(10)
+        self.is_leader = self.rng.random() < 0.3
+        self.assigned_to = []
+        self.protocol_name = "range"
+        verb = self.rng.choice([self.join, self.sync, self.heartbeat, self.commit, self.leave])
+        verb()
+        self.member_id, self.generation, self.instance_id, self.protocols, self.version = keep
+        self.is_leader = False
+        self.waiting = None

@@ -1,0 +1,37 @@
+"""The simulation as a part of the test suite; `python -m tests.sim` runs more of it."""
+
+import pytest
+
+from tests.sim.world import World, run
+
+STEPS = 600
+
+
+@pytest.mark.parametrize("first", range(0, 120, 10))
+def test_what_must_hold_holds(first: int) -> None:
+    """Whatever clients and faults do: no violation in any step, and rest in the end."""
+    for seed in range(first, first + 10):
+        run(seed, STEPS)
+
+
+def test_a_seed_tells_always_the_same_story() -> None:
+    """Two runs of a seed are the same, line by line."""
+    stories: list[list[str]] = [[], []]
+    for story in stories:
+        run(7, 200, story.append)
+    assert stories[0] == stories[1]
+    assert len(stories[0]) > 200
+
+
+def test_a_violation_says_how_to_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exception has a note with the command that shows it."""
+
+    def broken(world: World) -> None:
+        raise AssertionError("the moon is gone")
+
+    monkeypatch.setattr(World, "_check", broken)
+    with pytest.raises(AssertionError) as caught:
+        run(3, 10)
+    assert caught.value.__notes__ == [
+        "seed 3, step 1; to see it: python -m tests.sim --seed 3 --steps 10 --trace"
+    ]

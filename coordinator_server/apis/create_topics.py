@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
-from uuid import uuid4
 
 from coordinator_server.topics.assignments import new_topic_error
+from coordinator_server.topics.manager import new_topic_id
 from coordinator_server.topics.topic_configs import configs_error, describe
 from protocol.apis.create_topics import (
     CreatableTopic,
@@ -62,7 +62,7 @@ def handle(broker: Broker, call: Call, request: CreateTopicsRequest) -> None:
             created += plan.partition_count
             if created > MAX_PARTITIONS_PER_REQUEST:
                 raise _Refused(ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
-            topic_id = uuid4().bytes
+            topic_id = new_topic_id()
             if not request.validate_only:
                 topic_id = broker.topics.create(
                     topic.name, plan.partition_count, plan.configs

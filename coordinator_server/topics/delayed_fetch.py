@@ -45,7 +45,7 @@ class _Found(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A partition as it was when the fetch was parked."""
+    """A partition as it was when the fetch was parked; the size only if more than a byte counts."""
 
     partition: Partition
     target: FetchTarget
@@ -125,8 +125,14 @@ class DelayedFetch(DelayedOperation):
             self.is_completed = True
             self._answer(found)
             return True
+        sized = self._min_bytes > 1
         self._waiting = [
-            _Waiting(partition, target, self._end_of(partition), partition.log.size_bytes)
+            _Waiting(
+                partition,
+                target,
+                self._end_of(partition),
+                partition.log.size_bytes if sized else 0,
+            )
             for target, partition in self._to_read
         ]
         return False
@@ -144,6 +150,8 @@ class DelayedFetch(DelayedOperation):
             if target.fetch_offset < log.log_start_offset:
                 return self.force_complete()
             if self._end_of(partition) != end_offset:
+                if self._min_bytes <= 1:
+                    return self.force_complete()
                 # Retention may have made the log smaller meanwhile; then the deadline answers.
                 bytes_there += min(max(log.size_bytes - size_bytes, 0), target.max_bytes)
         return bytes_there >= self._min_bytes and self.force_complete()

@@ -8,11 +8,16 @@ minutes and is smaller than the newcomer; else the newcomer gets full answers an
 0).
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from protocol.apis.fetch import FetchRequest
 from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from protocol.apis.fetch import FetchRequest
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1

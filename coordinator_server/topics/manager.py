@@ -7,8 +7,8 @@ wake-up of fetches after an append.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
-from uuid import uuid4
 
 from coordinator_server.clock import Clock
 from coordinator_server.config import Config
@@ -99,6 +99,15 @@ class Topic:
 Listener = Callable[[Topic], None]
 
 
+def new_topic_id() -> bytes:
+    """A random UUID (version 4) whose text does not begin with a dash, as Kafka's randomUuid."""
+    topic_id = bytearray(os.urandom(16))
+    topic_id[0] &= 0x7F
+    topic_id[6] = topic_id[6] & 0x0F | 0x40
+    topic_id[8] = topic_id[8] & 0x3F | 0x80
+    return bytes(topic_id)
+
+
 class TopicManager:
     """All topics. `changed` is told of every append, and of partitions that go away.
 
@@ -186,7 +195,7 @@ class TopicManager:
     def create(self, name: str, partition_count: int, configs: Mapping[str, str]) -> Topic:
         """Create a topic that `creation_error` has nothing against. Raises StorageError."""
         assert self.creation_error(name) is None, name
-        record = self._logs.create_topic(name, uuid4().bytes, partition_count, dict(configs))
+        record = self._logs.create_topic(name, new_topic_id(), partition_count, dict(configs))
         topic = self._add(record)
         LOG.emit("topic.created", topic=name, partitions=partition_count)
         for listener in self.on_created:

@@ -1,14 +1,22 @@
 """The settings of a running broker: where the values come from, and typed access to them.
 
 Order: default < properties file < environment < `--set`. What the table in `settings.py` does not
-know is collected in `ignored` and named in one warning line, so that a server.properties or an
-environment made for Kafka's image can be used as it is. Read a setting once, not per request.
+know, or what has no effect, is collected in `ignored` and named in one warning line, so that a
+server.properties or an environment made for Kafka's image can be used as it is. Read a setting
+once, not per request.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from coordinator_server.settings import SETTINGS, TOPIC_SETTINGS, Kind, Setting, Value
+from coordinator_server.settings import (
+    SETTINGS,
+    TOPIC_SETTINGS,
+    WITHOUT_EFFECT,
+    Kind,
+    Setting,
+    Value,
+)
 
 # Variables of Kafka's image that configure the JVM and its logging, not the broker.
 _IMAGE_VARIABLES = (
@@ -170,9 +178,9 @@ class Config:
     def _apply(self, source: str, given: Mapping[str, str]) -> None:
         for name, text in given.items():
             setting = SETTINGS.get(name)
+            if (setting is None or name in WITHOUT_EFFECT) and name not in self.ignored:
+                self.ignored.append(name)
             if setting is None:
-                if name not in self.ignored:
-                    self.ignored.append(name)
                 continue
             self._values[name] = parse_value(setting, text)
             self._sources[name] = source

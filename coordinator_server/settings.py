@@ -293,6 +293,30 @@ SETTINGS: dict[str, Setting] = {
 }
 
 
+WITHOUT_EFFECT: frozenset[str] = frozenset(
+    {
+        "broker.rack",
+        "group.coordinator.append.linger.ms",
+        "group.coordinator.rebalance.protocols",
+        *(name for name in SETTINGS if name.startswith("group.consumer.")),
+        "log.cleaner.enable",
+        "log.flush.interval.ms",
+        "log.flush.scheduler.interval.ms",
+        "log.preallocate",
+        "log.roll.jitter.hours",
+        "log.roll.jitter.ms",
+        "log.segment.delete.delay.ms",
+        "max.request.partition.size.limit",
+        "min.insync.replicas",
+        "offsets.commit.timeout.ms",
+        "offsets.load.buffer.size",
+        "offsets.topic.replication.factor",
+        "transaction.max.timeout.ms",
+    }
+)
+"""Settings that are checked and described but change nothing, at least so far."""
+
+
 def _topic_settings() -> dict[str, TopicSetting]:
     """Topic configs that equal a broker setting, and those that have several units."""
     table = {
@@ -326,13 +350,15 @@ def describe() -> str:
         "",
         "Printed by `coordinator-server settings`. Order: default < properties file <",
         "environment (`KAFKA_GROUP_MAX_SIZE`: `_` is `.`, `__` is `_`, `___` is `-`) < `--set`.",
-        "A setting that is not in these tables is ignored, and named in one warning line.",
+        "A setting that is not in these tables, or has no effect, is named in one warning line.",
     ]
     for title, section in SECTIONS:
         lines += ["", f"## {title}", "", "| name | type | default | range | meaning |"]
         lines.append("|---|---|---|---|---|")
         for setting in section:
             meaning = setting.meaning
+            if setting.name in WITHOUT_EFFECT:
+                meaning += " No effect so far."
             if setting.topic is not None:
                 meaning += f" Topic config: `{setting.topic}`."
             cells = (

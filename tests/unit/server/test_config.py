@@ -12,7 +12,15 @@ from coordinator_server.config import (
     settings_in_arguments,
     settings_in_environment,
 )
-from coordinator_server.settings import SETTINGS, TOPIC_SETTINGS, Kind, describe, render
+from coordinator_server.settings import (
+    SETTINGS,
+    TOPIC_SETTINGS,
+    WITHOUT_EFFECT,
+    Kind,
+    describe,
+    render,
+)
+from storage.log_config import SETTINGS as TOPIC_CONFIGS
 
 ROOT = Path(__file__).parents[3]
 
@@ -71,6 +79,7 @@ def test_what_does_not_apply_is_collected() -> None:
     """Unknown names and those of a KRaft controller are kept for one warning, each once."""
     config = Config(file={"process.roles": "broker", "no.such": "1"}, overrides={"no.such": "2"})
     assert config.ignored == ["process.roles", "no.such"]
+    assert Config(overrides={"broker.rack": "r"}).ignored == ["broker.rack"]
 
 
 def test_set_wants_a_name_and_a_value() -> None:
@@ -157,6 +166,32 @@ def test_every_setting_is_explained() -> None:
     for setting in SETTINGS.values():
         assert setting.meaning.endswith("."), setting.name
         assert isinstance(setting.kind, Kind)
+
+
+def test_every_setting_is_read_or_said_to_have_no_effect() -> None:
+    """A setting whose name stands nowhere in the code is in WITHOUT_EFFECT, and the other way."""
+    sources = [
+        path.read_text()
+        for path in (ROOT / "coordinator_server").rglob("*.py")
+        if path.name != "settings.py"
+    ]
+    inherited = {name for topic in TOPIC_SETTINGS.values() for name, _ in topic.sources}
+    for name in SETTINGS.keys() - inherited:
+        if SETTINGS[name].least is not None and SETTINGS[name].least == SETTINGS[name].most:
+            continue  # one legal value: there is nothing to read
+        read = any(f'"{name}"' in source for source in sources)
+        assert read != (name in WITHOUT_EFFECT), name
+
+
+def test_topics_have_the_same_settings_in_storage() -> None:
+    """The storage room's table of topic configs agrees with the broker's: defaults and limits."""
+    for name, ours in TOPIC_SETTINGS.items():
+        theirs = TOPIC_CONFIGS[name]
+        assert theirs.broker_name == ours.sources[0][0]
+        assert theirs.default == render(Config().topic_default(name)), name
+        assert set(theirs.choices) == set(ours.setting.choices), name
+        if ours.setting.least is not None and name != "retention.bytes":
+            assert (theirs.minimum, theirs.maximum) == (ours.setting.least, ours.setting.most)
 
 
 def test_the_documentation_is_the_table() -> None:

@@ -105,18 +105,15 @@ class Cleaning:
         try:
             end = yield from self._read_keys(first_uncleanable_offset(log, self._now_ms))
             first = 0
-            while not log.closed and log.segments[first].base_offset < end:
-                if log.segments[first] is log.active_segment:
-                    break
+            while first < len(log.segments) - 1 and log.segments[first].base_offset < end:
                 count = self._group_size(first, end)
-                yield from self._clean_group(first, count)
-                first += 1
+                first += yield from self._clean_group(first, count)
+                if log.closed:
+                    return None
         except OSError as error:
             raise StorageError(
                 f"{log.topic}-{log.partition} cannot be compacted: {error}"
             ) from error
-        if log.closed:
-            return None
         return CleaningResult(log.topic, log.partition, end, bytes_before, log.size_bytes)
 
     def _read_keys(self, end: int) -> Generator[None, None, int]:
@@ -167,8 +164,11 @@ class Cleaning:
             count += 1
         return count
 
-    def _clean_group(self, first: int, count: int) -> Generator[None, None, None]:
-        """Write `count` segments anew as one, and let it take their place."""
+    def _clean_group(self, first: int, count: int) -> Generator[None, None, bool]:
+        """Write `count` segments anew as one, and let it take their place; False when nothing does.
+
+        The first segment stays even when it is empty: its name is the log start.
+        """
         log = self._log
         sources = log.segments[first : first + count]
         stem = segment_stem(log.directory, sources[0].base_offset)
@@ -187,14 +187,22 @@ class Cleaning:
         try:
             yield from self._copy(sources, target, file)
             if log.closed or log.segments[first : first + count] != sources:
-                return  # the topic was deleted, or retention was faster
+                return True  # the topic was deleted, or retention was faster
+            if not target.size_bytes and first:
+                committed = True
+                for source in sources:  # the oldest first, so that no old value outlives a newer
+                    source.delete(self._disk)
+                log.replace_segments(first, count, [])
+                self._disk.unlink(cleaned_path)
+                return False
             file.sync()
             self._disk.rename(cleaned_path, stem + LOG_SUFFIX + SWAP_SUFFIX)
             committed = True
             self._disk.sync_directory(log.directory)
             self._swap(sources, stem)
-            log.replace_segments(first, count, target)
+            log.replace_segments(first, count, [target])
             target.seal()
+            return True
         except OSError:
             if committed:
                 log.abandon()

@@ -453,10 +453,10 @@ class PartitionLog:
         self.producers = ProducerState()
         replay_producers(self.producers, self.segments, self.log_start_offset)
 
-    def replace_segments(self, first: int, count: int, segment: Segment) -> None:
-        """Let one segment take the place of `count` from number `first` on (compaction's swap)."""
-        self.segments[first : first + count] = [segment]
-        self._bases[first : first + count] = [segment.base_offset]
+    def replace_segments(self, first: int, count: int, segments: list[Segment]) -> None:
+        """Let others take the place of `count` segments from number `first` on (compaction)."""
+        self.segments[first : first + count] = segments
+        self._bases[first : first + count] = [segment.base_offset for segment in segments]
         self._forget_positions()
 
     def drop_first_segments(self, count: int) -> None:

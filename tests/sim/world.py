@@ -14,6 +14,7 @@ from coordinator_server.group.image import GroupImage
 from coordinator_server.group.metadata import GroupMetadata
 from coordinator_server.group.settings import GroupSettings
 from coordinator_server.group.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.join_group import JoinGroupRequest
 from protocol.apis.offset_commit import OffsetCommitRequest
 from protocol.apis.offset_delete import (
@@ -170,6 +171,8 @@ class World:
             case SyncGroupRequest() as request if response.error_code == E.NONE:
                 generation = response.assignment.partition(b":")[0]
                 assert not generation or int(generation) == request.generation_id, "old assignment"
+            case HeartbeatRequest() as request if response.error_code == E.NONE:
+                self._check_generation(request.generation_id)
             case OffsetCommitRequest() as request:
                 self._remember(request, response)
 
@@ -177,8 +180,16 @@ class World:
         for asked, told in zip(request.topics, response.topics, strict=True):
             for one, result in zip(asked.partitions, told.partitions, strict=True):
                 if result.error_code == E.NONE:
+                    if request.generation_id_or_member_epoch >= 0:
+                        self._check_generation(request.generation_id_or_member_epoch)
                     place = (asked.name, one.partition_index)
                     self.stored[place] = (one.committed_offset, one.committed_metadata or "")
+
+    def _check_generation(self, generation_id: int) -> None:
+        """What was accepted came from a generation that was there during this step."""
+        group = self.broker.group
+        assert group is not None
+        assert self.generation <= generation_id <= group.generation_id, "a wrong generation"
 
     def _catch_up(self, *, may_hold_unanswered: bool = False) -> None:
         """Read what has been appended; drops are what tombstones say.

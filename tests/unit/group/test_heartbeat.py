@@ -65,6 +65,14 @@ def test_a_wrong_caller(state: str, changes: dict[str, object], error: ErrorCode
     assert in_state(state).heartbeat(**changes) is error
 
 
+@pytest.mark.parametrize("generation_id", [-1, 0, 2])
+def test_a_dynamic_member_of_another_generation(generation_id: int) -> None:
+    """Without an instance id the generation is checked as well."""
+    context = GroupContext()
+    (a,) = context.stable("A")
+    assert a.heartbeat(generation_id=generation_id) is E.ILLEGAL_GENERATION
+
+
 @pytest.mark.parametrize("changes", [{}, {"generation_id": 7}, {"group_instance_id": "nope"}])
 def test_an_empty_group_knows_nobody(changes: dict[str, object]) -> None:
     """In Empty it is UNKNOWN_MEMBER_ID, never ILLEGAL_GENERATION."""

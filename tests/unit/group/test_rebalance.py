@@ -155,6 +155,17 @@ def test_a_new_member_may_wait_beyond_its_session() -> None:
     assert a.join().response.generation_id == 2
 
 
+def test_sessions_begin_with_the_generation() -> None:
+    """Who is told of a generation has one session, no less and no more, to show itself."""
+    context = GroupContext()
+    (a,) = context.completing("A")
+    context.broker.advance(9_999)
+    assert context.state == GroupState.COMPLETING_REBALANCE
+    context.broker.advance(1)
+    assert context.state == GroupState.EMPTY
+    assert a.heartbeat() is E.UNKNOWN_MEMBER_ID
+
+
 def test_a_parked_join_speaks_for_an_old_member() -> None:
     """A member that waits in JoinGroup or SyncGroup does not expire, however long it takes."""
     context = GroupContext()

@@ -14,7 +14,6 @@ swap file gets its final name.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Generator
 from typing import NamedTuple
 
@@ -290,8 +289,10 @@ def _can_be_opened(batch: StoredBatch) -> bool:
 def _map_key(key: bytes) -> bytes:
     if len(key) <= KEY_BYTES_MAX:
         return key
+    from hashlib import blake2b
+
     # Longer than any key that is remembered as it is, so the two kinds cannot meet.
-    return hashlib.blake2b(key, digest_size=KEY_BYTES_MAX).digest() + b"#"
+    return blake2b(key, digest_size=KEY_BYTES_MAX).digest() + b"#"
 
 
 def _max_timestamp(batch: bytes) -> int:

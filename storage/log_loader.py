@@ -9,7 +9,6 @@ its segment, whatever the stop was.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from storage.batch_scan import Damage, scan_headers
@@ -39,8 +38,7 @@ class RecoveryReport(NamedTuple):
     file: str
 
 
-@dataclass(slots=True)
-class LoadedLog:
+class LoadedLog(NamedTuple):
     """A partition as found on the disk; `segments` ascending, never empty."""
 
     segments: list[Segment]
@@ -48,24 +46,35 @@ class LoadedLog:
     log_start_offset: int
     leader_epochs: LeaderEpochs
     producers: ProducerState
-    snapshot_offset: int = -1
-    reports: list[RecoveryReport] = field(default_factory=list)
+    snapshot_offset: int
+    reports: list[RecoveryReport]
 
 
-@dataclass(slots=True)
 class LogLoader:
     """The opening of one partition; `clean` says whether the last stop was a clean one."""
 
-    files: OpenFiles
-    directory: str
-    topic: str
-    partition: int
-    config: LogConfig
-    recovery_point: int
-    log_start_offset: int
-    clean: bool
-    now_ms: int
-    reports: list[RecoveryReport] = field(default_factory=list)
+    def __init__(
+        self,
+        files: OpenFiles,
+        directory: str,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        recovery_point: int,
+        log_start_offset: int,
+        clean: bool,
+        now_ms: int,
+    ) -> None:
+        self.files = files
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        self.config = config
+        self.recovery_point = recovery_point
+        self.log_start_offset = log_start_offset
+        self.clean = clean
+        self.now_ms = now_ms
+        self.reports: list[RecoveryReport] = []
 
     def load(self) -> LoadedLog:
         """Return the log, repaired on the disk as far as it had to be."""

@@ -58,6 +58,9 @@ class Server:
         backlog = max(self._config.integer("socket.listen.backlog.size"), _LEAST_BACKLOG)
         for listener in self._config.listeners():
             for bound in _bind(listener):
+                # Accepted sockets inherit it: a peer that vanished is noticed one day, even
+                # while its request is parked. Kafka's Acceptor does the same.
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 server = await loop.create_server(
                     partial(Connection, self.connections, listener.name),
                     sock=bound,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import struct
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import API_VERSIONS_REQUEST, Broker, request, send_until_refused, wait_for
+from tests.support import API_VERSIONS_REQUEST, Broker, Wire, request, send_until_refused, wait_for
 
 START_CPU_SECONDS = 0.250
 IDLE_RESIDENT_MB = 60
@@ -127,6 +129,34 @@ def test_a_server_properties_of_kafka_is_accepted(tmp_path: Path) -> None:
         (line,) = broker.log_lines("settings.ignored")
         ignored = json.loads(line)["settings"]
         assert ignored == "process.roles, controller.quorum.voters, num.io.threads"
+        assert broker.stop() == 0
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_clients_are_told_the_address_they_used(host: str) -> None:
+    """On every interface, Metadata names the very address that the client connected to."""
+    with Broker("--ephemeral", listener=":0") as broker:
+        port = broker.address[1]
+        if host == "::1" and not socket.has_dualstack_ipv6():
+            return
+        with Wire(socket.create_connection((host, port), 10)) as wire:
+            # Metadata v1 of no topic: an array of one broker, its id, its host, its port.
+            answer = wire.ask(request(3, 1, b"\x00\x00\x00\x00"))
+        told = struct.pack(">h", len(host)) + host.encode() + struct.pack(">i", port)
+        assert told in answer
+        assert broker.stop() == 0
+
+
+def test_it_serves_without_uvloop() -> None:
+    """Where uvloop is not there, asyncio's own loop serves just as well."""
+    code = (
+        "import sys; sys.modules['uvloop'] = None;"
+        "from coordinator_server.__main__ import run; run()"
+    )
+    with Broker("--ephemeral", command=[sys.executable, "-c", code]) as broker:
+        with broker.connect() as wire:
+            wire.send(API_VERSIONS_REQUEST * 3)
+            assert all(wire.receive() for _ in range(3))
         assert broker.stop() == 0
 
 

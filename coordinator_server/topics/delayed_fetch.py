@@ -44,15 +44,6 @@ class _Found(NamedTuple):
     records: bytes
 
 
-class _Waiting(NamedTuple):
-    """A partition as it was when the fetch was parked; the size only if more than a byte counts."""
-
-    partition: Partition
-    target: FetchTarget
-    end_offset: int
-    size_bytes: int
-
-
 class DelayedFetch(DelayedOperation):
     """A fetch request. `answer_if_enough` first; then, if it said no, `Purgatory.watch`."""
 
@@ -61,13 +52,14 @@ class DelayedFetch(DelayedOperation):
         "_call",
         "_committed",
         "_context",
-        "_found_bytes",
+        "_found",
+        "_is_old",
         "_is_replica",
         "_max_bytes",
         "_min_bytes",
+        "_sizes",
         "_to_read",
         "_unknown",
-        "_waiting",
     )
 
     def __init__(
@@ -86,10 +78,12 @@ class DelayedFetch(DelayedOperation):
         # Nobody replicates from here; a debugging consumer calls itself -2 and is let through.
         replica = request.replica_id if call.api_version < 15 else request.replica_state.replica_id
         self._is_replica = replica >= 0
+        self._is_old = call.api_version < _FIRST_VERSION_WITH_ZSTD
         self._max_bytes = min(max(request.max_bytes, 0), broker.topics.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
-        self._found_bytes = 0
-        self._waiting: list[_Waiting] = []
+        # When the fetch was parked: what was found, and the logs' sizes if more than a byte counts.
+        self._found: list[_Found] = []
+        self._sizes: list[int] = []
         self._to_read: list[tuple[FetchTarget, Partition]] = []
         self._unknown: list[_Found] = []
         for target in context.targets:
@@ -110,71 +104,73 @@ class DelayedFetch(DelayedOperation):
 
     def partitions(self) -> list[Partition]:
         """What the fetch waits for: the keys in the purgatory."""
-        return [waiting.partition for waiting in self._waiting]
+        return [partition for _, partition in self._to_read]
 
     def answer_if_enough(self, max_wait_ms: int) -> bool:
         """Read; answer if that is enough or must not wait, else remember where things stood."""
         found = self._read()
-        self._found_bytes = sum(len(one.records) for one in found)
         if (
-            self._found_bytes >= self._min_bytes
-            or max_wait_ms <= 0
+            max_wait_ms <= 0
             or not found
+            or sum([len(one.records) for one in found]) >= self._min_bytes
             or any(one.error for one in found)
         ):
             self.is_completed = True
             self._answer(found)
             return True
-        sized = self._min_bytes > 1
-        self._waiting = [
-            _Waiting(
-                partition,
-                target,
-                self._end_of(partition),
-                partition.log.size_bytes if sized else 0,
-            )
-            for target, partition in self._to_read
-        ]
+        self._found = found
+        if self._min_bytes > 1:
+            self._sizes = [partition.log.size_bytes for _, partition in self._to_read]
         return False
 
     def try_complete(self) -> bool:
         """Answer once enough was appended, or a partition went away from under the fetch."""
-        bytes_there = self._found_bytes
-        for partition, target, end_offset, size_bytes in self._waiting:
-            if partition.is_deleted:
-                return self.force_complete()
-            try:
-                log = partition.log
-            except StorageError:
-                return self.force_complete()
-            if target.fetch_offset < log.log_start_offset:
-                return self.force_complete()
-            if self._end_of(partition) != end_offset:
-                if self._min_bytes <= 1:
+        moved: list[int] = []
+        try:
+            for number, (target, partition) in enumerate(self._to_read):
+                if partition.is_deleted:
                     return self.force_complete()
-                # Retention may have made the log smaller meanwhile; then the deadline answers.
-                bytes_there += min(max(log.size_bytes - size_bytes, 0), target.max_bytes)
-        return bytes_there >= self._min_bytes and self.force_complete()
+                log = partition.log
+                if log.log_end_offset != self._found[number].high_watermark:
+                    moved.append(number)
+                elif target.fetch_offset < log.log_start_offset:
+                    return self.force_complete()
+        except StorageError:
+            return self.force_complete()
+        return self._is_enough(moved) and self.force_complete()
+
+    def _is_enough(self, moved: list[int]) -> bool:
+        """Whether what came to these partitions makes up min_bytes with what was there."""
+        bytes_there = sum([len(one.records) for one in self._found])
+        for number in moved:
+            target, partition = self._to_read[number]
+            log, before = partition.log, self._found[number]
+            if self._committed and log.last_stable_offset == before.last_stable_offset:
+                continue
+            if not self._sizes:
+                return True
+            # Retention may have made the log smaller meanwhile; then the deadline answers.
+            bytes_there += min(max(log.size_bytes - self._sizes[number], 0), target.max_bytes)
+        return bytes_there >= self._min_bytes
 
     def on_complete(self) -> None:
-        """Read again and answer with what is there now."""
+        """Read what has changed since the fetch was parked, and answer."""
         self._answer(self._read())
 
     def is_abandoned(self) -> bool:
         """Whether the client has gone."""
         return self._call.connection.closed
 
-    def _end_of(self, partition: Partition) -> int:
-        """The offset up to which this fetch may read."""
-        log = partition.log
-        return log.last_stable_offset if self._committed else log.high_watermark
-
     def _read(self) -> list[_Found]:
         """Read all partitions within the limits."""
         found = []
         left = self._max_bytes
         at_least_one = True
-        for target, partition in self._to_read:
+        before = self._found
+        for number, (target, partition) in enumerate(self._to_read):
+            if before and _is_unchanged(partition, before[number]):
+                found.append(before[number])
+                continue
             limit = max(min(target.max_bytes, left), 0)
             one = self._read_partition(target, partition, limit, at_least_one)
             if one.records:
@@ -186,13 +182,15 @@ class DelayedFetch(DelayedOperation):
     def _read_partition(
         self, target: FetchTarget, partition: Partition, limit: int, at_least_one: bool
     ) -> _Found:
+        records = b""
         try:
             error = self._error_of(target, partition)
             if error is not ErrorCode.NONE:
                 return _failed(target, error)
             log = partition.log
-            end = self._end_of(partition)
-            records = b""
+            high_watermark = log.high_watermark
+            last_stable_offset = log.last_stable_offset
+            end = last_stable_offset if self._committed else high_watermark
             if target.fetch_offset < end and (limit or at_least_one):
                 records = log.read(
                     target.fetch_offset, limit, at_least_one=at_least_one, up_to=end
@@ -202,8 +200,8 @@ class DelayedFetch(DelayedOperation):
         return _Found(
             target,
             ErrorCode.NONE,
-            log.high_watermark,
-            log.last_stable_offset,
+            high_watermark,
+            last_stable_offset,
             log.log_start_offset,
             records,
         )
@@ -222,12 +220,9 @@ class DelayedFetch(DelayedOperation):
                 return error
         if not log.log_start_offset <= target.fetch_offset <= log.high_watermark:
             return ErrorCode.OFFSET_OUT_OF_RANGE
-        if target.last_fetched_epoch > log.leader_epoch:
+        if target.last_fetched_epoch != -1 and target.last_fetched_epoch > log.leader_epoch:
             return ErrorCode.OFFSET_OUT_OF_RANGE
-        if (
-            log.config.compression_type == "zstd"
-            and self._call.api_version < _FIRST_VERSION_WITH_ZSTD
-        ):
+        if self._is_old and log.config.compression_type == "zstd":
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         return ErrorCode.NONE
 
@@ -272,6 +267,20 @@ class DelayedFetch(DelayedOperation):
             )
         response.session_id = session_id
         self._call.reply(response)
+
+
+def _is_unchanged(partition: Partition, before: _Found) -> bool:
+    """Whether there is nothing in a partition that was not there when it was found empty."""
+    if partition.is_deleted or before.records:
+        return False
+    try:
+        log = partition.log
+    except StorageError:
+        return False
+    return (
+        log.log_end_offset == before.high_watermark
+        and log.log_start_offset == before.log_start_offset
+    )
 
 
 def _topic_response(topic: str | bytes) -> FetchableTopicResponse:

@@ -1,0 +1,1 @@
+"""Faults of a real process under load: it is killed, and nothing acknowledged may be missing."""

@@ -1,0 +1,199 @@
+"""Kill the broker again and again at random moments under load; check after every restart.
+
+    python -m tests.faults.kills --kills 1000 --seed 1
+
+After each restart every acknowledged commit and record is there, nothing appears that was never
+sent, and every group gets on. Runs against 127.0.0.1 only and ends by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+
+from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.apis.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from protocol.batch import iterate_batches, iterate_records
+from protocol.errors import ErrorCode
+from tests.faults.client import Client
+from tests.faults.workers import PARTITIONS, TOPIC, Committer, Member, Producer, Worker
+from tests.support import Broker, wait_for
+
+COMMITTERS = 6
+GROUPS = 2
+MEMBERS = 2
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "log.segment.bytes": "1048576",
+    "offsets.topic.segment.bytes": "1048576",
+    "offsets.topic.num.partitions": "8",
+}
+PROGRESS_SECONDS = 30.0
+
+
+class Kills:
+    """A broker on one data directory, its load, and what must hold after each kill."""
+
+    def __init__(self, directory: str, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._directory = directory
+        self._broker = self._start("127.0.0.1:0")
+        self._address = self._broker.address
+        self._create_topic()
+        self.committers = [Committer(self._where, f"commits-{n}") for n in range(COMMITTERS)]
+        self.members = [
+            Member(self._where, f"members-{group}", number)
+            for group in range(GROUPS)
+            for number in range(MEMBERS)
+        ]
+        self.producers = [Producer(self._where, index) for index in range(PARTITIONS)]
+        self.recovery_lines = 0
+        for worker in self._workers():
+            worker.start()
+
+    def kill_and_check(self) -> None:
+        """One round: load, kill -9 at a random moment, restart, check."""
+        time.sleep(self._random.uniform(0.0, 0.25))
+        self._broker.kill()
+        before = [(worker, worker.acknowledged) for worker in self._workers()]
+        stored = [dict(producer.offset_of) for producer in self.producers]
+        self._broker = self._start("%s:%d" % self._address)
+        self.recovery_lines += len(self._broker.log_lines("log.recovered"))
+        self._check_commits({worker.name: acknowledged for worker, acknowledged in before})
+        self._check_records(stored)
+        for worker, acknowledged in before:
+            wait_for(
+                lambda worker=worker, acknowledged=acknowledged: (  # type: ignore[misc]
+                    worker.acknowledged > acknowledged or worker.failure
+                ),
+                f"{worker.name} gets on after the restart\n{self._broker.log}",
+                PROGRESS_SECONDS,
+            )
+            if worker.failure is not None:
+                raise worker.failure
+
+    def close(self) -> None:
+        """End the load, then the broker."""
+        for worker in self._workers():
+            worker.finish()
+        for worker in self._workers():
+            worker.join(30)
+        self._broker.stop()
+
+    def _workers(self) -> list[Worker]:
+        return [*self.committers, *self.members, *self.producers]
+
+    def _where(self) -> tuple[str, int]:
+        return self._address
+
+    def _start(self, listener: str) -> Broker:
+        broker = Broker("--data-dir", self._directory, settings=SETTINGS, listener=listener)
+        broker.start()
+        return broker
+
+    def _create_topic(self) -> None:
+        client = Client(self._address)
+        topic = CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1)
+        answer = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        assert answer.topics[0].error_code == ErrorCode.NONE, answer
+        client.close()
+
+    def _check_commits(self, acknowledged: dict[str, int]) -> None:
+        """What is committed is at least what was acknowledged and at most what was sent."""
+        client = Client(self._address)
+        for worker in self.committers:
+            for offset in self._committed(client, worker.group):
+                assert acknowledged[worker.name] <= offset <= worker.sent, (worker.name, offset)
+        for group in range(GROUPS):
+            name = f"members-{group}"
+            committed = self._committed(client, name)
+            sent = max(one.sent for one in self.members if one.group == name)
+            assert all(-1 <= offset <= sent for offset in committed), (name, committed, sent)
+        client.close()
+
+    def _committed(self, client: Client, group: str) -> list[int]:
+        topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=list(range(PARTITIONS)))]
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)]
+        )
+        for _ in range(2000):
+            answer = client.ask(request).groups[0]
+            if answer.error_code == ErrorCode.NONE:
+                return [one.committed_offset for one in answer.topics[0].partitions]
+            loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert answer.error_code == loading, f"{answer}\n{self._broker.log}"
+            time.sleep(0.005)
+        raise AssertionError(f"{group} is loading for ever")
+
+    def _check_records(self, stored: list[dict[int, int]]) -> None:
+        """Every acknowledged record is where the acknowledgement said, values in order."""
+        client = Client(self._address)
+        for producer, offset_of in zip(self.producers, stored, strict=True):
+            if not offset_of:
+                continue
+            start = max(min(offset_of.values()), max(offset_of.values()) - 2000)
+            found = self._values(client, producer.partition, start, max(offset_of.values()))
+            for value, offset in offset_of.items():
+                assert offset < start or found.get(offset) == value, (producer.name, value, offset)
+            assert list(found.values()) == sorted(found.values())
+        client.close()
+
+    def _values(self, client: Client, partition: int, start: int, last: int) -> dict[int, int]:
+        """The numbers in a partition by offset, from `start` to `last`."""
+        found: dict[int, int] = {}
+        while start <= last:
+            one = FetchPartition(
+                partition=partition, fetch_offset=start, partition_max_bytes=1 << 20
+            )
+            request = FetchRequest(
+                max_wait_ms=100, topics=[FetchTopic(topic=TOPIC, partitions=[one])]
+            )
+            data = client.ask(request, 12).responses[0].partitions[0]
+            assert data.error_code == ErrorCode.NONE, data
+            for header in iterate_batches(data.records):
+                for record in iterate_records(data.records, header):
+                    assert record.value is not None
+                    found[record.offset] = int(record.value)
+                start = header.next_offset
+        return {offset: value for offset, value in found.items() if offset <= last}
+
+
+def main() -> int:
+    """Run from the command line; the first violation ends it with its traceback."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    print(f"seed {options.seed}", flush=True)
+    with tempfile.TemporaryDirectory() as directory:
+        kills = Kills(directory, options.seed)
+        started = time.monotonic()
+        try:
+            for number in range(1, options.kills + 1):
+                kills.kill_and_check()
+                if number % 25 == 0:
+                    commits = sum(one.acknowledged + 1 for one in kills.committers)
+                    records = sum(len(one.offset_of) for one in kills.producers)
+                    seconds = time.monotonic() - started
+                    print(
+                        f"{number} kills, {commits} commits and {records} records acknowledged, "
+                        f"{kills.recovery_lines} logs cut, {seconds:.0f} s",
+                        flush=True,
+                    )
+        finally:
+            kills.close()
+    print(f"{options.kills} kills, nothing acknowledged is missing")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

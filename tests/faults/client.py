@@ -12,7 +12,7 @@ from protocol.schema import Message
 from tests.support import Wire, request
 
 
-class Gone(Exception):
+class GoneError(Exception):
     """The connection is gone; what was asked may or may not have been done."""
 
 
@@ -23,11 +23,11 @@ class Client:
         try:
             self._wire = Wire(socket.create_connection(address, timeout_seconds))
         except OSError as error:
-            raise Gone(str(error)) from error
+            raise GoneError(str(error)) from error
         self._correlation_ids = count(1)
 
     def ask(self, message: Message, version: int | None = None) -> Any:
-        """Send a request and return its answer. Raises Gone when there is none."""
+        """Send a request and return its answer. Raises GoneError when there is none."""
         spec = SPEC_BY_NAME[type(message).__name__.removesuffix("Request")]
         version = spec.max_version if version is None else version
         frame = request(
@@ -41,9 +41,9 @@ class Client:
             self._wire.send(frame)
             answer = self._wire.receive()
         except OSError as error:
-            raise Gone(str(error)) from error
+            raise GoneError(str(error)) from error
         if answer is None:
-            raise Gone("closed")
+            raise GoneError("closed")
         body_position = 4 + (spec.response_header_version(version) == 1)
         return decoder(spec.response_type, version)(answer, body_position)[0]
 

@@ -48,6 +48,7 @@ class Kills:
         self._directory = directory
         self._broker = self._start("127.0.0.1:0")
         self._address = self._broker.address
+        self._listener = self._broker.bootstrap
         self._create_topic()
         self.committers = [Committer(self._where, f"commits-{n}") for n in range(COMMITTERS)]
         self.members = [
@@ -66,7 +67,7 @@ class Kills:
         self._broker.kill()
         before = [(worker, worker.acknowledged) for worker in self._workers()]
         stored = [dict(producer.offset_of) for producer in self.producers]
-        self._broker = self._start("%s:%d" % self._address)
+        self._broker = self._start(self._listener)
         self.recovery_lines += len(self._broker.log_lines("log.recovered"))
         self._check_commits({worker.name: acknowledged for worker, acknowledged in before})
         self._check_records(stored)

@@ -22,7 +22,7 @@ from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicPro
 from protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from protocol.batch import Record, build_batch
 from protocol.errors import ErrorCode
-from tests.faults.client import Client, Gone
+from tests.faults.client import Client, GoneError
 
 TOPIC = "faults"
 PARTITIONS = 4
@@ -53,14 +53,14 @@ class Worker(threading.Thread):
             while not self._finished.is_set():
                 try:
                     client = Client(self._address())
-                except Gone:
+                except GoneError:
                     time.sleep(0.01)
                     continue
                 try:
                     self.connected(client)
                     while not self._finished.is_set():
                         self.step(client)
-                except Gone:
+                except GoneError:
                     pass
                 finally:
                     client.close()

@@ -69,6 +69,7 @@ class LogManager:
         self.clean_start = disk.exists(f"{path}/{CLEAN_SHUTDOWN_FILE}")
         self.cluster_id = ""
         self.cleaner_offsets: dict[TopicPartition, int] = {}
+        self.unsynced_since_ms: dict[TopicPartition, int] = {}
         self._lock = lock
         self._catalogue = TopicCatalogue(disk, path)
         self._logs: dict[TopicPartition, PartitionLog] = {}
@@ -267,6 +268,7 @@ class LogManager:
                 self._log_starts,
                 self._high_watermarks,
                 self.cleaner_offsets,
+                self.unsynced_since_ms,
             ):
                 offsets.pop((record.name, partition), None)
             directory = self._directory(record.name, partition)

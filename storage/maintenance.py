@@ -38,7 +38,7 @@ def maintenance_steps(
             log = manager.log(name, partition)
             yield from delete_old_segments(log, now_ms)
             log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
-            log.flush(sealed_only=True)
+            log.flush(sealed_only=not _flush_is_due(manager, log, now_ms))
             if log.config.compacts:
                 yield from compaction_steps(manager, log, now_ms, starting=starting)
         except UnknownPartitionError:
@@ -50,6 +50,16 @@ def maintenance_steps(
         manager.checkpoint()
     except StorageError as error:
         yield error
+
+
+def _flush_is_due(manager: LogManager, log: PartitionLog, now_ms: int) -> bool:
+    """Whether `flush.ms` went by since something was appended that is not synced."""
+    key = (log.topic, log.partition)
+    if log.recovery_point >= log.log_end_offset:
+        manager.unsynced_since_ms.pop(key, None)
+        return False
+    since_ms = manager.unsynced_since_ms.setdefault(key, now_ms)
+    return now_ms - since_ms >= log.config.flush_ms
 
 
 def compaction_steps(

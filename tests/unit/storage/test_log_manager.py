@@ -411,3 +411,18 @@ def test_hundreds_of_topics_open_fast() -> None:
     assert manager.log("t7", 0).log_end_offset == 1
     manager.close()
     assert len(read_offsets(disk, "data/recovery-point-offset-checkpoint")) == 200
+
+
+def test_maintenance_syncs_by_flush_ms_and_sealed_segments_always() -> None:
+    """Sealed segments move the recovery point; the active one follows after flush.ms."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    manager.create_topic("a", A, 1, {"flush.ms": "1000"})
+    log = manager.log("a", 0)
+    log.append(batch(), NOW_MS)
+    log.roll(NOW_MS)
+    log.append(batch(), NOW_MS)
+    for elapsed_ms, recovery_point in ((0, 1), (999, 1), (1000, 2)):
+        assert not [event for event in maintenance_steps(manager, NOW_MS + elapsed_ms) if event]
+        assert log.recovery_point == recovery_point
+    assert disk.read_file("data/recovery-point-offset-checkpoint") == b"0\n1\na 0 2\n"

@@ -188,7 +188,8 @@ _OFFSETS = (
          "Partitions of __consumer_offsets when it is created.", least=1),
     _short("offsets.topic.replication.factor", 3,
          "Replicas of __consumer_offsets, at most as many as there are brokers.", least=1),
-    _int("offsets.topic.segment.bytes", 104857600, "Segment size of __consumer_offsets.", least=1048576),
+    _int("offsets.topic.segment.bytes", 104857600,
+         "Segment size of __consumer_offsets; the least that a topic may have.", least=1048576),
     _int("offsets.topic.compression.codec", 0,
          "Compression of what the coordinator writes; only 0 (none) is served.", least=0, most=0),
 )

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,11 +25,17 @@ from tests.support import ROOT, wait_for
 T = TypeVar("T")
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int = 1, **configs: str) -> None:
+def create_topic(
+    bootstrap: str, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+) -> None:
     """Create one topic and wait until each partition has a leader."""
     admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
-        spec = {"num_partitions": partitions, "replication_factor": 1, "configs": configs}
+        spec = {
+            "num_partitions": partitions,
+            "replication_factor": 1,
+            "configs": dict(configs or {}),
+        }
         admin.create_topics({topic: spec}, wait_for_metadata=True)
     finally:
         admin.close()

@@ -123,7 +123,8 @@ def run_kafka_python(settings: Settings, diary: Diary) -> None:
     )
     consumer.subscribe(settings.topics, listener=Listener())
     while not diary.stopping:
-        for records in consumer.poll(timeout_ms=100).values():
+        # Long enough for a join, see POLL_MS in test_kafka_python.
+        for records in consumer.poll(timeout_ms=500).values():
             for record in records:
                 diary.add((record.topic, record.partition, record.offset, record.value.decode()))
         if batch := diary.batch():

@@ -19,7 +19,7 @@ def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> None:
     """To the group's task."""
     groups = broker.groups
     partition_count = broker.topics.partition_count
-    refused = refuse_offset_delete(request, partition_count)
+    refused = refuse_offset_delete(request)
     if refused is not None:
         call.reply(refused)
         return

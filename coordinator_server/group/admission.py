@@ -26,12 +26,7 @@ from protocol.apis.describe_groups import DescribedGroup
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from protocol.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from protocol.apis.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
+from protocol.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from protocol.apis.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from protocol.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.errors import ErrorCode
@@ -133,25 +128,8 @@ def fetch_unknown(request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
     return fetch_from({}, request)
 
 
-def refuse_offset_delete(
-    request: OffsetDeleteRequest, partition_count: PartitionCount
-) -> OffsetDeleteResponse | None:
-    """Nothing that exists is asked for, or an empty group id."""
-    topics = []
-    any_exists = False
-    for topic in request.topics:
-        count = partition_count(topic.name)
-        indexes = [one.partition_index for one in topic.partitions]
-        any_exists = any_exists or any(0 <= index < count for index in indexes)
-        results = [
-            OffsetDeleteResponsePartition(
-                partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            )
-            for index in indexes
-        ]
-        topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=results))
-    if not any_exists:
-        return OffsetDeleteResponse(topics=topics)
+def refuse_offset_delete(request: OffsetDeleteRequest) -> OffsetDeleteResponse | None:
+    """Empty group id: a group for commits, but not here."""
     return None if request.group_id else offset_delete_error(ErrorCode.INVALID_GROUP_ID)
 
 

@@ -83,13 +83,18 @@ Accepted = list[tuple[str, OffsetCommitRequestPartition, OffsetCommitResponsePar
 def split_unknown(
     request: OffsetCommitRequest, partition_count: PartitionCount
 ) -> tuple[OffsetCommitResponse, Accepted]:
-    """The answer with an error on each partition that does not exist, and those that do."""
-    topics = []
+    """The answer with an error on each partition that does not exist, and those that do.
+
+    A topic that the request names twice is answered once.
+    """
+    topics: dict[str, OffsetCommitResponseTopic] = {}
     accepted: Accepted = []
     for topic in request.topics:
         name = topic.name
         count = partition_count(name)
-        results = []
+        answered = topics.get(name)
+        if answered is None:
+            answered = topics[name] = OffsetCommitResponseTopic(name=name)
         for one in topic.partitions:
             index = one.partition_index
             result = OffsetCommitResponsePartition(partition_index=index)
@@ -97,9 +102,8 @@ def split_unknown(
                 accepted.append((name, one, result))
             else:
                 result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            results.append(result)
-        topics.append(OffsetCommitResponseTopic(name=name, partitions=results))
-    return OffsetCommitResponse(topics=topics), accepted
+            answered.partitions.append(result)
+    return OffsetCommitResponse(topics=list(topics.values())), accepted
 
 
 def check_commit(group: GroupMetadata, request: OffsetCommitRequest) -> ErrorCode:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from coordinator_server.group.member import DelayedHeartbeat, MemberMetadata, Parked, Protocols
+from protocol.hashing import java_hash
 
 
 class Roster:
@@ -112,7 +113,7 @@ class Roster:
     def selected_protocol(self) -> str:
         """Every member votes for its first protocol that all support; most votes win.
 
-        In a tie the protocol that was voted for first wins.
+        In a tie the order of Java's HashMap decides, as in Kafka.
         """
         count = len(self.members)
         votes: Counter[str] = Counter()
@@ -122,7 +123,7 @@ class Roster:
                     votes[name] += 1
                     break
         assert votes, "members without a common protocol"
-        return votes.most_common(1)[0][0]
+        return max(votes, key=lambda name: (votes[name], -_bucket(name)))
 
     def _count(self, protocols: Protocols, by: int) -> None:
         """Count what a member supports, each name once even if it is listed twice."""
@@ -132,3 +133,9 @@ class Roster:
                 self._supported[name] = count
             else:
                 del self._supported[name]
+
+
+def _bucket(name: str) -> int:
+    """The bucket of a name in a small HashMap of Java: where iteration meets it."""
+    value = java_hash(name) & 0xFFFF_FFFF
+    return (value ^ value >> 16) & 15

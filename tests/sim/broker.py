@@ -131,7 +131,7 @@ class OneGroupBroker:
                 if missing and not admission.creates_group(request):
                     return admission.commit_unknown(request, api_version, partition_count)
             case OffsetDeleteRequest():
-                refused_delete = admission.refuse_offset_delete(request, partition_count)
+                refused_delete = admission.refuse_offset_delete(request)
                 unknown_delete = admission.offset_delete_unknown() if missing else None
                 return refused_delete or unknown_delete
             case OffsetFetchRequest():

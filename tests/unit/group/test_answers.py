@@ -1,6 +1,6 @@
 """Answers that need no group: requests refused before, errors, older versions."""
 
-from coordinator_server.group.admission import creates_group, refuse_offset_delete
+from coordinator_server.group.admission import creates_group
 from coordinator_server.group.fetch import fetch_groups, fetch_response
 from coordinator_server.group.responses import commit_error, fetch_error
 from protocol.apis.join_group import JoinGroupRequest
@@ -11,7 +11,6 @@ from protocol.apis.offset_commit import (
 )
 from protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from protocol.errors import ErrorCode
-from tests.unit.group.context import GroupContext, offset_delete
 
 E = ErrorCode
 
@@ -52,14 +51,3 @@ def test_a_fetch_refused_as_a_whole() -> None:
     assert fetch_response(request, refused, 8).groups == refused
     nothing = OffsetFetchRequest(group_id="g", topics=None)
     assert fetch_response(nothing, refused, 1).topics == []
-
-
-def test_an_offset_delete_of_nothing_needs_no_group() -> None:
-    """When no partition exists the errors say so, even of a group that does not exist."""
-    context = GroupContext()
-    response = offset_delete(context.broker, ("nope", 0), ("one", 7))
-    assert response.error_code == E.NONE
-    errors = [one.error_code for topic in response.topics for one in topic.partitions]
-    assert errors == [E.UNKNOWN_TOPIC_OR_PARTITION] * 2
-    request = context.broker.answers[-1].request
-    assert refuse_offset_delete(request, lambda topic: 1) is None  # type: ignore[arg-type]  # kept

@@ -143,6 +143,19 @@ def test_any_offset_is_stored_and_the_last_one_wins() -> None:
     context.broker.check_replay_law()
 
 
+def test_a_topic_named_twice_is_answered_once() -> None:
+    """The answer merges what the request spreads over several entries."""
+    context = GroupContext()
+    answer = commit_answer(context.broker, ("one", 0, 1), ("nope", 0, 1))
+    request: Any = answer.request
+    request.topics.append(request.topics[0])
+    response = context.broker.send(request, 7).response
+    assert [(topic.name, len(topic.partitions)) for topic in response.topics] == [
+        ("one", 2),
+        ("nope", 1),
+    ]
+
+
 def test_a_commit_is_one_batch() -> None:
     """All accepted partitions go into the log together."""
     context = GroupContext()
@@ -286,8 +299,11 @@ def test_offset_delete_refused_as_a_whole() -> None:
     context = GroupContext()
     broker = context.broker
     assert offset_delete(broker, ("one", 0)).error_code == E.GROUP_ID_NOT_FOUND
+    assert offset_delete(broker).error_code == E.GROUP_ID_NOT_FOUND
     context.stable("A", protocol_type="connect")
-    assert offset_delete(broker, ("one", 0)).error_code == E.NON_EMPTY_GROUP
+    for topic in ("one", "nope"):
+        response = offset_delete(broker, (topic, 0))
+        assert (response.error_code, response.topics) == (E.NON_EMPTY_GROUP, [])
     with broker.one_drain():
         broker.unload()
         group = broker.group

@@ -39,11 +39,16 @@ def parked() -> Parked:
         ([["x", "y"], ["y", "x"], ["y", "x"]], "y"),
         ([["z", "x", "y"], ["z", "x", "y"], ["y", "x"]], "x"),
         ([["x", "y"], ["y", "x"]], "x"),
+        ([["y", "x"], ["x", "y"]], "x"),
+        ([["sticky", "range"], ["range", "sticky"]], "sticky"),
+        ([["cooperative-sticky", "range"], ["range", "cooperative-sticky"]], "range"),
+        ([["roundrobin", "range"], ["range", "roundrobin"]], "range"),
+        ([["a", "q"], ["q", "a"]], "a"),
         ([["x", "x"]], "x"),
     ],
 )
 def test_the_vote(lists: list[list[str]], selected: str) -> None:
-    """Each member votes for its first protocol that all support; ties go to the first vote."""
+    """Each member votes for its first protocol that all support; ties end as in Kafka."""
     made = roster(*(member(f"m{index}", *names) for index, names in enumerate(lists)))
     assert made.selected_protocol() == selected
 

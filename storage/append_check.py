@@ -30,6 +30,8 @@ from storage.errors import (
 from storage.log_config import LONG_MAX, LogConfig
 from storage.records import CODECS, recompressed, walk_records
 
+# The largest of the codec numbers.
+ZSTD = CODECS["zstd"]
 # Kafka names at most the first three bad records in the batch's message.
 RECORD_ERRORS_SHOWN = 3
 
@@ -89,6 +91,8 @@ def check_client_batch(records: Buffer, config: LogConfig, now_ms: int) -> Check
         raise InvalidRecordError(
             f"Inconsistent batch offset range [0, {last_offset_delta}] and count of records {count}"
         )
+    if attributes & COMPRESSION_MASK > ZSTD:
+        raise InvalidRecordError(f"Unknown compression type id: {attributes & COMPRESSION_MASK}")
     if attributes & CONTROL:
         raise InvalidRecordError("Clients are not allowed to write control records")
     if producer_id >= 0 and base_sequence < 0:

@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import NamedTuple
 
+from protocol.crc32c import crc32c
 from storage.batch_scan import CRC_START, DELETE_HORIZON, RELATIVE_OFFSET_MAX, StoredBatch
 from storage.disk import Disk, File
-from storage.errors import StorageError
+from storage.errors import CorruptBatchError, StorageError
 from storage.log_loader import CLEANED_SUFFIX, SWAP_SUFFIX
 from storage.partition_log import PartitionLog
 from storage.records import RawRecord, records_section, retained_batch, walk_section
@@ -251,6 +252,7 @@ class Cleaning:
             return data
         if not batch.record_count:
             return data if self._is_last_of_producer(batch) else b""
+        _check_crc(data)
         horizon_ms = batch.base_timestamp if batch.attributes & DELETE_HORIZON else None
         drops_tombstones = horizon_ms is not None and self._now_ms >= horizon_ms
         section = records_section(data[CRC_START:])
@@ -284,6 +286,12 @@ class Cleaning:
 
 def _can_be_opened(batch: StoredBatch) -> bool:
     return batch.magic == 2 and not batch.is_control and not batch.is_transactional
+
+
+def _check_crc(data: bytes) -> None:
+    """Refuse to give a damaged batch a CRC that is right again."""
+    if crc32c(data[CRC_START:]) != int.from_bytes(data[CRC_START - 4 : CRC_START], "big"):
+        raise CorruptBatchError("a batch with a wrong CRC keeps its segment from being compacted")
 
 
 def _map_key(key: bytes) -> bytes:

@@ -11,6 +11,9 @@ from storage.disk import Buffer, File, Lock
 # writev takes at most this many buffers in one call (IOV_MAX on Linux and the BSDs).
 BUFFERS_PER_WRITE = 1024
 
+# What is needed to read the bytes back, their number included; not every system tells them apart.
+_sync_data = getattr(os, "fdatasync", os.fsync)
+
 
 class LocalFile:
     """One file descriptor; see `storage.disk.File`."""
@@ -61,7 +64,7 @@ class LocalFile:
     def sync(self) -> None:
         """Wait for the device (nothing to wait for on a disk that need not last)."""
         if self._durable:
-            os.fsync(self._descriptor)
+            _sync_data(self._descriptor)
 
     def close(self) -> None:
         """Release the descriptor."""

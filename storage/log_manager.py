@@ -218,6 +218,8 @@ class LogManager:
         """
         if name in self._catalogue.topics:
             raise TopicExistsError(f"Topic '{name}' already exists.")
+        if name in self._catalogue.deleting:  # the disk failed in the middle of its deletion
+            self._try_to_finish_deletion(self._catalogue.deleting[name])
         self.defaults.overridden(configs)
         record = TopicRecord(name, topic_id, partition_count, dict(configs))
         self._change_topic(name, record)
@@ -251,11 +253,15 @@ class LogManager:
         except StorageError:
             self._catalogue.topics[name] = self._catalogue.deleting.pop(name)
             raise
+        self._try_to_finish_deletion(record)
+
+    def _try_to_finish_deletion(self, record: TopicRecord) -> None:
+        """Finish it, or raise StorageError: the topic is gone for everyone, its files are moved at
+        the next start or when its name is wanted again."""
         try:
             self._finish_deletion(record)
         except OSError as error:
-            # The topic is gone for everyone; its files are moved at the next start.
-            raise StorageError(f"topic {name} cannot be removed: {error}") from error
+            raise StorageError(f"topic {record.name} cannot be removed: {error}") from error
 
     def _finish_deletion(self, record: TopicRecord) -> None:
         """Move a topic's directories out of the way, then forget it."""
@@ -272,7 +278,9 @@ class LogManager:
             ):
                 offsets.pop((record.name, partition), None)
             directory = self._directory(record.name, partition)
-            if self.disk.exists(directory):
+            if self.disk.exists(directory) and (
+                read_partition_metadata(self.disk, directory) in (None, record.topic_id)
+            ):
                 suffix = f"-{partition}.{record.topic_id.hex()}{DELETE_SUFFIX}"
                 stem = record.name[: FILE_NAME_BYTES_MAX - len(suffix)]
                 self.disk.rename(directory, f"{self.path}/{stem}{suffix}")
@@ -387,10 +395,11 @@ class LogManager:
         """Remove the files of deleted topics, one at a time."""
         while self._doomed:
             directory = self._doomed[-1]
-            for name in self.disk.listdir(directory):
-                self.disk.unlink(f"{directory}/{name}")
-                yield
-            self.disk.rmdir(directory)
+            if self.disk.exists(directory):
+                for name in self.disk.listdir(directory):
+                    self.disk.unlink(f"{directory}/{name}")
+                    yield
+                self.disk.rmdir(directory)
             self._doomed.pop()
 
     def checkpoint(self) -> None:

@@ -94,5 +94,7 @@ def _is_dirty_enough(log: PartitionLog, first_dirty: int, now_ms: int) -> bool:
     end = first_uncleanable_offset(log, now_ms)
     for segment in log.segments[:-1]:
         if first_dirty <= segment.base_offset < end:
-            return now_ms - segment.first_timestamp > log.config.max_compaction_lag_ms
+            first = next(segment.batches(), None)
+            oldest_ms = first.max_timestamp if first is not None else now_ms
+            return now_ms - oldest_ms > log.config.max_compaction_lag_ms
     return False

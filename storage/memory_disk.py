@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from typing import NoReturn
 
 from storage.disk import Buffer, File, Lock
 
@@ -152,15 +153,14 @@ class MemoryDisk:
             return size_bytes
         if self._torn and size_bytes > 1:
             return size_bytes // 2
-        self._break()
-        raise AssertionError("unreachable")
+        return self._break()
 
     def raise_if_torn(self, written: int, wanted: int) -> None:
         """Report the fault of a torn write after its half was written."""
         if written != wanted:
             self._break()
 
-    def _break(self) -> None:
+    def _break(self) -> NoReturn:
         name, path = self.operations[-1]
         if self._fault_kind == "crash":
             raise Crash(f"{name} {path}")

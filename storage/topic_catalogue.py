@@ -70,10 +70,19 @@ class TopicCatalogue:
             "topics": [_entry(record) for record in self.topics.values()],
             "deleting": [_entry(record) for record in self.deleting.values()],
         }
+        data = json.dumps(contents).encode()
         try:
-            write_atomically(self._disk, self._path, json.dumps(contents).encode())
+            write_atomically(self._disk, self._path, data)
         except OSError as error:
-            raise StorageError(f"{self._path} cannot be written: {error}") from error
+            if not self._holds(data):
+                raise StorageError(f"{self._path} cannot be written: {error}") from error
+            # Renamed, and only the sync of the name failed: what a start would find is the new.
+
+    def _holds(self, data: bytes) -> bool:
+        try:
+            return self._disk.read_file(self._path) == data
+        except OSError:
+            return False
 
 
 def _entry(record: TopicRecord) -> dict[str, Any]:

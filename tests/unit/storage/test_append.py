@@ -140,6 +140,23 @@ def test_bad_batches_are_refused(data: bytes, code: ErrorCode) -> None:
     assert refused(data).code is code
 
 
+def test_unknown_codecs_are_refused() -> None:
+    """A codec number that no client could read is not stored."""
+    data = bytearray(batch())
+    data[22] |= 5
+    assert refused(with_crc(data)).code is ErrorCode.INVALID_RECORD
+
+
+def test_the_topic_decides_the_timestamp_type() -> None:
+    """A batch that claims LogAppendTime in a CreateTime topic loses the claim."""
+    data = bytearray(batch())
+    data[22] |= 8
+    log = open_log(MemoryDisk())
+    log.append(with_crc(data), NOW_MS)
+    stored = log.read(0, 1 << 20).records
+    assert stored[17:] == batch()[17:]
+
+
 @pytest.mark.parametrize(("position", "value"), [(57, 0), (57, 2), (23, 7), (57, -1)])
 def test_inconsistent_counts_are_refused(position: int, value: int) -> None:
     """The record count must agree with the last offset delta, whatever the CRC says."""

@@ -22,6 +22,7 @@ from tests.unit.storage.support import (
     all_records,
     batch,
     files_in,
+    flip,
     keyed,
     open_log,
     open_manager,
@@ -373,3 +374,34 @@ def test_the_log_end_is_not_forgotten_when_the_tail_is_compacted() -> None:
     assert contents(log) == []
     again = open_log(disk, CONFIG)
     assert again.log_end_offset == 2
+
+
+def test_a_damaged_batch_is_not_given_a_right_crc() -> None:
+    """Compaction stops at a flipped byte and says so; the log stays as it is."""
+    disk = MemoryDisk()
+    log = workload(disk)
+    flip(disk, f"{DIRECTORY}/{0:020d}.log", 68)
+    before = all_bytes(log)
+    with pytest.raises(StorageError, match="wrong CRC"):
+        clean(log)
+    assert all_bytes(log) == before
+    assert not files_in(disk, DIRECTORY, ".cleaned")
+
+
+def test_maintenance_compacts_what_waited_too_long() -> None:
+    """max.compaction.lag.ms makes a log be compacted below its dirty ratio."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    configs = {
+        "cleanup.policy": "compact",
+        "internal.segment.bytes": "600",
+        "min.cleanable.dirty.ratio": "1",
+        "max.compaction.lag.ms": "5000",
+    }
+    manager.create_topic("c", bytes(16), 1, configs)
+    log = manager.log("c", 0)
+    for number in range(40):
+        log.append(keyed((b"k", b"%d" % number), timestamp_ms=NOW_MS), NOW_MS)
+    manager.cleaner_offsets["c", 0] = log.segments[2].base_offset
+    assert not [event for event in maintenance_steps(manager, NOW_MS + 5000) if event]
+    assert [event for event in maintenance_steps(manager, NOW_MS + 5001) if event]

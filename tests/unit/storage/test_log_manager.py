@@ -426,3 +426,102 @@ def test_maintenance_syncs_by_flush_ms_and_sealed_segments_always() -> None:
         assert not [event for event in maintenance_steps(manager, NOW_MS + elapsed_ms) if event]
         assert log.recovery_point == recovery_point
     assert disk.read_file("data/recovery-point-offset-checkpoint") == b"0\n1\na 0 2\n"
+
+
+def test_every_failing_operation_of_a_deletion() -> None:
+    """A disk error in the middle of a deletion: the topic is there whole or gone, and its name can
+    be had again, by a topic that no later start takes for the old one."""
+    for operation in range(40):
+        disk = MemoryDisk()
+        manager = open_manager(disk)
+        manager.create_topic("a", A, 2, {})
+        for partition in range(2):
+            manager.log("a", partition).append(batch(b"old"), NOW_MS)
+        disk.fail_at(operation, torn=True)
+        try:
+            manager.delete_topic("a")
+        except StorageError:
+            if "a" in manager.topics():
+                assert values_of(manager.log("a", 1)) == [(0, b"old")]
+                manager.delete_topic("a")
+            manager.create_topic("a", B, 2, {})
+            manager.log("a", 1).append(batch(b"new"), NOW_MS)
+            disk.processes_died()
+            manager = open_manager(disk)
+            assert values_of(manager.log("a", 1)) == [(0, b"new")]
+            assert rounds(manager) == []
+            assert values_of(manager.log("a", 1)) == [(0, b"new")]
+        else:
+            return
+    raise AssertionError("the loop did not reach the last operation")
+
+
+def grow(manager: LogManager) -> None:
+    """A second partition."""
+    manager.add_partitions("a", 2)
+
+
+def create_b(manager: LogManager) -> None:
+    """A second topic."""
+    manager.create_topic("b", B, 1, {})
+
+
+def set_retention(manager: LogManager) -> None:
+    """A setting."""
+    manager.set_configs("a", {"retention.ms": "1"})
+
+
+def test_every_failing_operation_of_settings_and_growth() -> None:
+    """A change that could not be written did not happen."""
+    for operation in range(20):
+        disk = MemoryDisk()
+        manager = open_manager(disk)
+        manager.create_topic("a", A, 1, {})
+        disk.fail_at(operation)
+        outcomes = []
+        for change in (grow, create_b, set_retention):
+            try:
+                change(manager)
+                outcomes.append(True)
+            except StorageError:
+                outcomes.append(False)
+        topic = manager.topics()["a"]
+        was_pending = disk.fault_is_pending
+        disk.processes_died()
+        again = open_manager(disk)
+        assert again.topics() == manager.topics()
+        assert list(again.topics()) == (["a", "b"] if outcomes[1] else ["a"])
+        assert topic.partition_count == (2 if outcomes[0] else 1)
+        if was_pending:
+            return
+    raise AssertionError("the loop did not reach the last operation")
+
+
+def test_a_stop_that_fails_leaves_no_clean_mark() -> None:
+    """When a partition cannot be closed the next start recovers, and the lock is free."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    manager.create_topic("a", A, 2, {})
+    for partition in range(2):
+        manager.log("a", partition).append(batch(b"v"), NOW_MS)
+    disk.fail_at(0)
+    with pytest.raises(StorageError):
+        manager.close()
+    manager = open_manager(disk)
+    assert not manager.clean_start
+    assert values_of(manager.log("a", 0)) == [(0, b"v")]
+    assert values_of(manager.log("a", 1)) == [(0, b"v")]
+
+
+def test_a_failing_checkpoint_is_reported() -> None:
+    """Maintenance says that checkpoints or deleted files could not be written, and goes on."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    manager.create_topic("a", A, 1, {})
+    manager.log("a", 0).append(batch(), NOW_MS)
+    disk.fail_at(0)
+    assert [type(event) for event in rounds(manager)] == [StorageError]
+    manager.delete_topic("a")
+    disk.fail_at(0)
+    assert [type(event) for event in rounds(manager)] == [StorageError]
+    assert rounds(manager) == []

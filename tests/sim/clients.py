@@ -222,6 +222,19 @@ class Client:
             self.generation = -1
 
 
+class Calm(Client):
+    """Joins, syncs, and from then on only lives."""
+
+    def act(self) -> None:
+        """What brings the group to rest."""
+        if self.generation < 0:
+            self.join()
+        elif not self.is_synced:
+            self.sync()
+        else:
+            self.heartbeat()
+
+
 class Slow(Client):
     """Acts so rarely that its session often runs out."""
 

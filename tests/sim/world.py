@@ -26,7 +26,7 @@ from protocol.apis.sync_group import SyncGroupRequest
 from protocol.errors import ErrorCode
 from protocol.offsets_log import UnknownKey, decode_key, decode_value
 from tests.sim.broker import GROUP, Answer, KilledError, OneGroupBroker
-from tests.sim.clients import Client, Crashing, Hostile, Slow, Zombie
+from tests.sim.clients import Calm, Client, Crashing, Hostile, Slow, Zombie
 
 E = ErrorCode
 RETENTION_MS = 120_000
@@ -155,7 +155,7 @@ class World:
         """No more faults, and only clients that follow the protocol."""
         self.append_failure_rate = self.kill_rate = 0.0
         for number, client in enumerate(self.clients):
-            self.clients[number] = Client(self.broker, self.rng, client.name, client.instance_id)
+            self.clients[number] = Calm(self.broker, self.rng, client.name, client.instance_id)
 
     # What must hold
 
@@ -307,8 +307,6 @@ def _settle(world: World) -> None:
     world.heal()
     room = world.broker.settings.max_size
     world.clients = world.clients[:room]
-    for client in world.clients:
-        client.act = lambda client=client: _only_live(client)  # type: ignore[method-assign, misc]  # a calmer life
     for _ in range(200):
         for client in world.clients:
             world.steps += 1
@@ -322,12 +320,3 @@ def _settle(world: World) -> None:
     assert len(group.roster.members) == len(world.clients), "strangers stay"
     world.broker.unload()
     assert not any(answer.parked for answer in world.broker.answers), "unanswered at the end"
-
-
-def _only_live(client: Client) -> None:
-    if client.generation < 0:
-        client.join()
-    elif not client.is_synced:
-        client.sync()
-    else:
-        client.heartbeat()

@@ -239,6 +239,7 @@ class Cleaning:
                     target.appended(len(data), batch.last_offset, _max_timestamp(data))
                 if waiting_bytes >= WRITE_BYTES:
                     file.append([b"".join(waiting)])
+                    file.sync()  # piece by piece: one sync at the end would be a long step
                     waiting.clear()
                     waiting_bytes = 0
                 if self._worked(batch.size_bytes):

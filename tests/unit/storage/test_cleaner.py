@@ -405,3 +405,19 @@ def test_maintenance_compacts_what_waited_too_long() -> None:
     manager.cleaner_offsets["c", 0] = log.segments[2].base_offset
     assert not [event for event in maintenance_steps(manager, NOW_MS + 5000) if event]
     assert [event for event in maintenance_steps(manager, NOW_MS + 5001) if event]
+
+
+def test_large_logs_are_written_and_synced_in_pieces() -> None:
+    """A megabyte at a time goes out and is synced, so that no step is long."""
+    disk = MemoryDisk()
+    log = open_log(disk, CONFIG._replace(segment_bytes=10_000_000))
+    for number in range(40):
+        log.append(keyed((b"k%d" % number, b"v" * 100_000)), NOW_MS)
+    log.roll(NOW_MS)
+    before = all_bytes(log)
+    disk.operations.clear()
+    clean(log)
+    cleaned = [name for name, path in disk.operations if path.endswith(".cleaned")]
+    assert cleaned.count("append") == 4
+    assert cleaned.count("sync") == 4
+    assert all_bytes(log) == before

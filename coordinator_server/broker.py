@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.coordinator import GroupCoordinator
 from coordinator_server.topics.fetch_session import FetchSessionCache
-from coordinator_server.topics.manager import UPKEEP_INTERVAL_MS, TopicManager
+from coordinator_server.topics.manager import TopicManager
 from coordinator_server.topics.producer_ids import ProducerIdManager
 from coordinator_server.topics.purgatory import Purgatory
 from coordinator_server.topics.topic_configs import log_defaults
@@ -74,9 +74,8 @@ class Broker:
             changed=self.fetch_purgatory.notify,
         )
         self.groups = GroupCoordinator(config, clock, self.topics)
-        self.topics.on_deleted.append(lambda topic: self.groups.topics_deleted((topic.name,)))
         self.groups.start()
-        self._upkeep_timer = loop.call_later(UPKEEP_INTERVAL_MS / 1000, self._upkeep)
+        self._upkeep()
 
     def shutting_down(self) -> None:
         """Answer what is parked, so that the connections can be closed."""
@@ -105,10 +104,10 @@ class Broker:
         return self._temporary_directory
 
     def _upkeep(self) -> None:
-        self._upkeep_timer = asyncio.get_running_loop().call_later(
-            UPKEEP_INTERVAL_MS / 1000, self._upkeep
-        )
-        self.topics.upkeep()
+        """Have the logs do a step of their upkeep, and come back when they want the next one."""
+        delay_ms = self.topics.upkeep()
+        loop = asyncio.get_running_loop()
+        self._upkeep_timer = loop.call_later(delay_ms / 1000, self._upkeep)
 
 
 def _session_id() -> int:

@@ -8,7 +8,6 @@ does to a group happens in the group's own task (`group_task`); here requests fi
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -16,22 +15,19 @@ from coordinator_server.events import LOG
 from coordinator_server.group.metadata import GroupMetadata
 from coordinator_server.group.settings import GroupSettings
 from coordinator_server.group_task import GroupTask
-from coordinator_server.offsets_partition import (
-    OFFSETS_TOPIC,
-    OffsetsPartition,
-    PartitionState,
-)
+from coordinator_server.offsets_partition import OffsetsPartition, PartitionState
+from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.hashing import partition_for
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine
+    from collections.abc import Coroutine
     from typing import Any
 
     from coordinator_server.clock import Clock
     from coordinator_server.config import Config
-    from coordinator_server.topics.manager import TopicManager
+    from coordinator_server.topics.manager import Topic, TopicManager
 
 _ERROR_IN = {
     PartitionState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -58,6 +54,7 @@ class GroupCoordinator:
 
     def start(self) -> None:
         """Begin to load the groups that the log holds, and to look for expired offsets."""
+        self._topics.on_deleted.append(self._on_topic_deleted)
         if self._topics.partition_count(OFFSETS_TOPIC):
             self._open_partitions()
         self._in_background(self._expire_regularly(), "offset expiry")
@@ -67,11 +64,7 @@ class GroupCoordinator:
         self._is_stopping = True
         for background in tuple(self._background):
             background.cancel()
-        for task in tuple(self.tasks.values()):
-            task.post(GroupMetadata.unload, (ErrorCode.NOT_COORDINATOR,))
-            task.drain()
-            task.stop()
-        self.tasks.clear()
+        self._unload()
 
     def ensure_offsets_topic(self) -> ErrorCode:
         """Make the offsets topic if it is not there yet. NONE, or why it cannot be made."""
@@ -87,15 +80,33 @@ class GroupCoordinator:
         return ErrorCode.NONE
 
     def _open_partitions(self) -> None:
-        for number in range(self._topics.partition_count(OFFSETS_TOPIC)):
-            log = self._topics.log(OFFSETS_TOPIC, number)
-            appended = partial(self._topics.appended, OFFSETS_TOPIC, number)
-            partition = OffsetsPartition(number, log, self._clock, appended)
+        topic = self._topics.topic(OFFSETS_TOPIC)
+        assert topic is not None
+        for one in topic.partitions:
+            partition = OffsetsPartition(one, self._clock)
             self._partitions.append(partition)
-            if log.log_end_offset == log.log_start_offset:
+            if partition.is_blank:
                 partition.state = PartitionState.ACTIVE
             else:
-                self._in_background(self._load(partition), f"load {OFFSETS_TOPIC}-{number}")
+                self._in_background(self._load(partition), f"load {OFFSETS_TOPIC}-{one.index}")
+
+    def _unload(self) -> None:
+        """Let go of every group; its clients look for their coordinator again."""
+        for task in tuple(self.tasks.values()):
+            task.post(GroupMetadata.unload, (ErrorCode.NOT_COORDINATOR,))
+            task.drain()
+            task.stop()
+        self.tasks.clear()
+        self._partitions.clear()
+
+    def _on_topic_deleted(self, topic: Topic) -> None:
+        """Drop the offsets of a topic that is gone; all groups go with the offsets topic itself."""
+        if topic.name == OFFSETS_TOPIC:
+            self._unload()
+            return
+        for task in tuple(self.tasks.values()):
+            if topic.name in task.group.image.offsets:
+                task.post(GroupMetadata.topics_deleted, ((topic.name,),))
 
     def _in_background(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(work, name=name)
@@ -112,10 +123,12 @@ class GroupCoordinator:
             LOG.emit(
                 "log.failed",
                 topic=OFFSETS_TOPIC,
-                partition=partition.partition,
+                partition=partition.index,
                 reason=f"its groups cannot be loaded: {error}",
             )
             return
+        if partition not in self._partitions:
+            return  # the offsets topic was deleted meanwhile
         partition.state = PartitionState.ACTIVE
         kept = 0
         for group in groups.values():
@@ -126,7 +139,7 @@ class GroupCoordinator:
         LOG.emit(
             "coordinator.loaded",
             topic=OFFSETS_TOPIC,
-            partition=partition.partition,
+            partition=partition.index,
             groups=kept,
             elapsed_ms=self._clock.now_ms() - started_ms,
         )
@@ -158,12 +171,6 @@ class GroupCoordinator:
     def is_loading(self) -> bool:
         """Whether some groups are not known yet because their partition is being loaded."""
         return any(one.state is PartitionState.LOADING for one in self._partitions)
-
-    def topics_deleted(self, names: Collection[str]) -> None:
-        """Have every group drop its offsets of topics that are gone."""
-        for task in tuple(self.tasks.values()):
-            if any(name in task.group.image.offsets for name in names):
-                task.post(GroupMetadata.topics_deleted, (names,))
 
     def _partition_of(self, group_id: str) -> OffsetsPartition:
         return self._partitions[partition_for(group_id, len(self._partitions))]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.events import LOG
 from coordinator_server.group.records import encode_record
+from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.batch import BatchHeader, Record, build_batch, iterate_batches, iterate_records
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.offsets_log import (
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from coordinator_server.clock import Clock
     from coordinator_server.group.metadata import GroupMetadata
     from coordinator_server.group.records import Record as GroupRecord
+    from coordinator_server.topics.manager import Partition
     from storage.partition_log import PartitionLog
 
-OFFSETS_TOPIC = "__consumer_offsets"
 _FIRST_SEQUENCE = 0  # Kafka's coordinator writes it though there is no producer id
 _COMMIT_MARKER = 1  # type of a control record (KIP-98)
 _LOAD_SLICE_BYTES = 256 * 1024  # read and replayed before the loop may do something else
@@ -55,21 +56,24 @@ class PartitionState(Enum):
 
 
 class OffsetsPartition:
-    """The log of one partition of the offsets topic, and what its groups need of it.
+    """One partition of the offsets topic, and what its groups need of it."""
 
-    `appended()` wakes the fetches that wait: the topic can be read like any other.
-    """
+    __slots__ = ("_clock", "_partition", "index", "state")
 
-    __slots__ = ("_appended", "_clock", "log", "partition", "state")
-
-    def __init__(
-        self, partition: int, log: PartitionLog, clock: Clock, appended: Callable[[], None]
-    ) -> None:
-        self.partition = partition
-        self.log = log
+    def __init__(self, partition: Partition, clock: Clock) -> None:
+        self.index = partition.index
         self.state = PartitionState.LOADING
+        self._partition = partition
         self._clock = clock
-        self._appended = appended
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing to load. False as well when that cannot be told."""
+        try:
+            log = self._partition.log
+        except StorageError:
+            return False
+        return log.log_start_offset == log.log_end_offset
 
     def append(self, records: Sequence[GroupRecord]) -> ErrorCode:
         """Write records as one batch, all or nothing. NONE, or the log's error."""
@@ -79,17 +83,16 @@ class OffsetsPartition:
         ]
         batch = build_batch(encoded, base_sequence=_FIRST_SEQUENCE)
         try:
-            self.log.append_own(batch, now_ms)
+            self._partition.append_own(batch, now_ms)
         except StorageError as error:
             LOG.emit(
                 "log.failed",
                 topic=OFFSETS_TOPIC,
-                partition=self.partition,
+                partition=self.index,
                 error=error.code.name,
                 reason=str(error),
             )
             return error.code
-        self._appended()
         return ErrorCode.NONE
 
     async def load(self, make: Callable[[str], GroupMetadata]) -> dict[str, GroupMetadata]:
@@ -98,7 +101,7 @@ class OffsetsPartition:
         Raises StorageError when the log cannot be read.
         """
         groups: dict[str, GroupMetadata] = {}
-        reader = LogReader(self.log)
+        reader = LogReader(self._partition.log)
         while True:
             slice_of_records = reader.next_slice()
             if slice_of_records is None:
@@ -113,7 +116,7 @@ class OffsetsPartition:
             LOG.emit(
                 "records.skipped",
                 topic=OFFSETS_TOPIC,
-                partition=self.partition,
+                partition=self.index,
                 records=reader.unreadable,
                 reason=reader.last_reason,
             )
@@ -121,7 +124,7 @@ class OffsetsPartition:
 
     def reload(self, group: GroupMetadata) -> None:
         """Replay what the log holds of one group into a fresh `group`."""
-        reader = LogReader(self.log)
+        reader = LogReader(self._partition.log)
         while (slice_of_records := reader.next_slice()) is not None:
             for loaded in slice_of_records:
                 if loaded.group_id == group.group_id:

@@ -72,6 +72,12 @@ class Partition:
         self._changed(self)
         return result
 
+    def append_own(self, records: Buffer, now_ms: int) -> AppendResult:
+        """Append batches of the broker's own, and wake the fetches. Raises StorageError."""
+        result = self.log.append_own(records, now_ms)
+        self._changed(self)
+        return result
+
     def leader_epoch_error(self, leader_epoch: int) -> ErrorCode:
         """What to tell a client that knows this leader epoch; -1 knows none (KIP-320)."""
         if leader_epoch == -1 or leader_epoch == self.log.leader_epoch:
@@ -258,12 +264,6 @@ class TopicManager:
             self._changed(partition)
         for listener in self.on_deleted:
             listener(topic)
-
-    def appended(self, name: str, index: int) -> None:
-        """Wake the fetches of a partition whose log was appended to by the broker itself."""
-        partition = self.partition(name, index)
-        if partition is not None:
-            self._changed(partition)
 
     # --- upkeep -----------------------------------------------------------------------------------
 

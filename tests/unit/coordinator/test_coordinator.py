@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.group.metadata import GroupMetadata
-from coordinator_server.offsets_partition import OFFSETS_TOPIC
+from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.apis.delete_groups import DeleteGroupsRequest
 from protocol.apis.describe_groups import DescribeGroupsRequest
 from protocol.apis.heartbeat import HeartbeatRequest
@@ -17,12 +17,18 @@ from protocol.batch import iterate_batches
 from protocol.errors import ErrorCode
 from protocol.hashing import partition_for
 from storage.errors import StorageError
+from storage.partition_log import PartitionLog
 from tests.unit.coordinator.fakes import (
     GroupBroker,
     commit_request,
     join_request,
     settle,
 )
+
+
+def refuse(*_: object, **__: object) -> None:
+    """Stands in for a log whose disk fails."""
+    raise StorageError("the disk is gone")
 
 
 def log_of(broker: GroupBroker, group: str) -> Any:
@@ -43,13 +49,30 @@ async def test_the_records_of_one_drain_are_one_batch() -> None:
     assert await broker.committed("g") == 3
 
 
-async def test_an_answer_waits_for_the_append() -> None:
+async def test_an_answer_waits_for_the_append(monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit that the log refuses is answered with the mapped error and changes nothing."""
     broker = GroupBroker()
     assert await broker.commit("g", 5) == ErrorCode.NONE
-    log_of(broker, "g").close()
-    assert await broker.commit("g", 6) == ErrorCode.NOT_COORDINATOR
+    with monkeypatch.context() as patched:
+        patched.setattr(PartitionLog, "append_own", refuse)
+        assert await broker.commit("g", 6) == ErrorCode.NOT_COORDINATOR
     assert await broker.committed("g") == 5
+    assert await broker.commit("g", 6) == ErrorCode.NONE
+
+
+async def test_the_offsets_topic_may_be_deleted() -> None:
+    """Its groups are gone, their members are told, and new groups begin in a new offsets topic."""
+    broker = GroupBroker()
+    await broker.join("g")
+    parked = broker.send("JoinGroup", join_request("g"), 3)
+    await settle()
+    topic = broker.topics.topic(OFFSETS_TOPIC)
+    assert topic is not None
+    broker.topics.delete(topic)
+    assert parked.replies[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert await broker.committed("g") == -1
+    assert await broker.commit("g", 3) == ErrorCode.NONE
+    assert await broker.committed("g") == 3
 
 
 async def test_groups_come_back_from_the_log() -> None:
@@ -162,7 +185,9 @@ async def test_the_offsets_of_a_deleted_topic_go() -> None:
     """Topic deletion drops the offsets of every group; the groups stay."""
     broker = GroupBroker()
     assert await broker.commit("g", 1) == ErrorCode.NONE
-    broker.groups.topics_deleted(("t", "unknown"))
+    topic = broker.topics.topic("t")
+    assert topic is not None
+    broker.topics.delete(topic)
     await settle()
     assert await broker.committed("g") == -1
     assert "g" in broker.groups.tasks
@@ -207,10 +232,7 @@ async def test_a_partition_that_cannot_be_read_stops_only_its_own_groups(
     again = GroupBroker(broker.disk)
     log = log_of(again, "a")
 
-    def unreadable(*_: object, **__: object) -> None:
-        raise StorageError("the disk is gone")
-
-    monkeypatch.setattr(type(log), "read", _only_for(log, unreadable, type(log).read))
+    monkeypatch.setattr(type(log), "read", _only_for(log, refuse, type(log).read))
     await settle()
     assert await again.commit("a", 2) == ErrorCode.NOT_COORDINATOR
     assert await again.committed("b") == 1

@@ -72,15 +72,17 @@ class Kills:
         self._check_commits({worker.name: acknowledged for worker, acknowledged in before})
         self._check_records(stored)
         for worker, acknowledged in before:
-            wait_for(
-                lambda worker=worker, acknowledged=acknowledged: (  # type: ignore[misc]
-                    worker.acknowledged > acknowledged or worker.failure
-                ),
-                f"{worker.name} gets on after the restart\n{self._broker.log}",
-                PROGRESS_SECONDS,
-            )
-            if worker.failure is not None:
-                raise worker.failure
+            self._wait_for_progress(worker, acknowledged)
+
+    def _wait_for_progress(self, worker: Worker, acknowledged: int) -> None:
+        """Whoever works gets on after the restart: no group and no partition is stuck."""
+        wait_for(
+            lambda: worker.acknowledged > acknowledged or worker.failure,
+            f"{worker.name} gets on after the restart\n{self._broker.log}",
+            PROGRESS_SECONDS,
+        )
+        if worker.failure is not None:
+            raise worker.failure
 
     def close(self) -> None:
         """End the load, then the broker."""

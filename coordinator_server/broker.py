@@ -54,7 +54,7 @@ class Broker:
         loop = asyncio.get_running_loop()
         config, clock = self.config, self.clock
         self._logs = LogManager.open(
-            LocalDisk(),
+            LocalDisk(durable=not config.ephemeral),
             self._data_directory(),
             log_defaults(config),
             node_id=self.node_id,

@@ -24,11 +24,14 @@ SLICE_MS = 5
 PAUSE_MS = 20
 """How long a slice of a round lasts, and the pause behind it that belongs to the clients."""
 
+FIRST_ROUND_DELAY_MS = 1000
+"""When the round of the start begins: not before the first clients are served."""
+
 
 class Upkeep:
     """The background work on one data directory."""
 
-    __slots__ = ("_clock", "_interval_ms", "_logs", "_round", "_round_due_ms")
+    __slots__ = ("_clock", "_interval_ms", "_is_starting", "_logs", "_round", "_round_due_ms")
 
     def __init__(self, logs: LogManager, config: Config, clock: Clock) -> None:
         self._logs = logs
@@ -38,7 +41,8 @@ class Upkeep:
             config.integer("log.retention.check.interval.ms"),
         )
         self._round: Iterator[Event | None] | None = None
-        self._round_due_ms = clock.now_ms() + self._interval_ms
+        self._round_due_ms = clock.now_ms() + min(FIRST_ROUND_DELAY_MS, self._interval_ms)
+        self._is_starting = True
 
     def step(self) -> int:
         """Work for one slice; in how many milliseconds the next step is wanted."""
@@ -50,7 +54,8 @@ class Upkeep:
             # Imported late: a broker that starts does not need the cleaner.
             from storage.maintenance import maintenance_steps
 
-            self._round = maintenance_steps(self._logs, started_ms)
+            self._round = maintenance_steps(self._logs, started_ms, starting=self._is_starting)
+            self._is_starting = False
         for event in self._round:
             if event is not None:
                 _report(event)

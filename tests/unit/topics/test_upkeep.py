@@ -9,7 +9,8 @@ import pytest
 
 from coordinator_server.events import INFO, LOG
 from coordinator_server.topics.manager import Partition
-from coordinator_server.topics.upkeep import PAUSE_MS, SLICE_MS
+from coordinator_server.topics.upkeep import FIRST_ROUND_DELAY_MS, PAUSE_MS, SLICE_MS
+from protocol.batch import Record, build_batch
 from tests.unit.topics.fakes import START_MS, FakeBroker, batch
 
 HOUR_MS = 3_600_000
@@ -90,14 +91,14 @@ def test_a_round_is_cut_into_slices() -> None:
 
 
 def test_rounds_follow_the_settings() -> None:
-    """A round begins after the shorter of the two intervals."""
+    """A round begins after the shorter of the two intervals, the first soon after the start."""
     broker = FakeBroker(log_retention_check_interval_ms="700")
     assert broker.topics.upkeep() == 700
     broker.scheduler.advance(300)
     assert broker.topics.upkeep() == 400
     broker.scheduler.advance(400)
     assert broker.topics.upkeep() == 700
-    assert FakeBroker().topics.upkeep() == 15000
+    assert FakeBroker().topics.upkeep() == FIRST_ROUND_DELAY_MS
 
 
 def test_a_failing_disk_is_reported(log_text: io.StringIO) -> None:
@@ -124,3 +125,18 @@ def test_what_recovery_cut_is_told(log_text: io.StringIO) -> None:
     text = log_text.getvalue()
     assert '"event": "log.recovered"' in text
     assert '"bytes_cut": 30' in text
+
+
+def test_the_round_of_the_start_compacts_the_internal_logs() -> None:
+    """An offsets log with half a mebibyte of old commits is compacted soon after the start."""
+    broker = FakeBroker()
+    topic = broker.topics.create_internal("__consumer_offsets")
+    log = topic.partitions[0].log
+    for _ in range(700):
+        records = [Record(0, START_MS, b"key", bytes(1000))]
+        log.append_own(build_batch(records), START_MS)
+    size_bytes = log.size_bytes
+    broker.scheduler.advance(FIRST_ROUND_DELAY_MS)
+    while broker.topics.upkeep() == PAUSE_MS:
+        broker.scheduler.advance(PAUSE_MS)
+    assert log.size_bytes < size_bytes / 100

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -119,9 +119,9 @@ class Group:
         self.settings = settings
         self.members: list[Member] = []
 
-    def start(self, instance: str | None = None) -> Member:
-        """Start one more member."""
-        settings = Settings(**{**asdict(self.settings), "instance": instance})
+    def start(self, instance: str | None = None, client: str | None = None) -> Member:
+        """Start one more member, static if it has an instance id."""
+        settings = replace(self.settings, instance=instance, client=client or self.settings.client)
         number = len(self.members)
         member = Member(settings, self.directory / f"{settings.group}-{number}.jsonl")
         self.members.append(member)

@@ -18,6 +18,7 @@ CLIENTS = pytest.mark.parametrize(
         ("aiokafka", "range"),
     ],
 )
+LIBRARIES = ("kafka-python", "confluent-kafka", "aiokafka")
 StartGroup = Callable[..., Group]
 
 
@@ -72,3 +73,22 @@ def test_a_stopped_member_loses_its_partitions_and_rejoins(
     values += feed(bootstrap, name, 6, 600, "after-")
     group.wait_until_processed(values)
     assert stopped.processed()[-1][3].startswith("after-")
+
+
+def test_three_client_libraries_share_one_group(
+    bootstrap: str, name: str, start_group: StartGroup
+) -> None:
+    """Members written with different libraries agree on range and share the work."""
+    create_topic(bootstrap, name, 6)
+    partitions = [(name, number) for number in range(6)]
+    group = start_group(bootstrap, "kafka-python", "range")
+    members = [group.start(client=client) for client in LIBRARIES]
+    group.wait_until_shared(members, partitions)
+    values = feed(bootstrap, name, 6, 600, "all-")
+    group.wait_until_processed(values)
+    # Whoever leads, the others take over.
+    for _ in range(2):
+        members.pop(0).close()
+        group.wait_until_shared(members, partitions)
+        values += feed(bootstrap, name, 6, 600, f"{len(members)}-")
+        group.wait_until_processed(values)

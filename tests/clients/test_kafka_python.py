@@ -221,6 +221,7 @@ def test_a_pattern_takes_in_new_topics(
     send_all(producer, f"other-{name}", b"no")
     send_all(producer, f"{name}-a", b"old")
     assert values(take(consumer, 1)) == [b"old"]
+    consumer.commit()
     create_topic(bootstrap, f"{name}-b", 2)
     send_all(producer, f"{name}-b", b"new", partition=1)
     assert values(take(consumer, 1)) == [b"new"]

@@ -85,7 +85,12 @@ class Call:
         )
 
     def fail(self) -> None:
-        """Answer UNKNOWN_SERVER_ERROR in the API's own form, or close if that has no place."""
+        """Answer UNKNOWN_SERVER_ERROR in the API's own form, or close if that has no place.
+
+        A request that is answered already stays so.
+        """
+        if self.answered:
+            return
         from coordinator_server.failure import failed_response
 
         route = self._route

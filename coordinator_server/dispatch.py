@@ -57,8 +57,7 @@ class Dispatcher:
             route.handle(self._broker, call, request)
         except Exception:  # the door: no bug in a handler may stop the broker
             _log_failure(call)
-            if not call.answered:
-                call.fail()
+            call.fail()
 
     def _new_route(self, connection: Connection, header: RequestHeader) -> Route | None:
         """Make the route of an API and version; what is not served is refused, as Kafka does.

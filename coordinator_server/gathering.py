@@ -41,6 +41,5 @@ class Gathering(Generic[Part]):
             self._finish([one for one in self._parts if one is not None])
 
     def fail(self) -> None:
-        """A part will never come: the whole request fails."""
-        if not self._call.answered:
-            self._call.fail()
+        """A part will never come: the whole request fails, unless it is answered."""
+        self._call.fail()

@@ -18,6 +18,7 @@ from coordinator_server.events import LOG
 from coordinator_server.group.driver import drain
 from coordinator_server.group.effects import Effects
 from coordinator_server.group.metadata import GroupMetadata
+from coordinator_server.group.state import DEAD
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from coordinator_server.offsets_partition import OffsetsPartition
 
     Fail = Callable[[], None]
-    """Answers a request with UNKNOWN_SERVER_ERROR."""
+    """Answers a request with UNKNOWN_SERVER_ERROR, unless it is answered."""
 
 Handle = Any
 """A method of the heart, called as handle(group, *arguments, now_ms, effects)."""
@@ -43,6 +44,7 @@ class GroupTask:
     __slots__ = (
         "_clock",
         "_effects",
+        "_is_broken",
         "_loop",
         "_mailbox",
         "_new_group",
@@ -74,10 +76,16 @@ class GroupTask:
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
+        self._is_broken = False
         self._task = self._loop.create_task(self._run(), name=f"group {group.group_id}")
+        self._task.add_done_callback(self._ended)
 
     def post(self, handle: Handle, arguments: tuple[Any, ...], fail: Fail | None = None) -> None:
         """Put something to do into the mailbox; `fail` answers whoever waits, should it raise."""
+        if self._is_broken:
+            if fail is not None:
+                fail()
+            return
         self._mailbox.append((handle, arguments, fail))
         waiter = self._waiter
         if waiter is not None:
@@ -100,15 +108,24 @@ class GroupTask:
         """Handle everything in the mailbox now, then arm the timer for the next deadline."""
         group, effects, mailbox = self.group, self._effects, self._mailbox
         now_ms = self._clock.now_ms()
-        while mailbox:
-            handle, arguments, fail = mailbox.popleft()
-            mark = (len(effects.replies), len(effects.writes), len(effects.later))
-            try:
+        drained: list[Fail] = []
+        sound: tuple[int, int, int] | None = None
+        try:
+            while mailbox:
+                handle, arguments, fail = mailbox.popleft()
+                if fail is not None:
+                    drained.append(fail)
+                sound = (len(effects.replies), len(effects.writes), len(effects.later))
                 handle(group, *arguments, now_ms, effects)
-            except Exception:  # the door: a bug costs one request and the group's soft state
-                self._failed(mark, fail, now_ms)
-                group = self.group
-        self._settle(now_ms)
+            sound = None
+            self._settle(now_ms)
+        except Exception:  # the door: a bug costs the requests at hand and the group's soft state
+            LOG.emit("group.failed", group=group.group_id, exc_info=True)
+            try:
+                self._start_anew(sound, now_ms)
+            finally:
+                for fail in drained:
+                    fail()
         self._settled(self)
 
     async def _run(self) -> None:
@@ -123,9 +140,9 @@ class GroupTask:
         effects = self._effects
         if effects.writes or effects.later:
             drain(self.group, effects, self._partition.append, now_ms)
-        if effects.replies or effects.events:
-            for reply, response in effects.replies:
-                reply(response)
+        if effects.replies:
+            self._release()
+        if effects.events:
             for name, fields in effects.events:
                 LOG.emit(name, **fields)
             effects.clear()
@@ -150,15 +167,45 @@ class GroupTask:
         self._timer = None
         self.post(GroupMetadata.expire_timers, ())
 
-    def _failed(self, mark: tuple[int, int, int], fail: Fail | None, now_ms: int) -> None:
-        """Settle what came before the bug, then put the group back to what its log says."""
+    def _release(self) -> None:
+        """Send the answers; should one of them raise, the others are still there."""
+        replies = self._effects.replies
+        sent = 0
+        try:
+            for reply, response in replies:
+                sent += 1
+                reply(response)
+        finally:
+            del replies[:sent]
+
+    def _start_anew(self, sound: tuple[int, int, int] | None, now_ms: int) -> None:
+        """After a bug: put the group back to what its log says.
+
+        If a request made the heart raise, what the requests before it led to (`sound`: so many
+        replies, writes and steps) is settled first. Parked requests get NOT_COORDINATOR.
+        """
         effects = self._effects
-        del effects.replies[mark[0] :], effects.writes[mark[1] :], effects.later[mark[2] :]
-        LOG.emit("group.failed", group=self.group.group_id, exc_info=True)
-        self._settle(now_ms)
-        self.group.unload(ErrorCode.NOT_COORDINATOR, now_ms, effects)
+        if sound is None:
+            effects.writes.clear()
+            effects.later.clear()
+        else:
+            replies, writes, steps = sound
+            del effects.replies[replies:], effects.writes[writes:], effects.later[steps:]
+            self._settle(now_ms)
+        if self.group.state is not DEAD:
+            self.group.unload(ErrorCode.NOT_COORDINATOR, now_ms, effects)
         self.group = self._new_group(self.group.group_id)
         self._partition.reload(self.group)
         self.group.load_finished(now_ms, effects)
-        if fail is not None:
-            fail()
+        self._settle(now_ms)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The task is over; if a second bug ended it, whoever still asks is told at once."""
+        if task.cancelled() or task.exception() is None:
+            return
+        LOG.emit("group.failed", group=self.group.group_id, exc_info=task.exception())
+        self._is_broken = True
+        while self._mailbox:
+            fail = self._mailbox.popleft()[2]
+            if fail is not None:
+                fail()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.group.metadata import GroupMetadata
+from coordinator_server.offsets_partition import OffsetsPartition
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.apis.delete_groups import DeleteGroupsRequest
 from protocol.apis.describe_groups import DescribeGroupsRequest
@@ -143,6 +144,67 @@ async def test_a_bug_costs_one_request_and_the_group_is_loaded_anew(
     ).groups
     assert described.group_state == "Stable"
     assert await broker.committed("other") == 9
+
+
+async def test_a_bug_behind_the_append_fails_only_what_it_met(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A bug in what follows a write: the request fails, the group goes on with what is stored."""
+    broker = GroupBroker()
+    sound = GroupMetadata.replay
+    bugs = [ZeroDivisionError()]
+
+    def broken_once(group: GroupMetadata, record: Any) -> None:
+        if bugs:
+            raise bugs.pop()
+        sound(group, record)
+
+    monkeypatch.setattr(GroupMetadata, "replay", broken_once)
+    failed = broker.send("OffsetCommit", commit_request("simple", 4))
+    await settle()
+    assert failed.failed
+    assert await broker.committed("simple") == 4
+    assert await broker.commit("simple", 5) == ErrorCode.NONE
+
+
+async def test_an_answer_that_cannot_be_sent_spoils_no_other() -> None:
+    """A reply that raises fails its own request; the others of the drain are answered."""
+    broker = GroupBroker()
+    assert await broker.commit("g", 1) == ErrorCode.NONE
+    calls = [broker.send("OffsetCommit", commit_request("g", offset)) for offset in (2, 3, 4)]
+    broken = calls[1]
+
+    def cannot_be_sent(_: object) -> None:
+        raise ZeroDivisionError
+
+    task = broker.groups.tasks["g"]
+    handle, arguments, fail = task._mailbox[1]
+    task._mailbox[1] = (handle, (*arguments[:2], cannot_be_sent, *arguments[3:]), fail)
+    await settle()
+    assert [bool(call.replies) for call in calls] == [True, False, True]
+    assert broken.failed
+    assert await broker.committed("g") == 4
+
+
+async def test_a_group_that_cannot_be_put_back_answers_errors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """When even the reload fails nobody waits for ever: every request gets an error."""
+    broker = GroupBroker()
+    await broker.join("g")
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(GroupMetadata, "describe", broken)
+    monkeypatch.setattr(OffsetsPartition, "reload", broken)
+    first = broker.send("DescribeGroups", DescribeGroupsRequest(groups=["g"]))
+    second = broker.send("DescribeGroups", DescribeGroupsRequest(groups=["g"]))
+    await settle()
+    later = broker.send("DescribeGroups", DescribeGroupsRequest(groups=["g"]))
+    assert first.failed
+    assert second.failed
+    assert later.failed
 
 
 async def test_a_bug_in_one_of_many_groups_fails_the_request_once(

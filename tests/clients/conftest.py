@@ -33,6 +33,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in ours]
 
 
+def check_log(broker: Broker) -> None:
+    """Whatever clients did, the broker has found nothing wrong with itself."""
+    wrong = [*broker.log_lines("[error"), *broker.log_lines("Traceback")]
+    assert not wrong, f"{wrong[0]}\n{broker.log[-4000:]}"
+
+
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a broker that all tests share."""
@@ -42,6 +48,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     data = tmp_path_factory.mktemp("broker") / "data"
     with Broker("--data-dir", str(data), settings=SETTINGS) as broker:
         yield broker.bootstrap
+        check_log(broker)
 
 
 @pytest.fixture
@@ -53,7 +60,9 @@ def start_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
             named = {name.replace("_", "."): value for name, value in settings.items()}
             data = str(tmp_path / "broker-data")
             broker = Broker("--data-dir", data, listener=listener, settings={**SETTINGS, **named})
-            return stack.enter_context(broker)
+            stack.enter_context(broker)
+            stack.callback(check_log, broker)
+            return broker
 
         yield start
 

@@ -6,7 +6,7 @@ from typing import Any
 import kafka
 import pytest
 
-from tests.clients.support import Feed, create_topic
+from tests.clients.support import Feed, create_topic, feed
 from tests.clients.test_group_life import CLIENTS, StartGroup
 from tests.support import Broker, wait_for
 
@@ -62,6 +62,29 @@ def test_a_group_goes_on_after_kill_9(
     places = {(partition, offset): value for _, partition, offset, value in group.processed()}
     for record in sending.acknowledged:
         assert places[record.partition, record.offset] == record.value
+
+
+@CLIENTS
+def test_a_group_recovers_from_kill_9_amid_a_rebalance(
+    start_broker: StartBroker, name: str, start_group: StartGroup, client: str, assignor: str
+) -> None:
+    """The broker dies while members join: afterwards they share all partitions and lose nothing."""
+    broker = start_broker()
+    create_topic(broker.bootstrap, name, 6)
+    partitions = [(name, number) for number in range(6)]
+    group = start_group(broker.bootstrap, client, assignor, session_timeout_ms=6_000)
+    members = [group.start() for _ in range(2)]
+    group.wait_until_shared(members, partitions)
+    values = feed(broker.bootstrap, name, 6, 300, "before-")
+    group.wait_until_processed(values)
+    rebalances = len(broker.log_lines("group.rebalancing"))
+    members.append(group.start())
+    wait_for(lambda: len(broker.log_lines("group.rebalancing")) > rebalances, "a rebalance")
+    broker.kill()
+    broker = start_broker(listener=broker.bootstrap)
+    group.wait_until_shared(members, partitions, 60)
+    values += feed(broker.bootstrap, name, 6, 300, "after-")
+    group.wait_until_processed(values)
 
 
 @pytest.mark.parametrize("times", [3])

@@ -38,7 +38,7 @@ from storage.log_config import LogConfig
 from storage.log_loader import LogLoader, RecoveryReport
 from storage.open_files import DEFAULT_MAX_OPEN_FILES, OpenFiles
 from storage.partition_log import PartitionLog
-from storage.topic_catalogue import TopicCatalogue, TopicRecord
+from storage.topic_catalogue import PartitionLeadership, TopicCatalogue, TopicRecord
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
@@ -210,7 +210,12 @@ class LogManager:
         return self._catalogue.topics
 
     def create_topic(
-        self, name: str, topic_id: bytes, partition_count: int, configs: dict[str, str]
+        self,
+        name: str,
+        topic_id: bytes,
+        partition_count: int,
+        configs: dict[str, str],
+        leadership: tuple[PartitionLeadership, ...] = (),
     ) -> TopicRecord:
         """Add a topic; it is there for good when this returns.
 
@@ -221,17 +226,26 @@ class LogManager:
         if name in self._catalogue.deleting:  # the disk failed in the middle of its deletion
             self._try_to_finish_deletion(self._catalogue.deleting[name])
         self.defaults.overridden(configs)
-        record = TopicRecord(name, topic_id, partition_count, dict(configs))
+        record = TopicRecord(name, topic_id, partition_count, dict(configs), leadership)
         self._change_topic(name, record)
         return record
 
-    def add_partitions(self, name: str, partition_count: int) -> TopicRecord:
-        """Let a topic have more partitions."""
+    def add_partitions(
+        self, name: str, partition_count: int, leadership: tuple[PartitionLeadership, ...] = ()
+    ) -> TopicRecord:
+        """Let a topic have more partitions; `leadership` is that of all of them."""
         record = self._record(name)
         assert partition_count > record.partition_count, (name, partition_count)
-        record = record._replace(partition_count=partition_count)
+        record = record._replace(partition_count=partition_count, leadership=leadership)
         self._change_topic(name, record)
         return record
+
+    def keep_leadership(self, changed: dict[str, tuple[PartitionLeadership, ...]]) -> None:
+        """Keep who leads the partitions of some topics, for the next start. StorageError."""
+        topics = self._catalogue.topics
+        for name, leadership in changed.items():
+            topics[name] = self._record(name)._replace(leadership=leadership)
+        self._catalogue.save()
 
     def set_configs(self, name: str, configs: dict[str, str]) -> TopicRecord:
         """Replace a topic's own settings; they hold at once. TopicConfigError for a bad one."""

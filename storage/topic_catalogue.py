@@ -20,13 +20,25 @@ CATALOGUE_FILE = "topics.json"
 _VERSION = 1
 
 
+class PartitionLeadership(NamedTuple):
+    """Who leads a partition (a broker's id, -1: nobody), since which epoch, and who may."""
+
+    leader_id: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+
+
 class TopicRecord(NamedTuple):
-    """A topic; `topic_id` is 16 bytes, `configs` holds only what was set for it."""
+    """A topic; `topic_id` is 16 bytes, `configs` holds only what was set for it.
+
+    `leadership` has an entry per partition, or none at all while there is one broker.
+    """
 
     name: str
     topic_id: bytes
     partition_count: int
     configs: dict[str, str]
+    leadership: tuple[PartitionLeadership, ...] = ()
 
 
 class TopicCatalogue:
@@ -54,6 +66,7 @@ class TopicCatalogue:
                         parse_topic_id(entry["topic_id"]),
                         int(entry["partitions"]),
                         {str(name): str(value) for name, value in entry["configs"].items()},
+                        tuple(_leadership(one) for one in entry.get("leadership", ())),
                     )
                     records[record.name] = record
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -86,9 +99,17 @@ class TopicCatalogue:
 
 
 def _entry(record: TopicRecord) -> dict[str, Any]:
-    return {
+    entry = {
         "name": record.name,
         "topic_id": topic_id_text(record.topic_id),
         "partitions": record.partition_count,
         "configs": record.configs,
     }
+    if record.leadership:
+        entry["leadership"] = record.leadership
+    return entry
+
+
+def _leadership(entry: Any) -> PartitionLeadership:
+    leader_id, leader_epoch, replicas = entry
+    return PartitionLeadership(int(leader_id), int(leader_epoch), tuple(map(int, replicas)))

@@ -12,6 +12,7 @@ from storage.log_manager import LogManager
 from storage.maintenance import maintenance_steps
 from storage.memory_disk import Crash, MemoryDisk
 from storage.retention import advance_log_start_offset
+from storage.topic_catalogue import PartitionLeadership
 from tests.unit.storage.support import (
     NOW_MS,
     batch,
@@ -42,10 +43,27 @@ def test_topics_survive_a_restart() -> None:
     again = open_manager(disk)
     assert again.clean_start
     a, b = again.topics().values()
-    assert a == ("a", A, 3, {"segment.bytes": "2000000"})
+    assert a[:4] == ("a", A, 3, {"segment.bytes": "2000000"})
     assert (b.name, b.topic_id, b.partition_count) == ("b", B, 4)
     assert again.log("a", 0).config.segment_bytes == 2000000
     assert again.adopted_topics == []
+
+
+def test_who_leads_survives_a_restart() -> None:
+    """Leader, epoch and replicas of each partition are kept, once there are several brokers."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    first, second = PartitionLeadership(1, 0, (1, 2)), PartitionLeadership(-1, 7, (2,))
+    manager.create_topic("a", A, 1, {}, (first,))
+    manager.create_topic("b", B, 1, {})
+    manager.add_partitions("a", 2, (first, second))
+    manager.close()
+    again = open_manager(disk)
+    assert again.topics()["a"].leadership == (first, second)
+    assert again.topics()["b"].leadership == ()
+    again.keep_leadership({"b": (second,)})
+    again.close()
+    assert open_manager(disk).topics()["b"].leadership == (second,)
 
 
 def test_creating_a_topic_is_one_small_file() -> None:
@@ -205,7 +223,7 @@ def test_a_kafka_directory_is_adopted() -> None:
     disk.mkdir("data/unknown-0")
     manager = open_manager(disk)
     assert manager.adopted_topics == ["__consumer_offsets", "a"]
-    assert manager.topics()["a"] == ("a", A, 3, {})
+    assert manager.topics()["a"] == ("a", A, 3, {}, ())
     assert manager.topics()["__consumer_offsets"].configs["cleanup.policy"] == "compact"
     assert values_of(manager.log("a", 2)) == [(0, b"a")]
     assert disk.exists("data/unknown-0")

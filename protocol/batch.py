@@ -11,37 +11,37 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - an exception, named like one
 
+from protocol.batch_layout import (
+    AFTER_CRC,
+    BEFORE_CRC,
+    COMPRESSION_MASK,
+    CONTROL,
+    CRC_POSITION,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_POSITION,
+    MAX_TIMESTAMP_POSITION,
+    TRANSACTIONAL,
+)
 from protocol.compression import Compression, compress, decompress
 from protocol.crc32c import crc32c
 from protocol.errors import ProtocolError
+from protocol.raw_records import raw_records
 from protocol.utf8 import JAVA_REPLACE
 from protocol.varint import (
     decode_varint,
-    decode_varlong,
     encode_varint,
     unsigned_varint_tail,
 )
 
-HEADER_BYTES = 61
-LOG_OVERHEAD_BYTES = 12  # base offset and length, which the length does not count
-MAGIC_POSITION = 16
-
-_CRC_POSITION = 17
-_MAX_TIMESTAMP_POSITION = 35
-_CRC_START = 21  # the CRC covers everything from the attributes on
-_HEADER = Struct(">qiibIhiqqqhii")
-_BEFORE_CRC = Struct(">qiibI")
-_AFTER_CRC = Struct(">hiqqqhii")
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 _UINT32 = Struct(">I")
-
-_COMPRESSION_MASK = 0x07
-_LOG_APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
-_DELETE_HORIZON = 0x40
 
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
@@ -143,7 +143,7 @@ class BatchHeader:
                 self.producer_epoch,
                 self.base_sequence,
                 self.record_count,
-            ) = _HEADER.unpack_from(buffer, position)
+            ) = HEADER.unpack_from(buffer, position)
         except StructError as error:
             raise ProtocolError("the buffer ends inside a batch header") from error
         self.position = position
@@ -185,24 +185,24 @@ class BatchHeader:
     def compression(self) -> Compression:
         """How the records are compressed; ProtocolError for a number that means nothing."""
         try:
-            return Compression(self.attributes & _COMPRESSION_MASK)
+            return Compression(self.attributes & COMPRESSION_MASK)
         except ValueError as error:
             raise ProtocolError(f"unknown compression: {error}") from error
 
     @property
     def log_append_time(self) -> bool:
         """Whether all records carry the time of the append, `max_timestamp_ms`."""
-        return bool(self.attributes & _LOG_APPEND_TIME)
+        return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
     def is_transactional(self) -> bool:
         """Whether the batch is part of a transaction."""
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
         """Whether the records are markers for the broker and clients, not data."""
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & CONTROL)
 
     @property
     def has_producer_id(self) -> bool:
@@ -212,7 +212,7 @@ class BatchHeader:
     @property
     def delete_horizon_ms(self) -> int | None:
         """When the cleaner may drop this batch's tombstones (KIP-534); None when not yet set."""
-        return self.base_timestamp_ms if self.attributes & _DELETE_HORIZON else None
+        return self.base_timestamp_ms if self.attributes & DELETE_HORIZON else None
 
 
 def add_to_sequence(sequence: int, increment: int) -> int:
@@ -222,7 +222,7 @@ def add_to_sequence(sequence: int, increment: int) -> int:
 
 def crc_is_valid(buffer: bytes | bytearray | memoryview, header: BatchHeader) -> bool:
     """Whether the batch is as it was written; base offset and leader epoch do not count."""
-    covered = memoryview(buffer)[header.position + _CRC_START : header.end]
+    covered = memoryview(buffer)[header.position + CRC_START : header.end]
     return crc32c(covered) == header.crc
 
 
@@ -254,49 +254,27 @@ def iterate_records(
     if not body and not header.record_count:
         return  # emptied by compaction: whatever the compression, there is no frame
     data = decompress(header.compression, body)
+    base_offset, base_ms = header.base_offset, header.base_timestamp_ms
     fixed_ms = header.max_timestamp_ms if header.log_append_time else None
-    position = 0
+    if header.record_count < 0:
+        raise ProtocolError(f"{header.record_count} records")
+    end = 0
     try:
-        for _ in range(header.record_count):
-            record, position = _read_record(data, position, header, fixed_ms)
-            yield record
+        for raw in raw_records(data, header.record_count):
+            _, end, timestamp_delta, offset_delta, key, value, position = raw
+            headers: Sequence[tuple[str, bytes | None]] = ()
+            if data[position]:
+                headers, position = _read_headers(data, position, end)
+            else:
+                position += 1
+            if position != end:
+                raise ProtocolError("the record's length is not that of its fields")
+            timestamp_ms = base_ms + timestamp_delta if fixed_ms is None else fixed_ms
+            yield Record(base_offset + offset_delta, timestamp_ms, key, value, headers)
     except IndexError as error:
         raise ProtocolError("the batch ends inside a record") from error
-    if position != len(data) or header.record_count < 0:
-        raise ProtocolError(f"{len(data) - position} bytes behind {header.record_count} records")
-
-
-def _read_record(
-    data: bytes, position: int, header: BatchHeader, fixed_ms: int | None
-) -> tuple[Record, int]:
-    """One record at `position`; IndexError past the end.
-
-    The one-byte varints, nearly all there are, are read in place: replaying a log lives here.
-    """
-    length = data[position]
-    position += 1
-    if length > 127:
-        length, position = unsigned_varint_tail(data, position, length)
-    end = position + ((length >> 1) ^ -(length & 1))
-    if not position < end <= len(data):
-        raise ProtocolError(f"a record of {end - position} bytes")
-    timestamp_delta, position = decode_varlong(data, position + 1)  # behind the attributes
-    offset_delta = data[position]
-    position += 1
-    if offset_delta > 127:
-        offset_delta, position = unsigned_varint_tail(data, position, offset_delta)
-    offset = header.base_offset + ((offset_delta >> 1) ^ -(offset_delta & 1))
-    key, position = _read_nullable_bytes(data, position, end)
-    value, position = _read_nullable_bytes(data, position, end)
-    headers: Sequence[tuple[str, bytes | None]] = ()
-    if data[position]:
-        headers, position = _read_headers(data, position, end)
-    else:
-        position += 1
-    if position != end:
-        raise ProtocolError("the record's length is not that of its fields")
-    timestamp_ms = header.base_timestamp_ms + timestamp_delta if fixed_ms is None else fixed_ms
-    return Record(offset, timestamp_ms, key, value, headers), end
+    if end != len(data):
+        raise ProtocolError(f"{len(data) - end} bytes behind {header.record_count} records")
 
 
 def _read_headers(
@@ -358,18 +336,18 @@ def build_batch(
     max_ms = max((record.timestamp_ms for record in records), default=NO_TIMESTAMP)
     attributes = int(compression)
     if log_append_time_ms is not None:
-        attributes |= _LOG_APPEND_TIME
+        attributes |= LOG_APPEND_TIME
         max_ms = log_append_time_ms
     if transactional:
-        attributes |= _TRANSACTIONAL
+        attributes |= TRANSACTIONAL
     if control:
-        attributes |= _CONTROL
+        attributes |= CONTROL
     if delete_horizon_ms is not None:
-        attributes |= _DELETE_HORIZON
+        attributes |= DELETE_HORIZON
         base_ms = delete_horizon_ms
     body = b"".join([_record_bytes(record, base_offset, base_ms) for record in records])
     covered = (
-        _AFTER_CRC.pack(
+        AFTER_CRC.pack(
             attributes,
             last_offset - base_offset,
             base_ms,
@@ -382,27 +360,37 @@ def build_batch(
         # An empty batch, which only compaction makes, has no compressed frame either.
         + (compress(compression, body) if records else b"")
     )
-    length = len(covered) + _CRC_START - LOG_OVERHEAD_BYTES
-    head = _BEFORE_CRC.pack(base_offset, length, leader_epoch, 2, crc32c(covered))
+    length = len(covered) + CRC_START - LOG_OVERHEAD_BYTES
+    head = BEFORE_CRC.pack(base_offset, length, leader_epoch, 2, crc32c(covered))
     return head + covered
 
 
 def _record_bytes(record: Record, base_offset: int, base_ms: int) -> bytes:
     """One record as it lies in a batch, its length in front."""
-    parts = [
-        b"\x00",
-        encode_varint(record.timestamp_ms - base_ms),
-        encode_varint(record.offset - base_offset),
-    ]
-    for data in (record.key, record.value):
-        parts += (b"\x01",) if data is None else (encode_varint(len(data)), data)
-    parts.append(encode_varint(len(record.headers)))
-    for name, value in record.headers:
+    key, value, headers = record.key, record.value, record.headers
+    body = b"".join(
+        (
+            b"\x00",
+            encode_varint(record.timestamp_ms - base_ms),
+            encode_varint(record.offset - base_offset),
+            b"\x01" if key is None else encode_varint(len(key)),
+            key or b"",
+            b"\x01" if value is None else encode_varint(len(value)),
+            value or b"",
+            _header_bytes(headers) if headers else b"\x00",
+        )
+    )
+    return encode_varint(len(body)) + body
+
+
+def _header_bytes(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+    """The headers of a record, their number in front."""
+    parts = [encode_varint(len(headers))]
+    for name, value in headers:
         encoded = name.encode()
         parts += (encode_varint(len(encoded)), encoded)
         parts += (b"\x01",) if value is None else (encode_varint(len(value)), value)
-    body = b"".join(parts)
-    return encode_varint(len(body)) + body
+    return b"".join(parts)
 
 
 def patch_offset(
@@ -418,9 +406,9 @@ def patch_log_append_time(
 ) -> None:
     """Stamp all records of a batch with the time of the append; renews the CRC and `header`."""
     position = header.position
-    header.attributes |= _LOG_APPEND_TIME
+    header.attributes |= LOG_APPEND_TIME
     header.max_timestamp_ms = timestamp_ms
-    _INT16.pack_into(buffer, position + _CRC_START, header.attributes)
-    _INT64.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, timestamp_ms)
-    header.crc = crc32c(memoryview(buffer)[position + _CRC_START : header.end])
-    _UINT32.pack_into(buffer, position + _CRC_POSITION, header.crc)
+    _INT16.pack_into(buffer, position + CRC_START, header.attributes)
+    _INT64.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, timestamp_ms)
+    header.crc = crc32c(memoryview(buffer)[position + CRC_START : header.end])
+    _UINT32.pack_into(buffer, position + CRC_POSITION, header.crc)

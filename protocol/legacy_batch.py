@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - an exception, named like one
 
-from protocol.batch import LOG_OVERHEAD_BYTES, MAGIC_POSITION, NO_TIMESTAMP, BatchHeader, Record
+from protocol.batch import NO_TIMESTAMP, BatchHeader, Record
+from protocol.batch_layout import LOG_OVERHEAD_BYTES, MAGIC_POSITION
 from protocol.compression import Compression, decompress
 from protocol.errors import ProtocolError
 

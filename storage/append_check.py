@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from protocol.crc32c import crc32c
-from storage.batch_scan import (
+from protocol.batch_layout import (
     COMPRESSION_MASK,
     CONTROL,
     CRC_START,
     HEADER,
     HEADER_BYTES,
     LOG_APPEND_TIME,
-    LOG_OVERHEAD,
-    StoredBatch,
-    parse_header,
+    LOG_OVERHEAD_BYTES,
 )
+from protocol.crc32c import crc32c
+from storage.batch_scan import StoredBatch, parse_header
 from storage.disk import Buffer
 from storage.errors import (
     CorruptBatchError,
@@ -73,7 +72,7 @@ def check_client_batch(records: Buffer, config: LogConfig, now_ms: int) -> Check
         base_sequence,
         count,
     ) = HEADER.unpack_from(records)
-    size_bytes = length + LOG_OVERHEAD
+    size_bytes = length + LOG_OVERHEAD_BYTES
     if magic != 2 or size_bytes != len(records):
         raise _wrong_frame(magic, size_bytes, len(records))
     if base_offset != 0:
@@ -194,7 +193,7 @@ def _check_keys(batch: CheckedBatch) -> None:
     errors = tuple(
         (index, "Compacted topic cannot accept message without key.")
         for index, record in enumerate(walk_records(batch.body))
-        if record.key is None
+        if record[4] is None
     )
     if errors:
         raise InvalidRecordError(
@@ -212,7 +211,7 @@ def _records_outside(
     base_timestamp = int.from_bytes(batch.body[6:14], "big", signed=True)
     errors: list[tuple[int, str]] = []
     for index, record in enumerate(walk_records(batch.body)):
-        timestamp = base_timestamp + record.timestamp_delta
+        timestamp = base_timestamp + record[2]
         if now_ms - timestamp > before_max_ms or timestamp - now_ms > after_max_ms:
             errors.append(
                 (

@@ -7,31 +7,25 @@ formats (magic 0 and 1, one message or one compressed wrapper each) are walked t
 
 from __future__ import annotations
 
-import struct
 import zlib
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+from protocol.batch_layout import (
+    CONTROL,
+    CRC_POSITION,
+    CRC_START,
+    HEADER,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    TRANSACTIONAL,
+)
 from protocol.crc32c import crc32c
 from storage.errors import CorruptBatchError
 
-# base_offset, length, leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp,
-# max_timestamp, producer_id, producer_epoch, base_sequence, count (Kafka's DefaultRecordBatch).
-HEADER = struct.Struct(">qiibIhiqqqhii")
-HEADER_BYTES = HEADER.size
-# base_offset and length: what stands before the bytes that the length counts.
-LOG_OVERHEAD = 12
-# The CRC covers everything behind itself.
-CRC_START = 21
 LEGACY_MIN_BYTES = 26
 # Offsets of a segment, relative to its base, are int32 in the indexes.
 RELATIVE_OFFSET_MAX = 2**31 - 1
-
-COMPRESSION_MASK = 0x07
-LOG_APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
-DELETE_HORIZON = 0x40
 
 HEADER_WINDOW_BYTES = 8192
 VERIFY_WINDOW_BYTES = 1 << 20
@@ -98,7 +92,7 @@ def parse_header(data: bytes, at: int, position: int) -> StoredBatch:
         base_sequence,
         count,
     ) = HEADER.unpack_from(data, at)
-    size_bytes = length + LOG_OVERHEAD
+    size_bytes = length + LOG_OVERHEAD_BYTES
     if magic == 2:
         return StoredBatch(
             position,
@@ -218,7 +212,7 @@ def _crc_reason(window: bytes, at: int, batch: StoredBatch) -> str | None:
     """Say how the CRC differs; None when it is right."""
     end = at + batch.size_bytes
     if batch.magic == 2:
-        stored = int.from_bytes(window[at + 17 : at + 21], "big")
+        stored = int.from_bytes(window[at + CRC_POSITION : at + CRC_START], "big")
         computed = crc32c(window[at + CRC_START : end])
     else:
         stored = int.from_bytes(window[at + 12 : at + 16], "big")

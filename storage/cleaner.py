@@ -17,13 +17,15 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import NamedTuple
 
+from protocol.batch_layout import CRC_START, DELETE_HORIZON
 from protocol.crc32c import crc32c
-from storage.batch_scan import CRC_START, DELETE_HORIZON, RELATIVE_OFFSET_MAX, StoredBatch
+from protocol.raw_records import RawRecord
+from storage.batch_scan import RELATIVE_OFFSET_MAX, StoredBatch
 from storage.disk import Disk, File
 from storage.errors import CorruptBatchError, StorageError
 from storage.log_loader import CLEANED_SUFFIX, SWAP_SUFFIX
 from storage.partition_log import PartitionLog
-from storage.records import RawRecord, records_section, retained_batch, walk_section
+from storage.records import records_section, retained_batch, walk_section
 from storage.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -135,9 +137,13 @@ class Cleaning:
         return end
 
     def _remember_keys(self, data: bytes, batch: StoredBatch) -> None:
-        for record in walk_section(records_section(data[CRC_START:]), batch.record_count):
-            if record.key is not None:
-                self._latest[_map_key(record.key)] = batch.base_offset + record.offset_delta
+        latest, base_offset = self._latest, batch.base_offset
+        section = records_section(data[CRC_START:])
+        for _, _, _, offset_delta, key, _, _ in walk_section(section, batch.record_count):
+            if key is not None:
+                if len(key) > KEY_BYTES_MAX:
+                    key = _digest(key)
+                latest[key] = base_offset + offset_delta
 
     def _worked(self, size_bytes: int) -> bool:
         """Tell whether enough was done for one step."""
@@ -257,15 +263,18 @@ class Cleaning:
         horizon_ms = batch.base_timestamp if batch.attributes & DELETE_HORIZON else None
         drops_tombstones = horizon_ms is not None and self._now_ms >= horizon_ms
         section = records_section(data[CRC_START:])
+        latest, base_offset = self._latest.get, batch.base_offset
         kept: list[RawRecord] = []
         has_tombstone = False
         for record in walk_section(section, batch.record_count):
-            if record.key is None:
+            key = record[4]
+            if key is None:
                 continue
-            offset = batch.base_offset + record.offset_delta
-            if self._latest.get(_map_key(record.key), -1) > offset:
+            if len(key) > KEY_BYTES_MAX:
+                key = _digest(key)
+            if latest(key, -1) > base_offset + record[3]:
                 continue
-            if record.value is None:
+            if record[5] is None:
                 if drops_tombstones:
                     continue
                 has_tombstone = True
@@ -295,9 +304,7 @@ def _check_crc(data: bytes) -> None:
         raise CorruptBatchError("a batch with a wrong CRC keeps its segment from being compacted")
 
 
-def _map_key(key: bytes) -> bytes:
-    if len(key) <= KEY_BYTES_MAX:
-        return key
+def _digest(key: bytes) -> bytes:
     from hashlib import blake2b
 
     # Longer than any key that is remembered as it is, so the two kinds cannot meet.

@@ -7,18 +7,19 @@ watermark is the log end. Errors are StorageErrors that carry the code of the an
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from typing import NamedTuple
 
-from storage.append_check import check_client_batch, own_batches
-from storage.batch_scan import (
+from protocol.batch_layout import (
+    BEFORE_CRC,
+    CRC_POSITION,
     CRC_START,
     HEADER,
-    LOG_OVERHEAD,
-    RELATIVE_OFFSET_MAX,
+    LOG_OVERHEAD_BYTES,
     TRANSACTIONAL,
 )
+from storage.append_check import check_client_batch, own_batches
+from storage.batch_scan import RELATIVE_OFFSET_MAX
 from storage.checkpoints import write_partition_metadata
 from storage.disk import Buffer
 from storage.errors import (
@@ -37,9 +38,7 @@ from storage.timestamp_search import (
     record_with_max_timestamp,
 )
 
-# What stands before the CRC, and the CRC: base offset, length, leader epoch, magic, CRC.
-_PREFIX = struct.Struct(">qiibI")
-_LENGTH_BEFORE_BODY = CRC_START - LOG_OVERHEAD
+_LENGTH_BEFORE_BODY = CRC_START - LOG_OVERHEAD_BYTES
 
 
 class AppendResult(NamedTuple):
@@ -175,7 +174,7 @@ class PartitionLog:
         size_bytes = len(body) + CRC_START
         segment = self._segment_for(size_bytes, last_offset, max_timestamp, now_ms)
         length = len(body) + _LENGTH_BEFORE_BODY
-        prefix = _PREFIX.pack(base_offset, length, self.leader_epochs.current, 2, crc)
+        prefix = BEFORE_CRC.pack(base_offset, length, self.leader_epochs.current, 2, crc)
         self._write(segment, [prefix, body])
         self._tail = (base_offset, segment, segment.size_bytes)
         segment.appended(size_bytes, last_offset, max_timestamp)
@@ -208,10 +207,12 @@ class PartitionLog:
         base_offset, next_offset = self.log_end_offset, batches[-1].last_offset + 1
         buffers: list[Buffer] = []
         for batch in batches:
-            crc = int.from_bytes(data[batch.position + 17 : batch.position + CRC_START], "big")
-            length = batch.size_bytes - LOG_OVERHEAD
+            crc = int.from_bytes(
+                data[batch.position + CRC_POSITION : batch.position + CRC_START], "big"
+            )
+            length = batch.size_bytes - LOG_OVERHEAD_BYTES
             buffers.append(
-                _PREFIX.pack(batch.base_offset, length, self.leader_epochs.current, 2, crc)
+                BEFORE_CRC.pack(batch.base_offset, length, self.leader_epochs.current, 2, crc)
             )
             buffers.append(data[batch.position + CRC_START : batch.position + batch.size_bytes])
         max_timestamp = max(batch.max_timestamp for batch in batches)

@@ -6,35 +6,28 @@ without decoding and encoding them again. A "body" is a batch behind its CRC (wh
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from protocol.batch_layout import (
+    AFTER_CRC,
+    BEFORE_CRC,
+    COMPRESSION_MASK,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER,
+    LOG_APPEND_TIME,
+)
 from protocol.compression import Compression, compress, decompress
 from protocol.crc32c import crc32c
 from protocol.errors import ProtocolError
+from protocol.raw_records import RawRecord, raw_records
 from protocol.varint import decode_varint, decode_varlong, encode_varint
-from storage.batch_scan import COMPRESSION_MASK, DELETE_HORIZON, HEADER
 from storage.errors import CorruptBatchError
 
-# A body's fixed part: attributes, last offset delta, base and max timestamp, producer id and epoch,
-# base sequence, count.
-BODY_HEADER = struct.Struct(">hiqqqhii")
-BODY_HEADER_BYTES = BODY_HEADER.size
+BODY_HEADER_BYTES = AFTER_CRC.size
 
 # Names of compression.type -> the codec bits of a batch's attributes.
 CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-
-
-class RawRecord(NamedTuple):
-    """One record: where its bytes lie in the uncompressed section, and what they say."""
-
-    start: int
-    end: int
-    timestamp_delta: int
-    offset_delta: int
-    key: bytes | None
-    value: bytes | None
 
 
 def records_section(body: bytes) -> bytes:
@@ -56,32 +49,11 @@ def walk_records(body: bytes) -> Iterator[RawRecord]:
 
 
 def walk_section(section: bytes, count: int) -> Iterator[RawRecord]:
-    """Yield `count` records of an uncompressed section."""
-    position = 0
-    size_bytes = len(section)
+    """Yield `count` records of an uncompressed section; CorruptBatchError as above."""
     try:
-        for _ in range(count):
-            length, at = decode_varint(section, position)
-            end = at + length
-            if length < 6 or end > size_bytes:
-                raise CorruptBatchError(f"a record of {length} bytes at {position} of {size_bytes}")
-            timestamp_delta, at = decode_varlong(section, at + 1)
-            offset_delta, at = decode_varint(section, at)
-            key, at = _nullable_bytes(section, at, end)
-            value, at = _nullable_bytes(section, at, end)
-            yield RawRecord(position, end, timestamp_delta, offset_delta, key, value)
-            position = end
-    except (IndexError, ProtocolError) as error:
-        raise CorruptBatchError(f"a record at {position} does not parse: {error}") from error
-
-
-def _nullable_bytes(section: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    length, at = decode_varint(section, at)
-    if length < 0:
-        return None, at
-    if at + length > end:
-        raise CorruptBatchError(f"a field of {length} bytes reaches beyond its record")
-    return section[at : at + length], at + length
+        yield from raw_records(section, count)
+    except ProtocolError as error:
+        raise CorruptBatchError(f"the records of a batch do not parse: {error}") from error
 
 
 def recompressed(body: bytes, codec: int) -> bytes:
@@ -105,15 +77,15 @@ def retained_batch(
     head = HEADER.unpack_from(batch)
     base_offset, leader_epoch, attributes, last_offset_delta = head[0], head[2], head[5], head[6]
     base_timestamp, max_timestamp = head[7], head[8]
-    parts = [section[record.start : record.end] for record in kept]
+    parts = [section[record[0] : record[1]] for record in kept]
     if kept:
-        max_timestamp = max(base_timestamp + record.timestamp_delta for record in kept)
-    if attributes & 0x08:  # LogAppendTime: one time for all
+        max_timestamp = max(base_timestamp + record[2] for record in kept)
+    if attributes & LOG_APPEND_TIME:  # one time for all
         max_timestamp = head[8]
     if delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON
         shift = base_timestamp - delete_horizon_ms
-        parts = [_shifted(section[record.start : record.end], shift) for record in kept]
+        parts = [_shifted(section[record[0] : record[1]], shift) for record in kept]
         base_timestamp = delete_horizon_ms
     codec = attributes & COMPRESSION_MASK
     records = b"".join(parts)
@@ -122,13 +94,13 @@ def retained_batch(
     elif codec:
         attributes &= ~COMPRESSION_MASK
     body = (
-        BODY_HEADER.pack(
+        AFTER_CRC.pack(
             attributes, last_offset_delta, base_timestamp, max_timestamp, *head[9:12], len(kept)
         )
         + records
     )
     length = 9 + len(body)
-    return struct.pack(">qiibI", base_offset, length, leader_epoch, 2, crc32c(body)) + body
+    return BEFORE_CRC.pack(base_offset, length, leader_epoch, 2, crc32c(body)) + body
 
 
 def _shifted(record: bytes, shift: int) -> bytes:
@@ -141,7 +113,7 @@ def _shifted(record: bytes, shift: int) -> bytes:
 
 def coordinator_epoch_of(batch: bytes) -> int:
     """Return the coordinator epoch in a transaction marker's batch; -1 when it has none."""
-    for record in walk_records(batch[21:]):
-        if record.value is not None and len(record.value) >= 6:
-            return int.from_bytes(record.value[2:6], "big", signed=True)
+    for *_, value, _ in walk_records(batch[CRC_START:]):
+        if value is not None and len(value) >= 6:
+            return int.from_bytes(value[2:6], "big", signed=True)
     return -1

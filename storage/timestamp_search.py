@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from storage.batch_scan import CRC_START, LOG_APPEND_TIME, StoredBatch
+from protocol.batch_layout import CRC_START, LOG_APPEND_TIME
+from storage.batch_scan import StoredBatch
 from storage.records import walk_records
 from storage.segment import Segment
 
@@ -52,8 +53,8 @@ def _record_since(
         return TimestampedOffset(batch.max_timestamp, offset, batch.leader_epoch)
     data = segment.read(batch.position, batch.size_bytes)
     for record in walk_records(data[CRC_START:]):
-        offset = batch.base_offset + record.offset_delta
-        record_timestamp = batch.base_timestamp + record.timestamp_delta
+        offset = batch.base_offset + record[3]
+        record_timestamp = batch.base_timestamp + record[2]
         if record_timestamp >= timestamp and offset >= log_start_offset:
             return TimestampedOffset(record_timestamp, offset, batch.leader_epoch)
     return None

@@ -8,6 +8,7 @@ with them can still be read.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
 
 from protocol.codec import decoder, encoder
@@ -142,14 +143,29 @@ def decode_value(key: Message | UnknownKey, data: bytes | None) -> Message | Non
     return value
 
 
+_Encode = Callable[[Message], bytes]
+_key_encoders: dict[type[Message], tuple[bytes, _Encode]] = {}
+_value_encoders: dict[tuple[type[Message], int], tuple[bytes, _Encode]] = {}
+
+
 def encode_key(key: Message) -> bytes:
     """The bytes of a key message, its record type in front."""
-    return _INT16.pack(_type_of_key(key)) + encoder(type(key), 0)(key)
+    found = _key_encoders.get(type(key))
+    if found is None:
+        found = _INT16.pack(_type_of_key(key)), encoder(type(key), 0)
+        _key_encoders[type(key)] = found
+    prefix, encode = found
+    return prefix + encode(key)
 
 
 def encode_value(value: Message, version: int) -> bytes:
     """The bytes of a value message at `version`, the version in front."""
-    return _INT16.pack(version) + encoder(type(value), version)(value)
+    found = _value_encoders.get((type(value), version))
+    if found is None:
+        found = _INT16.pack(version), encoder(type(value), version)
+        _value_encoders[type(value), version] = found
+    prefix, encode = found
+    return prefix + encode(value)
 
 
 def record_types(record_type: int) -> tuple[type[Message], type[Message]] | None:

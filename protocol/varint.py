@@ -55,6 +55,8 @@ def encode_unsigned_varint(value: int) -> bytes:
     """`value` (0 to 2**32 - 1) in one to five bytes."""
     if value < 128:
         return ONE_BYTE[value]
+    if value < 16384:
+        return bytes((value & 0x7F | 0x80, value >> 7))
     out = bytearray()
     while value > 127:
         out.append(value & 0x7F | 0x80)
@@ -89,7 +91,8 @@ def decode_varlong(buffer: bytes | memoryview, position: int) -> tuple[int, int]
 
 def encode_varint(value: int) -> bytes:
     """A signed number, 32 or 64 bits wide, as zigzag."""
-    return encode_unsigned_varint((value << 1) if value >= 0 else ((-value << 1) - 1))
+    zigzag = value << 1 if value >= 0 else (-value << 1) - 1
+    return ONE_BYTE[zigzag] if zigzag < 128 else encode_unsigned_varint(zigzag)
 
 
 encode_varlong = encode_varint

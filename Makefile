@@ -7,8 +7,9 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 BIN := .venv/bin
 LISTENER ?= 127.0.0.1:9092
 DATA_DIR ?= .data
+SEEDS ?= 0-999
 
-.PHONY: run test lint bench settings clean
+.PHONY: run test lint coverage sim mutations bench settings clean
 
 run: .venv/.installed
 	@exec $(BIN)/coordinator-server serve --listener $(LISTENER) --data-dir $(DATA_DIR)
@@ -21,6 +22,18 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Every branch of the group coordinator is taken by its unit tests.
+coverage: .venv/.installed-dev
+	$(BIN)/python -m coverage run -m pytest -q tests/unit/group
+	$(BIN)/python -m coverage report
+
+# `make sim SEEDS=0-999`; see docs/simulation.md.
+sim: .venv/.installed-dev
+	$(BIN)/python -m tests.sim --seeds $(SEEDS)
+
+mutations: .venv/.installed-dev
+	$(BIN)/python -m tests.sim.mutations
 
 bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks

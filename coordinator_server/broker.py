@@ -13,6 +13,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from coordinator_server.coordinator import GroupCoordinator
+from coordinator_server.endpoint import Endpoint
 from coordinator_server.topics.fetch_session import FetchSessionCache
 from coordinator_server.topics.manager import TopicManager
 from coordinator_server.topics.producer_ids import ProducerIdManager
@@ -70,7 +71,7 @@ class Broker:
             self._logs,
             config,
             clock,
-            node_id=self.node_id,
+            node_ids=(self.node_id,),
             changed=self.fetch_purgatory.notify,
         )
         self.groups = GroupCoordinator(config, clock, self.topics)
@@ -90,12 +91,21 @@ class Broker:
         if self._temporary_directory is not None:
             shutil.rmtree(self._temporary_directory, ignore_errors=True)
 
-    def advertised(self, connection: Connection) -> tuple[str, int]:
-        """Host and port that the client of a connection is told: by default how it reached us."""
+    @property
+    def controller_id(self) -> int:
+        """The broker that clients are told to be the controller."""
+        return self.node_id
+
+    def endpoints(self, connection: Connection, *, with_stopped: bool = False) -> list[Endpoint]:
+        """Where the client of a connection finds the brokers: by default where it reached us."""
         listener = self._advertised.get(connection.listener_name)
         if listener is None:
-            return connection.local_address
-        return listener.host, listener.port
+            return [Endpoint(self.node_id, *connection.local_address)]
+        return [Endpoint(self.node_id, listener.host, listener.port)]
+
+    def endpoint(self, node_id: int, connection: Connection) -> Endpoint | None:
+        """Where the client of a connection finds one broker."""
+        return self.endpoints(connection)[0] if node_id == self.node_id else None
 
     def _data_directory(self) -> str:
         if not self.config.ephemeral:

@@ -51,6 +51,7 @@ VOCABULARY: dict[str, int] = {
     "topic.deleted": INFO,
     "partitions.created": INFO,
     "log.recovered": WARNING,
+    "leader.elected": DEBUG,
     "log.failed": ERROR,
 }
 """Event -> level. tests/unit/test_tidy.py holds every name in the code against this table."""

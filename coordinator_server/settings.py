@@ -311,7 +311,6 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "min.insync.replicas",
         "offsets.commit.timeout.ms",
         "offsets.load.buffer.size",
-        "offsets.topic.replication.factor",
         "transaction.max.timeout.ms",
     }
 )

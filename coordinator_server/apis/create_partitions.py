@@ -63,14 +63,16 @@ def _widen(
         )
     if asked.count - there > MAX_PARTITIONS_PER_REQUEST:
         return ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS
+    places = None
     if asked.assignments is not None:
-        places = [assignment.broker_ids for assignment in asked.assignments]
-        message = more_partitions_error(places, asked.count - there, broker.topics.broker_ids)
+        chosen = [assignment.broker_ids for assignment in asked.assignments]
+        message = more_partitions_error(chosen, asked.count - there, broker.topics.broker_ids)
         if message is not None:
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, message
+        places = dict(enumerate(chosen, there))
     if not validate_only:
         try:
-            broker.topics.add_partitions(topic, asked.count)
+            broker.topics.add_partitions(topic, asked.count, places)
         except StorageError as error:
             return error.code, error.message
     return ErrorCode.NONE, None

@@ -47,6 +47,7 @@ class _Plan(NamedTuple):
     partition_count: int
     replication_factor: int
     configs: dict[str, str]
+    places: dict[int, list[int]] | None
 
 
 def handle(broker: Broker, call: Call, request: CreateTopicsRequest) -> None:
@@ -65,7 +66,11 @@ def handle(broker: Broker, call: Call, request: CreateTopicsRequest) -> None:
             topic_id = new_topic_id()
             if not request.validate_only:
                 topic_id = broker.topics.create(
-                    topic.name, plan.partition_count, plan.configs
+                    topic.name,
+                    plan.partition_count,
+                    plan.configs,
+                    plan.replication_factor,
+                    plan.places,
                 ).topic_id
         except (_Refused, StorageError) as error:
             results.append(_refusal(topic.name, error.code, error.message))
@@ -90,14 +95,14 @@ def _plan(broker: Broker, topic: CreatableTopic) -> _Plan:
         raise _Refused(ErrorCode.INVALID_CONFIG, message)
     configs = {name: value.strip() for name, value in given if value is not None}
     if topic.assignments:
-        partition_count, replication_factor = _assigned(broker, topic)
-    else:
-        partition_count, replication_factor = _counted(broker, topic)
-    return _Plan(partition_count, replication_factor, configs)
+        places = _assigned(broker, topic)
+        return _Plan(len(places), len(places[0]), configs, places)
+    partition_count, replication_factor = _counted(broker, topic)
+    return _Plan(partition_count, replication_factor, configs, None)
 
 
-def _assigned(broker: Broker, topic: CreatableTopic) -> tuple[int, int]:
-    """Partitions and replicas of a topic whose replicas were placed by hand."""
+def _assigned(broker: Broker, topic: CreatableTopic) -> dict[int, list[int]]:
+    """Partition -> brokers of a topic whose replicas were placed by hand."""
     manual = "A manual partition assignment was specified, but"
     if topic.replication_factor != -1:
         raise _Refused(ErrorCode.INVALID_REQUEST, f"{manual} replication factor was not set to -1.")
@@ -107,7 +112,7 @@ def _assigned(broker: Broker, topic: CreatableTopic) -> tuple[int, int]:
     message = new_topic_error(places, broker.topics.broker_ids)
     if message is not None:
         raise _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    return len(places), len(places[0])
+    return places
 
 
 def _counted(broker: Broker, topic: CreatableTopic) -> tuple[int, int]:

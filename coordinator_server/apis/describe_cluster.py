@@ -35,11 +35,17 @@ def handle(broker: Broker, call: Call, request: DescribeClusterRequest) -> None:
         text = f"Unsupported endpoint type {request.endpoint_type}"
         call.reply(_refusal(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, text))
         return
-    host, port = broker.advertised(call.connection)
+    # A broker that is stopped is what Kafka calls fenced (KIP-1073).
+    endpoints = broker.endpoints(call.connection, with_stopped=request.include_fenced_brokers)
     response = DescribeClusterResponse(
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
-        brokers=[DescribeClusterBroker(broker_id=broker.node_id, host=host, port=port)],
+        controller_id=broker.controller_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=one.node_id, host=one.host, port=one.port, is_fenced=one.is_stopped
+            )
+            for one in endpoints
+        ],
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
@@ -12,8 +13,11 @@ if TYPE_CHECKING:
     from coordinator_server.call import Call
     from protocol.apis.find_coordinator import FindCoordinatorRequest
 
-_GROUP, _TRANSACTION = 0, 1
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _MANY_KEYS_SINCE = 4
+_SHARE_SINCE = 6
+_SHARE_KEY = re.compile(r"\s*[^:\s][^:]*:[\w-]{22}:[+-]?\d+")
+"""Group, topic id and partition."""
 _NO_NODE_ID, _NO_HOST, _NO_PORT = -1, "", -1
 
 
@@ -33,7 +37,7 @@ def handle(broker: Broker, call: Call, request: FindCoordinatorRequest) -> None:
     call.reply(
         FindCoordinatorResponse(
             error_code=one.error_code,
-            error_message=None if one.error_code else "NONE",
+            error_message=one.error_message or ErrorCode(one.error_code).message,
             node_id=one.node_id,
             host=one.host,
             port=one.port,
@@ -42,14 +46,32 @@ def handle(broker: Broker, call: Call, request: FindCoordinatorRequest) -> None:
 
 
 def _find(broker: Broker, call: Call, key_type: int, key: str) -> Coordinator:
-    error = ErrorCode.INVALID_REQUEST
+    error, message = ErrorCode.NONE, ""
     if key_type == _GROUP:
         error = broker.groups.ensure_offsets_topic()
-    elif key_type == _TRANSACTION:
-        error = ErrorCode.NONE
+    elif key_type == _SHARE:
+        error = _check_share(call, key)
+    elif key_type != _TRANSACTION:
+        # The one error that carries its message from version 4 on, too.
+        error, message = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message
     if error is not ErrorCode.NONE:
         return Coordinator(
-            key=key, node_id=_NO_NODE_ID, host=_NO_HOST, port=_NO_PORT, error_code=error
+            key=key,
+            node_id=_NO_NODE_ID,
+            host=_NO_HOST,
+            port=_NO_PORT,
+            error_code=error,
+            error_message=message,
         )
-    host, port = broker.advertised(call.connection)
-    return Coordinator(key=key, node_id=broker.node_id, host=host, port=port)
+    endpoint = broker.endpoint(broker.node_id, call.connection)
+    assert endpoint is not None
+    return Coordinator(
+        key=key, node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, error_message=""
+    )
+
+
+def _check_share(call: Call, key: str) -> ErrorCode:
+    """Share groups have no coordinator here, as in a Kafka that has not enabled them."""
+    if call.api_version < _SHARE_SINCE or not _SHARE_KEY.fullmatch(key):
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -53,7 +53,7 @@ def handle(broker: Broker, call: Call, request: ListOffsetsRequest) -> None:
             else:
                 partition = broker.topics.partition(topic.name, asked.partition_index)
                 try:
-                    _look_up(answer, partition, asked, call.api_version, request.isolation_level)
+                    _look_up(broker, answer, partition, asked, call, request.isolation_level)
                 except StorageError as error:
                     answer.error_code = error.code
             answers.setdefault(topic.name, []).append(answer)
@@ -68,19 +68,24 @@ def handle(broker: Broker, call: Call, request: ListOffsetsRequest) -> None:
 
 
 def _look_up(
+    broker: Broker,
     answer: ListOffsetsPartitionResponse,
     partition: Partition | None,
     asked: ListOffsetsPartition,
-    version: int,
+    call: Call,
     isolation_level: int,
 ) -> None:
     """Fill in one partition's answer. Raises StorageError when the log cannot be read."""
+    version = call.api_version
     timestamp = asked.timestamp
     if timestamp < 0 and version < _SINCE_VERSION.get(timestamp, version + 1):
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
         return
     if partition is None:
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return
+    if partition.leader_id != broker.node_id:
+        answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return
     answer.error_code = partition.leader_epoch_error(asked.current_leader_epoch)
     if answer.error_code:

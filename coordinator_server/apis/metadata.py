@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coordinator_server.topics.leadership import NOBODY
 from coordinator_server.topics.names import is_internal, name_error
 from coordinator_server.topics.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from protocol.apis.metadata import (
@@ -34,11 +35,13 @@ def handle(broker: Broker, call: Call, request: MetadataRequest) -> None:
     if asked is not None and (error := _invalid(asked, call.api_version)) is not ErrorCode.NONE:
         call.reply(_refusal(asked, error))
         return
-    host, port = broker.advertised(call.connection)
     response = MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=broker.node_id, host=host, port=port)],
+        brokers=[
+            MetadataResponseBroker(node_id=one.node_id, host=one.host, port=one.port)
+            for one in broker.endpoints(call.connection)
+        ],
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=broker.controller_id,
     )
     if asked is None or (call.api_version == 0 and not asked):
         response.topics = [_known(broker, topic) for topic in broker.topics.all_topics()]
@@ -92,23 +95,27 @@ def _missing(broker: Broker, name: str, may_create: bool) -> MetadataResponseTop
 
 
 def _known(broker: Broker, topic: Topic) -> MetadataResponseTopic:
+    running = broker.topics.leadership.running
     partitions = []
     for partition in topic.partitions:
-        leader_id = broker.topics.leader_for(topic, partition.index)
+        replicas = partition.replicas
         described = MetadataResponsePartition(
             partition_index=partition.index,
-            leader_id=leader_id,
-            replica_nodes=[leader_id],
-            isr_nodes=[leader_id],
+            leader_id=partition.leader_id,
+            replica_nodes=list(replicas),
+            isr_nodes=[one for one in replicas if one in running],
+            offline_replicas=[one for one in replicas if one not in running],
         )
+        if partition.leader_id == NOBODY:
+            described.error_code = ErrorCode.LEADER_NOT_AVAILABLE
         try:
             described.leader_epoch = partition.leader_epoch
         except StorageError:
             # The log cannot be opened: an offline partition, as Kafka tells of a failed disk.
             described.error_code = ErrorCode.LEADER_NOT_AVAILABLE
-            described.leader_id = -1
+            described.leader_id = NOBODY
             described.isr_nodes = []
-            described.offline_replicas = [leader_id]
+            described.offline_replicas = list(replicas)
         partitions.append(described)
     return MetadataResponseTopic(
         name=topic.name,

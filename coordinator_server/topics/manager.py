@@ -2,17 +2,19 @@
 
 The log manager keeps topics on the disk; here is what clients may do to them: which names and
 configs a new topic may have, how topics come into being unasked, who is told of that, and the
-wake-up of fetches after an append.
+wake-up of fetches after an append. Who leads a partition is decided in `leadership`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from coordinator_server.clock import Clock
 from coordinator_server.config import Config
 from coordinator_server.events import LOG
+from coordinator_server.topics.leadership import Leadership
 from coordinator_server.topics.names import (
     OFFSETS_TOPIC,
     collision_key,
@@ -25,26 +27,42 @@ from storage.disk import Buffer
 from storage.errors import StorageError
 from storage.log_manager import INTERNAL_TOPIC_CONFIGS, LogManager
 from storage.partition_log import AppendResult, PartitionLog
-from storage.topic_catalogue import TopicRecord
+from storage.topic_catalogue import PartitionLeadership, TopicRecord
 
 UPKEEP_INTERVAL_MS = 1000
 """When `upkeep` wants to be called first."""
 
 
 class Partition:
-    """One partition: its log, and the wake-up of who waits for it. A key of the fetch purgatory."""
+    """One partition: its log, its leader, and the wake-up of who waits for it.
 
-    __slots__ = ("_changed", "_log", "_logs", "index", "is_deleted", "topic_name")
+    A key of the fetch purgatory. `leader_id` is -1 while nobody leads it. `epoch` is a number that
+    changes with the leader: the leader epoch, unless the log has a later one (see `leader_epoch`).
+    """
+
+    __slots__ = (
+        "_changed",
+        "_log",
+        "_logs",
+        "epoch",
+        "index",
+        "is_deleted",
+        "leader_id",
+        "replicas",
+        "topic_name",
+    )
 
     def __init__(
         self,
         topic_name: str,
         index: int,
+        leadership: PartitionLeadership,
         logs: LogManager,
         changed: Callable[[Partition], None],
     ) -> None:
         self.topic_name = topic_name
         self.index = index
+        self.leader_id, self.epoch, self.replicas = leadership
         self._logs = logs
         self._log: PartitionLog | None = None
         self._changed = changed
@@ -59,12 +77,31 @@ class Partition:
         log = self._log
         if log is None or (log.closed and not self.is_deleted):
             log = self._log = self._logs.log(self.topic_name, self.index)
+            self._mark_epoch(log)
         return log
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the partition's leader, which is always this broker."""
+        """The epoch of the partition's leader. Raises StorageError as `log` does."""
         return self.log.leader_epoch
+
+    def begin_leadership(self, leader_id: int) -> None:
+        """Give the partition another leader, or none (-1), and a new leader epoch."""
+        try:
+            log = self.log
+        except StorageError:
+            self.epoch += 1  # marked when the log can be opened again
+        else:
+            self.epoch = max(self.epoch, log.leader_epoch) + 1
+            self._mark_epoch(log)
+        self.leader_id = leader_id
+
+    def _mark_epoch(self, log: PartitionLog) -> None:
+        if log.leader_epoch < self.epoch:
+            # It counts even if its checkpoint cannot be written: the batches carry it, and the
+            # catalogue of topics has it.
+            with suppress(OSError):
+                log.begin_leader_epoch(self.epoch)
 
     def append(self, records: Buffer, now_ms: int) -> AppendResult:
         """Append a client's batch and wake the fetches that wait for it. Raises StorageError."""
@@ -101,6 +138,12 @@ class Topic:
         self.partitions = partitions
         self.is_internal = is_internal(name)
 
+    def leadership(self) -> tuple[PartitionLeadership, ...]:
+        """Who leads each partition, as it is kept on the disk."""
+        return tuple(
+            PartitionLeadership(one.leader_id, one.epoch, one.replicas) for one in self.partitions
+        )
+
 
 Listener = Callable[[Topic], None]
 
@@ -119,6 +162,7 @@ class TopicManager:
 
     `on_created`, `on_deleted` and `on_widened` are lists of callables that get the Topic; those of
     `on_deleted` run when the topic cannot be found any more and its logs are closed.
+    `node_ids` are the brokers of the process; replicas are placed on all of them.
     """
 
     def __init__(
@@ -127,24 +171,25 @@ class TopicManager:
         config: Config,
         clock: Clock,
         *,
-        node_id: int,
+        node_ids: tuple[int, ...],
         changed: Callable[[Partition], None],
     ) -> None:
         self.on_created: list[Listener] = []
         self.on_deleted: list[Listener] = []
         self.on_widened: list[Listener] = []
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
-        self.broker_ids = frozenset((node_id,))
+        self.broker_ids = frozenset(node_ids)
+        self.leadership = Leadership(node_ids, logs.keep_leadership)
         self._logs = logs
         self._config = config
-        self._node_id = node_id
         self._changed = changed
         self._auto_create = config.boolean("auto.create.topics.enable")
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._collision_keys: dict[str, str] = {}
-        for record in logs.topics().values():
-            self._add(record)
+        for record in tuple(logs.topics().values()):
+            self._add(record, self.leadership.at_start(record, self._default_factor(record.name)))
+        self._keep_leadership()
         self._upkeep = Upkeep(logs, config, clock)
         self._upkeep.report_recovery()
 
@@ -178,11 +223,6 @@ class TopicManager:
         """Every topic, in no order that means anything."""
         return iter(tuple(self._by_name.values()))
 
-    def leader_for(self, topic: Topic, index: int) -> int:
-        """The id of the broker that leads a partition. One broker leads them all."""
-        assert 0 <= index < len(topic.partitions)
-        return self._node_id
-
     # --- changing ---------------------------------------------------------------------------------
 
     def creation_error(self, name: str) -> tuple[ErrorCode, str] | None:
@@ -198,11 +238,25 @@ class TopicManager:
             return ErrorCode.INVALID_TOPIC_EXCEPTION, message
         return None
 
-    def create(self, name: str, partition_count: int, configs: Mapping[str, str]) -> Topic:
-        """Create a topic that `creation_error` has nothing against. Raises StorageError."""
+    def create(
+        self,
+        name: str,
+        partition_count: int,
+        configs: Mapping[str, str],
+        factor: int | None = None,
+        places: Mapping[int, Iterable[int]] | None = None,
+    ) -> Topic:
+        """Create a topic that `creation_error` has nothing against. Raises StorageError.
+
+        `factor` replicas per partition, or those of `places` (partition -> broker ids).
+        """
         assert self.creation_error(name) is None, name
-        record = self._logs.create_topic(name, new_topic_id(), partition_count, dict(configs))
-        topic = self._add(record)
+        factor = factor or self._default_factor(name)
+        leadership = self.leadership.at_creation(name, factor, range(partition_count), places)
+        record = self._logs.create_topic(
+            name, new_topic_id(), partition_count, dict(configs), self._kept(leadership)
+        )
+        topic = self._add(record, leadership)
         LOG.emit("topic.created", topic=name, partitions=partition_count)
         for listener in self.on_created:
             listener(topic)
@@ -235,13 +289,25 @@ class TopicManager:
         except StorageError as error:
             LOG.emit("log.failed", topic=name, reason=f"it cannot be created: {error}")
 
-    def add_partitions(self, topic: Topic, partition_count: int) -> None:
+    def add_partitions(
+        self,
+        topic: Topic,
+        partition_count: int,
+        places: Mapping[int, Iterable[int]] | None = None,
+    ) -> None:
         """Give a topic more partitions, up to `partition_count` in all. Raises StorageError."""
         there = len(topic.partitions)
         assert partition_count > there
-        self._logs.add_partitions(topic.name, partition_count)
-        for index in range(there, partition_count):
-            topic.partitions.append(self._partition(topic.name, index))
+        added = self.leadership.at_creation(
+            topic.name,
+            len(topic.partitions[0].replicas),
+            range(there, partition_count),
+            places,
+        )
+        leadership = self._kept((*topic.leadership(), *added))
+        self._logs.add_partitions(topic.name, partition_count, leadership)
+        for index, one in enumerate(added, there):
+            topic.partitions.append(self._partition(topic.name, index, one))
         LOG.emit("partitions.created", topic=topic.name, partitions=partition_count)
         for listener in self.on_widened:
             listener(topic)
@@ -275,15 +341,40 @@ class TopicManager:
         """Close every log as for a clean stop."""
         self._logs.close()
 
-    def _add(self, record: TopicRecord) -> Topic:
+    def _default_factor(self, name: str) -> int:
+        """Replicas of a topic that names none; never more than there are brokers."""
+        setting = "default.replication.factor"
+        if name == OFFSETS_TOPIC:
+            setting = "offsets.topic.replication.factor"
+        # A default made for a bigger cluster must not keep topics from being created here.
+        return min(self._config.integer(setting), len(self.broker_ids))
+
+    def _kept(self, leadership: tuple[PartitionLeadership, ...]) -> tuple[PartitionLeadership, ...]:
+        """What goes to the disk: nothing while one broker leads everything since ever."""
+        several = len(self.broker_ids) > 1 or any(one.leader_epoch for one in leadership)
+        return leadership if several else ()
+
+    def _keep_leadership(self) -> None:
+        """Write down who leads, where that differs from what the disk says."""
+        changed = {}
+        for record in self._logs.topics().values():
+            if len(self.broker_ids) == 1 and not record.leadership:
+                continue
+            leadership = self._kept(self._by_name[record.name].leadership())
+            if leadership != record.leadership:
+                changed[record.name] = leadership
+        if changed:
+            self._logs.keep_leadership(changed)
+
+    def _add(self, record: TopicRecord, leadership: tuple[PartitionLeadership, ...]) -> Topic:
         """Take a topic from the log manager into the tables."""
         name = record.name
-        partitions = [self._partition(name, index) for index in range(record.partition_count)]
+        partitions = [self._partition(name, index, one) for index, one in enumerate(leadership)]
         topic = Topic(name, record.topic_id, record.configs, partitions)
         self._by_name[name] = topic
         self._by_id[topic.topic_id] = topic
         self._collision_keys[collision_key(name)] = name
         return topic
 
-    def _partition(self, name: str, index: int) -> Partition:
-        return Partition(name, index, self._logs, self._changed)
+    def _partition(self, name: str, index: int, leadership: PartitionLeadership) -> Partition:
+        return Partition(name, index, leadership, self._logs, self._changed)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from coordinator_server.config import Config
+from coordinator_server.endpoint import Endpoint
 from coordinator_server.topics.fetch_session import FetchSessionCache
 from coordinator_server.topics.manager import TopicManager
 from coordinator_server.topics.producer_ids import ProducerIdManager
@@ -148,7 +149,7 @@ class FakeCall:
 class FakeBroker:
     """The parts of the broker that topics use, on a disk in memory."""
 
-    node_id = 1
+    node_id = controller_id = 1
     cluster_id = "fake-cluster"
 
     def __init__(self, disk: MemoryDisk | None = None, /, **overrides: str) -> None:
@@ -170,13 +171,17 @@ class FakeBroker:
             self.log_manager,
             self.config,
             self.clock,
-            node_id=self.node_id,
+            node_ids=(self.node_id,),
             changed=self.fetch_purgatory.notify,
         )
 
-    def advertised(self, connection: object) -> tuple[str, int]:
+    def endpoints(self, connection: object, *, with_stopped: bool = False) -> list[Endpoint]:
         """Where clients are sent."""
-        return "127.0.0.1", 9092
+        return [Endpoint(self.node_id, "127.0.0.1", 9092)]
+
+    def endpoint(self, node_id: int, connection: object) -> Endpoint | None:
+        """Where clients are sent for one broker."""
+        return self.endpoints(connection)[0] if node_id == self.node_id else None
 
     def call(
         self,

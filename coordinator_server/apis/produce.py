@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from protocol.apis.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -32,6 +34,7 @@ _ATTRIBUTES_AT = 22  # the low byte: compression, timestamp type, transactional,
 _COMPRESSION = 0x07
 _ZSTD = 4
 _TRANSACTIONAL = 0x10
+_FIRST_VERSION_WITH_LEADERS = 10
 
 # Kafka tells no log start offset with these.
 _BARE_ERRORS = frozenset(
@@ -61,7 +64,7 @@ def handle(broker: Broker, call: Call, request: ProduceRequest) -> None:
             refusal = _refusal(call, request, topic, data)
             if refusal is ErrorCode.NONE:
                 assert topic is not None
-                answer = _append(topic, data, now_ms)
+                answer = _append(broker.node_id, topic, data, now_ms)
             else:
                 answer = PartitionProduceResponse(
                     index=data.index, error_code=refusal, base_offset=-1
@@ -75,7 +78,10 @@ def handle(broker: Broker, call: Call, request: ProduceRequest) -> None:
             )
         )
     if request.acks != 0:
-        call.reply(ProduceResponse(responses=responses))
+        response = ProduceResponse(responses=responses)
+        if first_error and version >= _FIRST_VERSION_WITH_LEADERS:
+            _name_leaders(broker, call, response)
+        call.reply(response)
         return
     if first_error:
         # Nothing else tells the producer that it should look up the leaders anew.
@@ -83,9 +89,20 @@ def handle(broker: Broker, call: Call, request: ProduceRequest) -> None:
     call.reply_nothing()
 
 
-def _append(topic: Topic, data: PartitionProduceData, now_ms: int) -> PartitionProduceResponse:
+def _append(
+    node_id: int, topic: Topic, data: PartitionProduceData, now_ms: int
+) -> PartitionProduceResponse:
     partition = topic.partitions[data.index]
     assert data.records is not None
+    if partition.leader_id != node_id:
+        return PartitionProduceResponse(
+            index=data.index,
+            error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            base_offset=-1,
+            current_leader=LeaderIdAndEpoch(
+                leader_id=partition.leader_id, leader_epoch=partition.known_epoch
+            ),
+        )
     try:
         result = partition.append(data.records, now_ms)
     except StorageError as error:
@@ -105,6 +122,22 @@ def _append(topic: Topic, data: PartitionProduceData, now_ms: int) -> PartitionP
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=result.log_start_offset,
     )
+
+
+def _name_leaders(broker: Broker, call: Call, response: ProduceResponse) -> None:
+    """Add the addresses of the leaders that the answers name (KIP-951)."""
+    named = {
+        one.current_leader.leader_id
+        for topic in response.responses
+        for one in topic.partition_responses
+        if one.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    }
+    if named:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port)
+            for one in broker.endpoints(call.connection)
+            if one.node_id in named
+        ]
 
 
 def _refusal(

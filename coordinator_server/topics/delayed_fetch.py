@@ -17,6 +17,8 @@ from protocol.apis.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from protocol.errors import ErrorCode
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 _READ_COMMITTED = 1
 _FIRST_VERSION_WITH_ZSTD = 10
+_FIRST_VERSION_WITH_LEADERS = 16
+_LEADER_IS_NEWS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -57,6 +61,7 @@ class DelayedFetch(DelayedOperation):
         "_is_replica",
         "_max_bytes",
         "_min_bytes",
+        "_node_id",
         "_sizes",
         "_to_read",
         "_unknown",
@@ -73,6 +78,7 @@ class DelayedFetch(DelayedOperation):
         super().__init__(now_ms + max(request.max_wait_ms, 0))
         self._broker = broker
         self._call = call
+        self._node_id = broker.node_id
         self._context = context
         self._committed = request.isolation_level == _READ_COMMITTED
         # Nobody replicates from here; a debugging consumer calls itself -2 and is let through.
@@ -128,7 +134,7 @@ class DelayedFetch(DelayedOperation):
         moved: list[int] = []
         try:
             for number, (target, partition) in enumerate(self._to_read):
-                if partition.is_deleted:
+                if partition.is_deleted or partition.leader_id != self._node_id:
                     return self.force_complete()
                 log = partition.log
                 if log.log_end_offset != self._found[number].high_watermark:
@@ -168,7 +174,7 @@ class DelayedFetch(DelayedOperation):
         at_least_one = True
         before = self._found
         for number, (target, partition) in enumerate(self._to_read):
-            if before and _is_unchanged(partition, before[number]):
+            if before and self._is_unchanged(partition, before[number]):
                 found.append(before[number])
                 continue
             limit = max(min(target.max_bytes, left), 0)
@@ -211,7 +217,7 @@ class DelayedFetch(DelayedOperation):
         if partition.is_deleted:
             by_id = self._context.uses_topic_ids
             return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if self._is_replica:
+        if self._is_replica or partition.leader_id != self._node_id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         log = partition.log
         if target.current_leader_epoch != -1:
@@ -266,21 +272,47 @@ class DelayedFetch(DelayedOperation):
                 )
             )
         response.session_id = session_id
+        if self._call.api_version >= _FIRST_VERSION_WITH_LEADERS and [
+            one for one in found if one.error
+        ]:
+            self._name_leaders(response)
         self._call.reply(response)
 
+    def _name_leaders(self, response: FetchResponse) -> None:
+        """Tell where the leaders are of what cannot be read here (KIP-951)."""
+        named: set[int] = set()
+        for answered in response.responses:
+            for data in answered.partitions:
+                if data.error_code not in _LEADER_IS_NEWS:
+                    continue
+                topic = self._broker.topics.topic_by_id(answered.topic_id)
+                if topic is None:
+                    continue
+                partition = topic.partitions[data.partition_index]
+                data.current_leader = LeaderIdAndEpoch(
+                    leader_id=partition.leader_id, leader_epoch=partition.known_epoch
+                )
+                named.add(partition.leader_id)
+        if not named:
+            return
+        response.node_endpoints = [
+            NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port)
+            for one in self._broker.endpoints(self._call.connection)
+            if one.node_id in named
+        ]
 
-def _is_unchanged(partition: Partition, before: _Found) -> bool:
-    """Whether there is nothing in a partition that was not there when it was found empty."""
-    if partition.is_deleted or before.records:
-        return False
-    try:
-        log = partition.log
-    except StorageError:
-        return False
-    return (
-        log.log_end_offset == before.high_watermark
-        and log.log_start_offset == before.log_start_offset
-    )
+    def _is_unchanged(self, partition: Partition, before: _Found) -> bool:
+        """Whether there is nothing in a partition that was not there when it was found empty."""
+        if partition.is_deleted or partition.leader_id != self._node_id or before.records:
+            return False
+        try:
+            log = partition.log
+        except StorageError:
+            return False
+        return (
+            log.log_end_offset == before.high_watermark
+            and log.log_start_offset == before.log_start_offset
+        )
 
 
 def _topic_response(topic: str | bytes) -> FetchableTopicResponse:

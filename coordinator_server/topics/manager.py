@@ -85,6 +85,14 @@ class Partition:
         """The epoch of the partition's leader. Raises StorageError as `log` does."""
         return self.log.leader_epoch
 
+    @property
+    def known_epoch(self) -> int:
+        """The leader epoch; -1 when the log, which may have a later one, cannot be opened."""
+        try:
+            return self.log.leader_epoch
+        except StorageError:
+            return -1
+
     def begin_leadership(self, leader_id: int) -> None:
         """Give the partition another leader, or none (-1), and a new leader epoch."""
         try:

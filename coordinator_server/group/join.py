@@ -236,8 +236,9 @@ def _replace_static(
     before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
     _fence(group, member, effects)
     _rename(group, member, new_member_id)
-    _update(group, member, request, parked, effects)
+    # As in Kafka, the session timeout that the request brings counts from the next renewal on.
     group.renew_session(member, now_ms)
+    _update(group, member, request, parked, effects)
     effects.event(
         "member.replaced",
         group=group.group_id,

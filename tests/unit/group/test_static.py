@@ -70,6 +70,23 @@ def test_a_follower_restarts_with_other_metadata() -> None:
     context.broker.check_replay_law()
 
 
+@pytest.mark.parametrize(("before_ms", "after_ms"), [(8_000, 30_000), (30_000, 8_000)])
+def test_the_first_session_after_a_restart_is_as_long_as_the_last(
+    before_ms: int, after_ms: int
+) -> None:
+    """The session timeout that the restarted member names counts from its first heartbeat on."""
+    context = GroupContext()
+    context.stable(a := context.member("A", instance_id="i1", session_ms=before_ms))
+    x = restarted(context, a, session_ms=after_ms)
+    assert x.join().error is E.NONE
+    context.broker.advance(before_ms - 1)
+    assert x.heartbeat() is E.NONE
+    context.broker.advance(after_ms - 1)
+    assert context.state == GroupState.STABLE
+    context.broker.advance(1)
+    assert context.state == GroupState.EMPTY
+
+
 def test_a_restart_that_changes_the_vote_rebalances() -> None:
     """When the choice of protocol would change, everybody has to join again."""
     context = GroupContext()

@@ -85,25 +85,41 @@ def split_unknown(
 ) -> tuple[OffsetCommitResponse, Accepted]:
     """The answer with an error on each partition that does not exist, and those that do.
 
-    A topic that the request names twice is answered once.
+    In Kafka's order: what is unknown comes first, and only then is a topic that the request names
+    twice answered once. A topic without partitions is answered if it is unknown.
     """
     topics: dict[str, OffsetCommitResponseTopic] = {}
+    known: list[OffsetCommitResponseTopic] = []
     accepted: Accepted = []
     for topic in request.topics:
         name = topic.name
         count = partition_count(name)
-        answered = topics.get(name)
-        if answered is None:
-            answered = topics[name] = OffsetCommitResponseTopic(name=name)
+        results, refused = [], []
         for one in topic.partitions:
             index = one.partition_index
             result = OffsetCommitResponsePartition(partition_index=index)
             if 0 <= index < count:
                 accepted.append((name, one, result))
+                results.append(result)
             else:
                 result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            answered.partitions.append(result)
+                refused.append(result)
+        if refused or not count:
+            _answer(topics, name).partitions += refused
+        if results:
+            known.append(OffsetCommitResponseTopic(name=name, partitions=results))
+    if not topics:
+        return OffsetCommitResponse(topics=known), accepted
+    for one_known in known:
+        _answer(topics, one_known.name).partitions += one_known.partitions
     return OffsetCommitResponse(topics=list(topics.values())), accepted
+
+
+def _answer(topics: dict[str, OffsetCommitResponseTopic], name: str) -> OffsetCommitResponseTopic:
+    answered = topics.get(name)
+    if answered is None:
+        answered = topics[name] = OffsetCommitResponseTopic(name=name)
+    return answered
 
 
 def check_commit(group: GroupMetadata, request: OffsetCommitRequest) -> ErrorCode:

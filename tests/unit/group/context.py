@@ -186,9 +186,14 @@ def commit_answer(
 
 
 def commit(broker: OneGroupBroker, *offsets: Offset, **changes: Any) -> list[ErrorCode]:
-    """OffsetCommit; the errors of the partitions in order."""
+    """OffsetCommit; the errors of the partitions in the order of the request."""
     response = commit_answer(broker, *offsets, **changes).response
-    return [ErrorCode(one.error_code) for topic in response.topics for one in topic.partitions]
+    errors = {
+        (topic.name, one.partition_index): ErrorCode(one.error_code)
+        for topic in response.topics
+        for one in topic.partitions
+    }
+    return [errors[topic, partition] for topic, partition, *_ in offsets]
 
 
 def offsets(broker: OneGroupBroker) -> dict[tuple[str, int], tuple[int, str]]:

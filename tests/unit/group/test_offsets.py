@@ -5,6 +5,10 @@ from typing import Any
 import pytest
 
 from coordinator_server.group.state import GroupState
+from protocol.apis.offset_commit import (
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from protocol.apis.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -143,17 +147,31 @@ def test_any_offset_is_stored_and_the_last_one_wins() -> None:
     context.broker.check_replay_law()
 
 
-def test_a_topic_named_twice_is_answered_once() -> None:
-    """The answer merges what the request spreads over several entries."""
+@pytest.mark.parametrize(
+    ("named", "answered"),
+    [
+        (["one", "nope", "one"], [("nope", 1), ("one", 2)]),
+        (["one", "one"], [("one", 1), ("one", 1)]),
+        (["nope", "nope"], [("nope", 2)]),
+    ],
+)
+def test_topics_named_twice(named: list[str], answered: list[tuple[str, int]]) -> None:
+    """Entries of one topic are merged in the answer only if something is unknown, as in Kafka."""
     context = GroupContext()
-    answer = commit_answer(context.broker, ("one", 0, 1), ("nope", 0, 1))
-    request: Any = answer.request
-    request.topics.append(request.topics[0])
-    response = context.broker.send(request, 7).response
-    assert [(topic.name, len(topic.partitions)) for topic in response.topics] == [
-        ("one", 2),
-        ("nope", 1),
+    topics = [
+        OffsetCommitRequestTopic(name=name, partitions=[OffsetCommitRequestPartition()])
+        for name in named
     ]
+    response = commit_answer(context.broker, topics=topics).response
+    assert [(topic.name, len(topic.partitions)) for topic in response.topics] == answered
+
+
+def test_topics_without_partitions() -> None:
+    """A topic without partitions is left out of the answer, unless nobody knows it."""
+    context = GroupContext()
+    topics = [OffsetCommitRequestTopic(name=name) for name in ("one", "nope")]
+    response = commit_answer(context.broker, topics=topics).response
+    assert [(topic.name, topic.partitions) for topic in response.topics] == [("nope", [])]
 
 
 def test_a_commit_is_one_batch() -> None:

@@ -94,6 +94,11 @@ class GroupTask:
                 waiter.set_result(None)
 
     @property
+    def partition(self) -> OffsetsPartition:
+        """Where the group's records go."""
+        return self._partition
+
+    @property
     def is_idle(self) -> bool:
         """Whether the mailbox is empty."""
         return not self._mailbox
@@ -140,6 +145,9 @@ class GroupTask:
         effects = self._effects
         if effects.writes or effects.later:
             drain(self.group, effects, self._partition.append, now_ms)
+        if self.group.is_vacant:
+            # Before the answers: what a client has sent behind a deletion must not meet the dead.
+            self._settled(self)
         if effects.replies:
             self._release()
         if effects.events:

@@ -21,6 +21,7 @@ from storage.errors import StorageError
 from storage.partition_log import PartitionLog
 from tests.unit.coordinator.fakes import (
     GroupBroker,
+    GroupCall,
     commit_request,
     join_request,
     settle,
@@ -241,6 +242,25 @@ async def test_a_deleted_group_leaves_no_task() -> None:
     assert not broker.groups.tasks
     assert await broker.committed("g") == -1
     assert await broker.commit("g", 2) == ErrorCode.NONE
+
+
+async def test_what_follows_a_deletion_at_once_meets_no_dead_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A commit that is handled as soon as DeleteGroups is answered makes the group anew."""
+    broker = GroupBroker()
+    assert await broker.commit("g", 1) == ErrorCode.NONE
+    followed: list[GroupCall] = []
+
+    def reply(_: object, response: object) -> None:
+        monkeypatch.undo()
+        followed.append(broker.send("OffsetCommit", commit_request("g", 2)))
+
+    monkeypatch.setattr(GroupCall, "reply", reply)
+    broker.send("DeleteGroups", DeleteGroupsRequest(groups_names=["g"]))
+    await settle()
+    assert followed[0].replies[0].topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert await broker.committed("g") == 2
 
 
 async def test_the_offsets_of_a_deleted_topic_go() -> None:

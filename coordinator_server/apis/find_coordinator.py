@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
@@ -15,9 +14,6 @@ if TYPE_CHECKING:
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _MANY_KEYS_SINCE = 4
-_SHARE_SINCE = 6
-_SHARE_KEY = re.compile(r"\s*[^:\s][^:]*:[\w-]{22}:[+-]?\d+")
-"""Group, topic id and partition."""
 _NO_NODE_ID, _NO_HOST, _NO_PORT = -1, "", -1
 
 
@@ -49,11 +45,10 @@ def _find(broker: Broker, call: Call, key_type: int, key: str) -> Coordinator:
     error, message = ErrorCode.NONE, ""
     if key_type == _GROUP:
         error = broker.groups.ensure_offsets_topic()
-    elif key_type == _SHARE:
-        error = _check_share(call, key)
     elif key_type != _TRANSACTION:
-        # The one error that carries its message from version 4 on, too.
-        error, message = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message
+        error = ErrorCode.INVALID_REQUEST  # share groups (type 2) are not served
+        # From version 4 on this is the only error that comes with its message.
+        message = "" if key_type == _SHARE else error.message
     if error is not ErrorCode.NONE:
         return Coordinator(
             key=key,
@@ -68,10 +63,3 @@ def _find(broker: Broker, call: Call, key_type: int, key: str) -> Coordinator:
     return Coordinator(
         key=key, node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, error_message=""
     )
-
-
-def _check_share(call: Call, key: str) -> ErrorCode:
-    """Share groups have no coordinator here, as in a Kafka that has not enabled them."""
-    if call.api_version < _SHARE_SINCE or not _SHARE_KEY.fullmatch(key):
-        return ErrorCode.INVALID_REQUEST
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.coordinator import GroupCoordinator
 from coordinator_server.endpoint import Endpoint
+from coordinator_server.offsets_topic import OffsetsTopic
 from coordinator_server.topics.fetch_session import FetchSessionCache
 from coordinator_server.topics.manager import TopicManager
 from coordinator_server.topics.producer_ids import ProducerIdManager
@@ -74,7 +75,9 @@ class Broker:
             node_ids=(self.node_id,),
             changed=self.fetch_purgatory.notify,
         )
-        self.groups = GroupCoordinator(config, clock, self.topics)
+        self.groups = GroupCoordinator(
+            config, clock, self.topics, OffsetsTopic(self.topics), self.node_id
+        )
         self.groups.start()
         self._upkeep()
 

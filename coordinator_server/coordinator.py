@@ -1,8 +1,10 @@
 """GroupCoordinator: which group belongs where, and everything that concerns more than one group.
 
-A group belongs to the partition of `__consumer_offsets` that its id hashes to, and is served while
-that partition is loaded (Kafka's GroupCoordinatorService and CoordinatorRuntime). What a request
-does to a group happens in the group's own task (`group_task`); here requests find their task.
+A group belongs to the partition of `__consumer_offsets` that its id hashes to, and is served by the
+broker that leads the partition, once it is loaded (Kafka's GroupCoordinatorService and
+CoordinatorRuntime). A broker that comes to lead a partition loads it (immigration); one that leads
+it no longer lets its groups go (emigration). What a request does to a group happens in the group's
+own task (`group_task`); here requests find their task.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from coordinator_server.group_task import GroupTask
 from coordinator_server.offsets_partition import OffsetsPartition, PartitionState
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.errors import ErrorCode, ProtocolError
-from protocol.hashing import partition_for
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -27,26 +28,43 @@ if TYPE_CHECKING:
 
     from coordinator_server.clock import Clock
     from coordinator_server.config import Config
-    from coordinator_server.topics.manager import Topic, TopicManager
+    from coordinator_server.offsets_topic import OffsetsTopic
+    from coordinator_server.topics.manager import Partition, Topic, TopicManager
 
 _ERROR_IN = {
     PartitionState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     PartitionState.ACTIVE: ErrorCode.NONE,
     PartitionState.FAILED: ErrorCode.NOT_COORDINATOR,
+    PartitionState.CLOSED: ErrorCode.NOT_COORDINATOR,
 }
 _EXPIRED_PER_TURN = 200  # groups told to look for expired offsets before the loop may go on
 
 
 class GroupCoordinator:
-    """All groups of a broker, by id in `tasks`."""
+    """All groups of a broker, by id in `tasks`.
 
-    def __init__(self, config: Config, clock: Clock, topics: TopicManager) -> None:
+    `node_id` is the broker's id, `offsets_topic` is shared with the other brokers of the process.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        topics: TopicManager,
+        offsets_topic: OffsetsTopic,
+        node_id: int,
+    ) -> None:
         self.tasks: dict[str, GroupTask] = {}
         self._clock = clock
         self._topics = topics
+        self._offsets_topic = offsets_topic
+        self._node_id = node_id
         self._settings = group_settings(config)
         self._check_interval_ms = config.integer("offsets.retention.check.interval.ms")
-        self._partitions: list[OffsetsPartition] = []
+        # The partitions that this broker leads, by index, and the topic that they are of.
+        self._led: dict[int, OffsetsPartition] = {}
+        self._seen: tuple[Partition, ...] = ()
+        self._loads: dict[OffsetsPartition, asyncio.Task[None]] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._is_stopping = False
 
@@ -55,63 +73,76 @@ class GroupCoordinator:
     def start(self) -> None:
         """Begin to load the groups that the log holds, and to look for expired offsets."""
         self._topics.on_deleted.append(self._on_topic_deleted)
-        if self._topics.partition_count(OFFSETS_TOPIC):
-            self._open_partitions()
+        self._look()
         self._in_background(self._expire_regularly(), "offset expiry")
 
     def stop(self) -> None:
         """Answer what is parked with NOT_COORDINATOR and end every task."""
         self._is_stopping = True
+        self._topics.on_deleted.remove(self._on_topic_deleted)
         for background in tuple(self._background):
             background.cancel()
-        self._unload()
+        for index in tuple(self._led):
+            self.emigrate(index)
 
-    def ensure_offsets_topic(self) -> ErrorCode:
-        """Make the offsets topic if it is not there yet. NONE, or why it cannot be made."""
-        if self._is_stopping:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if not self._partitions:
-            try:
-                self._topics.create_internal(OFFSETS_TOPIC)
-            except StorageError as error:
-                LOG.emit("log.failed", topic=OFFSETS_TOPIC, reason=str(error))
-                return ErrorCode.COORDINATOR_NOT_AVAILABLE
-            self._open_partitions()
-        return ErrorCode.NONE
+    def immigrate(self, partition: Partition) -> None:
+        """Begin to load the groups of a partition that this broker leads from now on."""
+        if self._seen is not self._offsets_topic.partitions:
+            return  # the whole topic is looked at when a group is asked for
+        if partition.index >= len(self._seen):
+            return  # added later: no group lives there
+        assert partition.leader_id == self._node_id
+        assert partition.index not in self._led
+        led = OffsetsPartition(partition, self._clock)
+        self._led[partition.index] = led
+        if led.is_blank:
+            led.state = PartitionState.ACTIVE
+        else:
+            name = f"load {OFFSETS_TOPIC}-{partition.index}"
+            self._loads[led] = self._in_background(self._load(led), name)
 
-    def _open_partitions(self) -> None:
-        topic = self._topics.topic(OFFSETS_TOPIC)
-        assert topic is not None
-        for one in topic.partitions:
-            partition = OffsetsPartition(one, self._clock)
-            self._partitions.append(partition)
-            if partition.is_blank:
-                partition.state = PartitionState.ACTIVE
-            else:
-                self._in_background(self._load(partition), f"load {OFFSETS_TOPIC}-{one.index}")
+    def emigrate(self, index: int) -> None:
+        """Let the groups of a partition go: nothing is written any more, the tasks end.
 
-    def _unload(self) -> None:
-        """Let go of every group; its clients look for their coordinator again."""
-        for task in tuple(self.tasks.values()):
-            task.post(GroupMetadata.unload, (ErrorCode.NOT_COORDINATOR,))
-            task.drain()
-            task.stop()
-        self.tasks.clear()
-        self._partitions.clear()
+        Parked requests are answered NOT_COORDINATOR, a load in progress is given up.
+        """
+        led = self._led.pop(index, None)
+        if led is None:
+            return
+        led.state = PartitionState.CLOSED
+        load = self._loads.pop(led, None)
+        if load is not None:
+            load.cancel()
+        for group_id, task in tuple(self.tasks.items()):
+            if task.partition is led:
+                task.post(GroupMetadata.unload, (ErrorCode.NOT_COORDINATOR,))
+                task.drain()
+                task.stop()
+                self.tasks.pop(group_id, None)
+
+    def _look(self) -> None:
+        """Take what this broker leads of an offsets topic that it has not seen yet."""
+        if self._seen is not self._offsets_topic.partitions:
+            self._seen = self._offsets_topic.partitions
+            for partition in self._seen:
+                if partition.leader_id == self._node_id:
+                    self.immigrate(partition)
 
     def _on_topic_deleted(self, topic: Topic) -> None:
         """Drop the offsets of a topic that is gone; all groups go with the offsets topic itself."""
         if topic.name == OFFSETS_TOPIC:
-            self._unload()
+            for index in tuple(self._led):
+                self.emigrate(index)
             return
         for task in tuple(self.tasks.values()):
             if topic.name in task.group.image.offsets:
                 task.post(GroupMetadata.topics_deleted, ((topic.name,),))
 
-    def _in_background(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _in_background(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
 
     async def _load(self, partition: OffsetsPartition) -> None:
         """Replay one partition; its groups are served from then on."""
@@ -127,8 +158,10 @@ class GroupCoordinator:
                 reason=f"its groups cannot be loaded: {error}",
             )
             return
-        if partition not in self._partitions:
-            return  # the offsets topic was deleted meanwhile
+        finally:
+            self._loads.pop(partition, None)
+        # A load that was overtaken by an emigration is cancelled, and does not come so far.
+        assert self._led.get(partition.index) is partition
         partition.state = PartitionState.ACTIVE
         kept = 0
         for group in groups.values():
@@ -151,12 +184,22 @@ class GroupCoordinator:
         error = self.ensure_offsets_topic()
         if error is not ErrorCode.NONE:
             return error
-        return _ERROR_IN[self._partition_of(group_id).state]
+        led = self._led.get(self._offsets_topic.partition_of(group_id).index)
+        return ErrorCode.NOT_COORDINATOR if led is None else _ERROR_IN[led.state]
+
+    def ensure_offsets_topic(self) -> ErrorCode:
+        """Make the offsets topic if it is not there yet. NONE, or why it cannot be made."""
+        if self._is_stopping:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        error = self._offsets_topic.ensure()
+        self._look()
+        return error
 
     def create(self, group_id: str) -> GroupTask:
         """The task of a group that nobody knows yet; its first request records the group."""
         assert group_id not in self.tasks, group_id
-        return self._adopt(self._new_group(group_id), self._partition_of(group_id))
+        led = self._led[self._offsets_topic.partition_of(group_id).index]
+        return self._adopt(self._new_group(group_id), led)
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has; 0 if there is no such topic."""
@@ -170,10 +213,12 @@ class GroupCoordinator:
     @property
     def is_loading(self) -> bool:
         """Whether some groups are not known yet because their partition is being loaded."""
-        return any(one.state is PartitionState.LOADING for one in self._partitions)
+        return any(one.state is PartitionState.LOADING for one in self._led.values())
 
-    def _partition_of(self, group_id: str) -> OffsetsPartition:
-        return self._partitions[partition_for(group_id, len(self._partitions))]
+    @property
+    def led_partitions(self) -> int:
+        """How many partitions of the offsets topic this broker leads and serves."""
+        return len(self._led)
 
     def _new_group(self, group_id: str) -> GroupMetadata:
         return GroupMetadata(group_id, self._settings, _new_member_id)

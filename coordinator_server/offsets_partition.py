@@ -53,17 +53,19 @@ class PartitionState(Enum):
     LOADING = "loading"
     ACTIVE = "active"
     FAILED = "failed"
+    CLOSED = "closed"
 
 
 class OffsetsPartition:
     """One partition of the offsets topic, and what its groups need of it."""
 
-    __slots__ = ("_clock", "_partition", "index", "state")
+    __slots__ = ("_clock", "_epoch", "_partition", "index", "state")
 
     def __init__(self, partition: Partition, clock: Clock) -> None:
         self.index = partition.index
         self.state = PartitionState.LOADING
         self._partition = partition
+        self._epoch = partition.epoch
         self._clock = clock
 
     @property
@@ -76,7 +78,12 @@ class OffsetsPartition:
         return log.log_start_offset == log.log_end_offset
 
     def append(self, records: Sequence[GroupRecord]) -> ErrorCode:
-        """Write records as one batch, all or nothing. NONE, or the log's error."""
+        """Write records as one batch, all or nothing. NONE, or the log's error.
+
+        NOT_LEADER_OR_FOLLOWER once another broker leads: its log must not get our records.
+        """
+        if self.state is PartitionState.CLOSED or self._partition.epoch != self._epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         now_ms = self._clock.now_ms()
         encoded = [
             Record(offset, now_ms, *encode_record(record)) for offset, record in enumerate(records)

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, cast
 
 from coordinator_server.coordinator import GroupCoordinator
+from coordinator_server.offsets_topic import OffsetsTopic
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.apis.offset_commit import (
     OffsetCommitRequest,
@@ -57,7 +58,9 @@ class GroupBroker(FakeBroker):
         super().__init__(disk, **settings)
         if not self.topics.partition_count("t"):
             self.topics.create("t", 4, {})
-        self.groups = GroupCoordinator(self.config, self.clock, self.topics)
+        self.groups = GroupCoordinator(
+            self.config, self.clock, self.topics, OffsetsTopic(self.topics), self.node_id
+        )
         self.groups.start()
 
     def send(self, api: str, request: Message, version: int | None = None) -> GroupCall:

@@ -99,11 +99,6 @@ class GroupTask:
         return self._partition
 
     @property
-    def partition(self) -> OffsetsPartition:
-        """Where the group's records go."""
-        return self._partition
-
-    @property
     def is_idle(self) -> bool:
         """Whether the mailbox is empty."""
         return not self._mailbox

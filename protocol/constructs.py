@@ -173,20 +173,28 @@ class Array(Sized):
 
 
 class NullableStruct(Wire):
-    """A nested message that may be null: an int8, negative for null, then the message."""
+    """A nested message that may be null: an int8, negative for null, then the message.
 
-    def __init__(self, element: MessageStruct) -> None:
+    As a tagged field it begins with an unsigned varint, 0 for null (Kafka's MessageDataGenerator).
+    """
+
+    def __init__(self, element: MessageStruct, is_tagged: bool) -> None:
         super().__init__()
         self.element = element
+        self.is_tagged = is_tagged
 
     def _parse(self, stream: io.BytesIO, context: Any, path: str) -> Message | None:
-        if construct.Int8sb._parse(stream, context, path) < 0:
+        if self.is_tagged:
+            if not UNSIGNED_VARINT._parse(stream, context, path):
+                return None
+        elif construct.Int8sb._parse(stream, context, path) < 0:
             return None
         message: Message = self.element._parse(stream, context, path)
         return message
 
     def _build(self, obj: Any, stream: io.BytesIO, context: Any, path: str) -> Any:
-        construct.Int8sb._build(-1 if obj is None else 1, stream, context, path)
+        marker = 1 if obj is not None else 0 if self.is_tagged else -1
+        construct.Int8sb._build(marker, stream, context, path)
         if obj is not None:
             self.element._build(obj, stream, context, path)
         return obj
@@ -245,6 +253,8 @@ class MessageStruct(construct.Struct):  # type: ignore[misc]  # construct ships 
             if one.in_version(version):
                 element = _element(one.type, one.nullable_in(version), version, flexible)
                 if one.tag is not None:
+                    if isinstance(element, NullableStruct):
+                        element.is_tagged = True
                     tagged[one.tag] = (one, element)
                 else:
                     subcons.append(construct.Renamed(element, newname=one.name))
@@ -272,7 +282,7 @@ def _element(
     """The construct of one field type at one version."""
     if isinstance(kind, type):
         struct = MessageStruct(kind, version, flexible)
-        return NullableStruct(struct) if nullable else struct
+        return NullableStruct(struct, is_tagged=False) if nullable else struct
     if kind in FIXED:
         return FIXED[kind]
     if isinstance(kind, ArrayType):

@@ -81,8 +81,9 @@ class ConsumerGroupMemberMetadataValue(Message, versions=(0, 0), flexible_since=
     subscribed_topic_regex: str | None = field(STRING, nullable_since=0)
     rebalance_timeout_ms: int = field(INT32, default=-1)
     server_assignor: str | None = field(STRING, nullable_since=0)
+    # Kafka's default is no null but an empty one, so "none" is written out.
     classic_member_metadata: ClassicMemberMetadata | None = field(
-        ClassicMemberMetadata, nullable_since=0, default=None, tag=0
+        ClassicMemberMetadata, nullable_since=0, tag=0
     )
 
 

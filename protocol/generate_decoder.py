@@ -219,11 +219,16 @@ class DecoderWriter(Writer):
         self.depth -= 1
 
     def nullable_struct(self, element: NullableStruct, target: str) -> None:
-        """An int8, negative for null, and the nested message."""
+        """An int8, negative for null (tagged: a varint, 0 for null), and the nested message."""
         marker = self.new_name("marker")
-        self.run.append(("b", marker))
-        self.settle()
-        self.line(f"if {marker} < 0:")
+        if element.is_tagged:
+            self.settle()
+            self.line(f"{marker}, position = decode_unsigned_varint(buffer, position)")
+            self.line(f"if not {marker}:")
+        else:
+            self.run.append(("b", marker))
+            self.settle()
+            self.line(f"if {marker} < 0:")
         self.line(f"    {target} = None")
         self.line("else:")
         self.depth += 1

@@ -173,12 +173,13 @@ class EncoderWriter(Writer):
         self.depth -= 1
 
     def nullable_struct(self, element: NullableStruct, source: str) -> None:
-        """An int8, negative for null, and the nested message."""
+        """An int8, negative for null (tagged: a varint, 0 for null), and the nested message."""
         inner = self.new_name("nested")
         self.flush()
         self.line(f"{inner} = {source}")
         self.line(f"if {inner} is None:")
-        self.line(f'    {self.parts}.append(b"\\xff")')
+        null = "\\x00" if element.is_tagged else "\\xff"
+        self.line(f'    {self.parts}.append(b"{null}")')
         self.line("else:")
         self.depth += 1
         self.line(f'{self.parts}.append(b"\\x01")')
@@ -225,6 +226,8 @@ class EncoderWriter(Writer):
                 for inner in kind.message_type.FIELDS
             ]
             return " or ".join(tests)
+        if isinstance(kind, NullableStruct) and one.fresh_default:
+            return f"{value} != {self.refer_type(kind.element.message_type)}()"
         if one.fresh_default:
             return value if not kind.nullable else f"{value} is None or {value}"
         if one.default is None:

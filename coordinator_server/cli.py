@@ -1,4 +1,4 @@
-"""The command line: `serve`, `protocol`, `settings`, `--version`.
+"""The command line: `serve`, `protocol`, `settings`, the tools over data, `--version`.
 
 Exit codes: 0 after a clean stop, 1 if the broker cannot start, 2 for a wrong argument or a bad
 value of a setting, with one line on standard error.
@@ -18,6 +18,7 @@ from coordinator_server.config import (
     parse_address,
     settings_in_arguments,
 )
+from coordinator_server.tools import TOOLS, run_tool
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if arguments is None else arguments)
     if argv[:1] == ["protocol"]:
         return _protocol(argv[1:])
+    if argv and argv[0] in TOOLS:
+        return run_tool(argv[0], argv[1:])
     options = parser().parse_args(argv)
     if options.command == "settings":
         from coordinator_server.settings import describe
@@ -86,6 +89,8 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     commands.add_parser("settings", help="print the table of settings")
     commands.add_parser("protocol", help="show an API's declaration, or decode a hex dump")
+    for tool in TOOLS.values():
+        commands.add_parser(tool.name, help=tool.help)
     return top
 
 

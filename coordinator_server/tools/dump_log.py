@@ -1,0 +1,286 @@
+"""`coordinator-server dump-log FILE...`: what files of a partition hold, readable or as JSON lines.
+
+Logs (record formats 0, 1 and 2) with their records, offset, time and transaction indexes, producer
+snapshots. What cannot be read is reported with its position and the reason, and the rest is shown
+as far as it can be found. Exit code 1 when anything was damaged, 2 when a file is of no kind known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from coordinator_server.tools.files import ReadOnlyFile, walk_log
+from coordinator_server.tools.records import (
+    CONTENTS_OF_TOPICS,
+    Contents,
+    batch_data,
+    record_data,
+    records_of,
+    stored_crc_of,
+)
+from protocol.errors import ProtocolError
+from storage.batch_scan import Damage
+from storage.index import OffsetIndex, TimeIndex
+from storage.producer_state import SNAPSHOT_SUFFIX, ProducerState
+from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
+
+# version, producer id, first and last offset, last stable offset (Kafka's AbortedTxn)
+ABORTED_TRANSACTION = struct.Struct(">hqqqq")
+# What a file is called while it is being replaced or removed.
+_TRANSIENT_SUFFIXES = (".swap", ".cleaned", ".deleted")
+
+Lines = Iterator[dict[str, Any]]
+
+
+def log_lines(file: ReadOnlyFile, contents: Contents, with_records: bool = True) -> Lines:
+    """The batches of a log, each followed by its records; damage where it lies."""
+    for batch in walk_log(file):
+        if isinstance(batch, Damage):
+            yield damage(batch.position, batch.reason)
+            continue
+        data = file.pread(batch.size_bytes, batch.position)
+        yield {"kind": "batch", **batch_data(batch, stored_crc_of(data))}
+        if not with_records:
+            continue
+        try:
+            for record in records_of(data):
+                yield {"kind": "record", **record_data(record, batch, contents)}
+        except ProtocolError as error:
+            yield damage(batch.position, f"the records do not parse: {error}")
+
+
+def offset_index_lines(file: ReadOnlyFile) -> Lines:
+    """The entries of an offset index, offsets absolute."""
+    base = first_offset_of_index(file)
+    for position, (relative, log_position) in _entries(file, OffsetIndex.entry):
+        if position and relative == 0:
+            return  # the rest of a file that Kafka preallocates
+        yield {"kind": "index", "offset": base + relative, "position": log_position}
+    yield from _torn(file, OffsetIndex.entry.size)
+
+
+def time_index_lines(file: ReadOnlyFile) -> Lines:
+    """The entries of a time index, offsets absolute."""
+    base = first_offset_of_index(file)
+    for position, (timestamp_ms, relative) in _entries(file, TimeIndex.entry):
+        if position and timestamp_ms == 0:
+            return
+        yield {"kind": "timeindex", "timestamp_ms": timestamp_ms, "offset": base + relative}
+    yield from _torn(file, TimeIndex.entry.size)
+
+
+def transaction_index_lines(file: ReadOnlyFile) -> Lines:
+    """The aborted transactions of a segment."""
+    for position, entry in _entries(file, ABORTED_TRANSACTION):
+        version, producer_id, first, last, stable = entry
+        if version != 0:
+            yield damage(position, f"an entry of version {version}")
+            return
+        yield {
+            "kind": "aborted",
+            "producer_id": producer_id,
+            "first_offset": first,
+            "last_offset": last,
+            "last_stable_offset": stable,
+        }
+    yield from _torn(file, ABORTED_TRANSACTION.size)
+
+
+def snapshot_lines(file: ReadOnlyFile) -> Lines:
+    """The producers of a snapshot."""
+    state = ProducerState.decode(file.pread(file.size_bytes, 0))
+    if state is None:
+        yield damage(0, "not a whole producer snapshot of version 1")
+        return
+    for producer_id, entry in state.entries.items():
+        last = entry.batches[-1] if entry.batches else None
+        yield {
+            "kind": "producer",
+            "producer_id": producer_id,
+            "producer_epoch": entry.epoch,
+            "coordinator_epoch": entry.coordinator_epoch,
+            "last_sequence": last.last_sequence if last else -1,
+            "last_offset": last.last_offset if last else -1,
+            "last_timestamp_ms": entry.last_timestamp,
+            "transaction_start": entry.transaction_start,
+        }
+
+
+def first_offset_of_index(file: ReadOnlyFile) -> int:
+    """The base offset in the name of an index, 0 when it was renamed."""
+    digits = file.path.name[:20]
+    return int(digits) if len(digits) == 20 and digits.isdigit() else 0
+
+
+def damage(position: int, reason: str) -> dict[str, Any]:
+    """A line about bytes that cannot be read."""
+    return {"kind": "damage", "position": position, "reason": reason}
+
+
+def _entries(file: ReadOnlyFile, entry: struct.Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The whole entries of a file of fixed-size entries, with their positions."""
+    window_bytes = entry.size * 4096
+    for start in range(0, file.size_bytes, window_bytes):
+        data = file.pread(window_bytes, start)
+        for at in range(0, len(data) - entry.size + 1, entry.size):
+            yield start + at, entry.unpack_from(data, at)
+
+
+def _torn(file: ReadOnlyFile, entry_bytes: int) -> Lines:
+    rest = file.size_bytes % entry_bytes
+    if rest:
+        yield damage(file.size_bytes - rest, f"{rest} bytes of a torn entry")
+
+
+_READERS: dict[str, Callable[[ReadOnlyFile], Lines]] = {
+    INDEX_SUFFIX: offset_index_lines,
+    TIME_INDEX_SUFFIX: time_index_lines,
+    TRANSACTION_INDEX_SUFFIX: transaction_index_lines,
+    SNAPSHOT_SUFFIX: snapshot_lines,
+}
+
+
+def file_lines(
+    file: ReadOnlyFile, contents: Contents | None = None, with_records: bool = True
+) -> Lines:
+    """What a file holds; ValueError when its name says nothing that is known.
+
+    Without `contents` the name of its directory, TOPIC-N, tells what keys and values are.
+    """
+    name = file.path.name
+    for suffix in _TRANSIENT_SUFFIXES:
+        name = name.removesuffix(suffix)
+    suffix = "." + name.rpartition(".")[2]
+    if suffix == LOG_SUFFIX:
+        if contents is None:
+            topic = file.path.absolute().parent.name.rpartition("-")[0]
+            contents = CONTENTS_OF_TOPICS.get(topic, Contents.PLAIN)
+        return log_lines(file, contents, with_records)
+    if suffix not in _READERS:
+        known = ", ".join((LOG_SUFFIX, *_READERS))
+        raise ValueError(f"{file.path}: not a file of a partition ({known})")
+    return _READERS[suffix](file)
+
+
+def time_text(timestamp_ms: int) -> str:
+    """A timestamp in UTC; -1 is "no time"."""
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{timestamp_ms} ms"
+    if timestamp_ms < 0:
+        return "no time"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03d}"
+
+
+def readable(line: dict[str, Any]) -> str:
+    """One line for people."""
+    kind = line["kind"]
+    if kind == "batch":
+        return _readable_batch(line)
+    if kind == "record":
+        return _readable_record(line)
+    if kind == "damage":
+        return f"DAMAGED at {line['position']}: {line['reason']}"
+    fields = {name: value for name, value in line.items() if name != "kind"}
+    return "  ".join(f"{name}={value}" for name, value in fields.items())
+
+
+def _readable_batch(line: dict[str, Any]) -> str:
+    parts = [
+        f"batch {line['base_offset']}-{line['last_offset']} at {line['position']}:",
+        f"{line['records']} records, {line['size_bytes']} bytes, {line['compression']},",
+        f"{line['timestamp_type']} {time_text(line['max_timestamp_ms'])},",
+        f"leader epoch {line['leader_epoch']}, crc {line['crc']}",
+    ]
+    if line["producer_id"] >= 0:
+        parts.append(
+            f"producer {line['producer_id']} epoch {line['producer_epoch']} "
+            f"sequence {line['base_sequence']}-{line['last_sequence']}"
+        )
+    parts += [name for name in ("transactional", "control") if line[name]]
+    if line["delete_horizon_ms"] >= 0:
+        parts.append(f"tombstones go {time_text(line['delete_horizon_ms'])}")
+    if line["magic"] != 2:
+        parts.append(f"format {line['magic']}")
+    return " ".join(parts)
+
+
+def _readable_record(line: dict[str, Any]) -> str:
+    text = f"  {line['offset']}  {time_text(line['timestamp_ms'])}  "
+    if "marker" in line:
+        return f"{text}{line['marker']} coordinator epoch {line.get('coordinator_epoch', '?')}"
+    text += f"{_readable_key(line['key'])} = {_readable_value(line)}"
+    if line["headers"]:
+        text += "  headers " + " ".join(
+            f"{name}={_short(value)}" for name, value in line["headers"]
+        )
+    return text
+
+
+def _readable_key(key: Any) -> str:
+    if isinstance(key, dict) and "name" in key and isinstance(key["data"], dict):
+        fields = ", ".join(f"{name}={_short(value)}" for name, value in key["data"].items())
+        return f"{key['name']}({fields})"
+    return _short(key)
+
+
+def _readable_value(line: dict[str, Any]) -> str:
+    value = line["value"]
+    if line["value_size"] < 0:
+        return "tombstone" if line["key_size"] >= 0 else "null"
+    if isinstance(value, dict) and "version" in value:
+        fields = ", ".join(f"{name}={_short(field)}" for name, field in value["data"].items())
+        return f"v{value['version']}({fields})"
+    return _short(value)
+
+
+def _short(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def main(arguments: list[str]) -> int:
+    """Run with these arguments; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="coordinator-server dump-log", description=(__doc__ or "").split("\n\n")[1]
+    )
+    parser.add_argument("files", metavar="FILE", nargs="+", type=Path)
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    parser.add_argument("--headers", action="store_true", help="batches only, no records")
+    parser.add_argument(
+        "--as",
+        dest="contents",
+        type=Contents,
+        choices=list(Contents),
+        metavar="{" + ",".join(one.value for one in Contents) + "}",
+        help="what keys and values are; else the name of the directory tells",
+    )
+    options = parser.parse_args(arguments)
+    damaged = False
+    for path in options.files:
+        try:
+            with ReadOnlyFile(path) as file:
+                lines = file_lines(file, options.contents, not options.headers)
+                if not options.json:
+                    print(f"{path}: {file.size_bytes} bytes")
+                for line in lines:
+                    damaged = damaged or line["kind"] == "damage"
+                    if options.json:
+                        line = {"file": str(path), **line}
+                        print(json.dumps(line, ensure_ascii=False))
+                    else:
+                        print(readable(line))
+        except ValueError as error:
+            print(f"coordinator-server: {error}", file=sys.stderr)
+            return 2
+        except OSError as error:
+            print(f"coordinator-server: {path}: {error.strerror}", file=sys.stderr)
+            return 2
+    return 1 if damaged else 0

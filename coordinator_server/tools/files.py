@@ -1,0 +1,93 @@
+"""Files of a data directory as the tools see them: opened for reading only, walked to the end.
+
+The broker's own recovery stops at the first bad batch. The tools go on behind it where the next
+one can still be found, so that one flipped bit does not hide the rest of a file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from storage.batch_scan import Damage, StoredBatch, scan_headers, verify_batches
+from storage.errors import CorruptBatchError
+
+
+class ReadOnlyFile:
+    """A file that is read at any position; `size_bytes` is that of the moment of opening."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.path = path
+        self.size_bytes = os.fstat(self._descriptor).st_size
+
+    def pread(self, length: int, position: int) -> bytes:
+        """Return up to `length` bytes from `position`; fewer only at the end of the file."""
+        parts = []
+        while length > 0:
+            part = os.pread(self._descriptor, length, position)
+            if not part:
+                break
+            parts.append(part)
+            length -= len(part)
+            position += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def close(self) -> None:
+        """Release the descriptor."""
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def walk_log(file: ReadOnlyFile, base_offset: int | None = None) -> Iterator[StoredBatch | Damage]:
+    """Yield the batches of a log file in order, and a Damage for each place that holds none.
+
+    Behind a batch with a wrong CRC or offset the walk goes on; behind one whose size makes no sense
+    it ends. `base_offset` is the least that the first batch may have.
+    """
+    end = file.size_bytes
+    position = 0
+    next_offset = first_offset(file) if base_offset is None else base_offset
+    while position < end:
+        for one in verify_batches(file, position, end, next_offset):
+            yield one
+            if isinstance(one, StoredBatch):
+                position = one.position + one.size_bytes
+                next_offset = one.last_offset + 1
+                continue
+            following = _plausible_batch(file, one.position)
+            if following is None:
+                return
+            position = following.position + following.size_bytes
+            if one.offsets_fall:
+                next_offset = following.last_offset + 1
+
+
+def first_offset(file: ReadOnlyFile) -> int:
+    """Return the base offset that a file's name tells, else that of its first batch, else 0."""
+    digits = file.path.name[:20]
+    if len(digits) == 20 and digits.isdigit():
+        return int(digits)
+    batch = _plausible_batch(file, 0)
+    return max(batch.base_offset, 0) if batch is not None else 0
+
+
+def _plausible_batch(file: ReadOnlyFile, position: int) -> StoredBatch | None:
+    """Return the header at `position` if it can be one, whatever the CRC says."""
+    try:
+        return next(scan_headers(file, position, file.size_bytes), None)
+    except CorruptBatchError:
+        return None

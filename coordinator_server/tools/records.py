@@ -1,0 +1,184 @@
+"""Batches and records of a log as plain data, for the tools that print or compare them.
+
+Keys and values of the internal topics are opened; of other topics they are text where they are
+UTF-8, else base64. Names of fields inside keys and values are Kafka's.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+from protocol.batch import BatchHeader, Record, iterate_records
+from protocol.batch_layout import DELETE_HORIZON, LOG_APPEND_TIME
+from protocol.consumer_protocol import decode_assignment, decode_subscription
+from protocol.errors import ProtocolError
+from protocol.json_form import to_json
+from protocol.legacy_batch import LegacyEntry, iterate_entry_records
+from protocol.offsets_log import (
+    GroupMetadataValue,
+    MemberMetadata,
+    UnknownKey,
+    decode_key,
+    decode_value,
+)
+from protocol.transaction_log import decode_transaction_key, decode_transaction_value
+from storage.batch_scan import StoredBatch
+from storage.producer_state import last_sequence_of
+
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+CONSUMER_PROTOCOL_TYPE = "consumer"
+_NEWEST = 3  # version of ConsumerProtocol whose fields are shown, whatever the bytes' own is
+_MARKERS = {0: "ABORT", 1: "COMMIT"}
+
+
+class Contents(Enum):
+    """What keys and values of a topic are."""
+
+    PLAIN = "plain"
+    OFFSETS = "offsets"
+    TRANSACTIONS = "transactions"
+
+
+CONTENTS_OF_TOPICS = {
+    "__consumer_offsets": Contents.OFFSETS,
+    "__transaction_state": Contents.TRANSACTIONS,
+}
+
+
+def batch_data(batch: StoredBatch, stored_crc: int) -> dict[str, Any]:
+    """A batch's header; -1 stands for "none" as in the format itself."""
+    codec = batch.attributes & 0x07
+    has_horizon = batch.magic == 2 and batch.attributes & DELETE_HORIZON
+    has_sequence = batch.base_sequence >= 0
+    return {
+        "position": batch.position,
+        "size_bytes": batch.size_bytes,
+        "magic": batch.magic,
+        "base_offset": batch.base_offset,
+        "last_offset": batch.last_offset,
+        "records": batch.record_count,
+        "leader_epoch": batch.leader_epoch,
+        "producer_id": batch.producer_id,
+        "producer_epoch": batch.producer_epoch,
+        "base_sequence": batch.base_sequence,
+        "last_sequence": last_sequence_of(batch.base_sequence, batch.last_offset_delta)
+        if has_sequence
+        else -1,
+        "transactional": batch.magic == 2 and batch.is_transactional,
+        "control": batch.magic == 2 and batch.is_control,
+        "compression": _CODECS[codec] if codec < len(_CODECS) else str(codec),
+        "timestamp_type": "LogAppendTime"
+        if batch.magic and batch.attributes & LOG_APPEND_TIME
+        else "CreateTime",
+        "max_timestamp_ms": batch.max_timestamp,
+        "delete_horizon_ms": batch.base_timestamp if has_horizon else -1,
+        "crc": stored_crc,
+    }
+
+
+def stored_crc_of(data: bytes) -> int:
+    """The CRC in the bytes of a batch of any format."""
+    return int.from_bytes(data[17:21] if data[16] == 2 else data[12:16], "big")
+
+
+def records_of(data: bytes) -> Iterator[Record]:
+    """The records in the bytes of one batch of any format; ProtocolError when they do not parse."""
+    if data[16] == 2:
+        return iterate_records(data, BatchHeader(data))
+    return iterate_entry_records(data, LegacyEntry(data))
+
+
+def record_data(record: Record, batch: StoredBatch, contents: Contents) -> dict[str, Any]:
+    """A record, opened as far as its topic allows."""
+    sequence = -1
+    if batch.base_sequence >= 0:
+        sequence = last_sequence_of(batch.base_sequence, record.offset - batch.base_offset)
+    data = {
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "sequence": sequence,
+        "key_size": -1 if record.key is None else len(record.key),
+        "value_size": -1 if record.value is None else len(record.value),
+        "headers": [[name, plain(value)] for name, value in record.headers],
+    }
+    if batch.magic == 2 and batch.is_control:
+        return {**data, **_marker(record)}
+    key, value = _open(record, contents)
+    return {**data, "key": key, "value": value}
+
+
+def plain(data: bytes | None) -> Any:
+    """Bytes as JSON can hold them: text, {"base64": ...} where they are none, null."""
+    if data is None:
+        return None
+    data = bytes(data)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}
+    return text if text.isprintable() else {"base64": b64encode(data).decode()}
+
+
+def _open(record: Record, contents: Contents) -> tuple[Any, Any]:
+    """Key and value; what does not parse is shown as plain bytes, with the reason."""
+    try:
+        if contents is Contents.OFFSETS and record.key is not None:
+            return _offsets_record(record.key, record.value)
+        if contents is Contents.TRANSACTIONS and record.key is not None:
+            return _transaction_record(record.key, record.value)
+    except ProtocolError as error:
+        return {"undecodable": str(error), "key": plain(record.key)}, plain(record.value)
+    return plain(record.key), plain(record.value)
+
+
+def _offsets_record(key_bytes: bytes, value_bytes: bytes | None) -> tuple[Any, Any]:
+    key = decode_key(key_bytes)
+    if isinstance(key, UnknownKey):
+        return {"type": key.record_type, "name": "unknown", "data": plain(key_bytes)}, plain(
+            value_bytes
+        )
+    record_type = int.from_bytes(key_bytes[:2], "big")
+    name = type(key).__name__.removesuffix("Key")
+    opened = {"type": record_type, "name": name, "data": to_json(key, 0)}
+    value = decode_value(key, value_bytes)
+    if value is None or value_bytes is None:
+        return opened, None
+    version = int.from_bytes(value_bytes[:2], "big")
+    data = to_json(value, version)
+    if isinstance(value, GroupMetadataValue) and value.protocol_type == CONSUMER_PROTOCOL_TYPE:
+        for shown, member in zip(data["members"], value.members, strict=True):
+            _open_member(shown, member)
+    return opened, {"version": version, "data": data}
+
+
+def _open_member(shown: dict[str, Any], member: MemberMetadata) -> None:
+    """Subscription and assignment of a consumer; what does not parse stays base64."""
+    for name, data, decode in (
+        ("subscription", member.subscription, decode_subscription),
+        ("assignment", member.assignment, decode_assignment),
+    ):
+        try:
+            shown[name] = to_json(decode(data), _NEWEST)
+        except ProtocolError:
+            continue
+
+
+def _transaction_record(key_bytes: bytes, value_bytes: bytes | None) -> tuple[Any, Any]:
+    key = decode_transaction_key(key_bytes)
+    opened = {"type": 0, "name": "TransactionLog", "data": to_json(key, 0)}
+    if value_bytes is None:
+        return opened, None
+    value, version = decode_transaction_value(value_bytes)
+    return opened, {"version": version, "data": to_json(value, version)}
+
+
+def _marker(record: Record) -> dict[str, Any]:
+    """A control record: its key is version and type, a transaction's value ends with the epoch."""
+    kind = int.from_bytes((record.key or b"")[2:4], "big") if record.key else -1
+    marker = {"marker": _MARKERS.get(kind, f"control type {kind}")}
+    if kind not in _MARKERS or record.value is None or len(record.value) < 6:
+        return {**marker, "value": plain(record.value)}
+    return {**marker, "coordinator_epoch": int.from_bytes(record.value[2:6], "big", signed=True)}

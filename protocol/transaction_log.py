@@ -1,0 +1,76 @@
+"""Keys and values of `__transaction_state`, as Kafka 4.1 writes and reads them (KIP-98, KIP-890).
+
+A key starts with its record type as int16 (0 is all there is), a value with its version; a null
+value is a tombstone.
+"""
+
+from __future__ import annotations
+
+from protocol.codec import decoder
+from protocol.errors import ProtocolError
+from protocol.schema import ARRAY, INT8, INT16, INT32, INT64, STRING, Message, field
+
+TRANSACTION_STATES = {
+    0: "Empty",
+    1: "Ongoing",
+    2: "PrepareCommit",
+    3: "PrepareAbort",
+    4: "CompleteCommit",
+    5: "CompleteAbort",
+    6: "Dead",
+    7: "PrepareEpochFence",
+}
+"""What `transaction_status` means (Kafka's TransactionState)."""
+
+
+class TransactionLogKey(Message, versions=(0, 0)):
+    """Key type 0: one transactional id."""
+
+    transactional_id: str = field(STRING)
+
+
+class PartitionsSchema(Message):
+    """Partitions of one topic that take part."""
+
+    topic: str = field(STRING)
+    partition_ids: list[int] = field(ARRAY(INT32))
+
+
+class TransactionLogValue(Message, versions=(0, 1), flexible_since=1):
+    """The state of a transactional id; times in ms, `transaction_status` as TRANSACTION_STATES."""
+
+    producer_id: int = field(INT64)
+    previous_producer_id: int = field(INT64, since=1, default=-1, tag=0)
+    next_producer_id: int = field(INT64, since=1, default=-1, tag=1)
+    producer_epoch: int = field(INT16)
+    next_producer_epoch: int = field(INT16, since=1, default=-1, tag=3)
+    transaction_timeout_ms: int = field(INT32)
+    transaction_status: int = field(INT8)
+    transaction_partitions: list[PartitionsSchema] | None = field(
+        ARRAY(PartitionsSchema), nullable_since=0
+    )
+    transaction_last_update_timestamp_ms: int = field(INT64)
+    transaction_start_timestamp_ms: int = field(INT64)
+    client_transaction_version: int = field(INT16, since=1, default=0, tag=2)
+
+
+def decode_transaction_key(data: bytes) -> TransactionLogKey:
+    """The key message of a record; ProtocolError when the bytes are none."""
+    record_type = _leading_int16(data)
+    if record_type != 0:
+        raise ProtocolError(f"a transaction key of type {record_type}")
+    key, _ = decoder(TransactionLogKey, 0)(data, 2)
+    return key
+
+
+def decode_transaction_value(data: bytes) -> tuple[TransactionLogValue, int]:
+    """The value message and its version; ProtocolError when the bytes do not parse."""
+    version = _leading_int16(data)
+    value, _ = decoder(TransactionLogValue, version)(data, 2)
+    return value, version
+
+
+def _leading_int16(data: bytes) -> int:
+    if len(data) < 2:
+        raise ProtocolError(f"{len(data)} bytes where a record type or version is due")
+    return int.from_bytes(data[:2], "big", signed=True)

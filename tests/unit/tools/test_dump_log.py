@@ -1,0 +1,228 @@
+"""`dump-log`: the same facts as Kafka's own dump, readable lines, old formats, damage."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.compression import Compression, compress
+from storage.segment import TRANSACTION_INDEX_SUFFIX
+from tests.unit.tools.support import SEGMENT_NAMES, SEGMENTS, flip, make_data_directory, run
+
+LOG = f"{0:020d}.log"
+FACT = re.compile(r"(\w+): (\S+)")
+# Kafka's names of what we print under our own.
+BATCH_FACTS = {
+    "baseOffset": "base_offset",
+    "lastOffset": "last_offset",
+    "count": "records",
+    "baseSequence": "base_sequence",
+    "lastSequence": "last_sequence",
+    "producerId": "producer_id",
+    "producerEpoch": "producer_epoch",
+    "partitionLeaderEpoch": "leader_epoch",
+    "isTransactional": "transactional",
+    "isControl": "control",
+    "position": "position",
+    "size": "size_bytes",
+    "magic": "magic",
+    "compresscodec": "compression",
+    "crc": "crc",
+}
+RECORD_FACTS = {
+    "offset": "offset",
+    "keySize": "key_size",
+    "valueSize": "value_size",
+    "sequence": "sequence",
+}
+
+
+def json_lines(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[dict[str, Any]]:
+    """What `dump-log --json` prints."""
+    run("dump-log", "--json", *arguments)
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def of_kind(lines: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """The lines about batches, records, damage or entries."""
+    return [line for line in lines if line["kind"] == kind]
+
+
+def as_kafka_prints(opened: dict[str, Any], tag: str) -> dict[str, Any]:
+    """A decoded key or value, as Kafka's JSON has it: the version is text."""
+    return {tag: str(opened[tag]), "data": opened["data"]}
+
+
+@pytest.mark.parametrize("name", SEGMENT_NAMES)
+def test_the_dump_has_the_facts_of_kafkas_own(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every fact about every batch and record in Kafka's dump of its segment is in ours."""
+    ours = json_lines(capsys, SEGMENTS / name / LOG)
+    theirs = (SEGMENTS / f"{name}.dump.txt").read_text().splitlines()
+    assert not of_kind(ours, "damage")
+    batches, records = (
+        [line for line in theirs if line.startswith(start)] for start in ("baseOffset", "| offset")
+    )
+    assert len(batches) == len(of_kind(ours, "batch"))
+    for our, line in zip(of_kind(ours, "batch"), batches, strict=True):
+        facts = dict(FACT.findall(line))
+        assert facts["isvalid"] == "true"
+        assert {name: str(our[ours_]).lower() for name, ours_ in BATCH_FACTS.items()} == {
+            name: facts[name] for name in BATCH_FACTS
+        }
+        assert our["max_timestamp_ms"] == int(facts[our["timestamp_type"]])
+        horizon = facts["deleteHorizonMs"]
+        assert our["delete_horizon_ms"] == -1
+        assert horizon == "OptionalLong.empty"
+    assert len(records) == len(of_kind(ours, "record"))
+    for our, line in zip(of_kind(ours, "record"), records, strict=True):
+        facts = dict(FACT.findall(line))
+        assert our["timestamp_ms"] == int(facts["CreateTime"])
+        for their_name, our_name in RECORD_FACTS.items():
+            assert our[our_name] == int(facts[their_name]), their_name
+        compare_contents(our, line)
+
+
+def compare_contents(our: dict[str, Any], line: str) -> None:
+    """Key and value of a record, or the marker of a transaction."""
+    if "endTxnMarker" in line:
+        facts = dict(FACT.findall(line))
+        assert our["marker"] == facts["endTxnMarker"]
+        assert our["coordinator_epoch"] == int(facts["coordinatorEpoch"])
+        return
+    key, _, payload = line.partition(" key: ")[2].partition(" payload: ")
+    if not key.startswith("{"):
+        assert (our["key"], our["value"]) == (key, payload)
+        return
+    assert as_kafka_prints(our["key"], "type") == json.loads(key)
+    if payload == "<DELETE>":
+        assert our["value"] is None
+    else:
+        assert as_kafka_prints(our["value"], "version") == json.loads(payload)
+
+
+def test_the_readable_form_names_groups_and_offsets(capsys: pytest.CaptureFixture[str]) -> None:
+    """People see what was committed, tombstones and transaction markers in words."""
+    assert run("dump-log", SEGMENTS / "__consumer_offsets-0" / LOG) == 0
+    shown = capsys.readouterr().out
+    assert 'OffsetCommit(group="g-txn", topic="life", partition=1) = v4(offset=1,' in shown
+    assert 'OffsetCommit(group="g-expired-simple", topic="life", partition=2) = tombstone' in shown
+    assert "ABORT coordinator epoch 0" in shown
+    assert "producer 1001 epoch 4 sequence -1--1 transactional control" in shown
+
+
+def test_contents_can_be_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that lies elsewhere is opened by --as; without it keys are plain bytes."""
+    file = tmp_path / LOG
+    file.write_bytes((SEGMENTS / "__consumer_offsets-2" / LOG).read_bytes())
+    plain = of_kind(json_lines(capsys, file), "record")
+    assert "base64" in plain[0]["key"]
+    opened = of_kind(json_lines(capsys, "--as", "offsets", file), "record")
+    assert opened[0]["key"]["data"]["group"] == "g-offdel"
+    assert not of_kind(json_lines(capsys, "--headers", file), "record")
+
+
+def test_every_file_of_a_partition_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Logs in all codecs, indexes and snapshots that our storage wrote come out entry by entry."""
+    make_data_directory(tmp_path)
+    directory = tmp_path / "t-0"
+    files = sorted(path for path in directory.iterdir() if path.suffix not in ("", ".metadata"))
+    lines = json_lines(capsys, *files)
+    assert not of_kind(lines, "damage")
+    batches = of_kind(lines, "batch")
+    assert {line["compression"] for line in batches} == {"none", "gzip", "snappy", "lz4", "zstd"}
+    assert [line["offset"] for line in of_kind(lines, "record")] == list(range(180))
+    entries = of_kind(lines, "index")
+    places = {(line["file"], line["position"]): line["last_offset"] for line in batches}
+    assert entries
+    for entry in entries:
+        log = entry["file"].replace(".index", ".log")
+        assert places[log, entry["position"]] == entry["offset"]
+    assert of_kind(lines, "timeindex")
+    assert {line["producer_id"] for line in of_kind(lines, "producer")} == {7}
+
+
+def test_aborted_transactions_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The transaction index that Kafka writes: producer and offsets of what was aborted."""
+    file = tmp_path / f"{0:020d}{TRANSACTION_INDEX_SUFFIX}"
+    file.write_bytes(struct.pack(">hqqqq", 0, 1001, 2, 3, 4) + b"torn")
+    aborted, damage = json_lines(capsys, file)
+    assert (aborted["producer_id"], aborted["first_offset"], aborted["last_offset"]) == (1001, 2, 3)
+    assert (damage["position"], damage["reason"]) == (34, "4 bytes of a torn entry")
+
+
+def entry(magic: int, offset: int, value: bytes, codec: Compression = Compression.NONE) -> bytes:
+    """One entry of the formats before 0.11."""
+    body = struct.pack(">bb", magic, int(codec))
+    if magic == 1:
+        body += struct.pack(">q", 1_500_000_000_000)
+    body += struct.pack(">i1si", 1, b"k", len(value)) + value
+    body = struct.pack(">I", zlib.crc32(body)) + body
+    return struct.pack(">qi", offset, len(body)) + body
+
+
+def test_old_formats_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Entries of formats 0 and 1, a compressed set among them, are shown like any other."""
+    inner = entry(1, 0, b"two") + entry(1, 1, b"three")
+    file = tmp_path / LOG
+    file.write_bytes(
+        entry(0, 0, b"zero")
+        + entry(1, 1, b"one")
+        + entry(1, 3, compress(Compression.GZIP, inner), Compression.GZIP)
+    )
+    lines = json_lines(capsys, file)
+    assert [line["magic"] for line in of_kind(lines, "batch")] == [0, 1, 1]
+    found = [(line["offset"], line["value"]) for line in of_kind(lines, "record")]
+    assert found == [(0, "zero"), (1, "one"), (2, "two"), (3, "three")]
+
+
+def test_damage_is_named_and_the_rest_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A flipped byte costs one batch, a torn tail the last; each is told with its position."""
+    source = SEGMENTS / "__consumer_offsets-3" / LOG
+    whole = json_lines(capsys, source)
+    batches = of_kind(whole, "batch")
+    file = tmp_path / LOG
+    file.write_bytes(source.read_bytes()[:-10])
+    flip(file, batches[1]["position"] + 70)
+    lines = json_lines(capsys, "--as", "offsets", file)
+    first, second = of_kind(lines, "damage")
+    assert first["position"] == batches[1]["position"]
+    assert first["reason"].startswith("CRC is ")
+    assert second["position"] == batches[-1]["position"]
+    assert "torn batch" in second["reason"]
+    left = [line["base_offset"] for line in of_kind(lines, "batch")]
+    assert left == [
+        line["base_offset"] for line in batches if line not in (batches[1], batches[-1])
+    ]
+    assert run("dump-log", file) == 1
+    assert f"DAMAGED at {first['position']}: CRC is " in capsys.readouterr().out
+
+
+def test_bytes_without_sense_end_the_dump(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where no batch can begin nothing is guessed: the position and the reason, exit code 1."""
+    file = tmp_path / LOG
+    file.write_bytes(bytes(200))
+    (line,) = json_lines(capsys, file)
+    assert (line["position"], line["reason"]) == (0, "impossible batch size 12")
+
+
+def test_other_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that is none of a partition's, or is not there, gives one line and exit code 2."""
+    (tmp_path / "notes.txt").write_text("")
+    assert run("dump-log", tmp_path / "notes.txt") == 2
+    assert "not a file of a partition" in capsys.readouterr().err
+    assert run("dump-log", tmp_path / LOG) == 2
+    assert capsys.readouterr().err.endswith(f"{LOG}: No such file or directory\n")

@@ -1,0 +1,247 @@
+"""`verify-log`: what is whole passes, and each kind of damage is found and told."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from coordinator_server.tools.verify_log import Verification
+from protocol.batch import BatchHeader, Record, build_batch
+from protocol.crc32c import crc32c
+from storage.maintenance import maintenance_steps
+from tests.unit.storage.support import NOW_MS, TOPIC_ID, keyed
+from tests.unit.tools.support import SEGMENTS, flip, make_data_directory, open_manager, run
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory in which nothing is wrong; not to be changed."""
+    directory = tmp_path_factory.mktemp("whole")
+    make_data_directory(directory)
+    return directory
+
+
+@pytest.fixture
+def data(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it to be damaged."""
+    return Path(shutil.copytree(whole, tmp_path / "data"))
+
+
+def test_what_our_storage_wrote_is_whole(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Segments in all codecs, indexes, snapshots and checkpoints pass; the summary counts them."""
+    assert run("verify-log", whole) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("2 partitions, ")
+    assert "120 batches, 360 records" in out
+    assert out.endswith("0 errors, 0 notes\n")
+    verification = Verification(whole)
+    findings = verification.run()
+    assert findings.index_entries > 20
+    assert findings.segments > 4
+    assert verification.ends == {("t", 0): (0, 180), ("t", 1): (0, 180)}
+
+
+def test_a_partition_can_be_checked_alone(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The directory of one partition is enough."""
+    assert run("verify-log", whole / "t-1") == 0
+    assert capsys.readouterr().out.startswith("1 partitions, ")
+
+
+def test_what_kafka_wrote_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kafka's segments pass; that there is no index with them is a note."""
+    assert run("verify-log", SEGMENTS) == 0
+    out = capsys.readouterr().out
+    assert "6 partitions, 6 segments, 75 batches, 103 records, 13801 bytes" in out
+    assert "note: " in out
+
+
+def test_a_compacted_log_is_whole(tmp_path: Path) -> None:
+    """What compaction leaves has gaps and rebuilt indexes, and nothing wrong."""
+    manager = open_manager(tmp_path, internal_segment_bytes="2048", index_interval_bytes="128")
+    manager.create_topic("t", TOPIC_ID, 1, {"cleanup.policy": "compact"})
+    log = manager.log("t", 0)
+    for number in range(200):
+        log.append(keyed((b"k%d" % (number % 7), b"v%d" % number * 9)), NOW_MS)
+    log.roll(NOW_MS)
+    assert not [step for step in maintenance_steps(manager, NOW_MS) if isinstance(step, Exception)]
+    manager.close()
+    findings = Verification(tmp_path).run()
+    assert findings.errors == []
+    assert findings.records < 50
+
+
+def first_log(data: Path) -> Path:
+    """The first segment of t-0."""
+    return data / "t-0" / f"{0:020d}.log"
+
+
+def second_log(data: Path) -> Path:
+    """The second segment of t-0."""
+    return sorted((data / "t-0").glob("*.log"))[1]
+
+
+def flip_in_the_middle(data: Path) -> None:
+    """One bit of a record."""
+    flip(first_log(data), 400)
+
+
+def tear_the_tail(data: Path) -> None:
+    """A sealed segment that lost its last bytes."""
+    path = second_log(data)
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def repeat_a_batch(data: Path) -> None:
+    """The same offsets twice."""
+    path = sorted((data / "t-0").glob("*.log"))[-1]
+    contents = path.read_bytes()
+    size = BatchHeader(contents).size_bytes
+    path.write_bytes(contents + contents[:size])
+
+
+def shift_an_offset_index(data: Path) -> None:
+    """An entry that points into the middle of a batch."""
+    path = first_log(data).with_suffix(".index")
+    offset, position = struct.unpack(">ii", path.read_bytes()[:8])
+    path.write_bytes(struct.pack(">ii", offset, position + 1) + path.read_bytes()[8:])
+
+
+def point_an_index_at_another_batch(data: Path) -> None:
+    """An entry whose offset is not in the batch it points at."""
+    path = first_log(data).with_suffix(".index")
+    offset, position = struct.unpack(">ii", path.read_bytes()[:8])
+    path.write_bytes(struct.pack(">ii", offset - 1, position) + path.read_bytes()[8:])
+
+
+def let_an_index_reach_too_far(data: Path) -> None:
+    """An entry behind the end of the log."""
+    path = first_log(data).with_suffix(".index")
+    path.write_bytes(path.read_bytes() + struct.pack(">ii", 9999, 99999))
+
+
+def falsify_a_time_index(data: Path) -> None:
+    """A timestamp that its batch does not have."""
+    path = first_log(data).with_suffix(".timeindex")
+    timestamp_ms, offset = struct.unpack(">qi", path.read_bytes()[:12])
+    path.write_bytes(struct.pack(">qi", timestamp_ms - 1, offset) + path.read_bytes()[12:])
+
+
+def tear_an_index(data: Path) -> None:
+    """Half an entry."""
+    path = first_log(data).with_suffix(".index")
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def falsify_an_epoch(data: Path) -> None:
+    """A checkpoint that gives the batches another leader epoch."""
+    (data / "t-0" / "leader-epoch-checkpoint").write_text("0\n1\n5 0\n")
+
+
+def tear_an_epoch_checkpoint(data: Path) -> None:
+    """A checkpoint that ends in the middle."""
+    (data / "t-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n")
+
+
+def damage_a_snapshot(data: Path) -> None:
+    """A producer snapshot whose CRC is wrong."""
+    flip(min((data / "t-0").glob("*.snapshot")), 12)
+
+
+def count_too_many_records(data: Path) -> None:
+    """A batch with a good CRC that holds fewer records than it says."""
+    path = sorted((data / "t-0").glob("*.log"))[-1]
+    good = build_batch([Record(500, NOW_MS, b"k", b"v")], leader_epoch=0)
+    body = bytearray(good)
+    body[60] = 2
+    body[17:21] = crc32c(bytes(body[21:])).to_bytes(4, "big")
+    path.write_bytes(path.read_bytes() + bytes(body))
+
+
+def lose_the_topic_id(data: Path) -> None:
+    """A partition.metadata that says nothing."""
+    (data / "t-0" / "partition.metadata").write_text("version: 0\n")
+
+
+def swap_the_topic_id(data: Path) -> None:
+    """The directory of another topic of the same name."""
+    (data / "t-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+
+
+def damage_the_catalogue(data: Path) -> None:
+    """A topics.json that ends in the middle."""
+    path = data / "topics.json"
+    path.write_text(path.read_text()[:-5])
+
+
+def damage_a_checkpoint(data: Path) -> None:
+    """A checkpoint with fewer entries than it says."""
+    (data / "recovery-point-offset-checkpoint").write_text("0\n3\nt 0 1\n")
+
+
+def empty_meta_properties(data: Path) -> None:
+    """A meta.properties without a cluster id."""
+    (data / "meta.properties").write_text("#\nversion=1\n")
+
+
+DAMAGES: list[tuple[Callable[[Path], None], str]] = [
+    (flip_in_the_middle, "CRC is"),
+    (tear_the_tail, "torn batch"),
+    (repeat_a_batch, "where 180 or more is due"),
+    (shift_an_offset_index, "where no batch with that end begins"),
+    (point_an_index_at_another_batch, "where no batch with that end begins"),
+    (let_an_index_reach_too_far, "lies behind the end of the log"),
+    (falsify_a_time_index, "whose batch has"),
+    (tear_an_index, "of a torn entry"),
+    (falsify_an_epoch, "the checkpoint says 5"),
+    (tear_an_epoch_checkpoint, "leader-epoch-checkpoint: is damaged"),
+    (damage_a_snapshot, "is no whole producer snapshot"),
+    (count_too_many_records, "position "),
+    (lose_the_topic_id, "names no topic id"),
+    (swap_the_topic_id, "belongs to another topic"),
+    (damage_the_catalogue, "topics.json"),
+    (damage_a_checkpoint, "recovery-point-offset-checkpoint: is damaged"),
+    (empty_meta_properties, "lacks cluster.id"),
+]
+
+
+@pytest.mark.parametrize(("harm", "said"), DAMAGES, ids=lambda one: getattr(one, "__name__", ""))
+def test_damage_is_found(
+    data: Path, harm: Callable[[Path], None], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each kind of damage gives an error that names the file and the reason, and exit code 1."""
+    harm(data)
+    assert run("verify-log", data) == 1
+    errors = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ERROR: ")]
+    assert any(said in line for line in errors), errors
+
+
+def test_what_a_start_mends_is_a_note(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A missing index and the leftover of a compaction are told, with exit code 0."""
+    first_log(data).with_suffix(".index").unlink()
+    (data / "t-0" / f"{0:020d}.log.cleaned").write_bytes(b"half")
+    assert run("verify-log", data) == 0
+    out = capsys.readouterr().out
+    assert "note: " in out
+    assert "0 errors, 2 notes" in out
+
+
+def test_preallocated_indexes_are_whole(data: Path) -> None:
+    """The zeros behind the entries, which Kafka leaves in the indexes of an active segment."""
+    for suffix in (".index", ".timeindex"):
+        path = first_log(data).with_suffix(suffix)
+        path.write_bytes(path.read_bytes() + bytes(2400))
+    assert Verification(data).run().errors == []
+
+
+def test_a_directory_without_logs_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing to check is not the same as nothing wrong: exit code 2."""
+    assert run("verify-log", tmp_path) == 2
+    assert "no data directory" in capsys.readouterr().err
+    assert run("verify-log", tmp_path / "missing") == 2
+    assert "No such file" in capsys.readouterr().err

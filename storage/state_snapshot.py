@@ -1,0 +1,76 @@
+"""What the contents of a log come to, kept beside it, so that the log need not be read again.
+
+A snapshot is made at a clean stop and belongs to exactly one state of the log: it names the log
+end and the CRC of the last batch, and counts only while both are as they were. A snapshot of an
+older end would not do, as tombstones behind it may have been compacted away. Whatever is stale,
+torn, damaged or of another version is passed over, and the log is read: a snapshot saves work, it
+never holds anything that the log does not.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from protocol.batch_layout import CRC_POSITION, CRC_START
+from protocol.crc32c import crc32c
+from storage.disk import write_atomically
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from storage.partition_log import PartitionLog
+
+FILE_NAME = "state-image"  # no name of Kafka's, which leaves it alone
+_VERSION = 1
+# Version of this frame, version of the contents, CRC-32C of all that follows; log end offset, CRC
+# of the last batch, size of the contents.
+_FRONT = struct.Struct(">hhI")
+_BODY = struct.Struct(">qIq")
+
+
+def save_state(log: PartitionLog, contents_version: int, contents: bytes) -> None:
+    """Keep `contents` as what the log comes to as of its end. StorageError when the disk fails."""
+    last_crc = _last_crc(log)
+    body = _BODY.pack(log.log_end_offset, last_crc, len(contents)) + contents
+    front = _FRONT.pack(_VERSION, contents_version, crc32c(body))
+    try:
+        write_atomically(log.files.disk, _path(log), front + body, sync=False)
+    except OSError as error:
+        raise StorageError(
+            f"the state of {log.topic}-{log.partition} cannot be kept: {error}"
+        ) from error
+
+
+def load_state(log: PartitionLog, contents_version: int) -> bytes | None:
+    """Return what `save_state` kept, if it is whole and still is what the log comes to."""
+    disk, path = log.files.disk, _path(log)
+    try:
+        if not disk.exists(path):
+            return None
+        data = disk.read_file(path)
+    except OSError:
+        return None
+    if len(data) < _FRONT.size + _BODY.size:
+        return None
+    version, found_version, crc = _FRONT.unpack_from(data)
+    if version != _VERSION or found_version != contents_version:
+        return None
+    if crc32c(data[_FRONT.size :]) != crc:
+        return None
+    end_offset, last_crc, size_bytes = _BODY.unpack_from(data, _FRONT.size)
+    contents = data[_FRONT.size + _BODY.size :]
+    if len(contents) != size_bytes or end_offset != log.log_end_offset:
+        return None
+    return contents if last_crc == _last_crc(log) else None
+
+
+def _path(log: PartitionLog) -> str:
+    return f"{log.directory}/{FILE_NAME}"
+
+
+def _last_crc(log: PartitionLog) -> int:
+    """Return the CRC of the batch with the last offset; 0 when compaction has removed it."""
+    if log.log_end_offset <= log.log_start_offset:
+        return 0
+    data = log.read(log.log_end_offset - 1, 1).records
+    return int.from_bytes(data[CRC_POSITION:CRC_START], "big")

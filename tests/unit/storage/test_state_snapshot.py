@@ -1,0 +1,123 @@
+"""Snapshots of what a log comes to: kept, found again, and passed over when they are wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from storage.errors import StorageError
+from storage.memory_disk import Crash, MemoryDisk
+from storage.partition_log import PartitionLog
+from storage.state_snapshot import load_state, save_state
+from tests.unit.storage.support import DIRECTORY, NOW_MS, flip, keyed, open_log, overwrite
+
+PATH = f"{DIRECTORY}/state-image"
+
+
+def written(disk: MemoryDisk) -> PartitionLog:
+    """A log of two batches with a snapshot."""
+    log = open_log(disk)
+    log.append(keyed((b"a", b"1")), NOW_MS)
+    log.append(keyed((b"a", b"2")), NOW_MS)
+    save_state(log, 7, b"contents")
+    return log
+
+
+def test_a_snapshot_is_found_again() -> None:
+    """What was kept is there, for the log as it was."""
+    disk = MemoryDisk()
+    written(disk).close()
+    assert load_state(open_log(disk, clean=True), 7) == b"contents"
+
+
+def test_an_empty_log_has_a_snapshot_too() -> None:
+    """A log that begins at its end has no last batch."""
+    disk = MemoryDisk()
+    log = written(disk)
+    log.truncate_to(0)
+    save_state(log, 7, b"")
+    assert load_state(log, 7) == b""
+
+
+def test_a_stale_snapshot_is_passed_over() -> None:
+    """A log that grew, or has another last batch, is no longer what the snapshot was made of."""
+    disk = MemoryDisk()
+    log = written(disk)
+    log.append(keyed((b"a", b"3")), NOW_MS)
+    assert load_state(log, 7) is None
+    log.truncate_to(1)
+    log.append(keyed((b"a", b"4")), NOW_MS)
+    assert log.log_end_offset == 2
+    assert load_state(log, 7) is None
+
+
+def test_another_version_is_passed_over() -> None:
+    """Contents of a version that is not asked for, and a frame of another version, do not count."""
+    disk = MemoryDisk()
+    log = written(disk)
+    assert load_state(log, 8) is None
+    flip(disk, PATH, 0)
+    assert load_state(log, 7) is None
+
+
+@pytest.mark.parametrize("position", range(2, 36))
+def test_a_flipped_byte_is_seen(position: int) -> None:
+    """Every byte is under the checksum."""
+    disk = MemoryDisk()
+    log = written(disk)
+    flip(disk, PATH, position)
+    assert load_state(log, 7) is None
+
+
+def test_a_half_written_snapshot_is_passed_over() -> None:
+    """Whatever its length, a torn file does not count; nor does one that cannot be read."""
+    disk = MemoryDisk()
+    log = written(disk)
+    whole = disk.read_file(PATH)
+    for size in range(len(whole)):
+        overwrite(disk, PATH, whole[:size])
+        assert load_state(log, 7) is None
+    disk.unreadable.add(PATH)
+    assert load_state(log, 7) is None
+
+
+@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize("power", [False, True])
+def test_every_crash_point_of_a_snapshot(torn: bool, power: bool) -> None:
+    """Wherever the process dies there is the new snapshot or none that counts, and the log."""
+    walked = 0
+    while True:
+        disk = MemoryDisk()
+        log = written(disk)
+        log.flush()
+        log.append(keyed((b"a", b"3")), NOW_MS)
+        log.flush()
+        disk.crash_at(walked, torn=torn)
+        try:
+            save_state(log, 7, b"later")
+            died = False
+        except Crash:
+            died = True
+        if power:
+            disk.power_cut()
+        else:
+            disk.processes_died()
+        again = open_log(disk)
+        assert again.log_end_offset == 3
+        found = load_state(again, 7)
+        assert found in ((None,) if died or power else (b"later",))
+        if not died:
+            break
+        walked += 1
+    assert walked == 3
+
+
+def test_a_full_disk_costs_the_snapshot_only() -> None:
+    """The error names the partition; the log goes on."""
+    disk = MemoryDisk()
+    log = written(disk)
+    log.append(keyed((b"a", b"3")), NOW_MS)
+    disk.fail_at(1)
+    with pytest.raises(StorageError, match="the state of t-0 cannot be kept"):
+        save_state(log, 7, b"later")
+    assert load_state(log, 7) is None
+    log.append(keyed((b"a", b"4")), NOW_MS)

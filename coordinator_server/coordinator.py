@@ -23,7 +23,7 @@ from protocol.errors import ErrorCode, ProtocolError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterable
     from typing import Any
 
     from coordinator_server.clock import Clock
@@ -67,6 +67,8 @@ class GroupCoordinator:
         self._loads: dict[OffsetsPartition, asyncio.Task[None]] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._is_stopping = False
+        self._leaves_snapshots = not config.ephemeral
+        self._load_turn = asyncio.Lock()
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -82,8 +84,7 @@ class GroupCoordinator:
         self._topics.on_deleted.remove(self._on_topic_deleted)
         for background in tuple(self._background):
             background.cancel()
-        for index in tuple(self._led):
-            self.emigrate(index)
+        self._let_go(tuple(self._led))
 
     def immigrate(self, partition: Partition) -> None:
         """Begin to load the groups of a partition that this broker leads from now on."""
@@ -106,19 +107,30 @@ class GroupCoordinator:
 
         Parked requests are answered NOT_COORDINATOR, a load in progress is given up.
         """
-        led = self._led.pop(index, None)
-        if led is None:
-            return
-        led.state = PartitionState.CLOSED
-        load = self._loads.pop(led, None)
-        if load is not None:
-            load.cancel()
+        self._let_go((index,))
+
+    def _let_go(self, indexes: Iterable[int]) -> None:
+        """Close partitions, all of them before the first answer: more requests may follow it."""
+        going = {self._led.pop(index) for index in indexes if index in self._led}
+        groups: dict[OffsetsPartition, list[GroupMetadata]] = {}
+        for led in going:
+            if led.state is PartitionState.ACTIVE:
+                groups[led] = []
+            led.state = PartitionState.CLOSED
+            load = self._loads.pop(led, None)
+            if load is not None:
+                load.cancel()
         for group_id, task in tuple(self.tasks.items()):
-            if task.partition is led:
+            if task.partition in going:
                 task.post(GroupMetadata.unload, (ErrorCode.NOT_COORDINATOR,))
                 task.drain()
                 task.stop()
-                self.tasks.pop(group_id, None)
+                groups[task.partition].append(task.group)
+                if self.tasks.get(group_id) is task:
+                    del self.tasks[group_id]
+        if self._leaves_snapshots and self._topics.partition_count(OFFSETS_TOPIC):
+            for led, groups_of_led in groups.items():
+                led.keep(groups_of_led)
 
     def _look(self) -> None:
         """Take what this broker leads of an offsets topic that it has not seen yet."""
@@ -131,8 +143,7 @@ class GroupCoordinator:
     def _on_topic_deleted(self, topic: Topic) -> None:
         """Drop the offsets of a topic that is gone; all groups go with the offsets topic itself."""
         if topic.name == OFFSETS_TOPIC:
-            for index in tuple(self._led):
-                self.emigrate(index)
+            self._let_go(tuple(self._led))
             return
         for task in tuple(self.tasks.values()):
             if topic.name in task.group.image.offsets:
@@ -148,7 +159,9 @@ class GroupCoordinator:
         """Replay one partition; its groups are served from then on."""
         started_ms = self._clock.now_ms()
         try:
-            groups = await partition.load(self._new_group)
+            # One after the other: the slices of fifty loads in a row would stop everyone else.
+            async with self._load_turn:
+                groups = await partition.load(self._new_group)
         except (StorageError, ProtocolError) as error:
             partition.state = PartitionState.FAILED
             LOG.emit(
@@ -194,6 +207,10 @@ class GroupCoordinator:
         error = self._offsets_topic.ensure()
         self._look()
         return error
+
+    def coordinator_of(self, group_id: str) -> int:
+        """The id of the broker that coordinates a group, -1 for none; the topic has to be there."""
+        return self._offsets_topic.partition_of(group_id).leader_id
 
     def create(self, group_id: str) -> GroupTask:
         """The task of a group that nobody knows yet; its first request records the group."""

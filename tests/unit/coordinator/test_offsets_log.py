@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from coordinator_server.group.metadata import GroupMetadata
 from coordinator_server.group.records import Record as GroupRecord
 from coordinator_server.group.records import encode_record, group_tombstone, offset_tombstone
@@ -26,6 +28,7 @@ from protocol.offsets_log import (
 )
 from storage.memory_disk import MemoryDisk
 from storage.partition_log import PartitionLog
+from tests.unit.coordinator.fakes import GroupBroker, settle
 from tests.unit.storage.support import NOW_MS, open_log
 
 Pair = tuple[bytes | None, bytes | None]
@@ -237,3 +240,25 @@ def test_long_work_is_done_in_steps() -> None:
     decoding = Decoding(encode_groups(restoring.groups.values()), new_group)
     assert sum(1 for _ in decoding.steps()) == 2
     assert len(decoding.groups) == 5
+
+
+async def test_a_clean_stop_leaves_snapshots_for_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups are there after a clean stop without a look at the log; a kill reads the log."""
+    disk = MemoryDisk()
+    broker = GroupBroker(disk)
+    await broker.join("g")
+    await broker.commit("h", 5)
+    broker.groups.stop()
+    broker.topics.close()
+    monkeypatch.setattr("coordinator_server.offsets_partition.OffsetsReplay", None)
+    broker = GroupBroker(disk)
+    await settle()
+    assert await broker.committed("h") == 5
+    assert len(broker.groups.tasks["g"].group.roster.members) == 1
+    await broker.commit("h", 6)
+    disk.processes_died()
+    monkeypatch.undo()
+    broker = GroupBroker(disk)
+    await settle()
+    assert await broker.committed("h") == 6
+    broker.groups.stop()

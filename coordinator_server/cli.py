@@ -85,6 +85,7 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], help="set one setting"
     )
+    serve.add_argument("--http", metavar="HOST:PORT", help="where to take orders; off by default")
     serve.add_argument("--log-format", choices=("console", "json"), default="console")
     serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     commands.add_parser("settings", help="print the table of settings")
@@ -96,12 +97,18 @@ def parser() -> argparse.ArgumentParser:
 
 def _serve(options: argparse.Namespace) -> int:
     config = load_config(options)
+    control = None
+    if options.http is not None:
+        try:
+            control = parse_address(options.http)
+        except ValueError as error:
+            raise ConfigError(f"--http: {error}") from error
     from coordinator_server.events import LEVELS, LOG
     from coordinator_server.server import StartError, run
 
     LOG.configure(options.log_format, LEVELS[options.log_level])
     try:
-        return run(config)
+        return run(config, control)
     except StartError as error:
         print(f"coordinator-server: {error}", file=sys.stderr)
         return 1

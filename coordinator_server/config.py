@@ -49,8 +49,16 @@ class Listener(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
+        return f"{self.name}://{self.address}"
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT."""
+        return format_address(self.host, self.port)
+
+    def after(self, count: int) -> "Listener":
+        """The same listener so many ports further; port 0, which picks one, stays."""
+        return self._replace(port=self.port + count) if self.port else self
 
 
 class Config:
@@ -175,6 +183,20 @@ class Config:
         found = [_parse_listener("advertised.listeners", text) for text in texts]
         return {listener.name: listener for listener in found}
 
+    def of_broker(self, index: int) -> "Config":
+        """The settings as the broker `index` of this process has them: id and ports count on."""
+        if index == 0:
+            return self
+        other = Config(ephemeral=self.ephemeral)
+        other._sources = self._sources
+        other._values = {**self._values, "node.id": self.node_id + index}
+        for name in ("listeners", "advertised.listeners"):
+            other._values[name] = tuple(
+                text if text == "auto" else str(_parse_listener(name, text).after(index))
+                for text in self.items(name)
+            )
+        return other
+
     def _apply(self, source: str, given: Mapping[str, str]) -> None:
         for name, text in given.items():
             setting = SETTINGS.get(name)
@@ -205,6 +227,24 @@ class Config:
                     f"advertised.listeners: {listener}: clients cannot connect to every "
                     "interface, name a host"
                 )
+        self._check_ports("listeners", self.listeners())
+        self._check_ports("advertised.listeners", self.advertised_listeners().values())
+
+    def _check_ports(self, setting: str, listeners: Iterable[Listener]) -> None:
+        """Each broker of the process takes the next port of every listener."""
+        count = self.integer("broker.count")
+        taken: dict[int, Listener] = {}
+        for listener in listeners if count > 1 else ():
+            for port in range(listener.port, listener.port + count) if listener.port else ():
+                reason = "there is no such port"
+                if port in taken:
+                    reason = f"it overlaps {taken[port]}"
+                if port in taken or port > 65535:
+                    raise ConfigError(
+                        f"{setting}: {listener}: with broker.count={count} it needs the ports up "
+                        f"to {listener.port + count - 1}, {reason}"
+                    )
+                taken[port] = listener
 
 
 def settings_in_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -277,6 +317,11 @@ def parse_address(text: str) -> tuple[str, int]:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     return host, int(port)
+
+
+def format_address(host: str, port: int) -> str:
+    """HOST:PORT, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _parse_listener(setting: str, text: str) -> Listener:

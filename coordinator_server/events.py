@@ -16,6 +16,10 @@ VOCABULARY: dict[str, int] = {
     # the process
     "broker.stopping": INFO,
     "broker.stopped": INFO,
+    "broker.listening": INFO,
+    "broker.removed": INFO,
+    "broker.returned": INFO,
+    "control.listening": INFO,
     "settings.ignored": WARNING,
     # connections and requests
     "connection.opened": DEBUG,

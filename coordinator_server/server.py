@@ -1,8 +1,8 @@
 """The process: listening sockets, the order of starting and stopping, signals.
 
-Start: the broker opens its logs, then the sockets listen, then `listening HOST:PORT` is printed.
-Stop (SIGTERM, SIGINT): no new connections, the broker answers what is parked, the connections
-close, the broker closes its logs. A second signal ends the process at once.
+Start: the logs are opened, then the sockets listen, then `listening HOST:PORT` is printed, of the
+first broker. Stop (SIGTERM, SIGINT): no new connections, what is parked is answered, the
+connections close, the logs close. A second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator_server.clock import SystemClock
-from coordinator_server.config import Listener
 from coordinator_server.connection import Connection
 from coordinator_server.connections import Connections
 from coordinator_server.dispatch import Dispatcher
@@ -26,11 +25,10 @@ from coordinator_server.events import LOG
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from coordinator_server.broker import Broker
-    from coordinator_server.clock import Clock
-    from coordinator_server.config import Config
+    from coordinator_server.config import Config, Listener
 
 _LEAST_BACKLOG = 1024
 
@@ -40,23 +38,21 @@ class StartError(Exception):
 
 
 class Server:
-    """The listening sockets of one broker, and the connections that came in by them.
+    """The listening sockets of one broker, and the connections that came in by them."""
 
-    `addresses` are the listeners with the hosts and ports really bound, once started.
-    """
-
-    def __init__(self, broker: Broker, config: Config, clock: Clock) -> None:
-        self._broker = broker
-        self._config = config
-        self.connections = Connections(config, clock, Dispatcher(broker).dispatch)
-        self.addresses: list[Listener] = []
+    def __init__(self, broker: Broker) -> None:
+        self._backlog = max(broker.config.integer("socket.listen.backlog.size"), _LEAST_BACKLOG)
+        self.connections = Connections(broker.config, broker.clock, Dispatcher(broker).dispatch)
         self._servers: list[asyncio.Server] = []
 
-    async def start(self) -> None:
-        """Listen on every listener. Raises StartError if an address cannot be had."""
+    async def start(self, listeners: Iterable[Listener]) -> tuple[Listener, ...]:
+        """Listen on every listener; the hosts and ports really bound.
+
+        Raises StartError if an address cannot be had.
+        """
         loop = asyncio.get_running_loop()
-        backlog = max(self._config.integer("socket.listen.backlog.size"), _LEAST_BACKLOG)
-        for listener in self._config.listeners():
+        addresses = []
+        for listener in listeners:
             for bound in _bind(listener):
                 # Accepted sockets inherit it: a peer that vanished is noticed one day, even
                 # while its request is parked. Kafka's Acceptor does the same.
@@ -64,25 +60,31 @@ class Server:
                 server = await loop.create_server(
                     partial(Connection, self.connections, listener.name),
                     sock=bound,
-                    backlog=backlog,
+                    backlog=self._backlog,
                 )
                 self._servers.append(server)
                 port = bound.getsockname()[1]
-            self.addresses.append(Listener(listener.name, listener.host or "0.0.0.0", port))
+            addresses.append(listener._replace(host=listener.host or "0.0.0.0", port=port))
         self.connections.start_sweeping()
+        return tuple(addresses)
 
-    async def stop(self) -> None:
-        """Accept no more, let the broker answer what is parked, close the connections."""
+    def accept_no_more(self) -> None:
+        """Close the listening sockets; the connections go on."""
         for server in self._servers:
             server.close()
-        self._broker.shutting_down()
+
+    async def disconnect(self) -> None:
+        """Close the connections: answers already given go out."""
         await self.connections.close()
 
 
-def run(config: Config) -> int:
-    """Serve until a signal comes. Returns the exit code; raises StartError, ConfigError."""
+def run(config: Config, control: tuple[str, int] | None = None) -> int:
+    """Serve until a signal comes; `control` is the address of the control server, if wanted.
+
+    Returns the exit code; raises StartError, ConfigError.
+    """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(config))
+        runner.run(_serve(config, control))
     return 0
 
 
@@ -94,31 +96,35 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-async def _serve(config: Config) -> None:
-    from coordinator_server.broker import Broker
+async def _serve(config: Config, control: tuple[str, int] | None) -> None:
+    from coordinator_server.cluster import Cluster
 
-    clock = SystemClock()
-    broker = Broker(config, clock)
+    cluster = Cluster(config, SystemClock())
     try:
-        await broker.start()
+        await cluster.start()
     except (StorageError, OSError) as error:
         raise StartError(str(error)) from error
-    server = Server(broker, config, clock)
+    control_server = None
     try:
-        await server.start()
+        addresses = await cluster.listen()
+        if control is not None:
+            from coordinator_server.http import ControlServer
+
+            control_server = ControlServer(cluster)
+            await control_server.start(*control)
         stop = _stop_on_signal()
         # What exists now lives as long as the process: the collector need not look at it again.
         gc.freeze()
-        for address in server.addresses:
-            host = f"[{address.host}]" if ":" in address.host else address.host
-            print(f"listening {host}:{address.port}", flush=True)
+        for listener in addresses:
+            print(f"listening {listener.address}", flush=True)
         if config.ignored:
             LOG.emit("settings.ignored", settings=", ".join(config.ignored))
         signal_name = await stop
         LOG.emit("broker.stopping", signal=signal_name)
     finally:
-        await server.stop()
-        await broker.stop()
+        if control_server is not None:
+            await control_server.stop()
+        await cluster.stop()
     LOG.emit("broker.stopped")
 
 

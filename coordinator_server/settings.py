@@ -125,7 +125,9 @@ _LISTENERS = (
     _int("node.id", -1, "Id of this broker; -1 takes broker.id, and 1 without it.", least=-1),
     _int("broker.id", -1, "Older name of node.id.", least=-1),
     _string("broker.rack", None, "Rack of this broker, as Metadata shows it."),
-    _int("broker.count", 1, "Brokers in this process (ours). Only 1 so far.", least=1, most=1),
+    _int("broker.count", 1,
+         "Brokers in this process (ours): the first has node.id and the ports of listeners, each "
+         "further one the next id and the next ports. See cluster.md.", least=1, most=64),
 )
 
 _SOCKETS = (

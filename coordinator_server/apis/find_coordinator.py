@@ -18,7 +18,9 @@ _NO_NODE_ID, _NO_HOST, _NO_PORT = -1, "", -1
 
 
 def handle(broker: Broker, call: Call, request: FindCoordinatorRequest) -> None:
-    """This broker coordinates everything; the offsets topic is made when it is first asked for.
+    """The leader of a group's partition; the offsets topic is made when it is first asked for.
+
+    Transactions are coordinated by whoever is asked.
 
     Kafka answers COORDINATOR_NOT_AVAILABLE while it makes the topic and the client asks again;
     here the topic is there at once.
@@ -43,13 +45,19 @@ def handle(broker: Broker, call: Call, request: FindCoordinatorRequest) -> None:
 
 def _find(broker: Broker, call: Call, key_type: int, key: str) -> Coordinator:
     error, message = ErrorCode.NONE, ""
+    node_id = broker.node_id
     if key_type == _GROUP:
         error = broker.groups.ensure_offsets_topic()
+        if error is ErrorCode.NONE:
+            node_id = broker.groups.coordinator_of(key)
     elif key_type != _TRANSACTION:
         error = ErrorCode.INVALID_REQUEST  # share groups (type 2) are not served
         # From version 4 on this is the only error that comes with its message.
         message = "" if key_type == _SHARE else error.message
-    if error is not ErrorCode.NONE:
+    endpoint = broker.endpoint(node_id, call.connection)
+    if error is ErrorCode.NONE and endpoint is None:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if endpoint is None or error is not ErrorCode.NONE:
         return Coordinator(
             key=key,
             node_id=_NO_NODE_ID,
@@ -58,8 +66,6 @@ def _find(broker: Broker, call: Call, key_type: int, key: str) -> Coordinator:
             error_code=error,
             error_message=message,
         )
-    endpoint = broker.endpoint(broker.node_id, call.connection)
-    assert endpoint is not None
     return Coordinator(
         key=key, node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, error_message=""
     )

@@ -60,7 +60,7 @@ def test_environment_names_follow_kafkas_image() -> None:
         ("auto.create.topics.enable", "yes", "'yes' is neither true nor false"),
         ("log.cleanup.policy", "delete,shred", "'shred' is none of compact, delete"),
         ("log.cleaner.min.cleanable.ratio", "nan", "nan is less than 0"),
-        ("broker.count", "3", "broker.count: 3 is more than 1"),
+        ("broker.count", "65", "broker.count: 65 is more than 64"),
         ("listeners", "nonsense", "'nonsense' is not NAME://HOST:PORT"),
         ("listeners", "PLAINTEXT://h:99999", "is not NAME://HOST:PORT"),
         ("listeners", "SSL://:9093", "security protocol SSL is not served"),

@@ -1,0 +1,222 @@
+"""The cluster in this process: one data directory, its topics, and N brokers that share them.
+
+`broker.count=N` gives N brokers with ports, connections, fetch sessions and group coordinators of
+their own, as clients see a real cluster. There is one log per partition, whoever leads it, so what
+moves when a broker stops is the right to lead (see `topics.leadership`), never data. One broker is
+the same thing with N = 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from typing import TYPE_CHECKING
+
+from coordinator_server.broker import Broker
+from coordinator_server.endpoint import Endpoint
+from coordinator_server.events import LOG
+from coordinator_server.offsets_topic import OffsetsTopic
+from coordinator_server.server import Server, StartError
+from coordinator_server.topics.leadership import NOBODY
+from coordinator_server.topics.manager import TopicManager
+from coordinator_server.topics.names import OFFSETS_TOPIC
+from coordinator_server.topics.producer_ids import ProducerIdManager
+from coordinator_server.topics.purgatory import Purgatory
+from coordinator_server.topics.topic_configs import log_defaults
+from storage.local_disk import LocalDisk
+from storage.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from coordinator_server.clock import Clock
+    from coordinator_server.config import Config, Listener
+    from coordinator_server.connection import Connection
+    from coordinator_server.topics.manager import Partition, Topic
+    from storage.disk import Disk
+
+
+class Cluster:
+    """The brokers of the process: `start`, perhaps `listen`, and `stop` at the end; one event loop.
+
+    `brokers` are those that run, by id; `node_ids` are all. What is declared here is there once
+    the cluster is started. `disk` is for tests.
+    """
+
+    topics: TopicManager
+    offsets_topic: OffsetsTopic
+    producer_ids: ProducerIdManager
+    fetch_purgatory: Purgatory
+    cluster_id: str
+
+    def __init__(self, config: Config, clock: Clock, disk: Disk | None = None) -> None:
+        self.config = config
+        self.clock = clock
+        self.brokers: dict[int, Broker] = {}
+        self._configs = {
+            one.node_id: one for one in map(config.of_broker, range(config.integer("broker.count")))
+        }
+        self.node_ids = tuple(self._configs)
+        self._servers: dict[int, Server] = {}
+        # Where each broker listens; a broker that stopped comes back there.
+        self._addresses: dict[int, tuple[Listener, ...]] = {}
+        self._advertised = {
+            node_id: one.advertised_listeners() for node_id, one in self._configs.items()
+        }
+        self._disk = disk
+        self._changing = asyncio.Lock()
+        self._temporary_directory: str | None = None
+        self._upkeep_timer: asyncio.TimerHandle | None = None
+
+    # --- life -------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open the logs and begin to load the groups. Raises StorageError, ConfigError."""
+        config, clock = self.config, self.clock
+        logs = LogManager.open(
+            self._disk or LocalDisk(durable=not config.ephemeral),
+            self._data_directory(),
+            log_defaults(config),
+            node_id=config.node_id,
+            now_ms=clock.now_ms(),
+        )
+        self.cluster_id = logs.cluster_id
+        self.fetch_purgatory = Purgatory(asyncio.get_running_loop(), clock.now_ms)
+        self.producer_ids = ProducerIdManager(logs.next_producer_ids)
+        self.topics = TopicManager(
+            logs, config, clock, node_ids=self.node_ids, changed=self.fetch_purgatory.notify
+        )
+        self.topics.leadership.on_moved.append(self._on_moved)
+        self.offsets_topic = OffsetsTopic(self.topics)
+        for node_id, broker_config in self._configs.items():
+            broker = self.brokers[node_id] = Broker(self, broker_config)
+            broker.start()
+        self._upkeep()
+
+    async def listen(self) -> tuple[Listener, ...]:
+        """Open the sockets; where the first broker listens. Raises StartError."""
+        for node_id, broker in self.brokers.items():
+            await self._listen(broker)
+            if node_id != self.config.node_id:
+                self._report_address(node_id)
+        return self._addresses[self.config.node_id]
+
+    async def stop(self) -> None:
+        """Answer what is parked, close connections and logs; what was ephemeral is removed."""
+        if self._upkeep_timer is not None:
+            self._upkeep_timer.cancel()
+        for server in self._servers.values():
+            server.accept_no_more()
+        for broker in self.brokers.values():
+            broker.shutting_down()
+        self.fetch_purgatory.close()
+        await asyncio.gather(*[server.disconnect() for server in self._servers.values()])
+        self.topics.close()
+        if self._temporary_directory is not None:
+            shutil.rmtree(self._temporary_directory, ignore_errors=True)
+
+    # --- where the brokers are --------------------------------------------------------------------
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that clients are told to be the controller; -1 when none runs."""
+        return next(iter(self.brokers), NOBODY)
+
+    def endpoint(self, node_id: int, asked_id: int, connection: Connection) -> Endpoint:
+        """Where a client that is connected to broker `asked_id` finds broker `node_id`.
+
+        By default at the host that it reached us by, each broker at its own port.
+        """
+        is_stopped = node_id not in self.brokers
+        name = connection.listener_name
+        advertised = self._advertised[node_id].get(name)
+        if advertised is not None:
+            return Endpoint(node_id, advertised.host, advertised.port, is_stopped)
+        host, port = connection.local_address
+        if node_id != asked_id:
+            port = next(one.port for one in self._addresses[node_id] if one.name == name)
+        return Endpoint(node_id, host, port, is_stopped)
+
+    def addresses(self, node_id: int) -> tuple[Listener, ...]:
+        """Where a broker listens, or did when it ran; nothing before `listen`."""
+        return self._addresses.get(node_id, ())
+
+    def connection_count(self, node_id: int) -> int:
+        """How many connections a broker has."""
+        server = self._servers.get(node_id)
+        return 0 if server is None else len(server.connections)
+
+    # --- changes at run time ----------------------------------------------------------------------
+
+    async def stop_broker(self, node_id: int) -> None:
+        """Stop one broker as a controlled shutdown does: first others lead, then it is gone."""
+        async with self._changing:
+            broker = self.brokers.pop(node_id, None)
+            if broker is None:
+                return
+            server = self._servers.pop(node_id, None)
+            if server is not None:
+                server.accept_no_more()
+            broker.shutting_down()
+            moved = self.topics.leadership.stop_node(node_id, self.topics.all_topics())
+            LOG.emit("broker.removed", broker=node_id, partitions_moved=moved)
+            if server is not None:
+                await server.disconnect()
+
+    async def start_broker(self, node_id: int) -> None:
+        """Start a broker that was stopped, where it listened before. Raises StartError."""
+        async with self._changing:
+            if node_id in self.brokers:
+                return
+            broker = Broker(self, self._configs[node_id])
+            if node_id in self._addresses:
+                await self._listen(broker)
+            broker.start()
+            self.brokers = {
+                one: broker if one == node_id else self.brokers[one]
+                for one in self.node_ids
+                if one == node_id or one in self.brokers
+            }
+            moved = self.topics.leadership.start_node(node_id, self.topics.all_topics())
+            LOG.emit("broker.returned", broker=node_id, partitions_moved=moved)
+
+    def move(self, topic: Topic, partition: Partition, node_id: int) -> None:
+        """Have a broker that runs lead a partition, and coordinate the groups in it."""
+        self.topics.leadership.move(topic, partition, node_id)
+
+    def _on_moved(self, partition: Partition, before: int) -> None:
+        """The groups follow their partition; fetches that wait for it are told where it is."""
+        if partition.topic_name == OFFSETS_TOPIC:
+            old, new = self.brokers.get(before), self.brokers.get(partition.leader_id)
+            if old is not None:
+                old.groups.emigrate(partition.index)
+            if new is not None:
+                new.groups.immigrate(partition)
+        self.fetch_purgatory.check_and_complete(partition)
+
+    # --- details ----------------------------------------------------------------------------------
+
+    async def _listen(self, broker: Broker) -> None:
+        node_id = broker.node_id
+        listeners = self._addresses.get(node_id, broker.config.listeners())
+        server = self._servers[node_id] = Server(broker)
+        try:
+            self._addresses[node_id] = await server.start(listeners)
+        except StartError:
+            self._servers.pop(node_id).accept_no_more()
+            raise
+
+    def _report_address(self, node_id: int) -> None:
+        for address in self._addresses[node_id]:
+            LOG.emit("broker.listening", broker=node_id, address=address.address)
+
+    def _data_directory(self) -> str:
+        if not self.config.ephemeral:
+            return self.config.data_directory
+        self._temporary_directory = tempfile.mkdtemp(prefix="coordinator-server-")
+        return self._temporary_directory
+
+    def _upkeep(self) -> None:
+        """Have the logs do a step of their upkeep, and come back when they want the next one."""
+        delay_ms = self.topics.upkeep()
+        loop = asyncio.get_running_loop()
+        self._upkeep_timer = loop.call_later(delay_ms / 1000, self._upkeep)

@@ -1,0 +1,70 @@
+"""A broker on an offsets log that Kafka 4.1 wrote serves the groups that Kafka serves from it.
+
+`expected.json` is what a Kafka 4.1 that started on the same segments told about its groups.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from storage.cleaner import Cleaning
+from storage.local_disk import LocalDisk
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+from tests.groups import Groups, groups_of
+from tests.support import Broker
+
+SEGMENTS = Path(__file__).parents[1] / "data" / "segments"
+PARTITIONS = 4
+NOW_MS = 1_800_000_000_000  # later than all in the log
+SETTINGS = {"offsets.topic.num.partitions": str(PARTITIONS)}
+EXPECTED: Groups = json.loads((SEGMENTS / "expected.json").read_text())
+CLASSIC = {name: one for name, one in EXPECTED.items() if one["type"] == "Classic"}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Kafka's offsets log, copied; without indexes, checkpoints and epochs."""
+    for partition in range(PARTITIONS):
+        name = f"__consumer_offsets-{partition}"
+        shutil.copytree(SEGMENTS / name, tmp_path / "data" / name, copy_function=shutil.copyfile)
+    return tmp_path / "data"
+
+
+def assert_served(data: Path) -> None:
+    """Classic groups agree in everything, KIP-848 groups in their offsets; there are no others."""
+    with Broker("--data-dir", str(data), settings=SETTINGS) as broker:
+        groups = groups_of(broker.bootstrap)
+        broker.stop()
+    assert set(groups) == set(EXPECTED)
+    assert {name: groups[name] for name in CLASSIC} == CLASSIC
+    for name in set(EXPECTED) - set(CLASSIC):
+        assert groups[name]["offsets"] == EXPECTED[name]["offsets"]
+
+
+def compact(data: Path) -> tuple[int, int]:
+    """Let our cleaner go over the whole log; returns its size before and after."""
+    manager = LogManager.open(LocalDisk(), str(data), LogConfig())
+    logs = [manager.log("__consumer_offsets", partition) for partition in range(PARTITIONS)]
+    before = sum(log.size_bytes for log in logs)
+    for log in logs:
+        log.roll(NOW_MS)
+        for _ in Cleaning(log, 0, NOW_MS).run():
+            pass
+    after = sum(log.size_bytes for log in logs)
+    manager.close()
+    return before, after
+
+
+def test_the_groups_are_those_that_kafka_serves(data: Path) -> None:
+    """Types, members, instance ids, offsets, metadata and epochs agree; so they do after a restart,
+    and after our compaction went over the log."""
+    assert_served(data)
+    assert_served(data)
+    before, after = compact(data)
+    assert after < before
+    assert_served(data)

@@ -80,8 +80,8 @@ class Member:
         return [tuple(record) for event in self.events("processed") for record in event["records"]]
 
     def generation(self) -> int:
-        """Generation of the last assignment (kafka-python only: the others do not tell)."""
-        return int(self.events("assigned")[-1]["generation"])
+        """Generation of the last event (kafka-python only: the others do not tell)."""
+        return int(self.events("assigned", "processed")[-1]["generation"])
 
     def send_signal(self, number: signal.Signals) -> None:
         """SIGSTOP, SIGCONT or SIGKILL for this process alone."""

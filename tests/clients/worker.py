@@ -7,8 +7,8 @@ loop is that of a careful user: poll, commit what was polled, and only then call
 records whose commit was refused are dropped, as their next owner will get them again. So over a
 whole group each record has to be processed exactly once, whatever happens in between.
 
-Events: `assigned`, `revoked`, `lost` (partitions; kafka-python adds generation and member id),
-`processed` (records whose commit was acknowledged), `commit_failed`, `closed`.
+Events: `assigned`, `revoked`, `lost` (partitions), `processed` (records whose commit was
+acknowledged), `commit_failed`, `closed`. kafka-python, which can tell, adds the generation.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class Diary:
         """What to commit now."""
         return {partition: list(entries) for partition, entries in self.pending.items()}
 
-    def processed(self, batch: dict[Partition, list[Entry]]) -> None:
+    def processed(self, batch: dict[Partition, list[Entry]], **fields: object) -> None:
         """The commit of that batch was acknowledged."""
         for partition, entries in batch.items():
             left = [entry for entry in self.pending.get(partition, []) if entry not in entries]
@@ -79,7 +79,8 @@ class Diary:
                 self.pending[partition] = left
             else:
                 self.pending.pop(partition, None)
-        self.write("processed", records=[entry for entries in batch.values() for entry in entries])
+        records = [entry for entries in batch.values() for entry in entries]
+        self.write("processed", records=records, **fields)
 
     def commit_failed(self, error: Exception) -> None:
         """The commit was refused."""
@@ -94,10 +95,8 @@ def run_kafka_python(settings: Settings, diary: Diary) -> None:
 
     class Listener:
         def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-            member = consumer.group_metadata()
-            diary.moved(
-                "assigned", assigned, generation=member.generation_id, member=member.member_id
-            )
+            generation = consumer.group_metadata().generation_id
+            diary.moved("assigned", assigned, generation=generation)
 
         def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
             diary.moved("revoked", revoked)
@@ -137,7 +136,7 @@ def run_kafka_python(settings: Settings, diary: Diary) -> None:
             except kafka.errors.KafkaError as error:
                 diary.commit_failed(error)
             else:
-                diary.processed(batch)
+                diary.processed(batch, generation=consumer.group_metadata().generation_id)
     consumer.close(timeout_ms=5_000)
 
 

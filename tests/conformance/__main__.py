@@ -1,0 +1,84 @@
+"""Record what a broker answers to our scenarios, or compare it with what Kafka answered.
+
+    python -m tests.conformance record  HOST:PORT --b HOST:PORT [--times 3] [--answers FILE]
+    python -m tests.conformance compare HOST:PORT --b HOST:PORT [--answers FILE]
+    python -m tests.conformance show    [--answers FILE]
+    python -m tests.conformance list
+
+HOST:PORT is a broker of profile A and --b one of profile B (profile-a.properties,
+profile-b.properties); --only 'statics.*' selects scenarios. `record` plays each scenario several
+times and keeps the answers that were the same each time; the others are named as unstable. With
+--only, answers that the file has of other scenarios stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tests.conformance.answers import ANSWERS, Answers
+from tests.conformance.runner import Player, areas, differences, select
+
+
+def main() -> int:
+    """The command line; returns the exit code."""
+    arguments = _arguments()
+    scenarios = select(arguments.only)
+    if arguments.command == "list":
+        for one in scenarios:
+            print(f"{one.name}: {one.question}")
+        return 0
+    if arguments.command == "show":
+        for name, steps in Answers.read(arguments.answers).kept.items():
+            if name in {one.name for one in scenarios}:
+                print(name, *(f"    {label} => {result}" for label, result in steps), sep="\n")
+        return 0
+    player = Player(arguments.broker, arguments.b, arguments.jobs, arguments.patience)
+    if arguments.command == "record":
+        answers = Answers.gather([player.play(scenarios) for _ in range(arguments.times)])
+        for name in answers.unstable:
+            print("unstable", name)
+        print(f"{len(answers.kept)} recorded, {len(answers.unstable)} unstable")
+        if arguments.only and arguments.answers.exists():
+            answers = answers.over(Answers.read(arguments.answers))
+        answers.write(arguments.answers)
+        return 0
+    answers = Answers.read(arguments.answers)
+    wanted = [one for one in scenarios if one.name in answers.kept]
+    played = player.play_until_same(wanted, answers.kept)
+    failed = {name for name, steps in played.items() if steps != answers.kept[name]}
+    for one in wanted:
+        if one.name in failed:
+            print("FAIL", one.name, f"({one.question})")
+            print("\n".join(differences(answers.kept[one.name], played[one.name])))
+    for area, (passed, count) in areas(played, failed).items():
+        print(f"{area}: {passed} of {count}")
+    print(f"{len(played) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.conformance",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("record", "compare", "show", "list"):
+        command = commands.add_parser(name)
+        command.add_argument("--only", action="append", metavar="GLOB")
+        if name in ("record", "compare"):
+            command.add_argument("broker", metavar="HOST:PORT")
+            command.add_argument("--b", metavar="HOST:PORT", help="a broker of profile B")
+            command.add_argument("-j", "--jobs", type=int, default=8)
+            command.add_argument("--patience", type=float, default=1.0)
+        if name == "record":
+            command.add_argument("--times", type=int, default=3)
+        if name != "list":
+            command.add_argument("--answers", type=Path, default=ANSWERS, metavar="FILE")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

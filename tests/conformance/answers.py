@@ -1,0 +1,60 @@
+"""Answers of Apache Kafka to our scenarios: the file that keeps them.
+
+One line per step, so that a change of an answer shows as a change of a line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from tests.conformance.stage import Transcript
+
+ANSWERS = Path(__file__).parent / "orders.json"
+
+_UNFINISHED = ("SETUP", "CONNECT", "SCENARIO", "BROKE", "PREPARE")
+
+
+class Answers(NamedTuple):
+    """Transcripts by scenario name, and the names of those that came out differently each time."""
+
+    kept: dict[str, Transcript]
+    unstable: list[str]
+
+    @classmethod
+    def gather(cls, runs: Sequence[dict[str, Transcript]]) -> Self:
+        """Keep what all runs agree on."""
+        kept, unstable = {}, []
+        for name, steps in sorted(runs[0].items()):
+            odd = not steps or any(label in _UNFINISHED for label, _ in steps)
+            if odd or any(run[name] != steps for run in runs):
+                unstable.append(name)
+            else:
+                kept[name] = steps
+        return cls(kept, unstable)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Load a file that `write` has made."""
+        stored = json.loads(path.read_text())
+        return cls(stored["answers"], stored["unstable"])
+
+    def over(self, older: Answers) -> Self:
+        """These answers, and the older ones of scenarios that were not played now."""
+        played = self.kept.keys() | set(self.unstable)
+        kept = {name: steps for name, steps in older.kept.items() if name not in played}
+        unstable = [name for name in older.unstable if name not in played]
+        return type(self)(kept | self.kept, sorted(unstable + self.unstable))
+
+    def write(self, path: Path) -> None:
+        """Store, readable and with small differences."""
+        scenarios = ",\n".join(
+            f"{json.dumps(name)}: [\n"
+            + ",\n".join(f" {json.dumps(step, sort_keys=True)}" for step in steps)
+            + "\n]"
+            for name, steps in sorted(self.kept.items())
+        )
+        unstable = json.dumps(self.unstable)
+        path.write_text(f'{{"unstable": {unstable},\n"answers": {{\n{scenarios}\n}}}}\n')

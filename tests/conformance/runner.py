@@ -1,0 +1,132 @@
+"""Plays scenarios against brokers, several at a time, and tells how the answers differ."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+from tests.conformance import scenarios as package
+from tests.conformance.recorded.suite import harness
+from tests.conformance.stage import Scenario, Transcript, play
+
+_SHOWN_STEPS = 4
+_SHOWN_CHARACTERS = 500
+_SECOND_CHANCES = 12
+
+
+def all_scenarios() -> list[Scenario]:
+    """The scenarios of all areas, in the order of the modules."""
+    names = sorted(one.name for one in iter_modules(package.__path__))
+    modules = [import_module(f"{package.__name__}.{name}") for name in names]
+    found: list[Scenario] = [one for module in modules for one in module.AREA.scenarios]
+    assert len({one.name for one in found}) == len(found)
+    return found
+
+
+def select(globs: Sequence[str] | None) -> list[Scenario]:
+    """Scenarios whose name matches one of the globs; all when there are none."""
+    return [
+        one
+        for one in all_scenarios()
+        if not globs or any(fnmatch.fnmatch(one.name, glob) for glob in globs)
+    ]
+
+
+class Player:
+    """Two brokers, of profile A and B, and how many scenarios are played at a time.
+
+    `patience` stretches every wait and every short timeout, for a busy machine.
+    """
+
+    def __init__(self, a: str, b: str | None, jobs: int = 8, patience: float = 1.0) -> None:
+        harness.SCALE = patience
+        self._jobs = jobs
+        self._addresses = {"a": a, "b": b} if b else {"a": a}
+
+    def play(self, scenarios: Sequence[Scenario]) -> dict[str, Transcript]:
+        """Transcripts by name; scenarios of a profile without a broker are left out.
+
+        Each time with new names of groups and topics.
+        """
+        environments = {
+            profile: _environment(address) for profile, address in self._addresses.items()
+        }
+        playable = [one for one in scenarios if one.profile in environments]
+        # The slow ones first; the quick ones fill the gaps.
+        playable.sort(key=lambda one: (one.profile != "b", one.area != "timers"))
+
+        def run(scenario: Scenario) -> Transcript:
+            steps = play(environments[scenario.profile], scenario)
+            as_stored: Transcript = json.loads(json.dumps(steps))
+            return as_stored
+
+        with ThreadPoolExecutor(self._jobs) as pool:
+            return dict(zip([one.name for one in playable], pool.map(run, playable), strict=True))
+
+    def play_until_same(
+        self, scenarios: Sequence[Scenario], wanted: Mapping[str, Transcript]
+    ) -> dict[str, Transcript]:
+        """Like `play`; a few that differ are played once more, with less going on beside them."""
+        played = self.play(scenarios)
+        different = [one for one in scenarios if played.get(one.name) != wanted[one.name]]
+        different = [one for one in different if one.name in played]
+        if 0 < len(different) <= _SECOND_CHANCES:
+            self._jobs = 2
+            played |= self.play(different)
+        return played
+
+
+def _environment(address: str) -> Any:
+    host, _, port = address.rpartition(":")
+    environment = harness.Env(host, int(port))
+    problem = environment.prepare()
+    assert problem is None, problem
+    return environment
+
+
+def areas(played: Collection[str], failed: Collection[str]) -> dict[str, tuple[int, int]]:
+    """(passed, played) per area."""
+    counts: dict[str, tuple[int, int]] = {}
+    for name in sorted(played):
+        area = name.split(".")[0]
+        passed, count = counts.get(area, (0, 0))
+        counts[area] = (passed + (name not in failed), count + 1)
+    return counts
+
+
+def differences(wanted: Transcript, got: Transcript) -> list[str]:
+    """The first steps that differ, and in them the parts that differ."""
+    lines: list[str] = []
+    for number in range(max(len(wanted), len(got))):
+        label, result = wanted[number] if number < len(wanted) else ["<end>", None]
+        our_label, our_result = got[number] if number < len(got) else ["<end>", None]
+        if [label, result] == [our_label, our_result]:
+            continue
+        if label != our_label:
+            lines += [f"  {number + 1}: wanted {label} = {_short(result)}"]
+            lines += [f"     got    {our_label} = {_short(our_result)}"]
+            break
+        result, our_result = _different_parts(result, our_result)
+        lines += [f"  {number + 1}: {label}: wanted {_short(result)}"]
+        lines += [f"     got    {_short(our_result)}"]
+        if len(lines) >= 2 * _SHOWN_STEPS:
+            break
+    return lines
+
+
+def _different_parts(wanted: Any, got: Any) -> tuple[Any, Any]:
+    if not (isinstance(wanted, dict) and isinstance(got, dict)):
+        return wanted, got
+    names = [one for one in wanted | got if wanted.get(one) != got.get(one)]
+    parts = {one: _different_parts(wanted.get(one), got.get(one)) for one in names}
+    return {one: parts[one][0] for one in names}, {one: parts[one][1] for one in names}
+
+
+def _short(result: Any) -> str:
+    text = json.dumps(result, sort_keys=True)
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + ".."

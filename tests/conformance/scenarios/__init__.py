@@ -1,0 +1,1 @@
+"""Our scenarios, one module per area; every module has its `AREA`."""

@@ -1,0 +1,244 @@
+"""The first join phase of an Empty group waits 1500 ms for more members (profile B, KIP-134)."""
+
+from __future__ import annotations
+
+from tests.conformance.recorded.suite.harness import subscription
+from tests.conformance.stage import Area, Stage
+
+AREA = Area("initial", profile="b")
+
+
+@AREA.scenario
+def newcomers_prolong_the_delay(t: Stage) -> None:
+    """A second member comes late in the delay: a third, after the first delay, is still in time."""
+    a, b, c = (t.member(name, v=3) for name in "ABC")
+    joins = [a.join()]
+    t.until("PreparingRebalance")
+    t.nap(0.9)
+    joins.append(b.join())
+    t.nap(1.0)
+    t.parked(*joins)
+    joins.append(c.join())
+    t.parked(*joins)
+    t.got(*joins)
+    t.state()
+
+
+@AREA.scenario
+def no_longer_than_the_rebalance_timeout(t: Stage) -> None:
+    """Newcomers prolong the delay up to the rebalance timeout of the first one."""
+    a, b = t.member("A", v=3, rebalance=2500), t.member("B", v=3, rebalance=60_000)
+    joins = [a.join()]
+    t.until("PreparingRebalance")
+    t.nap(0.8)
+    joins.append(b.join())
+    t.nap(0.9)
+    t.parked(*joins)
+    t.rec("answered in the second delay", joins[0].poll(0.6))
+    t.got(*joins)
+    t.state()
+
+
+@AREA.scenario
+def leader_leaves_within_the_delay(t: Stage) -> None:
+    """The first one leaves: the second one leads when the delay is over."""
+    a, b = t.member("A", v=3), t.member("B", v=3)
+    first = a.join()
+    t.until("PreparingRebalance")
+    second = b.join()
+    t.parked(first, second)
+    ids = [one["member_id"] for one in t.describe()["members"]]
+    t.rec("members", len(ids))
+    b.id = next(one for one in ids if one)
+    a.id = ids[0]
+    t.call(t.ctl, "LeaveGroup", 1, {"group_id": t.g, "member_id": ids[0]}, "one leaves")
+    t.setup(t.got, first, second)
+    t.rec("errors", sorted([first.raw["error_code"], second.raw["error_code"]]))
+    t.rec("leaders", [a.leader, b.leader].count(True))
+
+
+@AREA.scenario
+def pending_id_is_not_waited_for(t: Stage) -> None:
+    """An id that is not used does not prolong the delay; used later it rebalances."""
+    t.setup(t.commit, [(t.t1, 0, 1)])  # the clean-up leaves a group with offsets
+    a, x = t.member("A"), t.member("X")
+    a.join_now()
+    x.join_now()
+    join = a.join()
+    t.parked(join)
+    t.got(join)
+    t.state()
+    late = x.join()
+    t.parked(late)
+    t.end_round([late], a)
+
+
+@AREA.scenario
+def pending_id_used_within_the_delay(t: Stage) -> None:
+    """An id that is used within the delay is in the first generation."""
+    t.setup(t.commit, [(t.t1, 0, 1)])  # the clean-up leaves a group with offsets
+    a, x = t.member("A"), t.member("X")
+    a.join_now()
+    x.join_now()
+    first = a.join()
+    t.until("PreparingRebalance")
+    t.nap(0.5)
+    t.got(first, x.join())
+    t.state()
+
+
+@AREA.scenario
+def expiry_of_a_pending_id_ends_the_delay(t: Stage) -> None:
+    """All members wait and the last id to come runs out: does the delay end with it?"""
+    t.setup(t.commit, [(t.t1, 0, 1)])  # the clean-up leaves a group with offsets
+    a, x = t.member("A"), t.member("X", session=400)
+    a.join_now()
+    x.join_now()
+    join = a.join()
+    t.until("PreparingRebalance")
+    t.rec("answered before the delay is over", join.poll(1.1))
+    t.got(join)
+    t.state()
+
+
+@AREA.scenario
+def static_restart_within_the_delay(t: Stage) -> None:
+    """A static member restarts while it waits for the first generation."""
+    (a,) = t.static("A")
+    first = a.join()
+    t.until("PreparingRebalance")
+    x = t.again(a, "X")
+    second = x.join(note="restarted")
+    t.setup(t.got, first)
+    t.rec("first", first.raw["error_code"])
+    t.parked(second)
+    t.got(second)
+    t.state()
+
+
+@AREA.scenario
+def others_within_the_delay(t: Stage) -> None:
+    """Commits, deletions and foreign protocols while the first members wait."""
+    t.setup(t.commit, [(t.t1, 0, 1)])
+    a = t.member("A", v=3)
+    join = a.join()
+    t.until("PreparingRebalance")
+    t.commit([(t.t1, 0, 2)], label="standalone")
+    t.delete_groups()
+    t.delete_offsets((t.t1, 0))
+    t.member("X", v=3, protos=[("z", b"")]).join_now(note="no common protocol")
+    t.member("Y", v=3, ptype="connect").join_now(note="another type")
+    t.state()
+    t.parked(join)
+    t.got(join)
+    t.offs()
+
+
+@AREA.scenario
+def fifth_within_the_delay(t: Stage) -> None:
+    """Five join within the delay, there is room for four."""
+    joins = []
+    for name in "ABCD":
+        joins.append(t.member(name, v=3).join())
+        t.until("PreparingRebalance")
+        t.nap(0.05)
+    t.member("E", v=3).join_now(note="the fifth")
+    t.parked(*joins)
+    t.got(*joins)
+    t.state()
+
+
+@AREA.scenario
+def all_leave_within_the_delay(t: Stage) -> None:
+    """Everybody has left before the delay is over: is the group Empty at once?"""
+    t.setup(t.commit, [(t.t1, 0, 1)])
+    a = t.member("A", inst="i-A")
+    join = a.join()
+    t.until("PreparingRebalance")
+    t.call(
+        t.ctl,
+        "LeaveGroup",
+        3,
+        {"group_id": t.g, "members": [{"member_id": "", "group_instance_id": "i-A"}]},
+        "all leave",
+    )
+    t.setup(t.got, join)
+    t.rec("error", join.raw["error_code"])
+    t.state(label="state at once")
+    t.until("Empty")
+    t.state(label="state later")
+    x = t.member("X", v=3)
+    second = x.join()
+    t.parked(second)
+    t.got(second)
+
+
+@AREA.scenario
+def joined_again_after_all_left_within_the_delay(t: Stage) -> None:
+    """Somebody joins in the rest of a delay in which everybody has left."""
+    t.setup(t.commit, [(t.t1, 0, 1)])
+    a = t.member("A", inst="i-A")
+    join = a.join()
+    t.until("PreparingRebalance")
+    t.call(
+        t.ctl,
+        "LeaveGroup",
+        3,
+        {"group_id": t.g, "members": [{"member_id": "", "group_instance_id": "i-A"}]},
+        "all leave",
+    )
+    t.setup(t.got, join)
+    x = t.member("X", v=3, ptype="connect", protos=[("other", b"")])
+    second = x.join(note="another type")
+    t.parked(second)
+    t.got(second)
+    t.state()
+
+
+@AREA.scenario
+def empty_group_with_offsets_stays(t: Stage) -> None:
+    """The clean-up takes an Empty group without offsets, and leaves the one with offsets."""
+    idle = t.group("idle")
+    t.setup(t.commit, [(t.t1, 0, 1)])
+    t.setup(t.commit, [(t.t1, 0, 1)], group=idle)
+    t.ask(
+        "OffsetDelete",
+        0,
+        {"group_id": idle, "topics": [{"name": t.t1, "partitions": [{"partition_index": 0}]}]},
+    )
+    t.nap(1.6)
+    t.state()
+    t.state(group=idle, label="state of the other")
+
+
+@AREA.each(retention_ms=[0, 700, 60_000])
+def asked_retention(t: Stage, retention_ms: int) -> None:
+    """A commit of v4 asks for a retention of {retention_ms} ms; the check runs every 500 ms."""
+    t.commit([(t.t1, 0, 1)], 4, retention_time_ms=retention_ms)
+    t.nap(2.0)
+    t.offs()
+    t.state()
+
+
+@AREA.scenario
+def expired_group_with_a_pending_id(t: Stage) -> None:
+    """The clean-up takes a group that is only an id given out; then the id is used."""
+    x = t.member("X")
+    x.join_now()
+    t.nap(1.6)
+    t.state()
+    x.join_now(note="with the id")
+
+
+@AREA.each(state=["completing", "stable"])
+def asked_retention_in_a_live_group(t: Stage, state: str) -> None:
+    """A member asks for a short retention of a topic that it reads and of one that it does not."""
+    reading = t.member("A", protos=[("range", subscription(t.t1))])
+    (a,) = t.reach("stable", reading)
+    a.commit([(t.t1, 0, 1), (t.t3, 0, 2)], v=4, retention_time_ms=300)
+    a.commit([(t.t3, 1, 3)], v=4)
+    if state == "completing":
+        t.setup(a.join_now)
+    t.nap(2.0)
+    t.offs()
+    t.state()

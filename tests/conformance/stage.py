@@ -1,0 +1,197 @@
+"""Where a scenario is played: the recorded suite's connections and members, and what we add.
+
+The suite that Kafka's answers came with (`recorded/suite`) sends requests of any version with its
+own codec, decodes the answers strictly and writes a transcript in which member ids, group names and
+topics have symbolic names. It is used as it is, so that our scenarios are independent of our codec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+from tests.conformance.recorded.suite import harness
+
+Member = Any
+"""A `harness.Member`: acts as one consumer, on a connection for joining and one for the rest."""
+Pending = Any
+"""A `harness.Pending`: a request that was sent, and its answer once it is there."""
+Transcript = list[list[Any]]
+"""[label, result] per step."""
+
+
+class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
+    """One scenario in the playing: a group of its own, members, and the transcript."""
+
+    def reach(self, state: str, *members: Member | str) -> list[Member]:
+        """Bring the group into `state` with these members, unrecorded; the first one leads.
+
+        "unknown": nobody knows the group, the members have ids that were never given.
+        "empty": they were in and have left. "preparing": they are known, and a newcomer N waits
+        (its parked JoinGroup is `self.waiting`). "completing", "stable": all are in.
+        """
+        if state == "preparing":
+            *known, self.newcomer, self.waiting = self.preparing(*members)
+            return listed(known)
+        if state == "completing":
+            return listed(self.completing(*members))
+        if state == "unknown":
+            return [self._stranger(one) for one in members]
+        known = listed(self.stable(*members))
+        if state == "empty":
+            for member in known:
+                self.setup(member.leave, v=3)
+        else:
+            assert state == "stable", state
+        return known
+
+    def _stranger(self, member: Member | str) -> Member:
+        one = self.member(member) if isinstance(member, str) else member
+        one.id, one.gen = f"{one.name}-made-up", 1
+        return one
+
+    def static(self, *names: str, **options: Any) -> list[Member]:
+        """Members A, B, .. with the instance ids i-A, i-B, .."""
+        return [self.member(name, inst=f"i-{name}", **options) for name in names]
+
+    def again(self, member: Member, name: str, **options: Any) -> Member:
+        """The same static member after a restart: it has lost its member id."""
+        same = {
+            "v": member.v,
+            "inst": member.inst,
+            "protos": member.protos,
+            "session": member.session,
+            "rebalance": member.rebalance,
+        }
+        return self.member(name, **same | options)
+
+    def rejoin(self, *members: Member) -> list[Pending]:
+        """Each sends a JoinGroup; nothing is awaited."""
+        return [member.join() for member in members]
+
+    def end_round(self, parked: Sequence[Pending], *members: Member) -> None:
+        """These join as well, and everybody who waits is answered; recorded in this order."""
+        joins = self.rejoin(*members)
+        self.got(*[one for one in parked if not one.reported], *joins)
+        self.state()
+
+    def end_round_of_any_leader(self, parked: Sequence[Pending], *members: Member) -> None:
+        """Like `end_round` after the leader has gone: Kafka picks the next one at random."""
+        answers = [*parked, *self.rejoin(*members)]
+        self.setup(self.got, *answers)
+        self.rec("errors", [one.raw["error_code"] for one in answers])
+        self.rec("generations", [one.raw["generation_id"] for one in answers])
+        self.rec("leaders", sum(one.member.leader for one in answers))
+        self.rec("members seen", sorted(len(one.raw["members"]) for one in answers))
+
+    def sync_all(self, *members: Member) -> None:
+        """Everybody syncs, the leader last; recorded."""
+        followers = [one for one in members if not one.leader]
+        leaders = [one for one in members if one.leader]
+        self.got(*[one.sync() for one in followers + leaders])
+
+    def gone(self, count: int, seconds: float = 6.0) -> None:
+        """Wait, unrecorded, until the group shows `count` members."""
+        for _ in range(int(seconds * harness.SCALE / 0.05)):
+            if len(self.describe().get("members") or []) == count:
+                return
+            self.nap(0.05)
+        self.rec("wait", f"still not {count} members")
+
+    def raw(self, api: str, version: int, body: dict[str, Any]) -> Any:
+        """The answer as it is, unrecorded, with the fields that a transcript leaves out."""
+        return self.quiet(api, version, body)
+
+    def delete_offsets(self, *partitions: tuple[str, int], label: str | None = None) -> None:
+        """OffsetDelete, recorded."""
+        topics: dict[str, list[dict[str, int]]] = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, []).append({"partition_index": partition})
+        wanted = [{"name": name, "partitions": indexes} for name, indexes in topics.items()]
+        self.ask("OffsetDelete", 0, {"group_id": self.g, "topics": wanted}, label)
+
+    def delete_groups(self, *names: str, label: str | None = None) -> None:
+        """DeleteGroups, recorded; of the scenario's own group unless told otherwise."""
+        self.ask("DeleteGroups", 1, {"groups_names": list(names) or [self.g]}, label)
+
+
+class Scenario(NamedTuple):
+    """A question to a broker. `profile` is the configuration that it needs, "a" or "b"."""
+
+    name: str
+    area: str
+    profile: str
+    question: str
+    play: Callable[[Stage], None]
+
+
+class Area:
+    """The scenarios of one module; a scenario is a function with a docstring that is a question."""
+
+    def __init__(self, name: str, profile: str = "a") -> None:
+        self.name = name
+        self.profile = profile
+        self.scenarios: list[Scenario] = []
+
+    def scenario(self, function: Callable[[Stage], None]) -> Callable[[Stage], None]:
+        """Register one function as one scenario."""
+        self._add(function, function.__name__, {}, function)
+        return function
+
+    def each(self, **values: Sequence[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+        """Register a function once for every combination of the values.
+
+        They are its keyword arguments, show in the name, and may be named in the docstring.
+        """
+
+        def register(function: Callable[..., None]) -> Callable[..., None]:
+            for chosen in _combinations(values):
+                words = [function.__name__, *(str(one) for one in chosen.values())]
+                name = "_".join(words).replace(" ", "_")
+                self._add(function, name, chosen, _bind(function, chosen))
+            return function
+
+        return register
+
+    def _add(
+        self,
+        function: Callable[..., None],
+        name: str,
+        chosen: dict[str, Any],
+        play: Callable[[Stage], None],
+    ) -> None:
+        assert function.__doc__, name
+        question = " ".join(function.__doc__.format(**chosen).split())
+        self.scenarios.append(
+            Scenario(f"{self.name}.{name}", self.name, self.profile, question, play)
+        )
+
+
+def _combinations(values: dict[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    for chosen in product(*values.values()):
+        yield dict(zip(values, chosen, strict=True))
+
+
+def _bind(function: Callable[..., None], chosen: dict[str, Any]) -> Callable[[Stage], None]:
+    return lambda stage: function(stage, **chosen)
+
+
+def listed(members: Any) -> list[Member]:
+    """One member or several, as a list."""
+    return list(members) if isinstance(members, list | tuple) else [members]
+
+
+def play(environment: Any, scenario: Scenario) -> Transcript:
+    """Play one scenario; whatever happens becomes part of the transcript."""
+    stage = Stage(environment, scenario.name)
+    try:
+        scenario.play(stage)
+    except harness.Abort:
+        pass  # an answer that was due did not come: the transcript ends with it
+    except harness.Setup as error:
+        stage.steps.append(["SETUP", str(error)])
+    finally:
+        stage.close()
+    steps: Transcript = stage.steps
+    return steps

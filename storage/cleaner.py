@@ -15,11 +15,13 @@ swap file gets its final name.
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from typing import NamedTuple
 
 from protocol.batch_layout import CRC_START, DELETE_HORIZON
 from protocol.crc32c import crc32c
 from protocol.raw_records import RawRecord
+from storage.apart import Pause, apart
 from storage.batch_scan import RELATIVE_OFFSET_MAX, StoredBatch
 from storage.disk import Disk, File
 from storage.errors import CorruptBatchError, StorageError
@@ -96,7 +98,7 @@ class Cleaning:
         self._latest: dict[bytes, int] = {}
         self._work_bytes = 0
 
-    def run(self) -> Generator[None, None, CleaningResult | None]:
+    def run(self) -> Generator[Pause | None, None, CleaningResult | None]:
         """Do the pass; yields between steps, returns None when the log went away meanwhile.
 
         StorageError when the disk fails; the log is as before then, or closed and to be opened anew
@@ -118,7 +120,7 @@ class Cleaning:
             ) from error
         return CleaningResult(log.topic, log.partition, end, bytes_before, log.size_bytes)
 
-    def _read_keys(self, end: int) -> Generator[None, None, int]:
+    def _read_keys(self, end: int) -> Generator[Pause | None, None, int]:
         """Remember the last offset of each key of the dirty part; return where that part ends."""
         offset = self._first_dirty_offset
         sealed = self._log.segments[:-1]
@@ -133,7 +135,7 @@ class Cleaning:
                 if _can_be_opened(batch):
                     self._remember_keys(segment.read(batch.position, batch.size_bytes), batch)
                 if self._worked(batch.size_bytes):
-                    yield
+                    yield None
         return end
 
     def _remember_keys(self, data: bytes, batch: StoredBatch) -> None:
@@ -170,7 +172,7 @@ class Cleaning:
             count += 1
         return count
 
-    def _clean_group(self, first: int, count: int) -> Generator[None, None, bool]:
+    def _clean_group(self, first: int, count: int) -> Generator[Pause | None, None, bool]:
         """Write `count` segments anew as one, and let it take their place; False when nothing does.
 
         The first segment stays even when it is empty: its name is the log start.
@@ -192,8 +194,8 @@ class Cleaning:
         committed = False
         try:
             yield from self._copy(sources, target, file)
-            if log.closed or log.segments[first : first + count] != sources:
-                return True  # the topic was deleted, or retention was faster
+            if not self._is_still(first, count, sources):
+                return True
             if not target.size_bytes and first:
                 committed = True
                 for source in sources:  # the oldest first, so that no old value outlives a newer
@@ -201,10 +203,15 @@ class Cleaning:
                 log.replace_segments(first, count, [])
                 self._disk.unlink(cleaned_path)
                 return False
-            file.sync()
+            yield from apart(log.files.worker, file.sync)
+            if not self._is_still(first, count, sources):
+                return True
             self._disk.rename(cleaned_path, stem + LOG_SUFFIX + SWAP_SUFFIX)
             committed = True
-            self._disk.sync_directory(log.directory)
+            yield from apart(log.files.worker, partial(self._disk.sync_directory, log.directory))
+            if not self._is_still(first, count, sources):
+                self._undo_commit(stem)
+                return True
             self._swap(sources, stem)
             log.replace_segments(first, count, [target])
             target.seal()
@@ -218,6 +225,16 @@ class Cleaning:
             if not committed and self._disk.exists(cleaned_path):
                 self._disk.unlink(cleaned_path)
 
+    def _is_still(self, first: int, count: int, sources: list[Segment]) -> bool:
+        """Whether the log is as it was; the topic may be deleted, retention may be faster."""
+        return not self._log.closed and self._log.segments[first : first + count] == sources
+
+    def _undo_commit(self, stem: str) -> None:
+        """Remove what would take the place of segments that are no longer there."""
+        path = stem + LOG_SUFFIX + SWAP_SUFFIX
+        if self._disk.exists(path):
+            self._disk.unlink(path)
+
     def _swap(self, sources: list[Segment], stem: str) -> None:
         for source in sources:
             source.close()
@@ -230,7 +247,7 @@ class Cleaning:
 
     def _copy(
         self, sources: list[Segment], target: Segment, file: File
-    ) -> Generator[None, None, None]:
+    ) -> Generator[Pause | None, None, None]:
         """Write what stays of the sources into `file`, and index it as the target."""
         waiting: list[bytes] = []
         waiting_bytes = 0
@@ -245,11 +262,12 @@ class Cleaning:
                     target.appended(len(data), batch.last_offset, _max_timestamp(data))
                 if waiting_bytes >= WRITE_BYTES:
                     file.append([b"".join(waiting)])
-                    file.sync()  # piece by piece: one sync at the end would be a long step
+                    # Piece by piece: the one sync at the end is then short.
+                    yield from apart(self._log.files.worker, file.sync)
                     waiting.clear()
                     waiting_bytes = 0
                 if self._worked(batch.size_bytes):
-                    yield
+                    yield None
         if waiting:
             file.append([b"".join(waiting)])
 

@@ -78,8 +78,11 @@ class Disk(Protocol):
     def rmdir(self, path: str) -> None:
         """Remove an empty directory."""
 
+    def sync_file(self, path: str) -> None:
+        """Return when a file's contents would survive a power cut; any thread may ask."""
+
     def sync_directory(self, path: str) -> None:
-        """Return when the names in a directory would survive a power cut."""
+        """Return when the names in a directory would survive a power cut; any thread may."""
 
     def lock(self, path: str) -> Lock | None:
         """Take the lock file `path`; None when someone else holds it."""

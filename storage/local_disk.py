@@ -142,6 +142,16 @@ class LocalDisk:
         """Remove an empty directory."""
         os.rmdir(path)
 
+    def sync_file(self, path: str) -> None:
+        """Wait until a file's contents are on the device."""
+        if not self._durable:
+            return
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _sync_data(descriptor)
+        finally:
+            os.close(descriptor)
+
     def sync_directory(self, path: str) -> None:
         """Wait until the names in a directory are on the device."""
         if not self._durable:

@@ -362,6 +362,10 @@ class LogManager:
             if self.disk.exists(self._directory(record.name, partition))
         ]
 
+    def open_logs(self) -> list[PartitionLog]:
+        """Return the logs that are open now."""
+        return [log for log in self._logs.values() if not log.closed]
+
     def _open_log(
         self, record: TopicRecord, partition: int, clean: bool, now_ms: int
     ) -> PartitionLog:

@@ -9,23 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from storage.apart import Pause, apart
 from storage.cleaner import Cleaning, CleaningResult, dirty_bytes, first_uncleanable_offset
 from storage.errors import StorageError, UnknownPartitionError
+from storage.flush import Flush
+from storage.log_config import LONG_MAX
 from storage.log_manager import LogManager
 from storage.partition_log import PartitionLog
 from storage.retention import DeletedSegment, delete_old_segments
 
 # A log of the broker's own is compacted, its active segment too, when what no pass has seen reaches
-# this size and the size of what passes left: so it stays within about twice its live data.
-INTERNAL_DIRTY_BYTES = 1 << 20
+# this size and three quarters of what passes left: so it stays within twice its live data.
+INTERNAL_DIRTY_BYTES = 1 << 16
 
 Event = DeletedSegment | CleaningResult | StorageError
+Step = Event | Pause | None
+"""What happened, that something is waited for, or just the end of a small step."""
 
 
 def maintenance_steps(
     manager: LogManager, now_ms: int, *, starting: bool = False
-) -> Iterator[Event | None]:
-    """Do one round over all partitions; yields what happened, None between small steps.
+) -> Iterator[Step]:
+    """Do one round over all partitions.
 
     `starting` compacts the broker's own logs at half the usual size, before they are first loaded.
     """
@@ -38,8 +43,8 @@ def maintenance_steps(
             log = manager.log(name, partition)
             yield from delete_old_segments(log, now_ms)
             log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
-            log.flush(sealed_only=not _flush_is_due(manager, log, now_ms))
-            if log.config.compacts:
+            yield from flush_steps(log, sealed_only=not _flush_is_due(manager, log, now_ms))
+            if log.config.compacts and not log.closed:
                 yield from compaction_steps(manager, log, now_ms, starting=starting)
         except UnknownPartitionError:
             continue  # deleted since the round began
@@ -50,6 +55,29 @@ def maintenance_steps(
         manager.checkpoint()
     except StorageError as error:
         yield error
+
+
+def frequent_steps(manager: LogManager, now_ms: int) -> Iterator[Step]:
+    """Do what cannot wait for a round: `flush.ms`, and compaction of the broker's own logs."""
+    for log in manager.open_logs():
+        try:
+            if log.config.flush_ms < LONG_MAX and _flush_is_due(manager, log, now_ms):
+                yield from flush_steps(log)
+            if log.topic.startswith("__") and log.config.compacts and not log.closed:
+                yield from compaction_steps(manager, log, now_ms)
+        except StorageError as error:
+            yield error
+
+
+def flush_steps(log: PartitionLog, *, sealed_only: bool = False) -> Iterator[Pause]:
+    """Sync a log, apart from the loop; StorageError when the disk fails."""
+    flush = Flush(log, sealed_only=sealed_only)
+    try:
+        if flush.is_needed:
+            yield from apart(log.files.worker, flush.run)
+    except OSError as error:
+        raise log.failed("synced", error) from error
+    flush.done()
 
 
 def _flush_is_due(manager: LogManager, log: PartitionLog, now_ms: int) -> bool:
@@ -64,7 +92,7 @@ def _flush_is_due(manager: LogManager, log: PartitionLog, now_ms: int) -> bool:
 
 def compaction_steps(
     manager: LogManager, log: PartitionLog, now_ms: int, *, starting: bool = False
-) -> Iterator[CleaningResult | None]:
+) -> Iterator[CleaningResult | Pause | None]:
     """Compact one log if it is dirty enough; yields None between steps, the result at the end."""
     key = (log.topic, log.partition)
     first_dirty = min(manager.cleaner_offsets.get(key, 0), log.log_end_offset)
@@ -73,7 +101,7 @@ def compaction_steps(
         active_bytes = log.active_segment.size_bytes
         clean_bytes = sealed - sealed_dirty
         least = INTERNAL_DIRTY_BYTES // 2 if starting else INTERNAL_DIRTY_BYTES
-        if sealed_dirty + active_bytes < max(least, clean_bytes):
+        if sealed_dirty + active_bytes < max(least, clean_bytes * 3 // 4):
             return
         log.roll(now_ms)
     if not _is_dirty_enough(log, first_dirty, now_ms):

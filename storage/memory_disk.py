@@ -249,6 +249,12 @@ class MemoryDisk:
         self.step("rmdir", path)
         self._directories.discard(path)
 
+    def sync_file(self, path: str) -> None:
+        """Make a file's contents survive a power cut."""
+        contents = self._existing(path)
+        self.step("sync", path)
+        contents.durable = bytes(contents.data)
+
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory survive a power cut."""
         self.step("sync_directory", path)

@@ -28,6 +28,7 @@ from storage.errors import (
     RecordListTooLargeError,
     StorageError,
 )
+from storage.flush import Flush
 from storage.log_loader import LogLoader, RecoveryReport, replay_producers
 from storage.producer_state import ProducerState, save_snapshot, snapshot_path
 from storage.records import coordinator_epoch_of
@@ -66,8 +67,6 @@ class PartitionLog:
     __slots__ = (
         "_bases",
         "_hint",
-        "_names_are_synced",
-        "_on_disk",
         "_snapshot_offsets",
         "_tail",
         "_torn",
@@ -75,9 +74,11 @@ class PartitionLog:
         "config",
         "directory",
         "files",
+        "is_on_disk",
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
+        "names_are_synced",
         "partition",
         "producers",
         "recovery_point",
@@ -98,9 +99,9 @@ class PartitionLog:
         self.closed = False
         try:
             loaded = loader.load()
-            self._on_disk = self.files.disk.exists(self.directory)
+            self.is_on_disk = self.files.disk.exists(self.directory)
         except OSError as error:
-            raise self._failed("opened", error) from error
+            raise self.failed("opened", error) from error
         self.segments = loaded.segments
         self._bases = [segment.base_offset for segment in self.segments]
         self.log_start_offset = loaded.log_start_offset
@@ -112,7 +113,7 @@ class PartitionLog:
         end = self.log_end_offset
         self.recovery_point = end if loader.clean else min(loader.recovery_point, end)
         self._snapshot_offsets = [loaded.snapshot_offset] if loaded.snapshot_offset >= 0 else []
-        self._names_are_synced = self._on_disk and loader.clean
+        self.names_are_synced = self.is_on_disk and loader.clean
         self._torn = False
         # Where the last batch, and the end of the last read, lie: (offset, segment, position).
         self._tail: tuple[int, Segment | None, int] = (-1, None, 0)
@@ -189,7 +190,7 @@ class PartitionLog:
                 max_timestamp,
                 bool(attributes & TRANSACTIONAL),
             )
-        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+        if self.flush_is_due and not self.files.flushes_apart:
             self.flush()
         return AppendResult(base_offset, last_offset, time, self.log_start_offset)
 
@@ -226,7 +227,7 @@ class PartitionLog:
                 epoch = coordinator_epoch_of(bytes_of_batch) if batch.is_control else -1
                 self.producers.replay(batch, epoch)
         self.log_end_offset = next_offset
-        if next_offset - self.recovery_point >= self.config.flush_messages:
+        if self.flush_is_due and not self.files.flushes_apart:
             self.flush()
         return AppendResult(base_offset, next_offset - 1, -1, self.log_start_offset)
 
@@ -235,7 +236,7 @@ class PartitionLog:
     ) -> Segment:
         """Return the segment to append to, a new one when the active one is full or old enough."""
         config = self.config
-        if not self._on_disk:
+        if not self.is_on_disk:
             self._create()
         segment = self.segments[-1]
         if segment.size_bytes + size_bytes <= config.segment_bytes and not (
@@ -268,7 +269,7 @@ class PartitionLog:
             segment.write(buffers)
         except OSError as error:
             self._torn = True
-            raise self._failed("written", error) from error
+            raise self.failed("written", error) from error
 
     def _create(self) -> None:
         """Make the directory: partitions that were never written to cost nothing."""
@@ -278,9 +279,9 @@ class PartitionLog:
             write_partition_metadata(disk, self.directory, self.topic_id)
             self.leader_epochs.save(disk, self.directory, self.log_end_offset)
         except OSError as error:
-            raise self._failed("created", error) from error
-        self._on_disk = True
-        self._names_are_synced = False
+            raise self.failed("created", error) from error
+        self.is_on_disk = True
+        self.names_are_synced = False
 
     @property
     def leader_epoch(self) -> int:
@@ -290,7 +291,7 @@ class PartitionLog:
     def begin_leader_epoch(self, leader_epoch: int) -> None:
         """Mark what is appended from now on with a later leader epoch."""
         self.leader_epochs.begin(leader_epoch, self.log_end_offset)
-        if self._on_disk:
+        if self.is_on_disk:
             self.leader_epochs.save(self.files.disk, self.directory, self.log_end_offset)
 
     def end_offset_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
@@ -327,7 +328,7 @@ class PartitionLog:
             try:
                 data = self._read(offset, end, max_bytes, at_least_one)
             except OSError as error:
-                raise self._failed("read", error) from error
+                raise self.failed("read", error) from error
         return ReadResult(data, self.log_start_offset, log_end, self.last_stable_offset)
 
     def _read(self, offset: int, end: int, max_bytes: int, at_least_one: bool) -> bytes:
@@ -367,14 +368,14 @@ class PartitionLog:
         try:
             return first_record_since(self.segments, timestamp, self.log_start_offset)
         except OSError as error:
-            raise self._failed("read", error) from error
+            raise self.failed("read", error) from error
 
     def max_timestamp(self) -> TimestampedOffset | None:
         """Return the first record with the log's largest timestamp (KIP-734); None when empty."""
         try:
             return record_with_max_timestamp(self.segments, self.log_start_offset)
         except OSError as error:
-            raise self._failed("read", error) from error
+            raise self.failed("read", error) from error
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -394,10 +395,10 @@ class PartitionLog:
             segment = Segment(self.files, stem, self.log_end_offset, interval, now_ms)
             segment.create()
         except OSError as error:
-            raise self._failed("rolled", error) from error
+            raise self.failed("rolled", error) from error
         self.segments.append(segment)
         self._bases.append(self.log_end_offset)
-        self._names_are_synced = False
+        self.names_are_synced = False
 
     def save_producer_snapshot(self) -> None:
         """Write the producer state as of the log end; of older snapshots only one stays."""
@@ -410,29 +411,19 @@ class PartitionLog:
             if self.files.disk.exists(path):
                 self.files.disk.unlink(path)
 
-    def flush(self, *, sealed_only: bool = False) -> None:
-        """Return when everything appended so far would survive a power cut (fsync).
+    @property
+    def flush_is_due(self) -> bool:
+        """Whether `flush.messages` wants a sync before anybody is told of the last append."""
+        return self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
-        `sealed_only` leaves the active segment out: what recovery need not read again after a kill.
-        """
-        end = self._bases[-1] if sealed_only else self.log_end_offset
-        if self.recovery_point >= end and (sealed_only or self._names_are_synced):
-            return
-        disk = self.files.disk
+    def flush(self) -> None:
+        """Return when everything appended so far would survive a power cut (fsync)."""
+        flush = Flush(self)
         try:
-            for number, segment in enumerate(self.segments):
-                is_sealed = number + 1 < len(self.segments)
-                if is_sealed and self._bases[number + 1] <= self.recovery_point:
-                    continue
-                if is_sealed or not sealed_only:
-                    segment.sync()
-            if not self._names_are_synced and self._on_disk:
-                disk.sync_directory(self.directory)
-                disk.sync_directory(self.directory.rpartition("/")[0])
-                self._names_are_synced = True
+            flush.run()
         except OSError as error:
-            raise self._failed("synced", error) from error
-        self.recovery_point = end
+            raise self.failed("synced", error) from error
+        flush.done()
 
     def truncate_to(self, offset: int) -> None:
         """Drop every batch that ends at or behind `offset`; it becomes the log end."""
@@ -475,14 +466,14 @@ class PartitionLog:
         """Write the indexes and the producer state, sync, and let go; the log is unusable then."""
         if self.closed:
             return
-        if self._on_disk:
+        if self.is_on_disk:
             try:
                 if self._torn:
                     self.active_segment.undo_write(self.files.disk)
                 self.active_segment.seal()
                 self.save_producer_snapshot()
             except OSError as error:
-                raise self._failed("closed", error) from error
+                raise self.failed("closed", error) from error
             self.flush()
         self.abandon()
 
@@ -492,7 +483,8 @@ class PartitionLog:
         for segment in self.segments:
             segment.close()
 
-    def _failed(self, deed: str, error: OSError) -> StorageError:
+    def failed(self, deed: str, error: OSError) -> StorageError:
+        """Return the error to answer when the disk failed."""
         return StorageError(f"{self.topic}-{self.partition} cannot be {deed}: {error}")
 
     def _gone(self) -> LogOfflineError:

@@ -216,11 +216,6 @@ class Segment:
             self.offset_index.save()
             self.time_index.save()
 
-    def sync(self) -> None:
-        """Make the records survive a power cut; indexes can be rebuilt."""
-        if self.size_bytes:
-            self._log.get().sync()
-
     def close(self) -> None:
         """Let go of the descriptors."""
         self._log.close()

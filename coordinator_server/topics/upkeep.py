@@ -14,24 +14,39 @@ from typing import TYPE_CHECKING
 from coordinator_server.clock import Clock
 from coordinator_server.config import Config
 from coordinator_server.events import LOG
+from storage.apart import Pause
 from storage.errors import StorageError
 from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
-    from storage.maintenance import Event
+    from storage.maintenance import Event, Step
 
 SLICE_MS = 5
 PAUSE_MS = 20
 """How long a slice of a round lasts, and the pause behind it that belongs to the clients."""
 
+WAIT_MS = 2
+"""The pause while the disk syncs something in another thread."""
+
 FIRST_ROUND_DELAY_MS = 1000
 """When the round of the start begins: not before the first clients are served."""
+
+FREQUENT_MS = 1000
+"""Between two looks at what cannot wait for a round: `flush.ms`, the size of the offsets log."""
 
 
 class Upkeep:
     """The background work on one data directory."""
 
-    __slots__ = ("_clock", "_interval_ms", "_is_starting", "_logs", "_round", "_round_due_ms")
+    __slots__ = (
+        "_clock",
+        "_frequent_due_ms",
+        "_interval_ms",
+        "_is_starting",
+        "_logs",
+        "_round_due_ms",
+        "_steps",
+    )
 
     def __init__(self, logs: LogManager, config: Config, clock: Clock) -> None:
         self._logs = logs
@@ -40,30 +55,42 @@ class Upkeep:
             config.integer("log.cleaner.backoff.ms"),
             config.integer("log.retention.check.interval.ms"),
         )
-        self._round: Iterator[Event | None] | None = None
-        self._round_due_ms = clock.now_ms() + min(FIRST_ROUND_DELAY_MS, self._interval_ms)
+        self._steps: Iterator[Step] | None = None
+        now_ms = clock.now_ms()
+        self._round_due_ms = now_ms + min(FIRST_ROUND_DELAY_MS, self._interval_ms)
+        self._frequent_due_ms = now_ms + FREQUENT_MS
         self._is_starting = True
 
     def step(self) -> int:
         """Work for one slice; in how many milliseconds the next step is wanted."""
         self.report_recovery()
         started_ms = self._clock.now_ms()
-        if self._round is None:
-            if started_ms < self._round_due_ms:
-                return self._round_due_ms - started_ms
-            # Imported late: a broker that starts does not need the cleaner.
-            from storage.maintenance import maintenance_steps
-
-            self._round = maintenance_steps(self._logs, started_ms, starting=self._is_starting)
-            self._is_starting = False
-        for event in self._round:
+        if self._steps is None:
+            due_ms = min(self._round_due_ms, self._frequent_due_ms)
+            if started_ms < due_ms:
+                return due_ms - started_ms
+            self._steps = self._begin(started_ms)
+        for event in self._steps:
+            if event is Pause.WAITING:
+                return WAIT_MS
             if event is not None:
                 _report(event)
             if self._clock.now_ms() - started_ms >= SLICE_MS:
                 return PAUSE_MS
-        self._round = None
-        self._round_due_ms = started_ms + self._interval_ms
-        return self._interval_ms
+        self._steps = None
+        return max(min(self._round_due_ms, self._frequent_due_ms) - started_ms, 0)
+
+    def _begin(self, now_ms: int) -> Iterator[Step]:
+        """A round, or what comes between rounds."""
+        # Imported late: a broker that starts does not need the cleaner.
+        from storage.maintenance import frequent_steps, maintenance_steps
+
+        self._frequent_due_ms = now_ms + FREQUENT_MS
+        if now_ms < self._round_due_ms:
+            return frequent_steps(self._logs, now_ms)
+        self._round_due_ms = now_ms + self._interval_ms
+        starting, self._is_starting = self._is_starting, False
+        return maintenance_steps(self._logs, now_ms, starting=starting)
 
     def report_recovery(self) -> None:
         """Say what had to be cut from logs that were opened since the last call."""

@@ -1,0 +1,62 @@
+"""Work that blocks for long, such as an fsync, done apart from the loop that serves clients.
+
+`storage` itself knows no thread: whoever owns the data directory may give it a worker (a
+`ThreadPoolExecutor` is one). Without one the work is done on the spot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Protocol
+
+
+class Pause(Enum):
+    """What a generator of small steps yields while it waits for work that is done apart."""
+
+    WAITING = "waiting"
+
+
+class Job(Protocol):
+    """Work that was handed over."""
+
+    def done(self) -> bool:
+        """Tell whether it is finished."""
+
+    def result(self) -> object:
+        """Raise what the work has raised."""
+
+
+class Worker(Protocol):
+    """Does work, one after the other or at the same time."""
+
+    def submit(self, work: Callable[[], None], /) -> Job:
+        """Begin the work."""
+
+
+class _Finished:
+    """A job that was done on the spot; errors went to whoever asked for it."""
+
+    def done(self) -> bool:
+        """It is."""
+        return True
+
+    def result(self) -> None:
+        """Nothing went wrong."""
+
+
+class OnTheSpot:
+    """The worker for who has no thread."""
+
+    def submit(self, work: Callable[[], None], /) -> Job:
+        """Do the work now."""
+        work()
+        return _Finished()
+
+
+def apart(worker: Worker, work: Callable[[], None]) -> Iterator[Pause]:
+    """Have the work done; yields until it is. Raises what it raises."""
+    job = worker.submit(work)
+    while not job.done():
+        yield Pause.WAITING
+    job.result()

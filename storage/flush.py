@@ -1,0 +1,70 @@
+"""Making a log survive a power cut (fsync), in three parts so that the long one can run elsewhere.
+
+A `Flush` notes what has to be synced, `run` syncs it and touches nothing but the disk (so it may
+run in a thread), `done` moves the recovery point. Files are opened anew for it: the descriptors of
+the log belong to the loop's thread, which may close one at any moment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from storage.segment import LOG_SUFFIX
+
+if TYPE_CHECKING:
+    from storage.partition_log import PartitionLog
+
+
+class Flush:
+    """The syncing of everything that is in a log now, up to `end_offset`.
+
+    `sealed_only` leaves the active segment out: what recovery need not read again after a kill.
+    """
+
+    __slots__ = ("_directories", "_files", "_segments", "end_offset", "log")
+
+    def __init__(self, log: PartitionLog, *, sealed_only: bool = False) -> None:
+        self.log = log
+        segments = log.segments
+        self.end_offset = segments[-1].base_offset if sealed_only else log.log_end_offset
+        self._segments = segments[-1].base_offset
+        self._files: list[str] = []
+        self._directories: tuple[str, ...] = ()
+        if log.recovery_point >= self.end_offset and (sealed_only or log.names_are_synced):
+            return
+        for number, segment in enumerate(segments):
+            is_sealed = number + 1 < len(segments)
+            if is_sealed and segments[number + 1].base_offset <= log.recovery_point:
+                continue
+            if segment.size_bytes and (is_sealed or not sealed_only):
+                self._files.append(segment.stem + LOG_SUFFIX)
+        if log.is_on_disk and not log.names_are_synced:
+            self._directories = (log.directory, log.directory.rpartition("/")[0])
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to wait for."""
+        return bool(self._files or self._directories)
+
+    def run(self) -> None:
+        """Sync; OSError when the disk fails. Any thread may do it."""
+        disk = self.log.files.disk
+        for path in self._files:
+            try:
+                disk.sync_file(path)
+            except FileNotFoundError:
+                # Compaction, which syncs what it writes, or retention has removed it meanwhile.
+                if disk.exists(self.log.directory) and self._is_wanted(path):
+                    raise
+        for path in self._directories:
+            disk.sync_directory(path)
+
+    def _is_wanted(self, path: str) -> bool:
+        return any(segment.stem + LOG_SUFFIX == path for segment in list(self.log.segments))
+
+    def done(self) -> None:
+        """Take note that `run` has succeeded."""
+        log = self.log
+        log.recovery_point = max(log.recovery_point, min(self.end_offset, log.log_end_offset))
+        if self._directories and log.segments[-1].base_offset == self._segments:
+            log.names_are_synced = True

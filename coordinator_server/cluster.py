@@ -57,8 +57,9 @@ class Cluster:
         }
         self.node_ids = tuple(self._configs)
         self._servers: dict[int, Server] = {}
-        # Where each broker listens; a broker that stopped comes back there.
-        self._addresses: dict[int, tuple[Listener, ...]] = {}
+        # Where each broker listens, or shall; a broker that stopped comes back there.
+        self._addresses = {node_id: one.listeners() for node_id, one in self._configs.items()}
+        self._is_listening = False
         self._advertised = {
             node_id: one.advertised_listeners() for node_id, one in self._configs.items()
         }
@@ -94,6 +95,7 @@ class Cluster:
 
     async def listen(self) -> tuple[Listener, ...]:
         """Open the sockets; where the first broker listens. Raises StartError."""
+        self._is_listening = True
         for node_id, broker in self.brokers.items():
             await self._listen(broker)
             if node_id != self.config.node_id:
@@ -137,8 +139,8 @@ class Cluster:
         return Endpoint(node_id, host, port, is_stopped)
 
     def addresses(self, node_id: int) -> tuple[Listener, ...]:
-        """Where a broker listens, or did when it ran; nothing before `listen`."""
-        return self._addresses.get(node_id, ())
+        """Where a broker listens, or will when it runs."""
+        return self._addresses[node_id]
 
     def connection_count(self, node_id: int) -> int:
         """How many connections a broker has."""
@@ -168,7 +170,7 @@ class Cluster:
             if node_id in self.brokers:
                 return
             broker = Broker(self, self._configs[node_id])
-            if node_id in self._addresses:
+            if self._is_listening:
                 await self._listen(broker)
             broker.start()
             self.brokers = {
@@ -197,10 +199,9 @@ class Cluster:
 
     async def _listen(self, broker: Broker) -> None:
         node_id = broker.node_id
-        listeners = self._addresses.get(node_id, broker.config.listeners())
         server = self._servers[node_id] = Server(broker)
         try:
-            self._addresses[node_id] = await server.start(listeners)
+            self._addresses[node_id] = await server.start(self._addresses[node_id])
         except StartError:
             self._servers.pop(node_id).accept_no_more()
             raise

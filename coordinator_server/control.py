@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 class ControlError(Exception):
     """Something that cannot be done; `status` is that of HTTP, the text names what and why."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.headers = headers or {}
 
 
 Parameters = Mapping[str, str]

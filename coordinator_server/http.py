@@ -18,6 +18,8 @@ from coordinator_server.events import LOG
 from coordinator_server.server import StartError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from coordinator_server.cluster import Cluster
 
 _HEAD_BYTES = 16 * 1024
@@ -82,22 +84,26 @@ class ControlServer:
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answer one request; whether the connection goes on."""
         goes_on = False
+        headers: Mapping[str, str] = {}
         try:
             async with asyncio.timeout(_IDLE_SECONDS):
                 request = await _read_request(reader)
             goes_on = request.headers.get("connection", "").lower() != "close"
             status, answer = 200, await self._answer(request)
         except ControlError as error:
-            status, answer = error.status, {"error": str(error)}
+            status, answer, headers = error.status, {"error": str(error)}, error.headers
         except asyncio.LimitOverrunError:
             status, answer = 400, {"error": f"the head is longer than {_HEAD_BYTES} bytes"}
         body = json.dumps(answer).encode() + b"\n"
-        head = (
-            f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\nConnection: {'keep-alive' if goes_on else 'close'}"
-            "\r\n\r\n"
-        )
-        writer.write(head.encode() + body)
+        headers = {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            "Connection": "keep-alive" if goes_on else "close",
+            **headers,
+        }
+        lines = [f"HTTP/1.1 {status} {_REASONS[status]}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        writer.write("\r\n".join([*lines, "", ""]).encode() + body)
         await writer.drain()
         return goes_on
 
@@ -115,9 +121,9 @@ class ControlServer:
                 return await route.answer(self._cluster, parameters, request.query)
             there.append(route.method)
         if there:
-            raise ControlError(
-                405, f"{request.target}: {request.method} is not served, but {', '.join(there)}"
-            )
+            allowed = ", ".join(there)
+            message = f"{request.target}: {request.method} is not served, but {allowed}"
+            raise ControlError(405, message, {"Allow": allowed})
         raise ControlError(404, f"{request.target}: there is nothing here")
 
 

@@ -113,6 +113,9 @@ class FakeScheduler:
 class FakeConnection:
     """A client's connection."""
 
+    listener_name = "PLAINTEXT"
+    local_address = ("127.0.0.1", 9092)
+
     def __init__(self) -> None:
         self.closed = False
         self.refusals: list[str] = []

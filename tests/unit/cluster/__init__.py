@@ -1,0 +1,1 @@
+"""Several brokers in one process, without sockets."""

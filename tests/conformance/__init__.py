@@ -1,5 +1,5 @@
-"""Recorded answers of Apache Kafka 4.1, played against our broker.
+"""Answers of Apache Kafka 4.1, played against our broker.
 
-`recorded/` holds the scenarios and the answers as they were recorded; it is data and stays as it
-is.
+`recorded/` holds scenarios and answers as they were recorded; it is data and stays as it is.
+`scenarios/` holds ours, `orders.json` Kafka's answers to them; docs/conformance.md tells the rest.
 """

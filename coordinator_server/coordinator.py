@@ -89,7 +89,8 @@ class GroupCoordinator:
     def immigrate(self, partition: Partition) -> None:
         """Begin to load the groups of a partition that this broker leads from now on."""
         if self._seen is not self._offsets_topic.partitions:
-            return  # the whole topic is looked at when a group is asked for
+            self._look()  # and takes this one with the others
+            return
         if partition.index >= len(self._seen):
             return  # added later: no group lives there
         assert partition.leader_id == self._node_id

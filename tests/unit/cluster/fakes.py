@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from importlib import import_module
 from typing import Any, cast
 
@@ -31,7 +32,7 @@ OFFSETS_PARTITIONS = 4
 class Nodes:
     """A cluster of brokers 1 to `count`, and clients that ask a broker by its id."""
 
-    def __init__(self, disk: MemoryDisk | None = None, count: int = 3, **overrides: str) -> None:
+    def __init__(self, disk: MemoryDisk | None = None, count: int = 3, /, **overrides: str) -> None:
         settings = {
             "group_initial_rebalance_delay_ms": "0",
             "offsets_topic_num_partitions": str(OFFSETS_PARTITIONS),
@@ -58,9 +59,16 @@ class Nodes:
         """Hand a request to a broker's handler; the answer may come later."""
         spec = SPEC_BY_NAME[api]
         call = GroupCall(spec.max_version if version is None else version)
+        call.connection.local_address = ("127.0.0.1", 9091 + node_id)
         handle = import_module(f"coordinator_server.apis.{spec.stem}").handle
         handle(self.cluster.brokers[node_id], cast(Any, call), request)
         return call
+
+    async def loaded(self) -> None:
+        """Let every broker load what it leads."""
+        while any(broker.groups.is_loading for broker in self.cluster.brokers.values()):
+            await asyncio.sleep(0)
+        await settle()
 
     async def answer(
         self, node_id: int, api: str, request: Message, version: int | None = None

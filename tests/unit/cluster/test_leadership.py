@@ -163,18 +163,18 @@ async def test_a_restart_with_fewer_brokers_elects_among_them() -> None:
     nodes.move(moved, 3)
     epoch = moved.leader_epoch
     await nodes.cluster.stop()
-    again = await Nodes(nodes.disk, count=1).start()
+    again = await Nodes(nodes.disk, 1).start()
     assert leaders(again) == [1] * 6
     partition = again.partition("t", 0)
     assert partition.replicas == (1,)
     assert partition.leader_epoch == epoch + 1
     await again.cluster.stop()
-    assert leaders(await Nodes(nodes.disk, count=1).start()) == [1] * 6
+    assert leaders(await Nodes(nodes.disk, 1).start()) == [1] * 6
 
 
 async def test_one_broker_keeps_no_table() -> None:
     """With broker.count=1 the catalogue of topics says nothing about leaders."""
-    nodes = await Nodes(count=1).start()
+    nodes = await Nodes(None, 1).start()
     topic = nodes.cluster.topics.create("t", 2, {})
     assert topic.leadership() == (PartitionLeadership(1, 0, (1,)),) * 2
     assert b"leadership" not in nodes.disk.read_file("/data/topics.json")

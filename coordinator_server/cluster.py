@@ -18,6 +18,7 @@ from coordinator_server.endpoint import Endpoint
 from coordinator_server.events import LOG
 from coordinator_server.offsets_topic import OffsetsTopic
 from coordinator_server.server import Server, StartError
+from coordinator_server.topics.flusher import Flusher
 from coordinator_server.topics.leadership import NOBODY
 from coordinator_server.topics.manager import TopicManager
 from coordinator_server.topics.names import OFFSETS_TOPIC
@@ -80,6 +81,8 @@ class Cluster:
             node_id=config.node_id,
             now_ms=clock.now_ms(),
         )
+        self._flusher = Flusher(asyncio.get_running_loop())
+        logs.use(self._flusher)
         self.cluster_id = logs.cluster_id
         self.fetch_purgatory = Purgatory(asyncio.get_running_loop(), clock.now_ms)
         self.producer_ids = ProducerIdManager(logs.next_producer_ids)
@@ -112,6 +115,7 @@ class Cluster:
             broker.shutting_down()
         self.fetch_purgatory.close()
         await asyncio.gather(*[server.disconnect() for server in self._servers.values()])
+        self._flusher.close()
         self.topics.close()
         if self._temporary_directory is not None:
             shutil.rmtree(self._temporary_directory, ignore_errors=True)

@@ -35,6 +35,17 @@ def failed_response(
     return response if told else None
 
 
+def overrule(response: Message, error: ErrorCode) -> None:
+    """Turn every success in an answer into `error`."""
+    for field in type(response).FIELDS:
+        if field.name == "error_code":
+            if not getattr(response, field.name):
+                setattr(response, field.name, error)
+        elif isinstance(field.type, ArrayType) and isinstance(field.type.element, type):
+            for one in getattr(response, field.name) or ():
+                overrule(one, error)
+
+
 def _filled(
     response_type: type[Message], source: Any, version: int, error: ErrorCode
 ) -> tuple[Message, bool]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.events import LOG
@@ -19,13 +20,17 @@ from coordinator_server.group.driver import drain
 from coordinator_server.group.effects import Effects
 from coordinator_server.group.metadata import GroupMetadata
 from coordinator_server.group.state import DEAD
+from coordinator_server.group.storage_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from coordinator_server.clock import Clock
+    from coordinator_server.group.effects import Reply
     from coordinator_server.offsets_partition import OffsetsPartition
+    from protocol.schema import Message
+    from storage.errors import StorageError
 
     Fail = Callable[[], None]
     """Answers a request with UNKNOWN_SERVER_ERROR, unless it is answered."""
@@ -143,12 +148,16 @@ class GroupTask:
     def _settle(self, now_ms: int) -> None:
         """Append, replay, release the answers, write the events, arm the timer."""
         effects = self._effects
-        if effects.writes or effects.later:
+        has_written = bool(effects.writes or effects.later)
+        if has_written:
             drain(self.group, effects, self._partition.append, now_ms)
         if self.group.is_vacant:
             # Before the answers: what a client has sent behind a deletion must not meet the dead.
             self._settled(self)
         if effects.replies:
+            if has_written and self._partition.flush_is_due:
+                self._partition.when_flushed(partial(_release_flushed, (*effects.replies,)))
+                effects.replies.clear()
             self._release()
         if effects.events:
             for name, fields in effects.events:
@@ -217,3 +226,16 @@ class GroupTask:
             fail = self._mailbox.popleft()[2]
             if fail is not None:
                 fail()
+
+
+def _release_flushed(replies: Iterable[tuple[Reply, Message]], error: StorageError | None) -> None:
+    """Send answers that waited for a sync; those that it failed say so.
+
+    What they tell of is in the log all the same, as with a commit whose answer got lost.
+    """
+    for reply, response in replies:
+        if error is not None:
+            from coordinator_server.failure import overrule
+
+            overrule(response, client_error(error.code))
+        reply(response)

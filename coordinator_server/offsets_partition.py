@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from coordinator_server.group.metadata import GroupMetadata
     from coordinator_server.group.records import Record as GroupRecord
     from coordinator_server.topics.manager import Partition
+    from storage.flush import Done
 
 _FIRST_SEQUENCE = 0  # Kafka's coordinator writes it though there is no producer id
 
@@ -88,6 +89,15 @@ class OffsetsPartition:
             )
             return error.code
         return ErrorCode.NONE
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Whether the last append must be synced before anybody is told of it."""
+        return self._partition.flush_is_due
+
+    def when_flushed(self, done: Done) -> None:
+        """Call `done` once the last append is synced, later."""
+        self._partition.when_flushed(done)
 
     async def load(self, make: Callable[[str], GroupMetadata]) -> dict[str, GroupMetadata]:
         """Give the groups in the log, by its snapshot or from its records, in short steps.

@@ -7,12 +7,26 @@ the log belong to the loop's thread, which may close one at any moment.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
+from storage.apart import Worker
+from storage.errors import StorageError
 from storage.segment import LOG_SUFFIX
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
+
+
+Done = Callable[[StorageError | None], None]
+"""Is told that a sync is done, or why it cannot be."""
+
+
+class LogFlusher(Worker, Protocol):
+    """Whoever syncs logs apart from the loop."""
+
+    def when_flushed(self, log: PartitionLog, done: Done) -> None:
+        """Call `done` once everything that is in the log now is synced, or cannot be."""
 
 
 class Flush:
@@ -48,16 +62,21 @@ class Flush:
 
     def run(self) -> None:
         """Sync; OSError when the disk fails. Any thread may do it."""
-        disk = self.log.files.disk
-        for path in self._files:
-            try:
-                disk.sync_file(path)
-            except FileNotFoundError:
-                # Compaction, which syncs what it writes, or retention has removed it meanwhile.
-                if disk.exists(self.log.directory) and self._is_wanted(path):
-                    raise
-        for path in self._directories:
-            disk.sync_directory(path)
+        log = self.log
+        disk = log.files.disk
+        try:
+            for path in self._files:
+                try:
+                    disk.sync_file(path)
+                except FileNotFoundError:
+                    # Compaction, which syncs what it writes, or retention has removed it meanwhile.
+                    if self._is_wanted(path):
+                        raise
+            for path in self._directories:
+                disk.sync_directory(path)
+        except FileNotFoundError:
+            if not log.closed:  # the topic is not being deleted: somebody else took the files
+                raise
 
     def _is_wanted(self, path: str) -> bool:
         return any(segment.stem + LOG_SUFFIX == path for segment in list(self.log.segments))

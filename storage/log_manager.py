@@ -34,6 +34,7 @@ from storage.errors import (
     TopicExistsError,
     UnknownPartitionError,
 )
+from storage.flush import LogFlusher
 from storage.log_config import LogConfig
 from storage.log_loader import LogLoader, RecoveryReport
 from storage.open_files import DEFAULT_MAX_OPEN_FILES, OpenFiles
@@ -80,6 +81,7 @@ class LogManager:
         self.failures: dict[TopicPartition, StorageError] = {}
         self._doomed: list[str] = []
         self._written: dict[str, dict[TopicPartition, int]] = {}
+        self.flusher: LogFlusher | None = None
 
     @staticmethod
     def open(
@@ -408,6 +410,12 @@ class LogManager:
         return f"{self.path}/{name}-{partition}"
 
     # --- upkeep -----------------------------------------------------------------------------------
+
+    def use(self, flusher: LogFlusher) -> None:
+        """Have long work done apart; who appends sees to `flush.messages` from now on."""
+        self.flusher = flusher
+        self.files.worker = flusher
+        self.files.flushes_apart = True
 
     def remove_deleted(self) -> Iterator[None]:
         """Remove the files of deleted topics, one at a time."""

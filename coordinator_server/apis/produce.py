@@ -6,6 +6,7 @@ that wait for the partition are woken after the producer got its answer (see `Pu
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from protocol.apis.produce import (
@@ -24,7 +25,10 @@ from storage.errors import StorageError
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.call import Call
-    from coordinator_server.topics.manager import Topic
+    from coordinator_server.topics.manager import Partition, Topic
+
+    Unsynced = list[tuple[Partition, PartitionProduceResponse]]
+    """What was appended, and must be synced before it is told."""
 
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Kafka."""
@@ -53,6 +57,7 @@ def handle(broker: Broker, call: Call, request: ProduceRequest) -> None:
     now_ms = broker.clock.now_ms()
     topics = broker.topics
     responses = []
+    unsynced: Unsynced = []
     first_error = ErrorCode.NONE
     for topic_data in request.topic_data:
         if version < 13:
@@ -64,7 +69,7 @@ def handle(broker: Broker, call: Call, request: ProduceRequest) -> None:
             refusal = _refusal(call, request, topic, data)
             if refusal is ErrorCode.NONE:
                 assert topic is not None
-                answer = _append(broker.node_id, topic, data, now_ms)
+                answer = _append(broker.node_id, topic, data, now_ms, unsynced)
             else:
                 answer = PartitionProduceResponse(
                     index=data.index, error_code=refusal, base_offset=-1
@@ -81,16 +86,42 @@ def handle(broker: Broker, call: Call, request: ProduceRequest) -> None:
         response = ProduceResponse(responses=responses)
         if first_error and version >= _FIRST_VERSION_WITH_LEADERS:
             _name_leaders(broker, call, response)
-        call.reply(response)
+        if unsynced:
+            _reply_when_flushed(call, response, unsynced)
+        else:
+            call.reply(response)
         return
     if first_error:
         # Nothing else tells the producer that it should look up the leaders anew.
         call.connection.refuse(f"acks=0 and {first_error.name}", call.api_name, version)
+    for partition, _ in unsynced:
+        partition.when_flushed(_ignore)
     call.reply_nothing()
 
 
+def _ignore(_: StorageError | None) -> None:
+    """Nobody waits for it."""
+
+
+def _reply_when_flushed(call: Call, response: ProduceResponse, unsynced: Unsynced) -> None:
+    """Answer once the appends are synced; those that cannot be have failed (`flush.messages`)."""
+    missing = len(unsynced)
+
+    def settle(answer: PartitionProduceResponse, error: StorageError | None) -> None:
+        nonlocal missing
+        missing -= 1
+        if error is not None:
+            answer.error_code, answer.base_offset = error.code, -1
+            answer.log_append_time_ms = answer.log_start_offset = -1
+        if not missing:
+            call.reply(response)
+
+    for partition, answer in unsynced:
+        partition.when_flushed(partial(settle, answer))
+
+
 def _append(
-    node_id: int, topic: Topic, data: PartitionProduceData, now_ms: int
+    node_id: int, topic: Topic, data: PartitionProduceData, now_ms: int, unsynced: Unsynced
 ) -> PartitionProduceResponse:
     partition = topic.partitions[data.index]
     assert data.records is not None
@@ -116,12 +147,15 @@ def _append(
                 for index, message in error.record_errors
             ]
         return response
-    return PartitionProduceResponse(
+    answer = PartitionProduceResponse(
         index=data.index,
         base_offset=result.base_offset,
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=result.log_start_offset,
     )
+    if partition.flush_is_due:
+        unsynced.append((partition, answer))
+    return answer
 
 
 def _name_leaders(broker: Broker, call: Call, response: ProduceResponse) -> None:

@@ -25,6 +25,7 @@ from coordinator_server.topics.upkeep import Upkeep
 from protocol.errors import ErrorCode
 from storage.disk import Buffer
 from storage.errors import StorageError
+from storage.flush import Done
 from storage.log_manager import INTERNAL_TOPIC_CONFIGS, LogManager
 from storage.partition_log import AppendResult, PartitionLog
 from storage.topic_catalogue import PartitionLeadership, TopicRecord
@@ -122,6 +123,18 @@ class Partition:
         result = self.log.append_own(records, now_ms)
         self._changed(self)
         return result
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Whether the last append must be synced before anybody is told of it."""
+        return self._log is not None and self._log.flush_is_due
+
+    def when_flushed(self, done: Done) -> None:
+        """Call `done` once the last append is synced, later."""
+        flusher = self._logs.flusher
+        assert self._log is not None, "nothing was appended"
+        assert flusher is not None, "the log was to sync it"
+        flusher.when_flushed(self._log, done)
 
     def leader_epoch_error(self, leader_epoch: int) -> ErrorCode:
         """What to tell a client that knows this leader epoch; -1 knows none (KIP-320)."""

@@ -1,0 +1,172 @@
+"""A real Kafka 4.1: its jars by Maven, its DumpLogSegments, and a whole broker as a process.
+
+The jars are fetched once into `.kafka-4.1.0/` of the checkout (KAFKA_LIBS=DIR takes others). One
+Java process runs at a time, so that a small machine bears it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.support import ROOT, wait_for
+
+JARS = ROOT / ".kafka-4.1.0"
+POM = Path(__file__).with_name("pom.xml")
+LEAST_JAVA = 17
+JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+SECONDS = 90
+COMPLAINTS = (
+    "isvalid: false",
+    "log timestamp: ",
+    "Mismatches in",
+    "out of order",
+    "not found",
+    "Exception",
+    "corrupt",
+)
+# The tool looks for a time index entry's timestamp among the records of its batch. Compaction may
+# leave a batch without records (a producer's last): Kafka's own logs get that complaint as well.
+OF_AN_EMPTY_BATCH = "log timestamp: -1"
+CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
+
+
+def missing() -> str | None:
+    """What is not there that the oracle needs; None when it can run."""
+    if shutil.which("java") is None:
+        return "no Java"
+    told = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(\d+)', told.stderr)
+    if version is None or int(version.group(1)) < LEAST_JAVA:
+        return f"no Java {LEAST_JAVA} or newer"
+    if "KAFKA_LIBS" not in os.environ and not is_complete() and shutil.which("mvn") is None:
+        return "no Maven"
+    return None
+
+
+def is_complete() -> bool:
+    """Whether Maven has brought all jars."""
+    return (JARS / ".complete").exists()
+
+
+def jars() -> Path:
+    """The directory of Kafka's jars, fetched on first use."""
+    if "KAFKA_LIBS" in os.environ:
+        return Path(os.environ["KAFKA_LIBS"])
+    if not is_complete():
+        command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
+        command += [f"-DoutputDirectory={JARS}", "-DincludeScope=runtime"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"Maven failed: {done.stdout[-2000:]}"
+        (JARS / ".complete").touch()
+    return JARS
+
+
+def java(main: str, *arguments: str, heap: str = "256M") -> list[str]:
+    """The command line of one of Kafka's classes."""
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+    classes = f"{jars()}{os.sep}*"
+    return ["java", f"-Xmx{heap}", *JAVA_OPTIONS, quiet, "-cp", classes, main, *arguments]
+
+
+def dump_log_segments(files: Sequence[Path], *options: str) -> str:
+    """What Kafka's DumpLogSegments prints about files; fails when it finds anything wrong."""
+    names = ",".join(map(str, files))
+    command = java("kafka.tools.DumpLogSegments", *options, "--files", names)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    complaints = [
+        line[:300]
+        for line in (done.stdout + done.stderr).splitlines()
+        if any(word in line for word in COMPLAINTS) and not line.endswith(OF_AN_EMPTY_BATCH)
+    ]
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert not complaints, complaints[:9]
+    return done.stdout
+
+
+class Kafka:
+    """One broker of Kafka's, with a directory for its data."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
+        self.data = directory / "data"
+        self._log = directory / "kafka.log"
+        self._settings = settings
+        self._properties = directory / "server.properties"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.bootstrap = ""
+
+    def start(self) -> None:
+        """Start it, formatted when it is new, and wait until it takes connections."""
+        port, controller_port = free_port(), free_port()
+        self.bootstrap = f"127.0.0.1:{port}"
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": str(self.data),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **self._settings,
+        }
+        lines = (f"{name}={value}\n" for name, value in properties.items())
+        self._properties.write_text("".join(lines))
+        if not self.data.exists():
+            format_it = java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID)
+            subprocess.run(
+                [*format_it, "-c", str(self._properties)], capture_output=True, check=True
+            )
+        command = java("kafka.Kafka", str(self._properties), heap="512M")
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        wait_for(lambda: self._ended or answers(port), "Kafka takes connections", SECONDS, 0.1)
+        assert not self._ended, self.log
+
+    @property
+    def _ended(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
+
+    @property
+    def log(self) -> str:
+        """What it wrote so far."""
+        return self._log.read_text(errors="replace")
+
+    def stop(self) -> None:
+        """Stop it in good order."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(SECONDS)
+            self._process = None
+
+    def end(self) -> None:
+        """Whatever state it is in, it ends now."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(SECONDS)
+
+
+def free_port() -> int:
+    """A port of this machine that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def answers(port: int) -> bool:
+    """Whether somebody takes connections there."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,235 @@
+"""Ours to theirs: Kafka's own DumpLogSegments and a real Kafka broker read what our broker wrote.
+
+One broker of ours is used as clients use it: every codec, an idempotent producer, batches near the
+limit, enough data to roll segments, compaction of a topic and of the offsets log, groups of all
+kinds. Then it is stopped, and Kafka looks at its files.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import kafka
+import pytest
+from kafka.structs import OffsetAndMetadata
+
+from coordinator_server.cli import main
+from coordinator_server.tools.verify_log import Verification
+from tests.groups import Groups, groups_of
+from tests.oracle.kafka_process import Kafka, dump_log_segments, jars
+from tests.support import Broker, wait_for
+from tests.unit.tools.test_dump_log import BATCH_FACTS, FACT
+
+OFFSETS_PARTITIONS = 4
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+SETTINGS = {
+    "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.backoff.ms": "200",
+    "log.retention.check.interval.ms": "500",
+}
+# Committed offsets until the offsets log is compacted: what is dirty must reach a mebibyte.
+COMMIT_PARTITIONS = 500
+COMMIT_ROUNDS = 45
+
+
+def produce(bootstrap: str) -> None:
+    """All codecs, sizes from a byte to nearly the limit, keys, headers, with idempotence."""
+    noise = random.Random(1)
+    for number, codec in enumerate(CODECS):
+        producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "compression.codec": codec,
+                "enable.idempotence": bool(number % 2),
+                "linger.ms": 20,
+                "message.max.bytes": 1_000_000,
+            }
+        )
+        for one in range(400):
+            producer.produce(
+                "mixed",
+                value=b"%d " % one * (one + 1),
+                key=b"k%d" % (one % 50) if one % 3 else None,
+                headers=[("codec", codec), ("none", None)],
+                partition=one % 2,
+            )
+        producer.produce("mixed", value=bytes(range(256)) * 3800, partition=0)
+        for one in range(300):
+            value = noise.randbytes(3000)  # that no codec makes smaller
+            producer.produce("compacted", value=value, key=b"k%d" % (one % 7))
+            if one % 30 == 0:
+                producer.flush()
+        producer.produce("compacted", value=None, key=b"k%d" % number)
+        assert producer.flush(30) == 0
+
+
+def commit(bootstrap: str) -> kafka.KafkaConsumer:
+    """Groups of all kinds; returns a static member, whose group is to have it while we stop."""
+    admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
+    partitions = [kafka.TopicPartition("wide", number) for number in range(COMMIT_PARTITIONS)]
+    for number in range(COMMIT_ROUNDS):
+        offsets = {one: OffsetAndMetadata(number, f"round {number}", -1) for one in partitions}
+        admin.alter_group_offsets("busy", offsets)
+    simple = {
+        kafka.TopicPartition("mixed", 0): OffsetAndMetadata(3, "héllo 日本 \U0001f600", 0),
+        kafka.TopicPartition("mixed", 1): OffsetAndMetadata(2, "", -1),
+    }
+    for group in ("simple", "trimmed", "deleted"):
+        admin.alter_group_offsets(group, simple)
+    admin.delete_group_offsets("trimmed", [kafka.TopicPartition("mixed", 0)])
+    admin.delete_groups(["deleted"])
+    admin.close()
+    gone = consumer(bootstrap, "gone", None)
+    gone.commit()
+    gone.close()
+    return consumer(bootstrap, "static", "instance-1")
+
+
+def consumer(bootstrap: str, group: str, instance: str | None) -> kafka.KafkaConsumer:
+    """A member that has its partitions and has read something."""
+    member = kafka.KafkaConsumer(
+        "mixed",
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        group_instance_id=instance,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        check_crcs=False,
+        max_partition_fetch_bytes=100,
+        max_poll_records=1,
+        session_timeout_ms=45_000,
+    )
+    wait_for(lambda: member.poll(100) or member.assignment(), f"{group} has partitions")
+    return member
+
+
+def log_bytes(data: Path, topic: str) -> int:
+    """The size of all logs of a topic."""
+    return sum(path.stat().st_size for path in data.glob(f"{topic}-*/*.log"))
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Groups]:
+    """The data directory of a broker that has been used and stopped, and the groups it told."""
+    jars()  # a download is no part of what the tests below measure
+    data = tmp_path_factory.mktemp("ours") / "data"
+    with Broker("--data-dir", str(data), settings=SETTINGS) as broker:
+        admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+        rolling = {"segment.bytes": "1048576"}
+        compacting = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+        topics = {
+            "mixed": {"num_partitions": 2, "replication_factor": 1, "configs": rolling},
+            "compacted": {
+                "num_partitions": 1,
+                "replication_factor": 1,
+                "configs": {**rolling, **compacting},
+            },
+            "wide": {"num_partitions": COMMIT_PARTITIONS, "replication_factor": 1},
+        }
+        admin.create_topics(topics, wait_for_metadata=True)
+        admin.close()
+        produce(broker.bootstrap)
+        static = commit(broker.bootstrap)
+        groups = groups_of(broker.bootstrap)
+        wait_for(lambda: log_bytes(data, "compacted") < 2_000_000, "the topic is compacted")
+        wait_for(lambda: log_bytes(data, "__consumer_offsets") < 900_000, "so is the offsets log")
+        assert broker.stop() == 0
+        static.close(autocommit=False, timeout_ms=0)
+    return data, groups
+
+
+def files_of(data: Path, pattern: str) -> list[Path]:
+    """Logs, indexes and snapshots of some partitions, empty ones left out."""
+    suffixes = (".log", ".index", ".timeindex", ".snapshot")
+    found = sorted(path for path in data.glob(f"{pattern}/*") if path.suffix in suffixes)
+    return [path for path in found if path.stat().st_size]
+
+
+def our_batches(files: list[Path], capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """The batches in logs as our own dump shows them."""
+    assert main(["dump-log", "--json", "--headers", *map(str, files)]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_kafka_accepts_every_segment(
+    written: tuple[Path, Groups], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DumpLogSegments finds no fault in logs, indexes and snapshots, opens every record, and tells
+    the same facts about every batch as our dump."""
+    data, _ = written
+    assert Verification(data).run().errors == []
+    assert len(list(data.glob("mixed-0/*.log"))) > 2, "rolled"
+    for pattern, options in (
+        ("[!_]*-*", []),
+        ("__consumer_offsets-*", ["--offsets-decoder"]),
+    ):
+        files = files_of(data, pattern)
+        shown = dump_log_segments(files, "--deep-iteration", *options)
+        theirs = [
+            dict(FACT.findall(line))
+            for line in shown.splitlines()
+            if line.startswith("baseOffset: ")
+        ]
+        logs = [path for path in files if path.suffix == ".log"]
+        ours = our_batches(logs, capsys)
+        assert len(ours) == len(theirs) > 10
+        for our, their in zip(ours, theirs, strict=True):
+            assert their["isvalid"] == "true"
+            facts = {name: str(our[ours_]).lower() for name, ours_ in BATCH_FACTS.items()}
+            assert facts == {name: their[name] for name in BATCH_FACTS}
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[Kafka]:
+    """A Kafka that is not started yet."""
+    settings = {"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS)}
+    broker = Kafka(tmp_path, settings)
+    try:
+        yield broker
+    finally:
+        broker.end()
+
+
+def test_kafka_boots_on_our_offsets_log(written: tuple[Path, Groups], real: Kafka) -> None:
+    """A Kafka 4.1 that finds our `__consumer_offsets` in its directory, logs alone without index or
+    checkpoint, loads the same groups, members and offsets."""
+    data, groups = written
+    real.start()
+    admin = kafka.KafkaAdminClient(bootstrap_servers=real.bootstrap)
+    topic = {
+        "num_partitions": OFFSETS_PARTITIONS,
+        "replication_factor": 1,
+        "configs": {"cleanup.policy": "compact"},
+    }
+    admin.create_topics({"__consumer_offsets": topic}, wait_for_metadata=True)
+    directories = [real.data / f"__consumer_offsets-{one}" for one in range(OFFSETS_PARTITIONS)]
+    wait_for(lambda: all((one / "partition.metadata").exists() for one in directories), "made")
+    admin.close()
+    real.stop()
+    for directory in directories:
+        for path in directory.iterdir():
+            if path.name != "partition.metadata":
+                path.unlink()
+        for log in (data / directory.name).glob("*.log"):
+            shutil.copy(log, directory)
+    for path in (*real.data.glob("*checkpoint"), real.data / ".kafka_cleanshutdown"):
+        path.unlink()
+    real.start()
+    assert set(groups) == {"busy", "simple", "trimmed", "gone", "static"}
+    wait_for(lambda: loaded(real.bootstrap) == groups, "the same groups", 40, 0.5)
+    real.stop()
+
+
+def loaded(bootstrap: str) -> Groups | None:
+    """The groups of Kafka; None while it cannot tell."""
+    try:
+        return groups_of(bootstrap)
+    except kafka.errors.KafkaError:
+        return None

@@ -91,10 +91,9 @@ class GroupCoordinator:
         if self._seen is not self._offsets_topic.partitions:
             self._look()  # and takes this one with the others
             return
-        if partition.index >= len(self._seen):
-            return  # added later: no group lives there
+        if partition.index >= len(self._seen) or partition.index in self._led:
+            return  # added later, no group lives there; or seen before we were told
         assert partition.leader_id == self._node_id
-        assert partition.index not in self._led
         led = OffsetsPartition(partition, self._clock)
         self._led[partition.index] = led
         if led.is_blank:

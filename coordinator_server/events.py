@@ -20,6 +20,7 @@ VOCABULARY: dict[str, int] = {
     "broker.removed": INFO,
     "broker.returned": INFO,
     "control.listening": INFO,
+    "control.failed": ERROR,
     "settings.ignored": WARNING,
     # connections and requests
     "connection.opened": DEBUG,

@@ -77,6 +77,9 @@ class ControlServer:
             pass  # the client has gone
         except asyncio.CancelledError:
             pass  # the process ends
+        except Exception:  # a bug costs this connection
+            LOG.emit("control.failed", exc_info=True)
+            raise
         finally:
             self._tasks.discard(task)
             writer.close()

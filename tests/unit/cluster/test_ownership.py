@@ -207,6 +207,18 @@ async def test_a_stopped_coordinator_is_replaced() -> None:
     assert group_tasks() == ["group g"]
 
 
+async def test_a_broker_that_never_saw_a_group_takes_over_all_of_anothers() -> None:
+    """Several partitions come at once to a coordinator that nobody had asked for a group yet."""
+    nodes = await Nodes(None, 2).start()
+    nodes.cluster.topics.create("t", 1, {})
+    homes = [nodes.home(group) for group in ("a", "b", "c", "d", "e", "f")]
+    assert len({home.index for home in homes if home.leader_id == 2}) > 1
+    await nodes.cluster.stop_broker(2)
+    await nodes.loaded()
+    for group in ("a", "b", "c", "d", "e", "f"):
+        assert await nodes.commit(1, group, 1) == ErrorCode.NONE
+
+
 async def test_a_group_whose_partition_is_offline_has_no_coordinator() -> None:
     """COORDINATOR_NOT_AVAILABLE until its broker is back, then it is as it was."""
     nodes, leader, *_ = await started(offsets_topic_replication_factor="1")

@@ -1,0 +1,269 @@
+"""The control server of the real process: what it shows, what it does, what it refuses."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.support import API_VERSIONS_REQUEST, Broker, Wire, frame, wait_for
+
+
+class Control:
+    """A client of the control server."""
+
+    def __init__(self, broker: Broker) -> None:
+        (line,) = wait_for(lambda: broker.log_lines("control.listening"), "the control server")
+        found = re.search(r"address=([\d.]+):(\d+)", line)
+        assert found is not None
+        self.address = found[1], int(found[2])
+
+    def ask(
+        self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes = b""
+    ) -> tuple[int, Any]:
+        """Status and answer of one request."""
+        connection = http.client.HTTPConnection(*self.address, timeout=10)
+        try:
+            connection.request(method, path, body, headers or {})
+            response = connection.getresponse()
+            assert response.headers["Content-Type"] == "application/json"
+            return response.status, json.loads(response.read())
+        finally:
+            connection.close()
+
+    def brokers(self) -> dict[int, dict[str, Any]]:
+        """GET /brokers, by id."""
+        status, answer = self.ask("GET", "/brokers")
+        assert status == 200
+        return {one["id"]: one for one in answer["brokers"]}
+
+
+@contextmanager
+def started(count: int) -> Iterator[tuple[Broker, Control]]:
+    """A process with so many brokers, and its control server."""
+    with Broker(
+        "--ephemeral", "--http", "127.0.0.1:0", settings={"broker.count": str(count)}
+    ) as broker:
+        yield broker, Control(broker)
+
+
+def connect(broker: dict[str, Any]) -> Wire:
+    """A raw connection to the listener of one entry of GET /brokers."""
+    host, _, port = broker["listeners"][0].removeprefix("PLAINTEXT://").rpartition(":")
+    return Wire(socket.create_connection((host, int(port)), 10))
+
+
+def test_there_is_no_control_server_unless_asked_for() -> None:
+    """Without --http nothing but the broker listens."""
+    with Broker("--ephemeral") as broker:
+        assert broker.stop() == 0
+        assert not broker.log_lines("control.listening")
+
+
+def test_it_shows_the_brokers() -> None:
+    """GET /brokers lists every broker; the first one is that of the listening line."""
+    with started(3) as (broker, control):
+        assert broker.output.count("\n") == 1
+        brokers = control.brokers()
+        assert list(brokers) == [1, 2, 3]
+        assert brokers[1]["listeners"] == [f"PLAINTEXT://{broker.bootstrap}"]
+        assert len({one["listeners"][0] for one in brokers.values()}) == 3
+        assert len(broker.log_lines("broker.listening")) == 2
+        for one in brokers.values():
+            with connect(one) as wire:
+                wire.ask(API_VERSIONS_REQUEST)
+        assert broker.stop() == 0
+
+
+def test_a_broker_stops_and_starts() -> None:
+    """Its connections close and nobody listens there, until it is back at the same port."""
+    with started(2) as (broker, control):
+        second = control.brokers()[2]
+        with connect(second) as wire:
+            wire.ask(API_VERSIONS_REQUEST)
+            assert control.brokers()[2]["connections"] == 1
+            for _ in range(2):  # asked for twice it is done once
+                status, answer = control.ask("POST", "/brokers/2/stop")
+                assert (status, answer["brokers"][1]["state"]) == (200, "stopped")
+            assert wire.is_closed()
+        with pytest.raises(ConnectionRefusedError):
+            connect(second)
+        assert control.ask("POST", "/brokers/2/start")[0] == 200
+        assert control.brokers()[2]["listeners"] == second["listeners"]
+        with connect(second) as wire:
+            wire.ask(API_VERSIONS_REQUEST)
+        assert broker.stop() == 0
+
+
+def test_a_port_that_was_taken_meanwhile_is_named() -> None:
+    """The start fails with the address, the others go on, and it can be tried again."""
+    with started(2) as (broker, control):
+        address = control.brokers()[2]["listeners"][0].removeprefix("PLAINTEXT://")
+        host, _, port = address.rpartition(":")
+        control.ask("POST", "/brokers/2/stop")
+        with socket.create_server((host, int(port))):
+            status, answer = control.ask("POST", "/brokers/2/start")
+            assert status == 500
+            assert address in answer["error"]
+            assert control.brokers()[2]["state"] == "stopped"
+        assert control.ask("POST", "/brokers/2/start")[0] == 200
+        assert broker.stop() == 0
+
+
+def test_the_whole_cluster_may_be_stopped() -> None:
+    """Without a running broker the control server still answers, and the process stops cleanly."""
+    with started(2) as (broker, control):
+        for node_id in (1, 2):
+            assert control.ask("POST", f"/brokers/{node_id}/stop")[0] == 200
+        assert {one["state"] for one in control.brokers().values()} == {"stopped"}
+        assert broker.stop() == 0
+
+
+def test_groups_move() -> None:
+    """POST /groups/GROUP/move answers where the group lives now; its name may have a slash."""
+    with started(3) as (_, control):
+        for node_id in (1, 2, 3):
+            status, answer = control.ask("POST", f"/groups/a%2Fb%20c/move?to={node_id}")
+            assert (status, answer["group"], answer["leader"]) == (200, "a/b c", node_id)
+            path = f"/partitions/__consumer_offsets/{answer['partition']}/move?to={node_id}"
+            assert control.ask("POST", path)[1]["leader_epoch"] == answer["leader_epoch"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "expected"),
+    [
+        ("GET", "/", 404, "/: there is nothing here"),
+        ("POST", "/brokers/1/explode", 404, "/brokers/1/explode"),
+        ("GET", "/brokers/1/stop", 405, "GET is not served, but POST"),
+        ("POST", "/brokers/9/stop", 404, "there is no broker 9, but 1, 2"),
+        ("POST", "/brokers/x/start", 400, "'x' is not the id of a broker"),
+        ("POST", "/partitions/t/0/move?to=1", 404, "there is no topic t"),
+        ("POST", "/partitions/__consumer_offsets/50/move?to=1", 404, "no partition 50, but 50"),
+        ("POST", "/groups/g/move", 400, "to=ID is missing"),
+        ("POST", "/groups/g/move?to=-1", 400, "'-1' is not the id of a broker"),
+        ("POST", "/groups/g/move?to=2", 400, "broker 2 is stopped"),
+    ],
+)
+def test_a_bad_request_is_named(
+    two: Control, method: str, path: str, status: int, expected: str
+) -> None:
+    """The answer says in words what is wrong with which value."""
+    got, answer = two.ask(method, path)
+    assert got == status
+    assert expected in answer["error"]
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Control]:
+    """A cluster of two, the second one stopped, with an offsets topic."""
+    with started(2) as (_, control):
+        control.ask("POST", "/groups/g/move?to=1")
+        control.ask("POST", "/brokers/2/stop")
+        yield control
+
+
+def test_a_page_of_somewhere_else_is_refused(two: Control) -> None:
+    """A browser says where a page came from; only this server's own pages may give orders."""
+    host = f"{two.address[0]}:{two.address[1]}"
+    foreign = {"Origin": "http://example.org"}
+    assert two.ask("POST", "/brokers/1/start", foreign)[0] == 403
+    assert two.ask("POST", "/brokers/1/start", {"Origin": f"http://{host}"})[0] == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/1.1\r\nno header\r\n\r\n",
+        b"GET /brokers HTTP/1.1\r\nContent-Length: -4\r\n\r\n",
+        b"GET /brokers HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n",
+        b"GET /brokers HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"GET http://[ HTTP/1.1\r\n\r\n",
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nA: " + b"a" * 20_000,
+        frame(b"\x00\x12\x00\x00") + b"\r\n\r\n",
+    ],
+    ids=range(10),
+)
+def test_junk_is_answered_with_400_and_closed(two: Control, sent: bytes) -> None:
+    """What is not HTTP gets one answer, and the connection closes."""
+    with socket.create_connection(two.address, 10) as connection:
+        connection.sendall(sent)
+        received = b""
+        while part := connection.recv(65536):
+            received += part
+    assert received.startswith(b"HTTP/1.1 400 Bad Request\r\n"), received
+    assert two.ask("GET", "/brokers")[0] == 200
+
+
+def test_a_connection_serves_many_requests(two: Control) -> None:
+    """HTTP/1.1 keeps connections; bodies are taken and forgotten, pipelined requests served."""
+    connection = http.client.HTTPConnection(*two.address, timeout=10)
+    for _ in range(3):
+        connection.request("POST", "/brokers/1/start", b"x" * 1000)
+        response = connection.getresponse()
+        assert response.status == 200
+        response.read()
+    connection.close()
+    with socket.create_connection(two.address, 10) as raw:
+        raw.sendall(
+            b"GET /brokers HTTP/1.1\r\n\r\n" + b"GET /x HTTP/1.1\r\nConnection: close\r\n\r\n"
+        )
+        received = b""
+        while part := raw.recv(65536):
+            received += part
+    assert re.findall(rb"HTTP/1.1 (\d+)", received) == [b"200", b"404"]
+
+
+@pytest.mark.parametrize("value", ["nowhere", "127.0.0.1:http", "127.0.0.1:70000"])
+def test_a_bad_address_ends_with_2(value: str) -> None:
+    """--http wants HOST:PORT; one line, exit code 2."""
+    broker = Broker("--ephemeral", "--http", value)
+    broker.spawn()
+    assert broker.wait() == 2
+    assert broker.log == f"coordinator-server: --http: {value!r} is not HOST:PORT\n"
+
+
+def test_a_port_in_use_ends_with_1() -> None:
+    """One line that names the address, exit code 1, and the data directory is given back."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        broker = Broker("--ephemeral", "--http", address)
+        broker.spawn()
+        assert broker.wait() == 1
+    assert f"cannot listen on --http {address}" in broker.log
+    assert broker.log.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (
+            {"listeners": "PLAINTEXT://127.0.0.1:65534", "broker.count": "3"},
+            "listeners: PLAINTEXT://127.0.0.1:65534: with broker.count=3 it needs the ports up "
+            "to 65536, there is no such port",
+        ),
+        (
+            {
+                "listeners": "A://127.0.0.1:9092,B://127.0.0.1:9093",
+                "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+                "broker.count": "2",
+            },
+            "it overlaps A://127.0.0.1:9092",
+        ),
+    ],
+)
+def test_ports_that_do_not_fit_end_with_2(settings: dict[str, str], expected: str) -> None:
+    """Each broker takes the next port of every listener; where that fails is said at the start."""
+    broker = Broker("--ephemeral", settings=settings)
+    broker._command = [one for one in broker._command if one not in ("--listener", "127.0.0.1:0")]
+    broker.spawn()
+    assert broker.wait() == 2
+    assert expected in broker.log

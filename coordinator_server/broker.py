@@ -37,7 +37,12 @@ class Broker:
             config.integer("max.incremental.fetch.session.cache.slots"), _session_id
         )
         self.groups = GroupCoordinator(
-            config, cluster.clock, cluster.topics, cluster.offsets_topic, self.node_id
+            config,
+            cluster.clock,
+            cluster.topics,
+            cluster.offsets_topic,
+            cluster.journal,
+            self.node_id,
         )
         self._cluster = cluster
 

@@ -17,6 +17,7 @@ from coordinator_server.broker import Broker
 from coordinator_server.endpoint import Endpoint
 from coordinator_server.events import LOG
 from coordinator_server.offsets_topic import OffsetsTopic
+from coordinator_server.rebalances.journal import RebalanceJournal
 from coordinator_server.server import Server, StartError
 from coordinator_server.topics.flusher import Flusher
 from coordinator_server.topics.leadership import NOBODY
@@ -45,6 +46,7 @@ class Cluster:
 
     topics: TopicManager
     offsets_topic: OffsetsTopic
+    journal: RebalanceJournal
     producer_ids: ProducerIdManager
     fetch_purgatory: Purgatory
     cluster_id: str
@@ -91,6 +93,7 @@ class Cluster:
         )
         self.topics.leadership.on_moved.append(self._on_moved)
         self.offsets_topic = OffsetsTopic(self.topics)
+        self.journal = RebalanceJournal(config, clock, self.topics)
         for node_id, broker_config in self._configs.items():
             broker = self.brokers[node_id] = Broker(self, broker_config)
             broker.start()
@@ -115,6 +118,7 @@ class Cluster:
             broker.shutting_down()
         self.fetch_purgatory.close()
         await asyncio.gather(*[server.disconnect() for server in self._servers.values()])
+        self.journal.close()
         self._flusher.close()
         self.topics.close()
         if self._temporary_directory is not None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from coordinator_server.clock import Clock
     from coordinator_server.config import Config
     from coordinator_server.offsets_topic import OffsetsTopic
+    from coordinator_server.rebalances.journal import RebalanceJournal
     from coordinator_server.topics.manager import Partition, Topic, TopicManager
 
 _ERROR_IN = {
@@ -43,7 +44,8 @@ _EXPIRED_PER_TURN = 200  # groups told to look for expired offsets before the lo
 class GroupCoordinator:
     """All groups of a broker, by id in `tasks`.
 
-    `node_id` is the broker's id, `offsets_topic` is shared with the other brokers of the process.
+    `node_id` is the broker's id, `offsets_topic` and `journal` are shared with the other brokers
+    of the process.
     """
 
     def __init__(
@@ -52,12 +54,14 @@ class GroupCoordinator:
         clock: Clock,
         topics: TopicManager,
         offsets_topic: OffsetsTopic,
+        journal: RebalanceJournal,
         node_id: int,
     ) -> None:
         self.tasks: dict[str, GroupTask] = {}
         self._clock = clock
         self._topics = topics
         self._offsets_topic = offsets_topic
+        self._journal = journal
         self._node_id = node_id
         self._settings = group_settings(config)
         self._check_interval_ms = config.integer("offsets.retention.check.interval.ms")
@@ -241,7 +245,9 @@ class GroupCoordinator:
         return GroupMetadata(group_id, self._settings, _new_member_id)
 
     def _adopt(self, group: GroupMetadata, partition: OffsetsPartition) -> GroupTask:
-        task = GroupTask(group, self._clock, partition, self._new_group, self._on_settled)
+        task = GroupTask(
+            group, self._clock, partition, self._new_group, self._on_settled, self._journal.take
+        )
         self.tasks[group.group_id] = task
         return task
 

@@ -32,8 +32,7 @@ VOCABULARY: dict[str, int] = {
     # groups
     "group.created": DEBUG,
     "group.rebalancing": INFO,
-    "group.stabilized": INFO,
-    "group.emptied": INFO,
+    "group.rebalanced": INFO,
     "group.deleted": INFO,
     "group.expired": INFO,
     "group.unloaded": DEBUG,
@@ -50,6 +49,7 @@ VOCABULARY: dict[str, int] = {
     "offsets.deleted": INFO,
     "coordinator.loaded": INFO,
     "records.skipped": WARNING,
+    "records.dropped": WARNING,
     "write.failed": ERROR,
     # topics and logs
     "topic.created": INFO,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.clock import Clock
     from coordinator_server.group.effects import Reply
+    from coordinator_server.group.explain import Rebalance
     from coordinator_server.offsets_partition import OffsetsPartition
     from protocol.schema import Message
     from storage.errors import StorageError
@@ -43,12 +44,14 @@ class GroupTask:
     """The mailbox, the timer and the task of one group.
 
     `partition` takes the records; `new_group(group_id)` makes a blank group, should this one have
-    to be loaded anew; `settled(task)` is called after every drain.
+    to be loaded anew; `settled(task)` is called after every drain, `explain(group_id, rebalance)`
+    with the account of each rebalance that is over.
     """
 
     __slots__ = (
         "_clock",
         "_effects",
+        "_explain",
         "_is_broken",
         "_loop",
         "_mailbox",
@@ -69,12 +72,14 @@ class GroupTask:
         partition: OffsetsPartition,
         new_group: Callable[[str], GroupMetadata],
         settled: Callable[[GroupTask], None],
+        explain: Callable[[str, Rebalance], None],
     ) -> None:
         self.group = group
         self._clock = clock
         self._partition = partition
         self._new_group = new_group
         self._settled = settled
+        self._explain = explain
         self._effects = Effects(debug=LOG.debug)
         self._mailbox: deque[tuple[Handle, tuple[Any, ...], Fail | None]] = deque()
         self._loop = asyncio.get_running_loop()
@@ -159,9 +164,11 @@ class GroupTask:
                 self._partition.when_flushed(partial(_release_flushed, (*effects.replies,)))
                 effects.replies.clear()
             self._release()
-        if effects.events:
+        if effects.events or effects.explained:
             for name, fields in effects.events:
                 LOG.emit(name, **fields)
+            for rebalance in effects.explained:
+                self._explain(self.group.group_id, rebalance)
             effects.clear()
         deadline_ms = self.group.next_deadline_ms()
         if deadline_ms is None:

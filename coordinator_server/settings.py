@@ -1,6 +1,7 @@
 """The one table of settings: name, type, default, range and meaning of each.
 
-Names and defaults are Kafka 4.1's; `advertised.listeners=auto` and `broker.count` are ours. The
+Names and defaults are Kafka 4.1's; `advertised.listeners=auto`, `broker.count` and
+`group.events.*` are ours. The
 properties file, the environment, `--set`, DescribeConfigs, the defaults of topics and
 docs/settings.md are all read from this table, so none of them can know a setting that another
 one does not. Plain tuples, because the table is built at every start.
@@ -148,6 +149,10 @@ _GROUPS = (
     _int("group.initial.rebalance.delay.ms", 3000,
          "How long the first rebalance of an empty group waits for more members."),
     _int("group.max.size", INT_MAX, "Most members of a classic group.", least=1),
+    _boolean("group.events.enable", True,
+         "Whether rebalances are written to the topic __group_events (ours)."),
+    _int("group.events.history.size", 32,
+         "Records of rebalances that are kept in memory for each group (ours)."),
     _list("group.coordinator.rebalance.protocols", ("classic", "consumer", "streams"),
          "Group protocols that are on.", choices=("classic", "consumer", "streams", "share")),
     _int("group.coordinator.append.linger.ms", 5,

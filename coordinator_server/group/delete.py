@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coordinator_server.group.explain import Cause, Outcome, Rebalance, Trigger
 from coordinator_server.group.records import Record, group_tombstone, offset_tombstone
 from coordinator_server.group.state import DEAD, EMPTY
 from coordinator_server.group.storage_errors import client_error
@@ -42,7 +43,7 @@ def _delete(group: GroupMetadata, reply: Reply, effects: Effects) -> None:
 
     def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
         if error is ErrorCode.NONE:
-            end_group(group, now_ms)
+            end_group(group, Trigger.GROUP_DELETED, now_ms, effects)
             effects.event("group.deleted", group=group.group_id, offsets=len(records) - 1)
         result = DeletableGroupResult(group_id=group.group_id, error_code=client_error(error))
         effects.reply(reply, result)
@@ -50,8 +51,14 @@ def _delete(group: GroupMetadata, reply: Reply, effects: Effects) -> None:
     effects.write(records, done)
 
 
-def end_group(group: GroupMetadata, now_ms: int) -> None:
-    """The group is over: ids given out are worth nothing any more."""
+def end_group(group: GroupMetadata, why: Trigger, now_ms: int, effects: Effects) -> None:
+    """The group is over: ids given out are worth nothing any more.
+
+    Of a group that never had a generation nothing was told, and nothing is told now.
+    """
+    if group.generation_id:
+        ended = Rebalance(Cause(why), group.generation_id, None, now_ms)
+        effects.explain(ended.end(Outcome.DEAD, group.protocol_type, now_ms))
     group.purgatory.clear()
     group.roster.pending.clear()
     group.transition_to(DEAD, now_ms)

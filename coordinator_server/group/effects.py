@@ -13,6 +13,7 @@ from protocol.errors import ErrorCode
 from protocol.schema import Message
 
 if TYPE_CHECKING:
+    from coordinator_server.group.explain import Rebalance
     from coordinator_server.group.records import Record
 
 Reply = Callable[[Any], None]
@@ -48,13 +49,14 @@ class Effects:
     nobody does.
     """
 
-    __slots__ = ("debug", "events", "later", "replies", "writes")
+    __slots__ = ("debug", "events", "explained", "later", "replies", "writes")
 
     def __init__(self, *, debug: bool = False) -> None:
         self.debug = debug
         self.replies: list[tuple[Reply, Message]] = []
         self.writes: list[Write] = []
         self.events: list[tuple[str, dict[str, object]]] = []
+        self.explained: list[Rebalance] = []
         self.later: list[Step] = []
 
     def reply(self, reply: Reply, response: Message) -> None:
@@ -78,10 +80,15 @@ class Effects:
         """Tell the log something; names are `noun.verb` in the past."""
         self.events.append((name, fields))
 
+    def explain(self, rebalance: Rebalance) -> None:
+        """Hand out the account of a rebalance that is over."""
+        self.explained.append(rebalance)
+
     def clear(self) -> None:
-        """Forget replies and events after the driver has taken them."""
+        """Forget replies, events and accounts after the driver has taken them."""
         self.replies.clear()
         self.events.clear()
+        self.explained.clear()
 
 
 Done = Callable[[ErrorCode, int, Effects], None]

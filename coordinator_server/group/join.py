@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.explain import Trigger, caused_by
+from coordinator_server.group.explain import Absence, Dropped, Trigger, caused_by
 from coordinator_server.group.member import DelayedHeartbeat, MemberMetadata, Parked, Protocols
 from coordinator_server.group.rebalance import (
     InitialDelayedJoin,
     join_answer,
     members_for_leader,
     prepare_or_complete,
-    try_complete_join,
 )
 from coordinator_server.group.responses import join_error
 from coordinator_server.group.state import (
@@ -109,12 +108,17 @@ def _has_room(group: GroupMetadata, member_id: str) -> bool:
 
 
 def _forget(group: GroupMetadata, member_id: str) -> None:
-    """Drop a member, or an id given out, that has nothing parked."""
+    """Drop a member, or an id given out, that has nothing parked.
+
+    It can be a member only in PreparingRebalance: else those who are known have their room.
+    """
     pending = group.roster.pending.pop(member_id, None)
     if pending is not None:
         group.purgatory.cancel(pending)
     member = group.roster.members.get(member_id)
     if member is not None:
+        assert group.rebalance is not None
+        group.rebalance.dropped.append(Dropped.of(Absence.NO_ROOM, member))
         group.purgatory.cancel(member.session)
         group.roster.remove(member)
 
@@ -246,11 +250,7 @@ def _replace_static(
         replaced=old_member_id,
         instance=member.group_instance_id,
     )
-    if group.state is PREPARING_REBALANCE:
-        try_complete_join(group, now_ms, effects)
-        return
-    same_protocol = group.roster.selected_protocol() == group.protocol_name
-    if group.state is COMPLETING_REBALANCE or not same_protocol:
+    if group.state is not STABLE or group.roster.selected_protocol() != group.protocol_name:
         # In Completing the leader may be assigning to the old id already.
         cause = caused_by(Trigger.MEMBER_REPLACED, member, request.reason)
         prepare_or_complete(group, cause, now_ms, effects)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.group.explain import Cause, Trigger, caused_by
-from coordinator_server.group.rebalance import member_lost, remove_member
+from coordinator_server.group.rebalance import members_lost, remove_member
 from coordinator_server.group.responses import leave_answer, leave_error, leave_result
 from coordinator_server.group.state import DEAD
 from coordinator_server.group.storage_errors import client_error
@@ -35,12 +35,13 @@ def leave(
         effects.reply(reply, leave_error(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return
     results = []
-    cause: Cause | None = None
+    causes: list[Cause] = []
     for identity in identities(request, caller.api_version):
         error, left = _remove(group, identity, effects)
         results.append(leave_result(identity, error))
-        cause = cause or left
-    write = None if cause is None else member_lost(group, cause, now_ms, effects)
+        if left is not None:
+            causes.append(left)
+    write = members_lost(group, causes, now_ms, effects) if causes else None
     answer = leave_answer(results, caller.api_version)
     if write is None:
         effects.reply(reply, answer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.explain import Cause, Trigger
+from coordinator_server.group.explain import Cause, Outcome, Rebalance, Trigger
 from coordinator_server.group.member import MemberMetadata
 from coordinator_server.group.rebalance import prepare_rebalance
 from coordinator_server.group.responses import join_error, sync_error
@@ -33,8 +33,17 @@ def load_finished(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
     members = group.roster.members
     for member in members.values():
         group.renew_session(member, now_ms)
+    if members:
+        _explain_load(group, now_ms, effects)
     if len(members) > group.settings.max_size:
         prepare_rebalance(group, Cause(Trigger.OVER_CAPACITY), now_ms, effects)
+
+
+def _explain_load(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
+    """No rebalance, but where the story of a group with members goes on after a restart."""
+    recorded = group.image.group
+    loaded = Rebalance(Cause(Trigger.COORDINATOR_LOADED), group.generation_id, recorded, now_ms)
+    effects.explain(loaded.end(Outcome.STABLE, group.protocol_type, now_ms, after=recorded))
 
 
 def _restore(group: GroupMetadata, recorded: GroupMetadataValue) -> None:
@@ -72,6 +81,9 @@ def unload(group: GroupMetadata, error: ErrorCode, now_ms: int, effects: Effects
             effects.reply(parked.reply, refused)
         if member.awaiting_sync is not None:
             effects.reply(member.awaiting_sync.reply, sync_error(error))
+    if group.rebalance is not None:
+        effects.explain(group.rebalance.end(Outcome.UNLOADED, group.protocol_type, now_ms))
+        group.rebalance = None
     group.purgatory.clear()
     group.roster = Roster()
     group.join_operation = None

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.explain import Cause, Rebalance, Trigger, caused_by
+from coordinator_server.group.explain import (
+    Absence,
+    Cause,
+    Dropped,
+    Outcome,
+    Rebalance,
+    Trigger,
+    caused_by,
+)
 from coordinator_server.group.purgatory import DelayedOperation
 from coordinator_server.group.responses import join_error
 from coordinator_server.group.state import (
@@ -90,14 +98,19 @@ class DelayedSync(DelayedOperation):
     def on_expiration(self, group: GroupMetadata, now_ms: int, effects: Effects) -> None:
         """Drop those who have not synced, and rebalance."""
         assert group.state in ASSIGNED
-        missing = sorted(group.awaited_syncs)
-        for member_id in missing:
-            remove_member(group, group.roster.members[member_id], effects)
+        timeout_ms = group.roster.rebalance_timeout_ms
+        missing = [group.roster.members[member_id] for member_id in sorted(group.awaited_syncs)]
+        for member in missing:
+            remove_member(group, member, effects)
             effects.event(
-                "member.dropped", group=group.group_id, member=member_id, reason="never synced"
+                "member.dropped",
+                group=group.group_id,
+                member=member.member_id,
+                reason=Absence.NEVER_SYNCED.value,
             )
-        cause = Cause(Trigger.MEMBER_NEVER_SYNCED, missing[0])
-        prepare_rebalance(group, cause, now_ms, effects, dropped=missing)
+        cause = caused_by(Trigger.MEMBER_NEVER_SYNCED, missing[0], timeout_ms=timeout_ms)
+        dropped = [Dropped.of(Absence.NEVER_SYNCED, member) for member in missing]
+        prepare_rebalance(group, cause, now_ms, effects, dropped=dropped)
 
 
 def prepare_or_complete(
@@ -106,6 +119,8 @@ def prepare_or_complete(
     """Start a rebalance; or, when one is being prepared, end its join phase if all are there."""
     if group.state in REBALANCEABLE:
         return prepare_rebalance(group, cause, now_ms, effects)
+    assert group.rebalance is not None
+    group.rebalance.member_joined(cause, now_ms)
     return try_complete_join(group, now_ms, effects)
 
 
@@ -115,16 +130,16 @@ def prepare_rebalance(
     now_ms: int,
     effects: Effects,
     *,
-    dropped: Sequence[str] = (),
+    also: Sequence[Cause] = (),
+    dropped: Sequence[Dropped] = (),
 ) -> Write | None:
-    """Ask everybody to join again."""
+    """Ask everybody to join again; `also` came together with the cause."""
     if group.state is COMPLETING_REBALANCE:
         drop_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms, effects)
     group.purgatory.cancel(group.sync_operation)
-    recorded = group.image.group
-    members_before = len(recorded.members) if recorded is not None else 0
-    group.rebalance = Rebalance(cause, group.generation_id, members_before, now_ms)
-    group.rebalance.dropped.extend(dropped)
+    rebalance = _open_account(group, cause, now_ms, effects)
+    rebalance.members_lost(also, now_ms)
+    rebalance.dropped.extend(dropped)
     effects.event(
         "group.rebalancing",
         group=group.group_id,
@@ -146,6 +161,17 @@ def prepare_rebalance(
     return try_complete_join(group, now_ms, effects)
 
 
+def _open_account(group: GroupMetadata, cause: Cause, now_ms: int, effects: Effects) -> Rebalance:
+    """The account of a new rebalance; that of one that never got its assignment is closed."""
+    overtaken = group.rebalance
+    before = group.image.group if group.state is not EMPTY else None
+    if overtaken is not None:
+        before = overtaken.before  # what was written for it meanwhile, nobody has been given
+        effects.explain(overtaken.end(Outcome.SUPERSEDED, group.protocol_type, now_ms))
+    group.rebalance = Rebalance(cause, group.generation_id, before, now_ms)
+    return group.rebalance
+
+
 def try_complete_join(group: GroupMetadata, now_ms: int, effects: Effects) -> Write | None:
     """End the join phase if its operation says so."""
     operation = group.join_operation
@@ -155,8 +181,11 @@ def try_complete_join(group: GroupMetadata, now_ms: int, effects: Effects) -> Wr
 
 def complete_join(group: GroupMetadata, now_ms: int, effects: Effects) -> Write | None:
     """End the join phase: a new generation, or an Empty group, or wait on for static members."""
-    roster = group.roster
-    _drop_stragglers(group, effects)
+    roster, rebalance = group.roster, group.rebalance
+    assert rebalance is not None
+    if isinstance(group.join_operation, InitialDelayedJoin):
+        rebalance.delay_ended_ms = now_ms
+    _drop_stragglers(group, rebalance, effects)
     if roster.members and not roster.elect_joined_leader():
         # Only static members are left and none of them is here: their sessions decide.
         delay_ms = max(roster.rebalance_timeout_ms, POSTPONE_FLOOR_MS)
@@ -166,12 +195,13 @@ def complete_join(group: GroupMetadata, now_ms: int, effects: Effects) -> Write 
     group.generation_id += 1
     group.awaited_syncs.clear()
     if not roster.members:
-        return _become_empty(group, now_ms, effects)
+        return _become_empty(group, rebalance, now_ms, effects)
     group.protocol_name = roster.selected_protocol()
     group.refresh_subscriptions()
     group.transition_to(COMPLETING_REBALANCE, now_ms)
-    assert group.rebalance is not None
-    group.rebalance.joined_ms = now_ms
+    rebalance.join_phase_ended(
+        group.generation_id, len(roster.members), roster.leader_id, group.protocol_name, now_ms
+    )
     effects.event(
         "generation.started",
         group=group.group_id,
@@ -262,11 +292,15 @@ def remove_member(group: GroupMetadata, member: MemberMetadata, effects: Effects
     group.roster.remove(member)
 
 
-def member_lost(group: GroupMetadata, cause: Cause, now_ms: int, effects: Effects) -> Write | None:
+def members_lost(
+    group: GroupMetadata, causes: Sequence[Cause], now_ms: int, effects: Effects
+) -> Write | None:
     """After members have left: rebalance, or see whether the join phase can end now."""
     if group.state in ASSIGNED:
-        return prepare_rebalance(group, cause, now_ms, effects)
+        return prepare_rebalance(group, causes[0], now_ms, effects, also=causes[1:])
     if group.state is PREPARING_REBALANCE:
+        assert group.rebalance is not None
+        group.rebalance.members_lost(causes, now_ms)
         return try_complete_join(group, now_ms, effects)
     return None
 
@@ -277,6 +311,9 @@ def session_expired(group: GroupMetadata, member_id: str, now_ms: int, effects: 
     roster = group.roster
     if roster.pending.pop(member_id, None) is not None:
         effects.event("member_id.expired", group=group.group_id, member=member_id)
+        if group.state is PREPARING_REBALANCE:
+            assert group.rebalance is not None
+            group.rebalance.dropped.append(Dropped(Absence.ID_NEVER_USED, member_id))
     else:
         member = roster.members[member_id]
         if member.cannot_expire:
@@ -289,12 +326,16 @@ def session_expired(group: GroupMetadata, member_id: str, now_ms: int, effects: 
             session_timeout_ms=member.session_timeout_ms,
         )
         remove_member(group, member, effects)
+        timeout_ms = member.session_timeout_ms
+        if member.is_new:
+            timeout_ms = group.settings.new_member_join_timeout_ms
+        cause = caused_by(Trigger.MEMBER_EXPIRED, member, timeout_ms=timeout_ms)
         if group.state in ASSIGNED:
-            cause = caused_by(Trigger.MEMBER_EXPIRED, member)
             prepare_rebalance(group, cause, now_ms, effects)
             return
         assert group.rebalance is not None
-        group.rebalance.dropped.append(member_id)
+        group.rebalance.members_lost((cause,), now_ms)
+        group.rebalance.dropped.append(Dropped.of(Absence.SESSION_EXPIRED, member))
     # Unlike a leave, an expiry ends even the initial delay when all others are there.
     if group.state is PREPARING_REBALANCE and roster.all_joined:
         complete_join(group, now_ms, effects)
@@ -310,7 +351,7 @@ def _set_join_operation(
         group.purgatory.schedule(operation, deadline_ms)
 
 
-def _drop_stragglers(group: GroupMetadata, effects: Effects) -> None:
+def _drop_stragglers(group: GroupMetadata, rebalance: Rebalance, effects: Effects) -> None:
     """Remove dynamic members that have not rejoined; static ones live as long as their session."""
     stragglers = [
         member
@@ -319,22 +360,26 @@ def _drop_stragglers(group: GroupMetadata, effects: Effects) -> None:
     ]
     for member in stragglers:
         remove_member(group, member, effects)
-        assert group.rebalance is not None
-        group.rebalance.dropped.append(member.member_id)
+        rebalance.dropped.append(Dropped.of(Absence.NOT_REJOINED, member))
         effects.event(
-            "member.dropped", group=group.group_id, member=member.member_id, reason="not rejoined"
+            "member.dropped",
+            group=group.group_id,
+            member=member.member_id,
+            reason=Absence.NOT_REJOINED.value,
         )
 
 
-def _become_empty(group: GroupMetadata, now_ms: int, effects: Effects) -> Write:
+def _become_empty(
+    group: GroupMetadata, rebalance: Rebalance, now_ms: int, effects: Effects
+) -> Write:
     """The last one is gone: record the empty generation."""
     group.protocol_name = None
     group.refresh_subscriptions()
     group.transition_to(EMPTY, now_ms)
-    assert group.rebalance is not None
-    fields = group.rebalance.fields(group.generation_id, 0, now_ms)
     group.rebalance = None
-    effects.event("group.emptied", group=group.group_id, **fields)
+    effects.explain(
+        rebalance.end(Outcome.EMPTY, group.protocol_type, now_ms, generation=group.generation_id)
+    )
     return effects.write([group.record()])
 
 

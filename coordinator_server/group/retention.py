@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from coordinator_server.group.delete import end_group
+from coordinator_server.group.explain import Trigger
 from coordinator_server.group.records import (
     NO_EXPIRE_TIMESTAMP,
     Record,
@@ -73,7 +74,7 @@ def _expire(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
             return  # the next check tries again
         effects.event("offsets.expired", group=group.group_id, partitions=expired)
         if ends:
-            end_group(group, now_ms)
+            end_group(group, Trigger.GROUP_EXPIRED, now_ms, effects)
             effects.event("group.expired", group=group.group_id)
 
     effects.write(records, done)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.explain import Trigger, caused_by
+from coordinator_server.group.explain import Outcome, Trigger, caused_by
 from coordinator_server.group.member import MemberMetadata, Parked
 from coordinator_server.group.rebalance import (
     answer_sync,
@@ -109,9 +109,10 @@ def _stabilise(
         member.assignment = assignments.get(member.member_id, b"")
         answer_sync(group, member, sync_answer(group, member), now_ms, effects)
     assert group.rebalance is not None
-    fields = group.rebalance.fields(group.generation_id, len(group.roster.members), now_ms)
+    effects.explain(
+        group.rebalance.end(Outcome.STABLE, group.protocol_type, now_ms, after=group.image.group)
+    )
     group.rebalance = None
-    effects.event("group.stabilized", group=group.group_id, **fields)
 
 
 def _give_up(group: GroupMetadata, error: ErrorCode, now_ms: int, effects: Effects) -> None:
@@ -120,5 +121,5 @@ def _give_up(group: GroupMetadata, error: ErrorCode, now_ms: int, effects: Effec
     assert leader_id is not None
     drop_assignment(group, error, now_ms, effects)
     leader = group.roster.members[leader_id]
-    cause = caused_by(Trigger.ASSIGNMENT_NOT_WRITTEN, leader, error.name)
+    cause = caused_by(Trigger.ASSIGNMENT_NOT_WRITTEN, leader, error=error.name)
     prepare_rebalance(group, cause, now_ms, effects)

@@ -9,8 +9,12 @@ import re
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_group_state"
+GROUP_EVENTS_TOPIC = "__group_events"
+"""Ours: what `coordinator_server.rebalances` tells of rebalances."""
 
-INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC))
+INTERNAL_TOPICS = frozenset(
+    (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC, GROUP_EVENTS_TOPIC)
+)
 """Topics that the broker itself writes: clients may read and delete, but not produce to them."""
 
 MAX_NAME_LENGTH = 249

@@ -13,6 +13,7 @@ from typing import Any
 from coordinator_server.group import admission
 from coordinator_server.group.driver import drain
 from coordinator_server.group.effects import Caller, Effects
+from coordinator_server.group.explain import Rebalance
 from coordinator_server.group.fetch import fetch_groups, fetch_response
 from coordinator_server.group.image import GroupImage
 from coordinator_server.group.metadata import GroupMetadata
@@ -79,6 +80,7 @@ class OneGroupBroker:
         self.group: GroupMetadata | None = None
         self.effects = Effects(debug=True)
         self.events: list[tuple[str, dict[str, object]]] = []
+        self.explained: list[Rebalance] = []
         self.append_error: Callable[[], ErrorCode] = lambda: ErrorCode.NONE
         self.appended: Callable[[], None] = lambda: None
         self.on_answer: Callable[[Answer], None] | None = None
@@ -221,6 +223,7 @@ class OneGroupBroker:
         for reply, response in self.effects.replies:
             reply(response)
         self.events += self.effects.events
+        self.explained += self.effects.explained
         self.effects.clear()
         if group.is_vacant:
             self.group = None

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from coordinator_server.coordinator import GroupCoordinator
 from coordinator_server.offsets_topic import OffsetsTopic
+from coordinator_server.rebalances.journal import RebalanceJournal
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.apis.offset_commit import (
     OffsetCommitRequest,
@@ -58,8 +59,14 @@ class GroupBroker(FakeBroker):
         super().__init__(disk, **settings)
         if not self.topics.partition_count("t"):
             self.topics.create("t", 4, {})
+        self.journal = RebalanceJournal(self.config, self.clock, self.topics)
         self.groups = GroupCoordinator(
-            self.config, self.clock, self.topics, OffsetsTopic(self.topics), self.node_id
+            self.config,
+            self.clock,
+            self.topics,
+            OffsetsTopic(self.topics),
+            self.journal,
+            self.node_id,
         )
         self.groups.start()
 

@@ -1,0 +1,201 @@
+"""Where explained rebalances go: the log, a ring per group, and the topic `__group_events`.
+
+The topic is written behind the groups' backs: records wait in a queue, and a timer writes them in
+batches once the answers are out. A disk that fails is tried again later and later, one that is slow
+gets a small share of the loop's time, and what does not fit into the queue is dropped and counted:
+no group ever waits for the topic, or learns that it could not be written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from coordinator_server.events import LOG
+from coordinator_server.group.explain import Outcome
+from coordinator_server.topics.names import GROUP_EVENTS_TOPIC
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coordinator_server.clock import Clock
+    from coordinator_server.config import Config
+    from coordinator_server.group.explain import Rebalance
+    from coordinator_server.rebalances.record import Record
+    from coordinator_server.topics.manager import Partition, TopicManager
+
+GATHER_MS = 50
+"""How long records wait for others, so that a storm of rebalances is written in few batches."""
+
+PAUSE_FACTOR = 20
+"""After a write the pause is so many times as long: 5 % of the loop's time at most."""
+
+RETRY_MS, RETRY_MAX_MS = 1_000, 60_000
+"""Pause after the first failed write; it doubles with each further one."""
+
+QUEUE_BYTES = 8 * 1024 * 1024
+"""What may wait for the topic; beyond it the oldest records are dropped."""
+
+BATCH_BYTES = 512 * 1024
+"""A batch is full when it holds so much; one record may be larger, but is alone then."""
+
+TOPIC_CONFIGS = {
+    "cleanup.policy": "delete",
+    "segment.bytes": str(16 * 1024 * 1024),
+    "max.message.bytes": "1048588",
+    "message.timestamp.type": "CreateTime",
+}
+"""The topic's own configs; how long records are kept is the broker's default."""
+
+
+class RebalanceJournal:
+    """Takes the accounts of rebalances that are over. One for all brokers of a process.
+
+    `timer_s()` measures writes, in seconds; it has nothing to do with the groups' clock.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        topics: TopicManager,
+        timer_s: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._clock = clock
+        self._topics = topics
+        self._timer_s = timer_s
+        self._is_published = config.boolean("group.events.enable")
+        self._history_size = config.integer("group.events.history.size")
+        self._accounts: deque[tuple[str, Rebalance]] = deque()
+        self._rings: dict[str, deque[bytes]] = {}
+        self._queue: deque[tuple[int, bytes, bytes]] = deque()
+        self._queued_bytes = 0
+        self._lost = 0
+        self._retry_ms = 0
+        self._handle: asyncio.TimerHandle | None = None
+
+    def take(self, group_id: str, rebalance: Rebalance) -> None:
+        """Take the account of a rebalance; the record is made in a later turn of the loop."""
+        self._accounts.append((group_id, rebalance))
+        if len(self._accounts) == 1:
+            asyncio.get_running_loop().call_soon(self._record_next)
+
+    def history(self, group_id: str) -> list[Record]:
+        """The last records of a group, oldest first; none of a group that has ended."""
+        import json
+
+        return [json.loads(value) for value in self._rings.get(group_id, ())]
+
+    def close(self) -> None:
+        """Write what is left, once; for a clean stop."""
+        while self._accounts:
+            self._record()
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        while self._queue and self._write():
+            pass
+
+    # --- the record -------------------------------------------------------------------------------
+
+    def _record_next(self) -> None:
+        """Make one record a turn: many groups may be explained at once, when a log is loaded."""
+        if len(self._accounts) > 1:
+            asyncio.get_running_loop().call_soon(self._record_next)
+        if self._accounts:
+            self._record()
+
+    def _record(self) -> None:
+        """Make the next record, tell the log, keep it, and have it written later."""
+        # Imported here: a broker that starts has nothing to explain yet.
+        from coordinator_server.rebalances.record import encode_record, log_fields, record_of
+
+        group_id, rebalance = self._accounts.popleft()
+        record = record_of(group_id, rebalance)
+        LOG.emit("group.rebalanced", **log_fields(record))
+        value = encode_record(record)
+        self._keep(group_id, value, rebalance.outcome)
+        if self._is_published:
+            self._enqueue(rebalance.ended_ms, group_id, value)
+
+    # --- the ring ---------------------------------------------------------------------------------
+
+    def _keep(self, group_id: str, value: bytes, outcome: Outcome) -> None:
+        if outcome is Outcome.DEAD or not self._history_size:
+            self._rings.pop(group_id, None)
+            return
+        ring = self._rings.get(group_id)
+        if ring is None:
+            ring = self._rings[group_id] = deque(maxlen=self._history_size)
+        ring.append(value)
+
+    # --- the topic --------------------------------------------------------------------------------
+
+    def _enqueue(self, timestamp_ms: int, group_id: str, value: bytes) -> None:
+        key = group_id.encode("utf-8", "surrogatepass")
+        self._queue.append((timestamp_ms, key, value))
+        self._queued_bytes += len(value)
+        while self._queued_bytes > QUEUE_BYTES:
+            self._queued_bytes -= len(self._queue.popleft()[2])
+            self._lost += 1
+        if self._handle is None:
+            self._arm(GATHER_MS)
+
+    def _arm(self, delay_ms: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._handle = loop.call_later(delay_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._handle = None
+        started_s = self._timer_s()
+        if self._write():
+            self._retry_ms = 0
+            pause_ms = max(GATHER_MS, (self._timer_s() - started_s) * 1000 * PAUSE_FACTOR)
+        else:
+            self._retry_ms = pause_ms = min(max(RETRY_MS, 2 * self._retry_ms), RETRY_MAX_MS)
+        if self._queue:
+            self._arm(pause_ms)
+
+    def _write(self) -> bool:
+        """Write one batch from the head of the queue. False: it failed, and is still there."""
+        from protocol.batch import Record as LogRecord
+        from protocol.batch import build_batch
+
+        taken = self._head()
+        batch = build_batch([LogRecord(offset, *self._queue[offset]) for offset in range(taken)])
+        try:
+            self._partition().append_own(batch, self._clock.now_ms())
+        except StorageError as error:
+            LOG.emit("log.failed", topic=GROUP_EVENTS_TOPIC, partition=0, reason=str(error))
+            return False
+        for _ in range(taken):
+            self._queued_bytes -= len(self._queue.popleft()[2])
+        if self._lost:
+            LOG.emit("records.dropped", topic=GROUP_EVENTS_TOPIC, records=self._lost)
+            self._lost = 0
+        return True
+
+    def _head(self) -> int:
+        """How many records the next batch takes."""
+        taken = size_bytes = 0
+        for _, _, value in self._queue:
+            size_bytes += len(value)
+            if taken and size_bytes > BATCH_BYTES:
+                break
+            taken += 1
+        return taken
+
+    def _partition(self) -> Partition:
+        """Where the records go, made if it is not there (any more). Raises StorageError."""
+        topic = self._topics.topic(GROUP_EVENTS_TOPIC)
+        if topic is None:
+            error = self._topics.creation_error(GROUP_EVENTS_TOPIC)
+            if error is not None:
+                raise StorageError(error[1])
+            topic = self._topics.create(GROUP_EVENTS_TOPIC, 1, TOPIC_CONFIGS)
+        # One partition, so that the topic tells what happened in its order. Should somebody have
+        # added more, they stay empty.
+        return topic.partitions[0]

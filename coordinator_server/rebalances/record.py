@@ -1,0 +1,229 @@
+"""From the account of a rebalance to its record: plain data, as the topic and the ring hold it.
+
+`schema.RECORD` names every field and its meaning. Made once, when the rebalance is over: this is
+the only place that looks into assignments, so no request waits for it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.group.explain import Outcome, Trigger
+from coordinator_server.rebalances.ownership import (
+    Identity,
+    Member,
+    identity,
+    members_of,
+    moves,
+    subscribed,
+    unknown,
+)
+from coordinator_server.rebalances.schema import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from coordinator_server.group.explain import Cause, Dropped, Rebalance
+
+MAX_VALUE_BYTES = 900_000
+"""A longer record leaves its lists out, so that it fits into a batch of a topic's usual size."""
+
+STRAGGLERS = 3
+"""How many of those that came last are named."""
+
+Record = dict[str, Any]
+"""A record, as JSON knows it."""
+
+
+def record_of(group_id: str, rebalance: Rebalance) -> Record:
+    """The record of a rebalance that is over."""
+    cause, outcome = rebalance.cause, rebalance.outcome
+    # A rebalance that was overtaken changed no assignment; loading and the end change none either.
+    is_listed = outcome in (Outcome.STABLE, Outcome.EMPTY) and (
+        cause.trigger is not Trigger.COORDINATOR_LOADED
+    )
+    before = members_of(rebalance.before) if is_listed else {}
+    after = members_of(rebalance.after) if is_listed else {}
+    record: Record = {
+        "schema": SCHEMA_VERSION,
+        "group": group_id,
+        "outcome": outcome.value,
+        **_cause(cause),
+        "also": [{**_cause(one), "after_ms": after_ms} for one, after_ms in rebalance.also],
+        "generation_before": rebalance.generation_before,
+        "generation": rebalance.generation,
+        **_chosen(rebalance),
+        **_times(rebalance),
+        **_counts(rebalance),
+        "stragglers": _stragglers(rebalance),
+        "dropped": [_dropped(one) for one in rebalance.dropped],
+    }
+    reason = unknown(rebalance.protocol_type, (before, after)) if is_listed else None
+    is_known = is_listed and reason is None
+    record["partitions"] = moves(before, after)._asdict() if is_known else None
+    record["partitions_unknown"] = reason
+    record["members"] = _members(rebalance, before, after)
+    record["shortened"] = False
+    return record
+
+
+def encode_record(record: Record) -> bytes:
+    """The record as JSON in UTF-8; one that is too long is shortened."""
+    value = _encode(record)
+    if len(value) > MAX_VALUE_BYTES:
+        value = _encode({**record, "also": [], "dropped": [], "members": [], "shortened": True})
+    return value
+
+
+def _encode(record: Record) -> bytes:
+    # What clients send may hold lone surrogates; escaped they survive.
+    return json.dumps(record, separators=(",", ":")).encode("ascii")
+
+
+def log_fields(record: Record) -> Record:
+    """What the event `group.rebalanced` says: the record in short, empty fields left out."""
+    culprit: Record = record["culprit"] or {}
+    partitions: Record = record["partitions"] or {}
+    fields = {
+        "group": record["group"],
+        "generation": record["generation"],
+        "outcome": record["outcome"],
+        "trigger": record["trigger"],
+        "member": culprit.get("member"),
+        "instance": culprit.get("instance"),
+        "client_host": culprit.get("host"),
+        "reason": record["reason"],
+        "error": record["error"],
+        "members_before": record["members_before"],
+        "rejoined": record["members_rejoined"],
+        "joined": record["members_joined"],
+        "dropped": len(record["dropped"]),
+        "moved": partitions.get("moved"),
+        "initial_delay_ms": record["initial_delay_ms"],
+        "join_ms": record["join_ms"],
+        "sync_ms": record["sync_ms"],
+    }
+    return {name: value for name, value in fields.items() if value not in (None, "")}
+
+
+def _client(
+    member_id: str, group_instance_id: str | None, client_id: str, client_host: str
+) -> Record:
+    return {
+        "member": member_id,
+        "instance": group_instance_id,
+        "client_id": client_id,
+        "host": client_host,
+    }
+
+
+def _cause(cause: Cause) -> Record:
+    culprit = None
+    if cause.member_id:
+        culprit = _client(
+            cause.member_id, cause.group_instance_id, cause.client_id, cause.client_host
+        )
+    return {
+        "trigger": cause.trigger.value,
+        "culprit": culprit,
+        "reason": cause.reason,
+        "timeout_ms": cause.timeout_ms,
+        "error": cause.error,
+    }
+
+
+def _dropped(one: Dropped) -> Record:
+    client = _client(one.member_id, one.group_instance_id, one.client_id, one.client_host)
+    return {**client, "why": one.why.value}
+
+
+def _chosen(rebalance: Rebalance) -> Record:
+    """Protocol and leader before and after."""
+    before, after = rebalance.before, rebalance.after
+    return {
+        "protocol_type": rebalance.protocol_type,
+        "protocol_before": before.protocol if before is not None else None,
+        "protocol": after.protocol if after is not None else rebalance.protocol_name,
+        "leader_before": before.leader if before is not None else None,
+        "leader": after.leader if after is not None else rebalance.leader_id,
+    }
+
+
+def _times(rebalance: Rebalance) -> Record:
+    """Where the time went; a phase that did not come about took none."""
+    join_from_ms = rebalance.delay_ended_ms
+    if join_from_ms is None:
+        join_from_ms = rebalance.started_ms
+    ended_ms = rebalance.ended_ms
+    joined_ms = rebalance.joined_ms if rebalance.joined_ms is not None else ended_ms
+    return {
+        "started_ms": rebalance.started_ms,
+        "ended_ms": ended_ms,
+        "initial_delay_ms": join_from_ms - rebalance.started_ms,
+        "join_ms": joined_ms - join_from_ms,
+        "sync_ms": ended_ms - joined_ms,
+    }
+
+
+def _counts(rebalance: Rebalance) -> Record:
+    """How many members there were, came back, came anew and are there now."""
+    recorded = rebalance.before.members if rebalance.before is not None else []
+    known = {identity(one.member_id, one.group_instance_id) for one in recorded}
+    rejoined = sum(
+        identity(member_id, rejoin.group_instance_id) in known
+        for member_id, rejoin in rebalance.rejoined.items()
+    )
+    members = rebalance.members
+    if rebalance.after is not None:
+        members = len(rebalance.after.members)
+    return {
+        "members_before": len(recorded),
+        "members_rejoined": rejoined,
+        "members_joined": len(rebalance.rejoined) - rejoined,
+        "members_after": members,
+    }
+
+
+def _stragglers(rebalance: Rebalance) -> list[Record]:
+    """Those who joined last, the very last one first."""
+    late = sorted(rebalance.rejoined.items(), key=lambda item: -item[1].after_ms)[:STRAGGLERS]
+    return [
+        {
+            "member": member_id,
+            "instance": rejoin.group_instance_id,
+            "client_id": rejoin.client_id,
+            "after_ms": rejoin.after_ms,
+        }
+        for member_id, rejoin in late
+        if rejoin.after_ms
+    ]
+
+
+def _members(
+    rebalance: Rebalance, before: Mapping[Identity, Member], after: Mapping[Identity, Member]
+) -> list[Record]:
+    """Everybody who was or is a member, with the partitions on both sides."""
+    found = []
+    for who in {**before, **after}:
+        old, new = before.get(who), after.get(who)
+        one = (new or old or before[who]).recorded
+        status = "left" if new is None else "joined" if old is None else "stayed"
+        rejoin = rebalance.rejoined.get(one.member_id)
+        topics_before = topics = frozenset[str]()
+        if old and new and old.recorded.subscription != new.recorded.subscription:
+            topics_before = subscribed(old.recorded.subscription)
+            topics = subscribed(new.recorded.subscription)
+        found.append(
+            {
+                **_client(one.member_id, one.group_instance_id, one.client_id, one.client_host),
+                "member_before": old.recorded.member_id if old is not None else None,
+                "status": status,
+                "rejoined_ms": rejoin.after_ms if rejoin is not None and new else None,
+                "partitions_before": old.partitions if old is not None else None,
+                "partitions": new.partitions if new is not None else None,
+                "topics_added": sorted(topics - topics_before),
+                "topics_removed": sorted(topics_before - topics),
+            }
+        )
+    return found

@@ -1,0 +1,261 @@
+"""A record of a rebalance in words: one sentence, and the details below it.
+
+    generation 7: c-2 on /127.0.0.1 missed its session timeout of 10 000 ms; 2 of 3 members
+    rejoined in 41 ms; 4 of 12 partitions moved
+
+Pure, and strict about nothing: a field that another version of the broker has not written is left
+out of the story.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from coordinator_server.group.explain import Absence, Outcome, Trigger
+
+_UUID = re.compile(r"-([0-9a-f]{8})-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_WHY = {
+    Absence.NOT_REJOINED: "did not rejoin in time",
+    Absence.NEVER_SYNCED: "never asked for its assignment",
+    Absence.SESSION_EXPIRED: "missed its session timeout",
+    Absence.NO_ROOM: "found the group full (group.max.size)",
+    Absence.ID_NEVER_USED: "never used the member id that it was given",
+}
+
+Record = dict[str, Any]
+
+
+def tell(record: Record) -> list[str]:
+    """The story of one rebalance: its time (UTC) and sentence, then lines of details."""
+    at = time_of(record["started_ms"])
+    return [f"{at}  {sentence(record)}", *(f"    {line}" for line in details(record))]
+
+
+def sentence(record: Record) -> str:
+    """What happened, in one sentence."""
+    names = Names(record)
+    parts = [_cause(record, names), _members(record), _partitions(record)]
+    told = _printable("; ".join(part for part in parts if part))
+    return f"generation {record['generation']}: {told}"
+
+
+def details(record: Record) -> list[str]:
+    """What else there is to know, a line each."""
+    names = Names(record)
+    lines = [f"after {ms(one['after_ms'])}: {_cause(one, names)}" for one in record["also"]]
+    late = [f"{names.of(one)} after {ms(one['after_ms'])}" for one in record["stragglers"]]
+    if late:
+        lines.append(f"last to join: {', '.join(late)}")
+    lines += [f"dropped: {names.of(one)} {_why(one['why'])}" for one in record["dropped"]]
+    lines += _phases(record)
+    lines += _choices(record, names)
+    for one in record["members"]:
+        lines += _member(one, names)
+    if record.get("shortened"):
+        lines.append("the record was too long, its members are left out")
+    return [_printable(line) for line in lines]
+
+
+def time_of(timestamp_ms: int) -> str:
+    """A time in UTC, to the millisecond."""
+    try:
+        at = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return f"{timestamp_ms} ms"
+    return at.strftime("%Y-%m-%d %H:%M:%S.") + f"{at.microsecond // 1000:03}Z"
+
+
+def ms(duration_ms: int) -> str:
+    """Milliseconds, thousands apart."""
+    return f"{duration_ms:,} ms".replace(",", " ")
+
+
+def ranges(partitions: dict[str, list[int]] | None) -> str:
+    """Partitions in short: `orders 0-3 5, payments 1`."""
+    if not partitions:
+        return "nothing"
+    return ", ".join(f"{topic} {_runs(indexes)}" for topic, indexes in partitions.items())
+
+
+def _printable(text: str) -> str:
+    """Without what could play tricks on a terminal: names and reasons come from clients."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+def _runs(indexes: list[int]) -> str:
+    runs: list[list[int]] = []
+    for index in indexes:
+        if runs and index == runs[-1][1] + 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return " ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+
+
+class Names:
+    """What the members of one record are called: instance id, else client id if it is theirs alone.
+
+    Members that share their client id are told apart by the beginning of their member id's uuid.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self._by_client_id: dict[str, set[str]] = {}
+        self._by_member: dict[str, Record] = {}
+        for one in _clients(record):
+            self._by_member.setdefault(one["member"], one)
+            self._by_client_id.setdefault(one["client_id"], set()).add(one["member"])
+
+    def of(self, client: Record) -> str:
+        """The name of a client of the record."""
+        if client["instance"] is not None:
+            return str(client["instance"])
+        client_id = client["client_id"]
+        if client_id and len(self._by_client_id.get(client_id, ())) < 2:
+            return str(client_id)
+        return _UUID.sub(r"-\1", client["member"])
+
+    def of_member(self, member_id: str) -> str:
+        """The name of the member of this id."""
+        client = self._by_member.get(member_id)
+        return _UUID.sub(r"-\1", member_id) if client is None else self.of(client)
+
+
+def _clients(record: Record) -> Iterable[Record]:
+    """Everybody whom the record names."""
+    yield from record["members"]
+    for one in (record, *record["also"]):
+        if one["culprit"] is not None:
+            yield one["culprit"]
+    yield from record["dropped"]
+    yield from record["stragglers"]
+    for one in record["members"]:
+        if one["member_before"] is not None:
+            yield {**one, "member": one["member_before"]}
+
+
+def _cause(cause: Record, names: Names) -> str:
+    """Who did what."""
+    trigger, culprit = cause["trigger"], cause["culprit"]
+    who = "somebody"
+    if culprit is not None:
+        who = names.of(culprit)
+        if culprit["host"]:
+            who += f" on {culprit['host']}"
+    timeout = ms(cause["timeout_ms"] or 0)
+    told = {
+        Trigger.MEMBER_JOINED: f"{who} joined",
+        Trigger.MEMBER_LEFT: f"{who} left",
+        Trigger.MEMBER_EXPIRED: f"{who} missed its session timeout of {timeout}",
+        Trigger.MEMBER_REPLACED: f"static member {who} came back under a new member id",
+        Trigger.METADATA_CHANGED: f"{who} changed {_change(cause, culprit)}",
+        Trigger.LEADER_REJOINED: f"the leader {who} asked to assign anew",
+        Trigger.MEMBER_NEVER_SYNCED: f"{who} did not ask for its assignment within {timeout}",
+        Trigger.ASSIGNMENT_NOT_WRITTEN: (
+            f"the assignment of the leader {who} could not be written ({cause['error']})"
+        ),
+        Trigger.OVER_CAPACITY: "the group was loaded with more members than group.max.size",
+        Trigger.COORDINATOR_LOADED: "the coordinator loaded the group",
+        Trigger.GROUP_DELETED: "the group was deleted",
+        Trigger.GROUP_EXPIRED: "the group ended, as it was empty and its offsets had expired",
+    }.get(trigger, f"{who}: {trigger}")
+    return f'{told} (reason: "{cause["reason"]}")' if cause["reason"] else told
+
+
+def _change(cause: Record, culprit: Record | None) -> str:
+    """What of its metadata a member changed, as far as the record tells."""
+    for one in cause.get("members", ()):
+        if culprit is not None and one["member"] == culprit["member"]:
+            added, removed = one["topics_added"], one["topics_removed"]
+            changes = [f"+{topic}" for topic in added] + [f"-{topic}" for topic in removed]
+            if changes:
+                return f"its subscription ({' '.join(changes)})"
+    return "its metadata"
+
+
+def _members(record: Record) -> str:
+    """Who came back, and how it ended."""
+    outcome, trigger = record["outcome"], record["trigger"]
+    if outcome == Outcome.DEAD:
+        return ""
+    if trigger == Trigger.COORDINATOR_LOADED:
+        return f"{_count(record['members_after'], 'member')} as before"
+    if outcome == Outcome.EMPTY:
+        return "nobody is left"
+    told = []
+    before, joined = record["members_before"], record["members_joined"]
+    waited = ms(record["initial_delay_ms"] + record["join_ms"])
+    if before:
+        told.append(f"{record['members_rejoined']} of {_count(before, 'member')} rejoined")
+    if joined:
+        told.append(f"{joined} joined" if before else f"{_count(joined, 'member')} joined")
+    text = f"{', '.join(told) or 'nobody came'} in {waited}"
+    if outcome == Outcome.SUPERSEDED:
+        text += f", but after {ms(record['sync_ms'])} without an assignment it began anew"
+    elif outcome == Outcome.UNLOADED:
+        text += ", then the coordinator let go of the group"
+    return text
+
+
+def _partitions(record: Record) -> str:
+    """What became of the partitions."""
+    reason, moves = record["partitions_unknown"], record["partitions"]
+    if reason is not None:
+        return f"partitions unknown ({reason})"
+    if moves is None:
+        return ""
+    total = sum(moves.values())
+    if not total:
+        return "no partitions assigned" if record["outcome"] == Outcome.STABLE else ""
+    changed = [(moves[kind], kind) for kind in ("moved", "added", "revoked") if moves[kind]]
+    if not changed:
+        return f"{_count(total, 'partition')} stayed"
+    (first, kind), *others = changed
+    what = _count(total, "partition")
+    told = f"{what} {kind}" if first == total else f"{first} of {what} {kind}"
+    return ", ".join([told, *(f"{number} {kind}" for number, kind in others)])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _why(why: str) -> str:
+    return {absence.value: text for absence, text in _WHY.items()}.get(why, f"({why})")
+
+
+def _phases(record: Record) -> list[str]:
+    phases = (("initial delay", "initial_delay_ms"), ("join", "join_ms"), ("sync", "sync_ms"))
+    told = [f"{name} {ms(record[field])}" for name, field in phases if record[field]]
+    return [f"waited: {', '.join(told)}"] if told else []
+
+
+def _choices(record: Record, names: Names) -> list[str]:
+    """Leader and protocol, where they changed."""
+    lines = []
+    old, new = record["leader_before"], record["leader"]
+    if new is not None and names.of_member(new) != (old and names.of_member(old)):
+        lines.append(f"leader: {names.of_member(old)} -> {names.of_member(new)}" if old else
+                     f"leader: {names.of_member(new)}")  # fmt: skip
+    old, new = record["protocol_before"], record["protocol"]
+    if new is not None and new != old:
+        lines.append(f"protocol: {old} -> {new}" if old else f"protocol: {new}")
+    return lines
+
+
+def _member(one: Record, names: Names) -> list[str]:
+    """What a member owned and owns."""
+    name, old, new = names.of(one), one["partitions_before"], one["partitions"]
+    if old is None and new is None:
+        return []
+    if one["status"] == "left":
+        return [f"{name}: {ranges(old)} -> gone"]
+    if one["status"] == "joined":
+        return [f"{name}: new -> {ranges(new)}"]
+    came = "" if one["rejoined_ms"] is not None else " (did not rejoin, keeps its place)"
+    kept = ranges(old) if old == new else f"{ranges(old)} -> {ranges(new)}"
+    return [f"{name}: {kept}{came}"]

@@ -13,13 +13,21 @@ from typing import Any
 from coordinator_server.group import admission
 from coordinator_server.group.driver import drain
 from coordinator_server.group.effects import Caller, Effects
-from coordinator_server.group.explain import Rebalance
 from coordinator_server.group.fetch import fetch_groups, fetch_response
 from coordinator_server.group.image import GroupImage
 from coordinator_server.group.metadata import GroupMetadata
 from coordinator_server.group.records import Record, encode_record
+from coordinator_server.group.responses import (
+    HEARTBEAT,
+    commit_error,
+    fetch_error,
+    join_error,
+    leave_error,
+    offset_delete_error,
+    sync_error,
+)
 from coordinator_server.group.settings import GroupSettings
-from coordinator_server.group.state import EMPTY, STABLE
+from coordinator_server.group.state import EMPTY, STABLE, GroupState
 from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.join_group import JoinGroupRequest
 from protocol.apis.leave_group import LeaveGroupRequest
@@ -36,17 +44,18 @@ TOPICS = {"one": 1, "three": 3, "many": 100}
 
 
 class KilledError(Exception):
-    """The process dies right after an append: the records are in the log, no answer went out."""
+    """The process dies after an append: what of it is in the log stays, no answer went out."""
 
 
 class Answer:
     """Where the answer to one request arrives; a second answer is a failure.
 
-    `on_answer` is called when it comes.
+    `on_answer` is called when it comes; `note` is whatever the watcher wants to remember.
     """
 
     def __init__(self, request: object, on_answer: Callable[[Answer], None] | None = None) -> None:
         self.request = request
+        self.note: Any = None
         self.response: Any = None
         self.lost = False
         self.on_answer = on_answer
@@ -69,6 +78,49 @@ class Answer:
         return ErrorCode(self.response.error_code)
 
 
+class WatchedGroup(GroupMetadata):
+    """A group that says when it moves from state to state."""
+
+    watcher: Watcher
+
+    def transition_to(self, state: GroupState, now_ms: int) -> None:
+        """Move, and tell."""
+        source = self.state
+        super().transition_to(state, now_ms)
+        self.watcher.moved(self, source, state)
+
+
+class Watcher:
+    """Is told what happens inside a drain, step by step; this one does not care."""
+
+    def asked(self, answer: Answer, caller: Caller) -> None:
+        """A request is about to be handled."""
+
+    def refused(self, answer: Answer, response: Message) -> None:
+        """It was answered without the group."""
+
+    def handled(self, answer: Answer) -> None:
+        """The group has taken it; the writes of the drain are not settled yet."""
+
+    def timers_ran(self) -> None:
+        """Delayed operations whose time has come have run."""
+
+    def appended(self, records: Sequence[Record], error: ErrorCode) -> None:
+        """The log has taken the records, or refused them."""
+
+    def settled(self) -> None:
+        """All writes of a drain are settled; its answers are about to go out."""
+
+    def moved(self, group: GroupMetadata, source: GroupState, target: GroupState) -> None:
+        """The group is in another state."""
+
+    def loading(self, group: GroupMetadata) -> None:
+        """The log has been read; the group is about to take up what it says."""
+
+    def loaded(self) -> None:
+        """It has."""
+
+
 class OneGroupBroker:
     """One group, driven by hand. Time in milliseconds; `log` holds the bytes of all records."""
 
@@ -80,9 +132,12 @@ class OneGroupBroker:
         self.group: GroupMetadata | None = None
         self.effects = Effects(debug=True)
         self.events: list[tuple[str, dict[str, object]]] = []
-        self.explained: list[Rebalance] = []
         self.append_error: Callable[[], ErrorCode] = lambda: ErrorCode.NONE
-        self.appended: Callable[[], None] = lambda: None
+        self.survivors: Callable[[int], int | None] = lambda count: None
+        """How many records of a batch are in the log after a crash that comes with the append."""
+        self.refuses: ErrorCode | None = None
+        """What everybody is answered while another broker coordinates the group."""
+        self.watcher = Watcher()
         self.on_answer: Callable[[Answer], None] | None = None
         self.write_failed = False
         self.answers: list[Answer] = []
@@ -100,15 +155,25 @@ class OneGroupBroker:
     ) -> Answer:
         """Handle a request as its handler would."""
         answer = Answer(request, self.on_answer)
-        self.answers.append(answer)
-        caller = Caller(client_id, client_host, api_version)
-        refusal = self._without_group(request, api_version)
-        if refusal is not None:
-            answer(refusal)
-        else:
-            self._post(request, caller, answer)
-            self.settle()
+        self.deliver(answer, Caller(client_id, client_host, api_version))
         return answer
+
+    def deliver(self, answer: Answer, caller: Caller) -> None:
+        """Handle a request that has been on its way."""
+        request: Any = answer.request
+        self.answers.append(answer)
+        if self.refuses is not None:
+            answer(refusal_of(request, self.refuses, caller.api_version))
+            return
+        self.watcher.asked(answer, caller)
+        refusal = self._without_group(request, caller.api_version)
+        if refusal is not None:
+            self.watcher.refused(answer, refusal)
+            answer(refusal)
+            return
+        self._post(request, caller, answer)
+        self.watcher.handled(answer)
+        self.settle()
 
     def _without_group(self, request: Any, api_version: int) -> Message | None:
         """The answer that needs no group, or that a missing group gets."""
@@ -220,10 +285,10 @@ class OneGroupBroker:
         if self._batching or group is None:
             return
         drain(group, self.effects, self._append, self.now_ms)
+        self.watcher.settled()
         for reply, response in self.effects.replies:
             reply(response)
         self.events += self.effects.events
-        self.explained += self.effects.explained
         self.effects.clear()
         if group.is_vacant:
             self.group = None
@@ -237,6 +302,7 @@ class OneGroupBroker:
                 break
             self.now_ms = max(self.now_ms, deadline_ms)
             self.group.expire_timers(self.now_ms, self.effects)
+            self.watcher.timers_ran()
             self.settle()
         self.now_ms = end_ms
 
@@ -245,12 +311,19 @@ class OneGroupBroker:
         for answer in self.answers:
             answer.lost = answer.lost or answer.parked
         self.effects = Effects(debug=True)
+        self.load()
+
+    def load(self) -> None:
+        """Bring the group back from its log, after a crash or on the broker that takes over."""
         self.write_failed = False
+        self.refuses = None
         group = self.replayed()
         self.group = None
         if not group.image.is_blank:
             self.group = group
+            self.watcher.loading(group)
             group.load_finished(self.now_ms, self.effects)
+            self.watcher.loaded()
             self.settle()
 
     def unload(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
@@ -264,11 +337,15 @@ class OneGroupBroker:
     def _append(self, records: Sequence[Record]) -> ErrorCode:
         error = self.append_error()
         if error is ErrorCode.NONE:
-            self.log += [encode_record(record) for record in records]
+            encoded = [encode_record(record) for record in records]
+            survivors = self.survivors(len(encoded))
+            self.log += encoded if survivors is None else encoded[:survivors]
+            if survivors is not None:
+                raise KilledError
             self.batches.append(len(records))
-            self.appended()
         else:
             self.write_failed = True
+        self.watcher.appended(records, error)
         return error
 
     def records(self) -> Iterator[Record]:
@@ -313,11 +390,32 @@ class OneGroupBroker:
         return [name for name, _ in self.events]
 
     def _new_group(self) -> GroupMetadata:
-        return GroupMetadata(GROUP, self.settings, self._new_member_id)
+        group = WatchedGroup(GROUP, self.settings, self._new_member_id)
+        group.watcher = self.watcher
+        return group
 
     def _new_member_id(self, prefix: str) -> str:
         self._ids += 1
         return f"{prefix}-{self._ids}"
+
+
+def refusal_of(request: Message, error: ErrorCode, api_version: int) -> Message:
+    """What the handlers answer when this broker does not coordinate the group."""
+    match request:
+        case JoinGroupRequest():
+            return join_error(request.member_id, error, api_version)
+        case SyncGroupRequest():
+            return sync_error(error)
+        case LeaveGroupRequest():
+            return leave_error(error)
+        case OffsetCommitRequest():
+            return commit_error(request, error)
+        case OffsetDeleteRequest():
+            return offset_delete_error(error)
+        case OffsetFetchRequest():
+            groups = [fetch_error(GROUP, error)]
+            return fetch_response(request, groups, api_version)
+    return HEARTBEAT[error]
 
 
 def partition_count(topic: str) -> int:

@@ -6,6 +6,7 @@ at a time, and decides at each turn what to do next. It is given its randomness.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -22,8 +23,11 @@ from protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignmen
 from protocol.errors import ErrorCode
 from protocol.schema import Message
 from tests.sim.broker import GROUP, TOPICS, Answer, OneGroupBroker
+from tests.sim.votes import subscribe
 
 E = ErrorCode
+Send = Callable[[Message, int, str], Answer]
+"""Sends a request of a version under a client id; it may be a while on its way."""
 
 START_OVER = {E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID, E.GROUP_MAX_SIZE_REACHED}
 KEEP_ID = {E.REBALANCE_IN_PROGRESS, E.ILLEGAL_GENERATION}
@@ -34,18 +38,27 @@ class Client:
 
     patience = 1.0
     """How likely it acts when it is its turn."""
+    retention_ms = -1
+    """How long its commits are to be kept; -1 as long as the broker says."""
 
     def __init__(
-        self, broker: OneGroupBroker, rng: Random, name: str, instance_id: str | None = None
+        self,
+        broker: OneGroupBroker,
+        send: Send,
+        rng: Random,
+        name: str,
+        instance_id: str | None = None,
     ) -> None:
         self.broker = broker
+        self.send = send
         self.rng = rng
         self.name = name
         self.instance_id = instance_id
         self.version = rng.randrange(5, 10) if instance_id else rng.randrange(10)
         self.session_ms = rng.choice([6_000, 10_000, 20_000])
         self.rebalance_ms = rng.choice([5_000, 10_000, 30_000])
-        self.protocols = [("range", name.encode()), ("sticky", b"s")]
+        self.protocols = [("range", self.metadata()), ("sticky", subscribe("one"))]
+        rng.shuffle(self.protocols)
         self.offset = 0
         self.waiting: Answer | None = None
         self.forget()
@@ -84,7 +97,13 @@ class Client:
     def ask(self, request: Message, version: int) -> None:
         """Send a request and wait for its answer."""
         self.asked_at = version
-        self.waiting = self.broker.send(request, version, client_id=self.name)
+        self.waiting = self.send(request, version, self.name)
+
+    def metadata(self) -> bytes:
+        """A subscription; now and then one that nobody can read."""
+        if self.rng.random() < 0.1:
+            return self.name.encode()
+        return subscribe(*self.rng.sample(sorted(TOPICS), self.rng.randrange(len(TOPICS))))
 
     def act(self) -> None:
         """The next thing that a consumer does."""
@@ -101,7 +120,7 @@ class Client:
             elif chance < 0.9:
                 self.ask(OffsetFetchRequest(group_id=GROUP, topics=None), 7)
             elif chance < 0.93:
-                self.protocols[0] = ("range", b"%d" % self.rng.randrange(5))
+                self.protocols[0] = (self.protocols[0][0], self.metadata())
                 self.join()
             elif chance < 0.96:
                 self.join()
@@ -160,7 +179,7 @@ class Client:
         topics = []
         for name, count in TOPICS.items():
             partition = OffsetCommitRequestPartition(
-                partition_index=self.rng.randrange(min(count, 3)),
+                partition_index=self.rng.randrange(min(count, 3) + (self.offset % 50 == 0)),
                 committed_offset=self.offset,
                 committed_metadata=self.name,
             )
@@ -170,9 +189,10 @@ class Client:
             generation_id_or_member_epoch=self.generation,
             member_id=self.member_id,
             group_instance_id=self.instance_id,
+            retention_time_ms=self.retention_ms,
             topics=self.rng.sample(topics, self.rng.randrange(1, len(topics) + 1)),
         )
-        self.ask(request, 8)
+        self.ask(request, 8 if self.retention_ms == -1 else 3)
 
     def leave(self) -> None:
         """LeaveGroup."""
@@ -235,6 +255,21 @@ class Calm(Client):
             self.heartbeat()
 
 
+class Standalone(Client):
+    """Assigns partitions to itself and only stores offsets, some for a limited time."""
+
+    def act(self) -> None:
+        """Commit without a generation, or look at what is stored."""
+        if self.rng.random() < 0.3:
+            self.ask(OffsetFetchRequest(group_id=GROUP, topics=None), 7)
+            return
+        self.retention_ms = self.rng.choice([-1, -1, -1, 0, 5_000, 200_000])
+        self.commit()
+
+    def take(self, request: Any, response: Any) -> None:
+        """Nothing to learn."""
+
+
 class Slow(Client):
     """Acts so rarely that its session often runs out."""
 
@@ -282,20 +317,29 @@ class Hostile(Client):
             super().act()
             return
         keep = (self.member_id, self.generation, self.instance_id, self.protocols, self.version)
+        times = (self.session_ms, self.rebalance_ms)
         group = self.broker.group
         ids = ["", "ghost", *(list(group.roster.members) if group is not None else [])]
         pending = list(group.roster.pending) if group is not None else []
         self.member_id = self.rng.choice(ids + pending)
         self.generation = self.rng.randrange(-1, 12)
+        if group is not None and self.rng.random() < 0.4:
+            self.generation = group.generation_id
         self.instance_id = self.rng.choice([None, None, "i0", "i1", "nope"])
         if self.rng.random() < 0.3:
-            self.protocols = self.rng.choice([[], [("other", b"")], [("range", b"\xff")]])
+            self.protocols = self.rng.choice(
+                [[], [("other", b"")], [("range", b"\xff")], [("range", b""), ("range", b"2")]]
+            )
+        if self.rng.random() < 0.1:
+            self.session_ms = self.rng.choice([5_999, 1_800_001, 1_800_000])
+            self.rebalance_ms = self.rng.choice([0, 1])
         self.version = self.rng.randrange(10)
         self.is_leader = self.rng.random() < 0.3
-        self.assigned_to = []
-        self.protocol_name = "range"
+        self.assigned_to = [one for one in ids if self.rng.random() < 0.5]
+        self.protocol_name = self.rng.choice(["range", "range", "sticky", "other"])
         verb = self.rng.choice([self.join, self.sync, self.heartbeat, self.commit, self.leave])
         verb()
         self.member_id, self.generation, self.instance_id, self.protocols, self.version = keep
+        self.session_ms, self.rebalance_ms = times
         self.is_leader = False
         self.waiting = None

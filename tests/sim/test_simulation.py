@@ -1,10 +1,17 @@
 """The simulation as a part of the test suite; `python -m tests.sim` runs more of it."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.sim.world import World, run
 
 STEPS = 600
+KEPT = [
+    line.split(maxsplit=2)
+    for line in (Path(__file__).parent / "kept_seeds.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+]
 
 
 @pytest.mark.parametrize("first", range(0, 120, 10))
@@ -12,6 +19,12 @@ def test_what_must_hold_holds(first: int) -> None:
     """Whatever clients and faults do: no violation in any step, and rest in the end."""
     for seed in range(first, first + 10):
         run(seed, STEPS)
+
+
+@pytest.mark.parametrize(("seed", "steps", "what"), KEPT, ids=[one[0] for one in KEPT])
+def test_seeds_that_once_failed(seed: str, steps: str, what: str) -> None:
+    """What a kept seed has shown does not come back."""
+    run(int(seed), int(steps))
 
 
 def test_a_seed_tells_always_the_same_story() -> None:
@@ -29,7 +42,7 @@ def test_a_violation_says_how_to_see_it(monkeypatch: pytest.MonkeyPatch) -> None
     def broken(world: World) -> None:
         raise AssertionError("the moon is gone")
 
-    monkeypatch.setattr(World, "_check", broken)
+    monkeypatch.setattr(World, "check", broken)
     with pytest.raises(AssertionError) as caught:
         run(3, 10)
     assert caught.value.__notes__ == [

@@ -1,7 +1,7 @@
 """A simulated life of one group: clients, faults, and what must hold after every step.
 
 Everything that happens follows from the seed. A violation is an exception; `run` adds the command
-that shows it again.
+that shows it again. See docs/simulation.md.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from coordinator_server.group.image import GroupImage
+from coordinator_server.group.effects import Caller
 from coordinator_server.group.metadata import GroupMetadata
 from coordinator_server.group.settings import GroupSettings
-from coordinator_server.group.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from coordinator_server.group.state import EMPTY, STABLE
 from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.join_group import JoinGroupRequest
 from protocol.apis.offset_commit import OffsetCommitRequest
@@ -24,44 +24,48 @@ from protocol.apis.offset_delete import (
 )
 from protocol.apis.sync_group import SyncGroupRequest
 from protocol.errors import ErrorCode
-from protocol.offsets_log import UnknownKey, decode_key, decode_value
-from tests.sim.broker import GROUP, Answer, KilledError, OneGroupBroker
-from tests.sim.clients import Calm, Client, Crashing, Hostile, Slow, Zombie
+from protocol.schema import Message
+from tests.sim.broker import GROUP, TOPICS, Answer, KilledError, OneGroupBroker
+from tests.sim.clients import Calm, Client, Crashing, Hostile, Slow, Standalone, Zombie
+from tests.sim.invariants import check_group
+from tests.sim.judge import CLIENT_ERRORS
+from tests.sim.ledger import Ledger
+from tests.sim.referee import Referee
+from tests.sim.trace import show
 
 E = ErrorCode
 RETENTION_MS = 120_000
-APPEND_ERRORS = [
-    E.NOT_ENOUGH_REPLICAS,
-    E.NOT_LEADER_OR_FOLLOWER,
-    E.MESSAGE_TOO_LARGE,
-    E.KAFKA_STORAGE_ERROR,
-]
-Place = tuple[str, int]
+APPEND_ERRORS = list(CLIENT_ERRORS)
+KINDS = [Client, Client, Client, Slow, Crashing, Crashing, Zombie, Hostile, Standalone]
 
 
 class World:
     """One seed. `step` does one thing and checks everything."""
 
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
-        self.rng = Random(seed)
+        self.rng = rng = Random(seed)
         self.trace = trace
         self.steps = 0
         settings = GroupSettings(
-            initial_rebalance_delay_ms=self.rng.choice([0, 0, 1_000, 3_000]),
-            max_size=self.rng.choice([2, 4, 100]),
+            initial_rebalance_delay_ms=rng.choice([0, 0, 1_000, 3_000]),
+            max_size=rng.choice([2, 4, 100]),
             offsets_retention_ms=RETENTION_MS,
             new_member_join_timeout_ms=60_000,
         )
         self.broker = OneGroupBroker(settings)
+        self.born_ms = self.broker.now_ms
         self.broker.append_error = self._append_error
-        self.broker.appended = self._appended
+        self.broker.survivors = self._survivors
         self.broker.on_answer = self._answered
-        self.append_failure_rate = self.rng.choice([0.0, 0.0, 0.02, 0.2])
-        self.kill_rate = self.rng.choice([0.0, 0.0, 0.005, 0.03])
+        self.referee = Referee(self.broker)
+        self.ledger = Ledger(self.broker)
+        self.append_failure_rate = rng.choice([0.0, 0.0, 0.02, 0.2])
+        self.kill_rate = rng.choice([0.0, 0.0, 0.005, 0.03])
+        self.move_rate = rng.choice([0.0, 0.0, 0.01])
+        self.delay_rate = rng.choice([0.0, 0.0, 0.5])
+        self.repeat_rate = rng.choice([0.0, 0.0, 0.1])
+        self.on_the_way: list[tuple[Answer, Caller]] = []
         self.clients = self._make_clients()
-        self.shadow = GroupImage()
-        self.shadowed = 0
-        self.stored: dict[Place, tuple[int, str]] = {}
         self.generation = 0
         self.leaders: dict[int, str] = {}
         self.group: GroupMetadata | None = None
@@ -69,9 +73,9 @@ class World:
     def _make_clients(self) -> list[Client]:
         clients: list[Client] = []
         for number in range(self.rng.randrange(1, 7)):
-            kind = self.rng.choice([Client, Client, Slow, Crashing, Crashing, Zombie, Hostile])
+            kind = self.rng.choice(KINDS)
             instance_id = f"i{number}" if self.rng.random() < 0.3 else None
-            clients.append(kind(self.broker, self.rng, f"c{number}", instance_id))
+            clients.append(kind(self.broker, self._send, self.rng, f"c{number}", instance_id))
         return clients
 
     # Steps
@@ -82,63 +86,178 @@ class World:
         try:
             self._happen()
         except KilledError:
-            self._crash("killed after an append")
-        self._check()
+            self._crash("killed during an append")
+        self.check()
 
     def _happen(self) -> None:
         chance = self.rng.random()
-        if chance < 0.62:
-            self._turn(self.rng.choice(self.clients))
+        if self.on_the_way and chance < 0.3:
+            self._deliver()
+        elif chance < 0.62:
+            self.rng.choice(self.clients).turn()
         elif chance < 0.75:
-            with self.broker.one_drain():
-                for client in self.rng.choices(self.clients, k=self.rng.randrange(2, 6)):
-                    self._turn(client)
-                if self.rng.random() < 0.1:
-                    self._administrate()
+            self._busy_drain()
         elif chance < 0.97:
-            milliseconds = self.rng.choice([1, 50, 200, 500, 1_000, 5_000])
-            self._say(f"{milliseconds} ms pass")
-            self.broker.advance(milliseconds)
+            self._let_time_pass()
         elif chance < 0.99:
             self._administrate()
         elif self.rng.random() < self.kill_rate * 20:
             self._crash("killed")
+        if self.broker.refuses is not None:
+            if self.rng.random() < 0.2:
+                self._arrive()
+        elif self.rng.random() < self.move_rate:
+            self._move()
 
-    def _turn(self, client: Client) -> None:
-        before = len(self.broker.answers)
-        client.turn()
-        for answer in self.broker.answers[before:]:
-            self._say(f"{client.name} asks {answer.request!r}")
+    def _busy_drain(self) -> None:
+        """Several requests lie in the mailbox when the task wakes up."""
+        with self.broker.one_drain():
+            for client in self.rng.choices(self.clients, k=self.rng.randrange(2, 6)):
+                client.turn()
+            chance = self.rng.random()
+            if chance < 0.1:
+                self._administrate(alone=False)
+            elif chance < 0.1 + self.move_rate * 10 and self.broker.refuses is None:
+                self._say("the coordinator moves away, and the mailbox is not empty")
+                self.broker.unload()
+                for client in self.clients:
+                    client.turn()
+        if chance >= 0.1 and self.broker.group is None and self.move_rate:
+            self.broker.refuses = self.broker.refuses or E.NOT_COORDINATOR
 
-    def _administrate(self) -> None:
+    def _let_time_pass(self) -> None:
+        milliseconds = self.rng.choice([1, 50, 200, 500, 1_000, 5_000])
+        if self.rng.random() < 0.02:
+            # To the moment in which something expires, and sometimes just short of it.
+            milliseconds = RETENTION_MS - self.rng.choice([0, 1])
+        group = self.broker.group
+        if group is not None and self.rng.random() < 0.1:
+            deadline_ms = group.next_deadline_ms()
+            if deadline_ms is not None:
+                milliseconds = max(deadline_ms - self.broker.now_ms - self.rng.choice([0, 1]), 0)
+        self._say(f"{milliseconds} ms pass")
+        self.broker.advance(milliseconds)
+        if milliseconds >= RETENTION_MS - 1:
+            self._check_retention()
+
+    def _send(self, request: Message, api_version: int, client_id: str) -> Answer:
+        """A request goes out; it may be on its way while others overtake it."""
+        answer = Answer(request, self._answered)
+        if self.rng.random() < self.delay_rate:
+            self._say(f"{client_id} sends {show(request)} v{api_version}, it is on its way")
+            self.on_the_way.append((answer, Caller(client_id, "/127.0.0.1", api_version)))
+        else:
+            self._arrived(answer, Caller(client_id, "/127.0.0.1", api_version))
+        return answer
+
+    def _deliver(self) -> None:
+        """Some request arrives, in whatever order; now and then twice."""
+        answer, caller = self.on_the_way.pop(self.rng.randrange(len(self.on_the_way)))
+        self._arrived(answer, caller)
+
+    def _arrived(self, answer: Answer, caller: Caller) -> None:
+        request: Any = answer.request
+        self._say(f"{caller.client_id} asks {show(request)} v{caller.api_version}")
+        if self.rng.random() < self.repeat_rate:
+            self.on_the_way.append((Answer(request, self._answered), caller))
+        self.broker.deliver(answer, caller)
+
+    def _administrate(self, *, alone: bool = True) -> None:
+        if self.broker.refuses is not None:
+            return
+        broker, ledger = self.broker, self.ledger
         match self.rng.randrange(5):
             case 0:
-                self._say("DeleteGroups")
-                self.broker.delete()
-            case 1:
-                self._say("the retention check runs")
-                self.broker.expire_offsets()
+                self._delete_group(alone=alone)
+            case 1 if alone:
+                self._check_retention()
             case 2:
                 self._say("topic `three` is deleted")
-                self.broker.delete_topics("three")
+                ledger.may_drop |= {("three", one) for one in range(9)}
+                broker.delete_topics("three")
+                gone = "three" not in broker.replayed().image.offsets
+                assert gone or not alone or broker.write_failed, "offsets of a deleted topic"
             case 3:
                 self._say("OffsetDelete")
                 partitions = [OffsetDeleteRequestPartition(partition_index=0)]
                 topics = [OffsetDeleteRequestTopic(name="many", partitions=partitions)]
-                self.broker.send(OffsetDeleteRequest(group_id=GROUP, topics=topics), 0)
+                ledger.may_drop.add(("many", 0))
+                request = OffsetDeleteRequest(group_id=GROUP, topics=topics)
+                answer = broker.send(request, 0)
+                if alone:
+                    self._check_offset_delete(answer.response)
             case 4:
-                self.broker.describe()
+                described = broker.describe()
+                state = "Dead" if broker.group is None else broker.group.state.value
+                assert not alone or described.group_state == state, "DescribeGroups"
+
+    def _delete_group(self, *, alone: bool) -> None:
+        group = self.broker.group
+        expected = E.NONE if group is not None and group.state is EMPTY else E.NON_EMPTY_GROUP
+        if group is None:
+            expected = E.GROUP_ID_NOT_FOUND
+        self._say("DeleteGroups")
+        self.ledger.may_drop |= {(topic, one) for topic in TOPICS for one in range(9)}
+        answer = self.broker.delete()
+        if not alone:
+            return
+        error = answer.error
+        assert error is expected or (self.broker.write_failed and expected is E.NONE), error.name
+        if error is E.NONE:
+            assert self.broker.replayed().image.is_blank, "something of a deleted group is left"
+            assert self.broker.group is None, "a deleted group lives on"
+
+    def _check_offset_delete(self, response: Any) -> None:
+        held = 0 in self.broker.replayed().image.offsets.get("many", {})
+        for topic in response.topics:
+            assert topic.partitions[0].error_code != E.NONE or not held, "a deleted offset is there"
+
+    def _check_retention(self) -> None:
+        """The retention check drops exactly what is over."""
+        if self.broker.refuses is not None:
+            return
+        group, ledger = self.broker.group, self.ledger
+        ledger.catch_up()
+        ledger.may_drop = over = ledger.expired(group)
+        ends = group is not None and group.state is EMPTY and over == ledger.places()
+        self._say(f"the retention check runs, {sorted(over)} is over")
+        failed, self.broker.write_failed = self.broker.write_failed, False
+        self.broker.expire_offsets()
+        written, self.broker.write_failed = not self.broker.write_failed, failed
+        ledger.catch_up()
+        if written:
+            assert ledger.dropped == over, f"{over} is over, {ledger.dropped} is dropped"
+            assert (self.broker.group is None) == (ends or group is None), "does the group end?"
+
+    # Faults
 
     def _crash(self, how: str) -> None:
         self._say(how)
-        self._catch_up(may_hold_unanswered=True)
+        self.ledger.may_drop = self.ledger.places()
+        self.ledger.catch_up(may_hold_unanswered=True)
         self.broker.crash()
-        self.broker.answers.clear()
-        self.generation = 0 if self.shadow.group is None else self.shadow.group.generation
+        self._begin_anew()
+
+    def _move(self) -> None:
+        """Another broker is to coordinate the group; until it has loaded it, nobody does."""
+        self._say("the coordinator moves away")
+        self.broker.unload()
+        assert self.broker.group is None, "an unloaded group stays"
+        self.broker.refuses = E.NOT_COORDINATOR
+
+    def _arrive(self) -> None:
+        self._say("the coordinator has moved")
+        self.ledger.may_drop = self.ledger.places()
+        self.ledger.catch_up()
+        self.broker.load()
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.broker.answers = [one for one in self.broker.answers if one.parked]
+        recorded = self.ledger.shadow.group
+        self.generation = 0 if recorded is None else recorded.generation
         self.leaders = {}
         self.group = self.broker.group
-
-    # Faults
 
     def _append_error(self) -> ErrorCode:
         if self.rng.random() < self.append_failure_rate:
@@ -147,21 +266,30 @@ class World:
             return error
         return E.NONE
 
-    def _appended(self) -> None:
-        if self.rng.random() < self.kill_rate:
-            raise KilledError
+    def _survivors(self, count: int) -> int | None:
+        """A kill during an append leaves all of the batch or, if it is torn, some of it."""
+        if self.rng.random() >= self.kill_rate:
+            return None
+        return count if self.rng.random() < 0.5 else self.rng.randrange(count)
 
     def heal(self) -> None:
         """No more faults, and only clients that follow the protocol."""
-        self.append_failure_rate = self.kill_rate = 0.0
+        self.append_failure_rate = self.kill_rate = self.move_rate = 0.0
+        self.delay_rate = self.repeat_rate = 0.0
+        if self.broker.refuses is not None:
+            self._arrive()
+        while self.on_the_way:
+            self._deliver()
         for number, client in enumerate(self.clients):
-            self.clients[number] = Calm(self.broker, self.rng, client.name, client.instance_id)
+            calm = Calm(self.broker, self._send, self.rng, client.name, client.instance_id)
+            self.clients[number] = calm
 
     # What must hold
 
     def _answered(self, answer: Answer) -> None:
         """Watch answers as they go out."""
-        self._say(f"    -> {answer.response!r}")
+        self._say(f"    -> {show(answer.response)}")
+        self.ledger.answered(answer)
         response: Any = answer.response
         match answer.request:
             case JoinGroupRequest() if response.error_code == E.NONE:
@@ -174,16 +302,9 @@ class World:
             case HeartbeatRequest() as request if response.error_code == E.NONE:
                 self._check_generation(request.generation_id)
             case OffsetCommitRequest() as request:
-                self._remember(request, response)
-
-    def _remember(self, request: OffsetCommitRequest, response: Any) -> None:
-        for asked, told in zip(request.topics, response.topics, strict=True):
-            for one, result in zip(asked.partitions, told.partitions, strict=True):
-                if result.error_code == E.NONE:
-                    if request.generation_id_or_member_epoch >= 0:
-                        self._check_generation(request.generation_id_or_member_epoch)
-                    place = (asked.name, one.partition_index)
-                    self.stored[place] = (one.committed_offset, one.committed_metadata or "")
+                codes = [one.error_code for topic in response.topics for one in topic.partitions]
+                if E.NONE in codes and request.generation_id_or_member_epoch >= 0:
+                    self._check_generation(request.generation_id_or_member_epoch)
 
     def _check_generation(self, generation_id: int) -> None:
         """What was accepted came from a generation that was there during this step."""
@@ -191,101 +312,31 @@ class World:
         assert group is not None
         assert self.generation <= generation_id <= group.generation_id, "a wrong generation"
 
-    def _catch_up(self, *, may_hold_unanswered: bool = False) -> None:
-        """Read what has been appended; drops are what tombstones say.
-
-        After a crash an offset may be that of a commit that was written but not answered.
-        """
-        log = self.broker.log
-        unanswered: set[Place] = set()
-        for key_bytes, value_bytes in log[self.shadowed :]:
-            key: Any = decode_key(key_bytes)
-            assert not isinstance(key, UnknownKey)
-            self.shadow.replay((key, decode_value(key, value_bytes)))
-            if hasattr(key, "topic"):
-                unanswered.add((key.topic, key.partition))
-                if value_bytes is None:
-                    self.stored.pop((key.topic, key.partition), None)
-        self.shadowed = len(log)
-        held = {
-            (topic, partition): (value.offset, value.metadata)
-            for topic, partitions in self.shadow.offsets.items()
-            for partition, value in partitions.items()
-        }
-        if may_hold_unanswered:
-            for place in unanswered & held.keys():
-                self.stored[place] = held[place]
-        assert held == self.stored, f"acknowledged {self.stored}, the log has {held}"
-
-    def _check(self) -> None:
-        self._catch_up()
-        group = self.broker.group
+    def check(self) -> None:
+        """Everything that must hold between two steps."""
+        broker = self.broker
+        self.ledger.catch_up()
+        group = broker.group
         if group is not self.group:
             self.group = group
             self.generation = 0
             self.leaders = {}
-        parked = {id(answer) for answer in self.broker.answers if answer.parked}
-        if group is None:
-            assert self.shadow.is_blank or self.broker.write_failed, "a group is lost"
-            assert not parked, "an answer is lost with its group"
-            return
-        assert group.image == self.shadow, "the replay law"
+        self.ledger.check_image(group)
         if self.steps % 64 == 0:
-            self.broker.check_replay_law()
-        assert group.generation_id >= self.generation, "the generation falls"
-        self.generation = group.generation_id
-        self._check_members(group, parked)
-        self._check_state(group)
-        if len(self.broker.answers) > 200:
-            self.broker.answers = [one for one in self.broker.answers if one.parked]
-
-    def _check_members(self, group: GroupMetadata, parked: set[int]) -> None:
-        roster = group.roster
-        members = roster.members.values()
-        waiting = [
-            id(one.reply)
-            for member in members
-            for one in (member.awaiting_join, member.awaiting_sync)
-            if one is not None
-        ]
-        assert len(waiting) == len(set(waiting))
-        assert set(waiting) == parked, "a request is neither answered nor parked"
-        assert roster.awaiting_join == sum(one.awaiting_join is not None for one in members)
-        for member in members:
-            assert member.cannot_expire or member.session.deadline_ms is not None, "no timer"
-            if member.group_instance_id is not None:
-                assert roster.static_ids[member.group_instance_id] == member.member_id
-        assert len(roster.static_ids) == sum(one.is_static for one in members)
-        assert all(one.deadline_ms is not None for one in roster.pending.values())
-        assert not roster.pending.keys() & roster.members.keys()
-        if members:
-            assert roster.leader_id in roster.members, "no leader"
-        counts: dict[str, int] = {}
-        for member in members:
-            for name in {name for name, _ in member.protocols}:
-                counts[name] = counts.get(name, 0) + 1
-        assert counts == roster._supported
-
-    def _check_state(self, group: GroupMetadata) -> None:
-        members = group.roster.members
-        joins = group.join_operation
-        assert (group.state is PREPARING_REBALANCE) == (joins is not None)
-        if joins is not None:
-            assert joins.deadline_ms is not None, "a join phase without a timer"
-        if group.state is COMPLETING_REBALANCE:
-            assert members
-            assert group.sync_operation.deadline_ms is not None, "nobody waits for the leader"
-        if group.state is EMPTY:
-            assert not members
-        if group.state is STABLE:
-            assert members
-            assert not any(one.awaiting_sync for one in members.values())
-        assert group.awaited_syncs <= members.keys() or group.state is PREPARING_REBALANCE
+            broker.check_replay_law()
+        check_group(group, broker.answers)
+        if group is not None:
+            assert group.generation_id >= self.generation, "the generation falls"
+            self.generation = group.generation_id
+        if len(broker.answers) > 200:
+            broker.answers = [one for one in broker.answers if one.parked]
 
     def _say(self, text: str) -> None:
         if self.trace is not None:
-            state = "-" if self.broker.group is None else repr(self.broker.group)
-            self.trace(f"{self.steps:5} {self.broker.now_ms} {state} {text}")
+            group = self.broker.group
+            state = "-" if group is None else f"{group.state} {group.generation_id}"
+            seconds = (self.broker.now_ms - self.born_ms) / 1000
+            self.trace(f"{self.steps:5} {seconds:9.3f} s  {state:22} {text}")
 
 
 def run(seed: int, steps: int, trace: Callable[[str], None] | None = None) -> World:
@@ -311,9 +362,9 @@ def _settle(world: World) -> None:
         for client in world.clients:
             world.steps += 1
             client.turn()
-            world._check()
+            world.check()
         world.broker.advance(1_000)
-        world._check()
+        world.check()
     group = world.broker.group
     assert group is not None, "the group is gone"
     assert group.state is STABLE, f"the group does not come to rest: {group!r}"

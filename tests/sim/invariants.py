@@ -1,0 +1,54 @@
+"""What must hold of a group between two drains, whatever has happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coordinator_server.group.metadata import GroupMetadata
+from coordinator_server.group.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from tests.sim.broker import Answer
+
+
+def check_group(group: GroupMetadata | None, answers: Iterable[Answer]) -> None:
+    """Every unanswered request is parked in the group; its books agree with each other."""
+    unanswered = {id(answer) for answer in answers if answer.parked}
+    if group is None:
+        assert not unanswered, "an answer is lost with its group"
+        return
+    roster = group.roster
+    members = roster.members.values()
+    parked = [
+        id(one.reply)
+        for member in members
+        for one in (member.awaiting_join, member.awaiting_sync)
+        if one is not None
+    ]
+    assert len(parked) == len(set(parked)), "a request is parked twice"
+    assert set(parked) == unanswered, "a request is neither answered nor parked"
+    assert roster.awaiting_join == sum(one.awaiting_join is not None for one in members)
+    static_ids = {
+        one.group_instance_id: one.member_id for one in members if one.group_instance_id is not None
+    }
+    assert roster.static_ids == static_ids, "static members"
+    assert not roster.pending.keys() & roster.members.keys(), "a member id twice"
+    if members:
+        assert roster.leader_id in roster.members, "no leader"
+    for member in members:
+        assert member.cannot_expire or member.session.deadline_ms is not None, "no timer"
+    names = {name for member in members for name, _ in member.protocols}
+    for name in names:
+        everybody = all(name in dict(member.protocols) for member in members)
+        assert roster.supports_any([name]) == everybody, "protocols that all support"
+    _check_state(group)
+
+
+def _check_state(group: GroupMetadata) -> None:
+    members, state = group.roster.members.values(), group.state
+    if state is EMPTY:
+        assert not members, "members of an Empty group"
+    elif state in (COMPLETING_REBALANCE, STABLE):
+        assert members, f"{state} without members"
+        assert not any(one.awaiting_join for one in members), "a JoinGroup is forgotten"
+    if state is not COMPLETING_REBALANCE:
+        assert not any(one.awaiting_sync for one in members), "a SyncGroup is forgotten"
+    assert (state is PREPARING_REBALANCE) == (group.join_operation is not None)

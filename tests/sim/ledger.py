@@ -1,0 +1,124 @@
+"""The log against what was promised: the replay law, and commits that must not get lost.
+
+The ledger reads every record as it is appended into an image of its own. What a client has been
+told is stored must be there until a tombstone takes it away, and a tombstone needs a reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator_server.group.image import GroupImage
+from coordinator_server.group.metadata import GroupMetadata
+from coordinator_server.group.state import EMPTY, STABLE
+from protocol.apis.offset_commit import OffsetCommitRequest
+from protocol.apis.offset_fetch import OffsetFetchRequest
+from protocol.errors import ErrorCode
+from protocol.offsets_log import OffsetCommitKey, UnknownKey, decode_key, decode_value
+from tests.sim.broker import Answer, OneGroupBroker
+
+E = ErrorCode
+Place = tuple[str, int]
+
+
+class Ledger:
+    """Of one broker: `shadow` is the image that its log gives, `stored` what was acknowledged."""
+
+    def __init__(self, broker: OneGroupBroker) -> None:
+        self.broker = broker
+        self.shadow = GroupImage()
+        self.read = 0
+        self.stored: dict[Place, tuple[int, str]] = {}
+        self.dropped: set[Place] = set()
+        self.may_drop: set[Place] = set()
+        """What this step may take away: see `expired`."""
+
+    def places(self) -> set[Place]:
+        """Where an offset is stored."""
+        return {(topic, one) for topic, offsets in self.shadow.offsets.items() for one in offsets}
+
+    def answered(self, answer: Answer) -> None:
+        """Remember what is acknowledged; compare what is fetched."""
+        response: Any = answer.response
+        match answer.request:
+            case OffsetCommitRequest() as request:
+                told = {
+                    (topic.name, one.partition_index): one.error_code
+                    for topic in response.topics
+                    for one in topic.partitions
+                }
+                for topic in request.topics:
+                    for one in topic.partitions:
+                        place = (topic.name, one.partition_index)
+                        if told[place] == E.NONE:
+                            metadata = one.committed_metadata or ""
+                            self.stored[place] = (one.committed_offset, metadata)
+            case OffsetFetchRequest() if response.error_code == E.NONE:
+                fetched = {
+                    (topic.name, one.partition_index): (one.committed_offset, one.metadata)
+                    for topic in response.topics
+                    for one in topic.partitions
+                }
+                assert fetched == self.stored, f"fetched {fetched}, acknowledged {self.stored}"
+
+    def catch_up(self, *, may_hold_unanswered: bool = False) -> None:
+        """Read what has been appended, and compare with what was acknowledged.
+
+        After a crash an offset may be that of a commit that was written but not answered.
+        """
+        log = self.broker.log
+        written: set[Place] = set()
+        self.dropped = set()
+        for key_bytes, value_bytes in log[self.read :]:
+            key = decode_key(key_bytes)
+            assert not isinstance(key, UnknownKey)
+            if isinstance(key, OffsetCommitKey):
+                place = (key.topic, key.partition)
+                written.add(place)
+                if value_bytes is None:
+                    assert place in self.may_drop, f"the offset of {place} is dropped"
+                    self.dropped.add(place)
+                    self.stored.pop(place, None)
+            self.shadow.replay((key, decode_value(key, value_bytes)))
+        self.read = len(log)
+        self.may_drop = set()
+        held = {
+            (topic, partition): (value.offset, value.metadata)
+            for topic, partitions in self.shadow.offsets.items()
+            for partition, value in partitions.items()
+        }
+        if may_hold_unanswered:
+            self.stored |= {place: held[place] for place in written & held.keys()}
+        assert held == self.stored, f"acknowledged {self.stored}, the log has {held}"
+
+    def check_image(self, group: GroupMetadata | None) -> None:
+        """The replay law: the hard state is what the log says."""
+        if group is not None:
+            assert group.image == self.shadow, "the replay law"
+        elif self.broker.refuses is None:
+            assert self.shadow.is_blank or self.broker.write_failed, "a group is lost"
+
+    def expired(self, group: GroupMetadata | None) -> set[Place]:
+        """The offsets that a retention check must drop now (KIP-211)."""
+        if group is None:
+            return set()
+        now_ms, retention_ms = self.broker.now_ms, self.broker.settings.offsets_retention_ms
+        has_members = group.protocol_type is not None and group.state is not EMPTY
+        if has_members and not (
+            group.state is STABLE
+            and group.protocol_type == "consumer"
+            and group.subscribed_topics is not None
+        ):
+            return set()
+        over: set[Place] = set()
+        for topic, partition in self.places():
+            value = self.shadow.offsets[topic][partition]
+            since_ms = value.commit_timestamp
+            if group.protocol_type is not None and group.state is EMPTY:
+                since_ms = group.state_timestamp_ms or since_ms
+            ends_ms = since_ms + retention_ms
+            if value.expire_timestamp != -1:
+                ends_ms = value.expire_timestamp
+            if ends_ms <= now_ms and not (has_members and topic in (group.subscribed_topics or ())):
+                over.add((topic, partition))
+        return over

@@ -1,0 +1,433 @@
+"""Watches a group while it works: sessions, phases, timers, and every answer as it is made.
+
+The referee keeps its own books of what must happen (who is a member and until when, which ids were
+given out, when a phase must end, what the leader handed in) and compares them with the group after
+every call into the heart, not only after every step. Answers are held against `judge`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coordinator_server.group.state import (
+    COMPLETING_REBALANCE,
+    DEAD,
+    EMPTY,
+    PREPARING_REBALANCE,
+    STABLE,
+    GroupState,
+)
+from protocol.apis.heartbeat import HeartbeatRequest
+from protocol.apis.join_group import JoinGroupRequest
+from protocol.apis.leave_group import LeaveGroupRequest
+from protocol.apis.offset_commit import OffsetCommitRequest
+from protocol.apis.sync_group import SyncGroupRequest
+from protocol.errors import ErrorCode
+from protocol.offsets_log import GroupMetadataValue
+from tests.sim import answers
+from tests.sim.answers import Ask, Window
+from tests.sim.broker import Answer, OneGroupBroker, Watcher
+from tests.sim.judge import Facts, Wait, judge, judge_leave
+from tests.sim.votes import elected, readable_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coordinator_server.group.effects import Caller
+    from coordinator_server.group.member import MemberMetadata
+    from coordinator_server.group.metadata import GroupMetadata
+    from coordinator_server.group.records import Record
+    from protocol.schema import Message
+
+E = ErrorCode
+ALONE_MS = 100
+"""A join phase that only absent static members are part of is looked at no more often."""
+
+
+class Seen(NamedTuple):
+    """A member as it was when the referee last looked."""
+
+    is_static: bool
+    waits_for_join: bool
+    waits_for_sync: bool
+    is_new: bool
+
+    @classmethod
+    def of(cls, member: MemberMetadata) -> Seen:
+        """The member now."""
+        return cls(
+            member.group_instance_id is not None,
+            member.awaiting_join is not None,
+            member.awaiting_sync is not None,
+            member.is_new,
+        )
+
+
+class Initial:
+    """The first join phase of an Empty group, as KIP-134 has it."""
+
+    def __init__(self, delay_ms: int, rebalance_ms: int) -> None:
+        self.step_ms = delay_ms
+        self.left_ms = max(rebalance_ms - delay_ms, 0)
+        self.somebody_came = False
+
+    def next_ms(self, delay_ms: int) -> int | None:
+        """How long it waits on; None when it is over."""
+        if not self.somebody_came or self.left_ms == 0:
+            return None
+        self.somebody_came = False
+        wait_ms = min(delay_ms, self.left_ms)
+        self.left_ms = max(self.left_ms - self.step_ms, 0)
+        self.step_ms = wait_ms
+        return wait_ms
+
+
+class Referee(Watcher):
+    """Keeps the books of one broker's group."""
+
+    def __init__(self, broker: OneGroupBroker) -> None:
+        self.broker = broker
+        broker.watcher = self
+        self.forget()
+
+    def forget(self) -> None:
+        """Know nothing: another group, or none."""
+        self.group: GroupMetadata | None = None
+        self.generation = 0
+        self.sessions: dict[str, int] = {}
+        """Member id -> when its session ends, unless a parked request speaks for it."""
+        self.pending: dict[str, int] = {}
+        """Member id given out -> until when it may be used."""
+        self.awaited: set[str] = set()
+        self.members: dict[str, Seen] = {}
+        self.former: dict[str, str] = {}
+        """New id of a static member -> its old one."""
+        self.leader: str | None = None
+        self.leaving: set[str] = set()
+        self.join_ends_ms = 0
+        self.initial: Initial | None = None
+        self.sync_ends_ms = 0
+        self.may_be_complete = False
+        self.assigned: dict[int, dict[str, bytes]] = {}
+        """Generation -> what its leader handed in."""
+        self.moves: list[tuple[GroupState, GroupState]] = []
+        self.failures: set[ErrorCode] = set()
+        self.looked_at = 0
+        self.join_time_is_up = False
+        self.were_awaited: set[str] = set()
+
+    # What the broker tells
+
+    def asked(self, answer: Answer, caller: Caller) -> None:
+        """Judge a request before the group sees it."""
+        group = self.broker.group
+        if group is not self.group:
+            assert group is None
+            self.forget()
+        facts = Facts.of(group)
+        request: Any = answer.request
+        version = caller.api_version
+        ask = Ask(judge(facts, request, version, self.broker.settings), facts, version)
+        if isinstance(request, LeaveGroupRequest) and ask.verdict is E.NONE:
+            ask.leave_errors, ask.leaving = judge_leave(facts, request, version)
+        if ask.verdict is Wait.REPLACE:
+            ask.replaced = facts.owner(request.group_instance_id)
+            assert ask.replaced is not None
+            ask.session_ms = facts.members[ask.replaced].session_timeout_ms
+        answer.note = ask
+
+    def refused(self, answer: Answer, response: Message) -> None:
+        """An answer that needed no group."""
+        answers.check(answer, response, Window(None, answer, [], set(), self.assignment_of))
+
+    def handled(self, answer: Answer) -> None:
+        """The group has handled a request."""
+        self.group = self.broker.group
+        self._look(answer)
+
+    def timers_ran(self) -> None:
+        """Timers have run."""
+        self._look(None, timers=True)
+
+    def settled(self) -> None:
+        """A drain is over."""
+        self._look(None)
+        self.failures = set()
+        self.looked_at = 0  # the answers go out now
+
+    def appended(self, records: Sequence[Record], error: ErrorCode) -> None:
+        """Assignments in the log are those that the leader of the generation handed in."""
+        if error is not E.NONE:
+            self.failures.add(error)
+            return
+        for _, value in records:
+            if isinstance(value, GroupMetadataValue):
+                for one in value.members:
+                    expected = self.assignment_of(value.generation, one.member_id)
+                    assert one.assignment == expected, "an assignment that nobody made is recorded"
+
+    def moved(self, group: GroupMetadata, source: GroupState, target: GroupState) -> None:
+        """A generation begins when a join phase ends, and never else."""
+        ended = source is PREPARING_REBALANCE and target in (COMPLETING_REBALANCE, EMPTY)
+        self.generation += ended
+        assert group.generation_id == self.generation, f"{source} -> {target}: generation"
+        self.moves.append((source, target))
+        if target is PREPARING_REBALANCE:
+            self.initial = None
+            members, settings = group.roster.members.values(), self.broker.settings
+            wait_ms = max((one.rebalance_timeout_ms for one in members), default=0)
+            if source is EMPTY:
+                self.initial = Initial(settings.initial_rebalance_delay_ms, wait_ms)
+                wait_ms = settings.initial_rebalance_delay_ms
+            self.join_ends_ms = self.broker.now_ms + wait_ms
+
+    def loading(self, group: GroupMetadata) -> None:
+        """The group is about to come back from its log."""
+        self.forget()
+        self.group = group
+        recorded = group.image.group
+        if recorded is not None:
+            self.generation = recorded.generation
+            given = {one.member_id: one.assignment for one in recorded.members}
+            self.assigned[recorded.generation] = given
+
+    def loaded(self) -> None:
+        """It is back: everybody has a whole session to show up."""
+        group, now_ms = self.broker.group, self.broker.now_ms
+        assert group is not None
+        for member in group.roster.members.values():
+            self.sessions[member.member_id] = now_ms + member.session_timeout_ms
+        self._look(None)
+
+    def assignment_of(self, generation: int, member_id: str) -> bytes:
+        """What the leader of a generation gave a member, under whatever id it had then."""
+        given = self.assigned.get(generation, {})
+        while member_id not in given and member_id in self.former:
+            member_id = self.former[member_id]
+        return given.get(member_id, b"")
+
+    # The books
+
+    def _look(self, answer: Answer | None, *, timers: bool = False) -> None:
+        """Bring the books up to date after a call into the heart, and compare."""
+        group, broker = self.broker.group, self.broker
+        self.join_time_is_up = timers and self.join_ends_ms <= broker.now_ms
+        self.were_awaited = set(self.awaited)
+        assert group is not None
+        replies = [
+            (reply, response)
+            for reply, response in broker.effects.replies[self.looked_at :]
+            if isinstance(reply, Answer) and isinstance(reply.note, Ask)
+        ]
+        self.looked_at = len(broker.effects.replies)
+        self.leaving = set()
+        if answer is not None:
+            self._take_in(group, answer, answers.member_id_of(answer, group, replies))
+        self._follow_moves(group)
+        window = Window(group, answer, self.moves, self.failures, self.assignment_of)
+        for reply, response in replies:
+            answers.check(reply, response, window)
+            self._renew_synced(group, reply, window)
+        if answer is not None:
+            answers.check_waiting(answer, replies)
+        joined = answers.joined(replies)
+        self._compare_members(group, joined)
+        self._compare_join_phase(group, answer, joined)
+        self._compare_timers(group)
+        self.members = {one: Seen.of(member) for one, member in group.roster.members.items()}
+        self.moves = []
+
+    def _take_in(self, group: GroupMetadata, answer: Answer, member_id: str) -> None:
+        """What a request changes by itself."""
+        request, ask, now_ms = answer.request, answer.note, self.broker.now_ms
+        member = group.roster.members.get(member_id)
+        match request:
+            case JoinGroupRequest():
+                self._take_in_join(request, ask, member_id)
+            case HeartbeatRequest() if ask.verdict in (E.NONE, E.REBALANCE_IN_PROGRESS):
+                assert member is not None
+                self.sessions[member_id] = now_ms + member.session_timeout_ms
+            case OffsetCommitRequest() if ask.verdict is Wait.WRITE and answers.stores(request):
+                if ask.state in (STABLE, PREPARING_REBALANCE):
+                    assert member is not None
+                    self.sessions[member_id] = now_ms + member.session_timeout_ms
+            case SyncGroupRequest() if ask.verdict in (E.NONE, Wait.SYNC):
+                self.awaited.discard(member_id)
+                if ask.verdict is Wait.SYNC and ask.leader == member_id:
+                    given = {one.member_id: bytes(one.assignment) for one in request.assignments}
+                    self.assigned.setdefault(request.generation_id, given)
+            case LeaveGroupRequest():
+                self.leaving = ask.leaving
+                for one in ask.leaving:
+                    self.pending.pop(one, None)
+
+    def _take_in_join(self, request: JoinGroupRequest, ask: Ask, member_id: str) -> None:
+        now_ms = self.broker.now_ms
+        if ask.verdict is E.MEMBER_ID_REQUIRED:
+            self.pending[member_id] = now_ms + request.session_timeout_ms
+        elif ask.verdict is E.GROUP_MAX_SIZE_REACHED:
+            self.pending.pop(request.member_id, None)
+            self.leaving = {request.member_id}
+            self.may_be_complete = True  # as in Kafka, nobody looks whether the others now are
+        elif ask.verdict is Wait.JOIN:
+            self.pending.pop(request.member_id, None)
+            if member_id not in self.sessions:
+                wait_ms = self.broker.settings.new_member_join_timeout_ms
+                self.sessions[member_id] = now_ms + wait_ms
+                if self.initial is not None and ask.state is PREPARING_REBALANCE:
+                    self.initial.somebody_came = True
+        elif ask.verdict is Wait.REPLACE:
+            old_id = ask.replaced
+            assert old_id is not None
+            assert ask.session_ms is not None
+            self.former[member_id] = old_id
+            self.sessions.pop(old_id)
+            self.sessions[member_id] = now_ms + ask.session_ms
+            self.members[member_id] = self.members.pop(old_id)._replace(waits_for_join=True)
+            if old_id in self.awaited:
+                self.awaited = self.awaited - {old_id} | {member_id}
+            if self.leader == old_id:
+                self.leader = member_id
+
+    def _follow_moves(self, group: GroupMetadata) -> None:
+        now_ms = self.broker.now_ms
+        for _, target in self.moves:
+            if target is COMPLETING_REBALANCE:
+                for member in group.roster.members.values():
+                    self.sessions[member.member_id] = now_ms + member.session_timeout_ms
+                self.awaited = set(group.roster.members)
+            elif target is EMPTY:
+                self.awaited = set()
+            elif target is DEAD:
+                self.pending = {}
+        if self.moves and self.moves[-1][1] is COMPLETING_REBALANCE:
+            members = group.roster.members.values()
+            self.sync_ends_ms = now_ms + max(one.rebalance_timeout_ms for one in members)
+            assert group.protocol_name in elected(one.protocols for one in members), "the vote"
+            if group.protocol_type == "consumer":
+                said = [dict(reversed(one.protocols))[group.protocol_name] for one in members]
+                assert group.subscribed_topics == readable_topics(said), "subscriptions"
+
+    def _renew_synced(self, group: GroupMetadata, reply: Answer, window: Window) -> None:
+        """A parked SyncGroup that is answered starts the session anew, unless it was repeated."""
+        request = reply.request
+        if not isinstance(request, SyncGroupRequest) or reply is window.answer:
+            return
+        member = group.roster.members.get(request.member_id)
+        if reply.note.verdict is not Wait.SYNC or answers.is_repeated(reply, window):
+            return
+        if member is not None:
+            self.sessions[member.member_id] = self.broker.now_ms + member.session_timeout_ms
+
+    # The comparison
+
+    def _compare_members(self, group: GroupMetadata, joined: set[str]) -> None:
+        roster, now_ms = group.roster, self.broker.now_ms
+        gone = self.sessions.keys() - roster.members.keys()
+        for member_id in gone:
+            assert self._may_go(group, member_id), f"{member_id} is gone for no reason"
+        for member_id in roster.members.keys() - self.sessions.keys():
+            # A static member that could not be recorded under its new id is put back.
+            new_id = next((new for new in gone if self.former.get(new) == member_id), "")
+            assert self.failures, f"{member_id} has come out of nowhere"
+            assert new_id, f"{member_id} has come out of nowhere"
+            member = roster.members[member_id]
+            self.sessions[member_id] = now_ms + member.session_timeout_ms
+            if self.leader == new_id:
+                self.leader = member_id
+            if new_id in self.awaited:
+                self.awaited = self.awaited - {new_id} | {member_id}
+        for member_id in gone:
+            del self.sessions[member_id]
+        self.awaited &= roster.members.keys()
+        if roster.leader_id != self.leader:
+            self._compare_leader(group, joined)
+        self.leader = roster.leader_id
+
+    def _may_go(self, group: GroupMetadata, member_id: str) -> bool:
+        """Whether there is a reason that a member is no longer there."""
+        now_ms = self.broker.now_ms
+        if member_id in self.leaving or group.state is DEAD:
+            return True
+        seen = self.members.get(member_id)
+        if seen is None:  # it came and went in one call
+            return False
+        waits = seen.waits_for_join or seen.waits_for_sync
+        if self.sessions[member_id] <= now_ms and (seen.is_new or not waits):
+            return True
+        if self.join_time_is_up and not seen.is_static and not seen.waits_for_join:
+            return True
+        if self.failures and member_id in self.former:
+            return True
+        return member_id in self.were_awaited and self.sync_ends_ms <= now_ms
+
+    @property
+    def _ended(self) -> bool:
+        return any(source is PREPARING_REBALANCE for source, _ in self.moves)
+
+    def _compare_leader(self, group: GroupMetadata, joined: set[str]) -> None:
+        """The leader stays as long as it can; after it comes who is there longest."""
+        members, leader = group.roster.members, group.roster.leader_id
+        if self.leader in members:
+            assert self._ended, "the leader changes in the middle of a generation"
+            assert self.leader not in joined, "the leader had rejoined"
+            assert leader in joined, "the new leader has not joined"
+        elif self.leader is not None and not self._ended:
+            assert leader == next(iter(members), None), "not the one who is there longest"
+
+    def _compare_join_phase(
+        self, group: GroupMetadata, answer: Answer | None, joined: set[str]
+    ) -> None:
+        now_ms, roster = self.broker.now_ms, group.roster
+        self.pending = {one: ends for one, ends in self.pending.items() if ends > now_ms}
+        if self.moves:
+            self.may_be_complete = False
+        if self._ended and group.state is not DEAD:
+            if not self.join_time_is_up:
+                assert not self.pending, "an id given out was not waited for"
+                assert self.initial is None or answer is None, "an initial delay cut off"
+            if self.moves[-1][1] is COMPLETING_REBALANCE:
+                assert roster.leader_id in joined, "the leader does not know"
+                late = [one.member_id for one in roster.members.values() if not one.is_static]
+                assert joined.issuperset(late), "a member that has not joined stays"
+        if group.state is not PREPARING_REBALANCE:
+            self.initial = None
+            return
+        if self.join_time_is_up:
+            delay_ms = self.broker.settings.initial_rebalance_delay_ms
+            wait_ms = None if self.initial is None else self.initial.next_ms(delay_ms)
+            if wait_ms is None:
+                members = roster.members.values()
+                assert not any(one.awaiting_join for one in members), "the join phase goes on"
+                longest_ms = max((one.rebalance_timeout_ms for one in members), default=0)
+                self.initial, wait_ms = None, max(longest_ms, ALONE_MS)
+            self.join_ends_ms = now_ms + wait_ms
+        complete = not roster.pending and all(one.awaiting_join for one in roster.members.values())
+        assert not complete or self.initial or self.may_be_complete, "the join phase does not end"
+
+    def _compare_timers(self, group: GroupMetadata) -> None:
+        now_ms, roster, state = self.broker.now_ms, group.roster, group.state
+        for member in roster.members.values():
+            ends_ms, actual_ms = self.sessions[member.member_id], member.session.deadline_ms
+            if actual_ms != ends_ms:
+                assert ends_ms <= now_ms, f"session of {member.member_id} {actual_ms} {ends_ms}"
+                assert actual_ms is None, f"session of {member.member_id} is not over"
+                assert member.cannot_expire, f"{member.member_id} should have expired"
+        given_out = {one: operation.deadline_ms for one, operation in roster.pending.items()}
+        assert given_out == self.pending, f"ids given out {given_out} {self.pending}"
+        joins, syncs = group.join_operation, group.sync_operation
+        if state is PREPARING_REBALANCE:
+            assert joins is not None, "a join phase without an operation"
+            assert joins.deadline_ms == self.join_ends_ms, "the end of the join phase"
+        else:
+            assert joins is None, "an operation without a join phase"
+        if state in (COMPLETING_REBALANCE, STABLE):
+            assert group.awaited_syncs == self.awaited, "who has not synced"
+            expected_ms = self.sync_ends_ms if self.awaited else None
+            assert syncs.deadline_ms == expected_ms, "the end of the sync phase"
+        else:
+            assert syncs.deadline_ms is None, "a sync timer without a sync phase"
+        timers = [joins, syncs, *roster.pending.values()]
+        timers += [member.session for member in roster.members.values()]
+        deadlines = [one.deadline_ms for one in timers if one is not None and one.deadline_ms]
+        assert group.next_deadline_ms() == min(deadlines, default=None), "a timer is lost"

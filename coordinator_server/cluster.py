@@ -191,6 +191,10 @@ class Cluster:
 
     def move(self, topic: Topic, partition: Partition, node_id: int) -> None:
         """Have a broker that runs lead a partition, and coordinate the groups in it."""
+        old = self.brokers.get(partition.leader_id)
+        if topic.name == OFFSETS_TOPIC and old is not None and old.node_id != node_id:
+            # While it leads, so that what was asked of it before can still be written.
+            old.groups.emigrate(partition.index)
         self.topics.leadership.move(topic, partition, node_id)
 
     def _on_moved(self, partition: Partition, before: int) -> None:

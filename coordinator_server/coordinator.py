@@ -109,7 +109,8 @@ class GroupCoordinator:
     def emigrate(self, index: int) -> None:
         """Let the groups of a partition go: nothing is written any more, the tasks end.
 
-        Parked requests are answered NOT_COORDINATOR, a load in progress is given up.
+        What is in the mailboxes is handled, with this broker as leader if it is so still. Parked
+        requests are answered NOT_COORDINATOR, a load in progress is given up.
         """
         self._let_go((index,))
 
@@ -120,7 +121,6 @@ class GroupCoordinator:
         for led in going:
             if led.state is PartitionState.ACTIVE:
                 groups[led] = []
-            led.state = PartitionState.CLOSED
             load = self._loads.pop(led, None)
             if load is not None:
                 load.cancel()
@@ -132,6 +132,8 @@ class GroupCoordinator:
                 groups[task.partition].append(task.group)
                 if self.tasks.get(group_id) is task:
                     del self.tasks[group_id]
+        for led in going:
+            led.state = PartitionState.CLOSED
         if self._leaves_snapshots and self._topics.partition_count(OFFSETS_TOPIC):
             for led, groups_of_led in groups.items():
                 led.keep(groups_of_led)

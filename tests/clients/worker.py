@@ -8,7 +8,8 @@ records whose commit was refused are dropped, as their next owner will get them 
 whole group each record has to be processed exactly once, whatever happens in between.
 
 Events: `assigned`, `revoked`, `lost` (partitions), `processed` (records whose commit was
-acknowledged), `commit_failed`, `closed`. kafka-python, which can tell, adds the generation.
+acknowledged), `poll_failed`, `commit_failed`, `closed`. kafka-python, which can tell, adds the
+generation.
 """
 
 import asyncio
@@ -122,8 +123,15 @@ def run_kafka_python(settings: Settings, diary: Diary) -> None:
     )
     consumer.subscribe(settings.topics, listener=Listener())
     while not diary.stopping:
-        # Long enough for a join, see POLL_MS in test_kafka_python.
-        for records in consumer.poll(timeout_ms=500).values():
+        try:
+            # Long enough for a join, see POLL_MS in test_kafka_python.
+            polled = consumer.poll(timeout_ms=500)
+        except kafka.errors.RetriableError as error:
+            # A broker that is away for a moment surfaces here now and then.
+            diary.write("poll_failed", error=type(error).__name__)
+            time.sleep(0.1)
+            continue
+        for records in polled.values():
             for record in records:
                 diary.add((record.topic, record.partition, record.offset, record.value.decode()))
         if batch := diary.batch():

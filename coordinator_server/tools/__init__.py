@@ -21,7 +21,10 @@ class Tool(NamedTuple):
 
 _LIST = (
     Tool("dump-log", "dump_log", "show what log, index and snapshot files hold"),
+    Tool("explain", "explain", "tell why a group rebalanced and how it went"),
     Tool("verify-log", "verify_log", "check every byte of a data directory or a partition"),
+    Tool("snapshot", "snapshot", "copy a data directory, its broker running or not"),
+    Tool("restore", "restore", "make a data directory from a snapshot"),
 )
 TOOLS = {tool.name: tool for tool in _LIST}
 

@@ -22,7 +22,9 @@ class ReadOnlyFile:
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.path = path
-        self.size_bytes = os.fstat(self._descriptor).st_size
+        status = os.fstat(self._descriptor)
+        self.size_bytes = status.st_size
+        self.inode = status.st_ino
 
     def pread(self, length: int, position: int) -> bytes:
         """Return up to `length` bytes from `position`; fewer only at the end of the file."""

@@ -1,0 +1,126 @@
+"""`coordinator-server explain GROUP`: why a group rebalanced and how it went, as a story.
+
+It reads `__group_events` of a running broker. Times are UTC. Exit code 1 when nothing is on record
+for the group, 2 when the broker cannot be asked or does not write the topic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from coordinator_server.config import parse_address
+from coordinator_server.rebalances.client import ClientError, EventsReader, NoTopicError
+from coordinator_server.rebalances.schema import SCHEMA_VERSION
+from coordinator_server.rebalances.story import tell
+
+FOLLOW_WAIT_MS = 500
+"""How long one Fetch waits for news, and how often a topic that is not there is looked for."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run with these arguments; returns the exit code."""
+    options = _options(arguments)
+    host, port = options.bootstrap
+    reader = None
+    try:
+        reader = EventsReader(host or "127.0.0.1", port, options.group)
+        return _explain(reader, options, f"{host}:{port}")
+    except ClientError as error:
+        print(f"coordinator-server: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        if reader is not None:
+            reader.close()
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="coordinator-server explain", description=(__doc__ or "").split("\n\n")[1]
+    )
+    parser.add_argument("group", metavar="GROUP", help="group id")
+    parser.add_argument(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        type=_address,
+        default=("127.0.0.1", 9092),
+        help="the broker to ask (127.0.0.1:9092)",
+    )
+    parser.add_argument("--json", action="store_true", help="the records, one JSON object a line")
+    parser.add_argument(
+        "--last", metavar="N", type=_count, default=None, help="only the last N rebalances"
+    )
+    parser.add_argument("--follow", action="store_true", help="go on with those that come")
+    return parser.parse_args(arguments)
+
+
+def _address(text: str) -> tuple[str, int]:
+    try:
+        return parse_address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of rebalances")
+    return int(text)
+
+
+def _explain(reader: EventsReader, options: argparse.Namespace, address: str) -> int:
+    if not _open(reader, address, wait=options.follow):
+        return _nothing(options.group, address)
+    records: deque[dict[str, Any]] = deque(reader.read(), maxlen=options.last)
+    if records:
+        _print(records, as_json=options.json)
+    elif not options.follow:
+        return _nothing(options.group, address)
+    while options.follow:
+        _print(reader.read(FOLLOW_WAIT_MS), as_json=options.json)
+    return 0
+
+
+def _open(reader: EventsReader, address: str, *, wait: bool) -> bool:
+    """Find the topic, or wait until it is there. False if it is not; ClientError if never."""
+    while True:
+        try:
+            reader.open()
+        except NoTopicError as error:
+            enabled = reader.is_enabled()
+            if enabled is None:
+                raise ClientError(f"{address} keeps no __group_events, it is another broker") from (
+                    error
+                )
+            if not enabled:
+                raise ClientError(
+                    f"{address} writes no __group_events: group.events.enable is false"
+                ) from error
+            if not wait:
+                return False
+        else:
+            return True
+        time.sleep(FOLLOW_WAIT_MS / 1000)
+
+
+def _nothing(group: str, address: str) -> int:
+    print(f"coordinator-server: no rebalance of {group!r} is on record at {address}",
+          file=sys.stderr)  # fmt: skip
+    return 1
+
+
+def _print(records: Iterable[dict[str, Any]], *, as_json: bool) -> None:
+    """One story after the other; at once, as somebody may be watching."""
+    for record in records:
+        if as_json:
+            print(json.dumps(record), flush=True)
+        elif record["schema"] > SCHEMA_VERSION:
+            print(f"a record of schema {record['schema']}, from a newer broker: --json shows it")
+        else:
+            print("\n".join(tell(record)), flush=True)

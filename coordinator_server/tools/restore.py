@@ -1,0 +1,90 @@
+"""`coordinator-server restore`: a data directory from a snapshot, for a broker to start on.
+
+While the copy is made the directory is locked, and its `topics.json` is one that no broker starts
+on; so half a directory is never served, even when the machine goes down in between.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from coordinator_server.tools.snapshot import (
+    MANIFEST_FILE,
+    MANIFEST_VERSION,
+    SnapshotError,
+    manifest_partitions,
+    require_empty,
+)
+from coordinator_server.tools.verify_log import Verification, summary
+from storage.checkpoints import LOCK_FILE
+from storage.disk import write_atomically
+from storage.local_disk import LocalDisk
+from storage.topic_catalogue import CATALOGUE_FILE
+
+UNFINISHED = b"a restore is not finished; empty this directory and run it again\n"
+
+
+def restore(snapshot: Path, target: Path) -> Verification:
+    """Copy and verify; SnapshotError when anything is missing, damaged or in the way."""
+    disk = LocalDisk()
+    try:
+        manifest = json.loads((snapshot / MANIFEST_FILE).read_bytes())
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+        raise SnapshotError(f"{snapshot} is no snapshot: {error}") from error
+    if manifest.get("version") != MANIFEST_VERSION:
+        raise SnapshotError(f"{snapshot}: snapshots of version {manifest.get('version')}")
+    _verify(snapshot, manifest["partitions"])
+    require_empty(target)
+    lock = disk.lock(str(target / LOCK_FILE))
+    if lock is None:
+        raise SnapshotError(f"{target} is in use by a broker")
+    try:
+        write_atomically(disk, str(target / CATALOGUE_FILE), UNFINISHED)
+        for path in sorted(snapshot.iterdir()):
+            if path.is_dir():
+                shutil.copytree(path, target / path.name)
+            elif path.name not in (MANIFEST_FILE, CATALOGUE_FILE, LOCK_FILE):
+                shutil.copy2(path, target / path.name)
+        if (snapshot / CATALOGUE_FILE).exists():
+            catalogue = (snapshot / CATALOGUE_FILE).read_bytes()
+            write_atomically(disk, str(target / CATALOGUE_FILE), catalogue)
+        else:  # of a broker that never had a topic
+            disk.unlink(str(target / CATALOGUE_FILE))
+        return _verify(target, manifest["partitions"])
+    finally:
+        lock.release()
+
+
+def _verify(directory: Path, partitions: object) -> Verification:
+    """Every byte is good and every log ends where the snapshot says."""
+    verification = Verification(directory)
+    findings = verification.run()
+    if findings.errors:
+        raise SnapshotError(findings.errors[0])
+    if manifest_partitions(verification) != partitions:
+        raise SnapshotError(f"{directory}: the logs are not those that {MANIFEST_FILE} tells of")
+    return verification
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run with these arguments; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="coordinator-server restore", description=(__doc__ or "").split("\n\n")[1]
+    )
+    parser.add_argument("snapshot", metavar="SNAPSHOT", type=Path, help="what snapshot has made")
+    parser.add_argument(
+        "--data-dir", metavar="DIR", type=Path, required=True, help="an empty or new directory"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        verification = restore(options.snapshot, options.data_dir)
+    except (SnapshotError, OSError) as error:
+        print(f"coordinator-server: {error}", file=sys.stderr)
+        return 1
+    print(summary(verification.findings))
+    return 0

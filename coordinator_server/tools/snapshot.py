@@ -1,0 +1,271 @@
+"""`coordinator-server snapshot`: a consistent copy of a data directory, its broker running or not.
+
+The broker is not asked and notices nothing. Logs only grow at their end, and are replaced by
+renaming; so a log is opened whole, each file up to the size it has then, and cut at its last whole
+batch. The broker's own topics come first: a committed offset in the copy never points behind the
+records in it. Then the copy is opened as after a crash, which checks every byte and makes indexes
+and producer state anew, closed, and verified.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from coordinator_server.tools.files import ReadOnlyFile
+from coordinator_server.tools.verify_log import Verification, partition_directories, summary
+from storage.batch_scan import Damage, verify_batches
+from storage.checkpoints import (
+    LEADER_EPOCH_FILE,
+    LOG_START_FILE,
+    META_PROPERTIES_FILE,
+    PARTITION_METADATA_FILE,
+    TopicPartition,
+    read_offsets,
+    read_partition_metadata,
+    read_properties,
+    write_offsets,
+)
+from storage.errors import StorageError
+from storage.local_disk import LocalDisk
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+from storage.producer_state import SNAPSHOT_SUFFIX, ProducerState
+from storage.segment import LOG_SUFFIX
+from storage.topic_catalogue import CATALOGUE_FILE, TopicCatalogue
+
+MANIFEST_FILE = "snapshot.json"
+MANIFEST_VERSION = 1
+COPY_BYTES = 1 << 20
+# Compaction, retention and deletion change a directory now and then; so often we look again.
+ATTEMPTS = 200
+PAUSE_SECONDS = 0.01
+# A log, and one that compaction has committed and not yet renamed.
+_LOG_SUFFIXES = (LOG_SUFFIX, LOG_SUFFIX + ".swap")
+
+
+class SnapshotError(Exception):
+    """Why there is no snapshot, or no restored directory."""
+
+
+class Snapshot:
+    """A copy of the data directory `source` in the making, in the empty directory `target`."""
+
+    def __init__(self, source: Path, target: Path) -> None:
+        self.source = source
+        self.target = target
+        self.disk = LocalDisk()
+        self.bytes_cut = 0
+
+    def take(self) -> Verification:
+        """Copy, settle and verify; SnapshotError when the copy is not whole."""
+        if not (self.source / META_PROPERTIES_FILE).exists():
+            raise SnapshotError(f"{self.source} is no data directory: no {META_PROPERTIES_FILE}")
+        require_empty(self.target)
+        started_ms = time.time_ns() // 1_000_000
+        log_starts = read_offsets(self.disk, str(self.source / LOG_START_FILE))
+        directories = partition_directories(self.source)
+        for directory in sorted(directories, key=_internal_first):
+            self._copy_partition(directory)
+        self._copy_small_files(log_starts, directories)
+        self._settle()
+        verification = Verification(self.target)
+        if verification.run().errors:
+            raise SnapshotError(f"the copy is damaged: {verification.findings.errors[0]}")
+        self._write_manifest(started_ms, verification)
+        return verification
+
+    # --- one partition ----------------------------------------------------------------------------
+
+    def _copy_partition(self, directory: Path) -> None:
+        target = self.target / directory.name
+        for _ in range(ATTEMPTS):
+            with ExitStack() as stack:
+                files = self._open_logs(directory, stack)
+                if files is not None:
+                    target.mkdir()
+                    for file in files:
+                        self._copy_log(file, target, is_last=file is files[-1])
+                    self._copy_partition_files(directory, target)
+                    return
+            if not directory.exists():
+                return  # the topic was deleted
+            time.sleep(PAUSE_SECONDS)
+        raise SnapshotError(f"{directory} changes all the time")
+
+    def _open_logs(self, directory: Path, stack: ExitStack) -> list[ReadOnlyFile] | None:
+        """All logs of a partition, opened; None when the directory changed meanwhile.
+
+        What is open stays readable when it is replaced or removed, and no other file can get its
+        inode number; so two looks that see the same files have seen all there was in between.
+        """
+        try:
+            names = _log_names(directory)
+            files = [stack.enter_context(ReadOnlyFile(directory / name)) for name in names]
+            seen = [(directory / name).stat().st_ino for name in names]
+            unchanged = _log_names(directory) == names
+        except FileNotFoundError:
+            return None
+        return files if unchanged and seen == [file.inode for file in files] else None
+
+    def _copy_log(self, file: ReadOnlyFile, target: Path, is_last: bool) -> None:
+        size_bytes = file.size_bytes
+        if is_last and file.path.name.endswith(LOG_SUFFIX):
+            size_bytes = _whole_batches(file)
+            self.bytes_cut += file.size_bytes - size_bytes
+        with (target / file.path.name).open("wb") as copy:
+            position = 0
+            while position < size_bytes:
+                data = file.pread(min(COPY_BYTES, size_bytes - position), position)
+                if not data:
+                    raise SnapshotError(f"{file.path} became shorter while it was copied")
+                copy.write(data)
+                position += len(data)
+            copy.flush()
+            os.fsync(copy.fileno())
+
+    def _copy_partition_files(self, directory: Path, target: Path) -> None:
+        """Topic id, leader epochs, producers; each was written as a whole, or is left out."""
+        try:
+            names = sorted(path.name for path in directory.iterdir())
+        except FileNotFoundError:
+            return
+        for name in names:
+            is_snapshot = name.endswith(SNAPSHOT_SUFFIX) and name[:20].isdigit()
+            if not is_snapshot and name not in (PARTITION_METADATA_FILE, LEADER_EPOCH_FILE):
+                continue
+            try:
+                contents = (directory / name).read_bytes()
+            except FileNotFoundError:
+                continue
+            if not is_snapshot or ProducerState.decode(contents) is not None:
+                (target / name).write_bytes(contents)
+
+    # --- the rest ---------------------------------------------------------------------------------
+
+    def _copy_small_files(
+        self,
+        log_starts: dict[TopicPartition, int],
+        directories: dict[Path, TopicPartition],
+    ) -> None:
+        """The catalogue as it is behind the last log: settings of all topics that were copied."""
+        for name in (META_PROPERTIES_FILE, CATALOGUE_FILE):
+            if (self.source / name).exists():
+                (self.target / name).write_bytes((self.source / name).read_bytes())
+        catalogue = TopicCatalogue(self.disk, str(self.target))
+        for directory, (topic, _) in directories.items():
+            copy = self.target / directory.name
+            record = catalogue.topics.get(topic)
+            if not copy.exists() or not (self.target / CATALOGUE_FILE).exists():
+                continue
+            topic_id = read_partition_metadata(self.disk, str(copy))
+            if record is None or topic_id not in (None, record.topic_id):
+                # Deleted, perhaps made anew, while we copied.
+                for path in copy.iterdir():
+                    path.unlink()
+                copy.rmdir()
+        # Those of before the first log: what was deleted meanwhile may be there again, but nothing
+        # that was not deleted is hidden.
+        kept = {key: log_starts[key] for key in log_starts if key in set(directories.values())}
+        write_offsets(self.disk, str(self.target / LOG_START_FILE), kept)
+
+    def _settle(self) -> None:
+        """Let storage recover the copy and close it: indexes, producers and checkpoints."""
+        properties = read_properties((self.target / META_PROPERTIES_FILE).read_bytes())
+        node_id = int(properties.get("node.id", properties.get("broker.id", "1")))
+        try:
+            manager = LogManager.open(self.disk, str(self.target), LogConfig(), node_id=node_id)
+            failures = [*manager.failures.values(), *manager.recovery_reports]
+            manager.close()
+        except StorageError as error:
+            raise SnapshotError(f"the copy cannot be opened: {error}") from error
+        if failures:
+            raise SnapshotError(f"{self.source} is damaged, see verify-log: {failures[0]}")
+
+    def _write_manifest(self, started_ms: int, verification: Verification) -> None:
+        properties = read_properties((self.target / META_PROPERTIES_FILE).read_bytes())
+        manifest = {
+            "version": MANIFEST_VERSION,
+            "cluster_id": properties.get("cluster.id", ""),
+            "started_ms": started_ms,
+            "partitions": manifest_partitions(verification),
+        }
+        with (self.target / MANIFEST_FILE).open("w") as file:
+            json.dump(manifest, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def manifest_partitions(verification: Verification) -> list[dict[str, Any]]:
+    """What `snapshot.json` says of each log."""
+    return [
+        {"topic": topic, "partition": partition, "start_offset": start, "end_offset": end}
+        for (topic, partition), (start, end) in sorted(verification.ends.items())
+    ]
+
+
+def require_empty(directory: Path) -> None:
+    """Make a directory; SnapshotError when there is something in it already."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise SnapshotError(f"{directory} is no directory") from error
+    if any(directory.iterdir()):
+        raise SnapshotError(f"{directory} is not empty; nothing was written")
+
+
+def _internal_first(directory: Path) -> tuple[bool, str]:
+    return not directory.name.startswith("__"), directory.name
+
+
+def _log_names(directory: Path) -> list[str]:
+    return sorted(
+        entry.name
+        for entry in directory.iterdir()
+        if entry.name[:20].isdigit() and entry.name[20:] in _LOG_SUFFIXES
+    )
+
+
+def _whole_batches(file: ReadOnlyFile) -> int:
+    """Where the last whole batch of a log ends that may be in the middle of being written."""
+    base_offset = int(file.path.name[:20])
+    for batch in verify_batches(file, 0, file.size_bytes, base_offset):
+        if isinstance(batch, Damage):
+            if not _is_torn(file, batch.position):
+                raise SnapshotError(f"{file.path} is damaged at {batch.position}: {batch.reason}")
+            return batch.position
+    return file.size_bytes
+
+
+def _is_torn(file: ReadOnlyFile, position: int) -> bool:
+    """Whether the bytes from `position` are the beginning of one batch, and no more."""
+    head = file.pread(12, position)
+    length = int.from_bytes(head[8:12], "big", signed=True)
+    return len(head) < 12 or length > file.size_bytes - position - 12
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run with these arguments; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="coordinator-server snapshot", description=(__doc__ or "").split("\n\n")[1]
+    )
+    parser.add_argument("--data-dir", metavar="DIR", type=Path, required=True)
+    parser.add_argument("target", metavar="OUT", type=Path, help="an empty or new directory")
+    options = parser.parse_args(arguments)
+    snapshot = Snapshot(options.data_dir, options.target)
+    try:
+        verification = snapshot.take()
+    except (SnapshotError, StorageError, OSError) as error:
+        print(f"coordinator-server: {error}", file=sys.stderr)
+        return 1
+    if snapshot.bytes_cut:
+        print(f"{snapshot.bytes_cut} bytes of batches that were just being written were left out")
+    print(summary(verification.findings))
+    return 0

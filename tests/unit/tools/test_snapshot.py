@@ -1,0 +1,153 @@
+"""`snapshot` and `restore`: what is left out, what is refused, and that a copy is a clean one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from coordinator_server.tools.restore import UNFINISHED
+from coordinator_server.tools.snapshot import Snapshot
+from storage.errors import StorageError
+from storage.local_disk import LocalDisk
+from tests.unit.storage.support import values_of
+from tests.unit.tools.support import flip, make_data_directory, open_manager, run
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory with topic `t`."""
+    make_data_directory(tmp_path / "data")
+    return tmp_path / "data"
+
+
+def last_log(data: Path) -> Path:
+    """The active segment of t-0."""
+    return max((data / "t-0").glob("*.log"))
+
+
+def test_a_copy_is_clean_and_restores(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The restored directory opens as after a clean stop, with the same records and topics."""
+    assert run("snapshot", "--data-dir", data, tmp_path / "copy") == 0
+    assert "120 batches, 360 records" in capsys.readouterr().out
+    assert run("restore", tmp_path / "copy", "--data-dir", tmp_path / "new") == 0
+    original, restored = open_manager(data), open_manager(tmp_path / "new")
+    assert restored.clean_start
+    assert restored.topics() == original.topics()
+    assert restored.cluster_id == original.cluster_id
+    for partition in (0, 1):
+        log = restored.log("t", partition)
+        assert values_of(log) == values_of(original.log("t", partition))
+        assert log.producers.entries[7].epoch == 0
+        assert log.recovery_reports == []
+
+
+def test_a_batch_in_the_making_is_left_out(data: Path, tmp_path: Path) -> None:
+    """The beginning of a batch at the end of the active log is cut, and counted."""
+    path = last_log(data)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    snapshot = Snapshot(data, tmp_path / "copy")
+    verification = snapshot.take()
+    assert snapshot.bytes_cut > 0
+    assert verification.ends["t", 0] == (0, 177)
+    assert verification.ends["t", 1] == (0, 180)
+
+
+@pytest.mark.parametrize("which", ["first", "last"])
+def test_damage_is_not_copied(
+    data: Path, tmp_path: Path, which: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A flipped bit, in an old segment or in the active one, gives no snapshot but a message."""
+    logs = sorted((data / "t-0").glob("*.log"))
+    flip(logs[0 if which == "first" else -1], 80)
+    assert run("snapshot", "--data-dir", data, tmp_path / "copy") == 1
+    assert "damaged" in capsys.readouterr().err
+
+
+def test_an_interrupted_compaction_is_finished_in_the_copy(data: Path, tmp_path: Path) -> None:
+    """A swap that was committed and not finished counts; one that was not committed does not."""
+    logs = sorted((data / "t-0").glob("*.log"))
+    logs[0].rename(f"{logs[0]}.swap")
+    shutil.copyfile(logs[1], f"{logs[1]}.cleaned")
+    verification = Snapshot(data, tmp_path / "copy").take()
+    assert verification.ends["t", 0] == (0, 180)
+    assert not list((tmp_path / "copy" / "t-0").glob("*.swap"))
+    assert not list((tmp_path / "copy" / "t-0").glob("*.cleaned"))
+
+
+def test_a_deleted_topic_does_not_come_back(data: Path, tmp_path: Path) -> None:
+    """What the catalogue does not know any more when the logs are copied is left out."""
+    manager = open_manager(data)
+    manager.create_topic("gone", bytes(15) + b"\x01", 1, {})
+    manager.close()
+    shutil.copytree(data / "t-0", data / "gone-0")
+    manager = open_manager(data)
+    manager.delete_topic("gone")
+    manager.close()
+    verification = Snapshot(data, tmp_path / "copy").take()
+    assert set(verification.ends) == {("t", 0), ("t", 1)}
+
+
+def test_only_an_empty_directory_is_written_to(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither snapshot nor restore touches a directory that holds anything."""
+    busy = tmp_path / "busy"
+    busy.mkdir()
+    (busy / "precious").write_text("x")
+    assert run("snapshot", "--data-dir", data, busy) == 1
+    assert "is not empty; nothing was written" in capsys.readouterr().err
+    assert run("snapshot", "--data-dir", data, tmp_path / "copy") == 0
+    assert run("restore", tmp_path / "copy", "--data-dir", busy) == 1
+    assert "is not empty" in capsys.readouterr().err
+    assert [path.name for path in busy.iterdir()] == ["precious"]
+
+
+def test_a_locked_directory_is_refused(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broker that starts on the empty directory keeps restore away."""
+    assert run("snapshot", "--data-dir", data, tmp_path / "copy") == 0
+    (tmp_path / "new").mkdir()
+    lock = LocalDisk().lock(str(tmp_path / "new" / ".lock"))
+    assert lock is not None
+    assert run("restore", tmp_path / "copy", "--data-dir", tmp_path / "new") == 1
+    lock.release()
+
+
+def test_an_incomplete_snapshot_is_refused(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A partition that is missing, a flipped bit, no manifest: nothing is restored."""
+    assert run("snapshot", "--data-dir", data, tmp_path / "copy") == 0
+    shutil.copytree(tmp_path / "copy", tmp_path / "short")
+    shutil.rmtree(tmp_path / "short" / "t-1")
+    assert run("restore", tmp_path / "short", "--data-dir", tmp_path / "a") == 1
+    assert "are not those that snapshot.json tells of" in capsys.readouterr().err
+    flip(last_log(tmp_path / "copy"), 80)
+    assert run("restore", tmp_path / "copy", "--data-dir", tmp_path / "b") == 1
+    assert "CRC is" in capsys.readouterr().err
+    assert run("restore", data, "--data-dir", tmp_path / "c") == 1
+    assert "is no snapshot" in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()
+
+
+def test_no_broker_starts_on_half_a_restore(data: Path, tmp_path: Path) -> None:
+    """When a restore is interrupted its directory has a catalogue that storage refuses."""
+    shutil.copytree(data, tmp_path / "half")
+    (tmp_path / "half" / "topics.json").write_bytes(UNFINISHED)
+    with pytest.raises(StorageError, match="damaged"):
+        open_manager(tmp_path / "half")
+
+
+def test_what_is_no_data_directory_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A snapshot of nothing is refused with one line."""
+    (tmp_path / "nothing").mkdir()
+    assert run("snapshot", "--data-dir", tmp_path / "nothing", tmp_path / "copy") == 1
+    assert "no data directory" in capsys.readouterr().err

@@ -32,13 +32,14 @@ def test_all_records_arrive_once_while_members_come_and_go(
     group = start_group(bootstrap, client, assignor)
     members = [group.start() for _ in range(3)]
     group.wait_until_shared(members, partitions)
-    with Feed(bootstrap, name, 6, 10_000, per_second=3_000) as sending:
+    with Feed(bootstrap, name, 6, 7_000, per_second=3_000) as sending:
         group.wait_until(lambda: len(group.processed()) > 1_000, "the first records")
         members.append(group.start())
         group.wait_until_shared(members, partitions)
         members.pop(0).close()
         group.wait_until_shared(members, partitions)
         values = sending.join()
+    values += feed(bootstrap, name, 6, 3_000, "last-")
     assert len(values) == 10_000
     group.wait_until_processed(values)
     assert all(member.processed() for member in group.members)

@@ -6,17 +6,19 @@ not, 2 for wrong arguments.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
 
 class Tool(NamedTuple):
-    """A command, the module that holds it and its line in `--help`."""
+    """A command, the module and function that hold it, and its line in `--help`."""
 
     name: str
     module: str
     help: str
+    function: str = "main"
 
 
 _LIST = (
@@ -25,12 +27,22 @@ _LIST = (
     Tool("verify-log", "verify_log", "check every byte of a data directory or a partition"),
     Tool("snapshot", "snapshot", "copy a data directory, its broker running or not"),
     Tool("restore", "restore", "make a data directory from a snapshot"),
+    Tool("import", "migrate", "copy topics and groups from another cluster", "import_main"),
+    Tool("promote", "migrate", "copy topics and groups into a cluster", "promote_main"),
 )
+_MIGRATE_EXTRA = "pip install 'coordinator-server[migrate]'"
 TOOLS = {tool.name: tool for tool in _LIST}
 
 
 def run_tool(name: str, arguments: Sequence[str]) -> int:
-    """Run one tool; returns its exit code."""
-    module = import_module(f"coordinator_server.tools.{TOOLS[name].module}")
-    code: int = module.main(list(arguments))
+    """Run one tool; returns its exit code, 2 as well when its extra is not installed."""
+    tool = TOOLS[name]
+    try:
+        module = import_module(f"coordinator_server.tools.{tool.module}")
+    except ModuleNotFoundError as error:
+        if error.name != "kafka":
+            raise
+        print(f"coordinator-server: {name} needs an extra: {_MIGRATE_EXTRA}", file=sys.stderr)
+        return 2
+    code: int = getattr(module, tool.function)(list(arguments))
     return code

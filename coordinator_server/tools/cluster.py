@@ -1,0 +1,262 @@
+"""One Kafka cluster as `promote` and `import` see it, through kafka-python.
+
+kafka-python is the extra `[migrate]`. It was taken before confluent-kafka because it gives the
+metadata of committed offsets back as it was, and because timestamps of 0 and below survive it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import kafka
+from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
+from kafka.errors import KafkaError, NoError
+from kafka.serializer import Serializer
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+INCREMENTAL_ALTER_CONFIGS = 44  # its API key
+# Topics that clusters keep for themselves.
+INTERNAL_TOPICS = frozenset(
+    ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
+)
+# Groups of the other types (share, streams) keep no offsets of this kind.
+GROUP_TYPES = frozenset(("", "classic", "consumer"))
+# More than any record, so that one batch of another producer fits.
+REQUEST_BYTES = 100 << 20
+FETCH_BYTES = 8 << 20
+BATCH_BYTES = 512 << 10
+IDLE_POLLS = 30
+POLL_MS = 1000
+
+
+class MigrationError(Exception):
+    """Why topics and groups cannot be moved; a message for people."""
+
+
+class Topic(NamedTuple):
+    """A topic: how many partitions it has, and the settings that were made for it."""
+
+    name: str
+    partition_count: int
+    configs: dict[str, str]
+
+
+class Record(NamedTuple):
+    """A record with all that is to be the same on the other side."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    def same_as(self, other: Record) -> bool:
+        """Whether all but the offset agrees."""
+        return self[1:] == other[1:]
+
+
+class _Null(Serializer):  # type: ignore[misc]  # kafka-python ships no types
+    """Lets a null value through where kafka-python refuses a record without key and value."""
+
+    VALUE = object()
+
+    def serialize(self, topic: str, headers: Sequence[tuple[str, bytes]], data: object) -> object:
+        """The bytes, or None for the mark."""
+        return None if data is self.VALUE else data
+
+
+class Cluster:
+    """A cluster; `client_config` are kafka-python's settings (security)."""
+
+    def __init__(self, bootstrap: str, client_config: Mapping[str, Any]) -> None:
+        # Its complaints about connections would stand between the lines of progress.
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)
+        self.bootstrap = bootstrap
+        self._common = {"bootstrap_servers": bootstrap, **client_config}
+        try:
+            self.admin = kafka.KafkaAdminClient(**self._common)
+            self._consumer = kafka.KafkaConsumer(
+                **self._common,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                isolation_level="read_committed",
+                allow_auto_create_topics=False,
+                check_crcs=False,  # contents are compared in the end, byte by byte
+                fetch_max_wait_ms=200,
+                max_poll_records=5000,
+                max_partition_fetch_bytes=FETCH_BYTES,
+                receive_message_max_bytes=2 * REQUEST_BYTES,
+            )
+        except (KafkaError, OSError, ValueError) as error:
+            raise MigrationError(f"{bootstrap}: no connection: {error}") from error
+        self.can_alter = INCREMENTAL_ALTER_CONFIGS in map(int, self.admin.api_versions())
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._consumer.close()
+        self.admin.close()
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    def topics(self) -> dict[str, Topic]:
+        """All topics but those of the cluster itself, by name."""
+        found = {}
+        for described in self.admin.describe_topics():
+            name = described["name"]
+            if name not in INTERNAL_TOPICS and not described.get("error_code"):
+                count = len(described["partitions"])
+                found[name] = Topic(name, count, self.configs(name))
+        return found
+
+    def configs(self, topic: str) -> dict[str, str]:
+        """The settings that were made for a topic, without those that it inherits."""
+        described = self._describe(topic, "modified")
+        own = {"DYNAMIC_TOPIC_CONFIG", "UNKNOWN"}
+        return {
+            name: str(one["value"])
+            for name, one in described.items()
+            if one["config_source"] in own and one["value"] is not None
+        }
+
+    def known_configs(self, topic: str) -> set[str]:
+        """The names of all settings that topics have here."""
+        return set(self._describe(topic, "all"))
+
+    def _describe(self, topic: str, which: str) -> dict[str, Any]:
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        answer = self.admin.describe_configs([resource], config_filter=which)
+        configs: dict[str, Any] = answer["topic"][topic]
+        return configs
+
+    def create(self, topic: Topic, configs: Mapping[str, str], replication_factor: int) -> None:
+        """Make a topic and wait until it can be used."""
+        options = {
+            "num_partitions": topic.partition_count,
+            "replication_factor": replication_factor,
+            "configs": dict(configs),
+        }
+        try:
+            self.admin.create_topics({topic.name: options}, wait_for_metadata=True)
+        except KafkaError as error:
+            raise MigrationError(f"{topic.name} cannot be created: {error}") from error
+
+    def set_configs(self, topic: str, now: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+        """Change a topic's own settings from `now` to `wanted`."""
+        changes: dict[str, tuple[AlterConfigOp, str | None]] = {
+            name: (AlterConfigOp.SET, value)
+            for name, value in wanted.items()
+            if now.get(name) != value
+        }
+        changes |= {name: (AlterConfigOp.DELETE, None) for name in now if name not in wanted}
+        if not changes:
+            return
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic, changes)
+        told = self.admin.alter_configs([resource], raise_on_unknown=False, incremental=True)
+        result = told["topic"][topic]
+        if result != "OK":
+            raise MigrationError(f"settings of {topic} cannot be changed: {result}")
+
+    # --- records ----------------------------------------------------------------------------------
+
+    def ends(self, partition: TopicPartition) -> tuple[int, int]:
+        """The first offset there is and the one behind the last that readers may see."""
+        first = self._consumer.beginning_offsets([partition])[partition]
+        end = self._consumer.end_offsets([partition])[partition]
+        return int(first), int(end)
+
+    def records(self, partition: TopicPartition, start: int, end: int) -> Iterator[Record]:
+        """The records of a partition between two offsets, aborted ones left out.
+
+        One such walk at a time per cluster.
+        """
+        consumer = self._consumer
+        consumer.assign([partition])
+        consumer.seek(partition, start)
+        idle = 0
+        while (position := consumer.position(partition)) < end:
+            batch = consumer.poll(POLL_MS).get(partition, ())
+            for one in batch:
+                if one.offset < end:
+                    headers = tuple((name, value) for name, value in one.headers)
+                    yield Record(one.offset, one.timestamp, one.key, one.value, headers)
+            idle = 0 if batch or consumer.position(partition) > position else idle + 1
+            if idle > IDLE_POLLS:
+                raise MigrationError(f"{self.bootstrap}: {partition} gives nothing at {position}")
+
+    def producer(self) -> Producer:
+        """Something to append records with."""
+        return Producer(self._common)
+
+    # --- groups -----------------------------------------------------------------------------------
+
+    def group_offsets(self) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Committed offsets of all groups."""
+        listed = self.admin.list_groups()
+        names = [
+            one["group_id"]
+            for one in listed
+            if str(one.get("group_type") or "").lower() in GROUP_TYPES
+        ]
+        found: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
+        for name in names:
+            offsets = self.admin.list_group_offsets([name])[name]
+            found[name] = {place: one for place, one in offsets.items() if one.offset >= 0}
+        return found
+
+    def commit(
+        self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, str]:
+        """Commit for a group without members; returns the error of each partition that failed."""
+        results = self.admin.alter_group_offsets(group, dict(offsets))
+        return {place: one.__name__ for place, one in results.items() if one is not NoError}
+
+
+class Producer:
+    """Appends records in order, each one once while it lives (idempotent)."""
+
+    def __init__(self, common: Mapping[str, Any]) -> None:
+        self._errors: list[BaseException] = []
+        self._producer = kafka.KafkaProducer(
+            **common,
+            acks="all",
+            enable_idempotence=True,
+            allow_auto_create_topics=False,
+            linger_ms=20,
+            batch_size=BATCH_BYTES,
+            max_request_size=REQUEST_BYTES,
+            value_serializer=_Null(),
+        )
+
+    def send(self, partition: TopicPartition, record: Record) -> None:
+        """Hand one record over; `flush` says whether it arrived."""
+        headers = []
+        for name, value in record.headers:
+            if value is None:
+                raise MigrationError(
+                    f"{partition.topic}-{partition.partition}, offset {record.offset}: header "
+                    f"{name!r} has no value, which kafka-python cannot write"
+                )
+            headers.append((name, value))
+        future = self._producer.send(
+            partition.topic,
+            value=_Null.VALUE if record.value is None else record.value,
+            key=record.key,
+            headers=headers,
+            partition=partition.partition,
+            timestamp_ms=record.timestamp_ms,
+        )
+        future.add_errback(self._errors.append)
+
+    def flush(self) -> None:
+        """Wait until all that was sent is answered; MigrationError when one of it was refused."""
+        self._producer.flush()
+        if self._errors:
+            raise MigrationError(f"records were refused: {self._errors[0]}")
+
+    def close(self) -> None:
+        """Let go of the connections; what is not flushed is dropped."""
+        with suppress(KafkaError):  # it waits for what is not answered, and says so
+            self._producer.close(timeout=1)

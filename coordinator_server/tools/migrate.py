@@ -1,0 +1,375 @@
+"""`coordinator-server import` and `promote`: topics and committed offsets from cluster to cluster.
+
+A partition of the target gets the records of the source in order and nothing else, so the n-th
+record has offset n there. That makes the copy its own protocol of how far it came: when it was
+interrupted, what is there is compared with the source, record by record, and the rest follows.
+While records are copied the topic's settings remove and stamp nothing; its own come when all is
+verified. Then committed offsets follow, each to the place of the record it pointed at. An offset
+that is further on in the target already is left alone: somebody reads there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from coordinator_server.tools.cluster import (
+    REQUEST_BYTES,
+    Cluster,
+    MigrationError,
+    Record,
+    Topic,
+)
+
+# A topic while its records are copied: nothing expires, nothing is compacted, times stay.
+HELD = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "message.timestamp.type": "CreateTime",
+    "max.message.bytes": str(REQUEST_BYTES - (1 << 20)),
+}
+# What depends on how many brokers there are.
+_REPLICATION = frozenset(
+    (
+        "min.insync.replicas",
+        "leader.replication.throttled.replicas",
+        "follower.replication.throttled.replicas",
+    )
+)
+FLUSH_RECORDS = 20_000
+PROGRESS_SECONDS = 2.0
+DEFAULT_BOOTSTRAP = "localhost:9092"
+
+
+class Totals(NamedTuple):
+    """What a run did."""
+
+    topics: int
+    records: int
+    already_there: int
+    offsets: int
+    kept_offsets: int
+
+
+class Progress:
+    """Lines on standard error about how far it is."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+        self._started = time.monotonic()
+        self.records = 0
+
+    def step(self, what: str, done: int, total: int) -> None:
+        """Say something now and then."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + PROGRESS_SECONDS
+            rate = self.records / max(now - self._started, 0.001)
+            self.say(f"{what}: {done} of about {total} records, {rate:.0f} a second")
+
+    def say(self, line: str) -> None:
+        """One line."""
+        print(line, file=sys.stderr, flush=True)
+
+
+class Migration:
+    """One run from `source` to `target`, over the topics named, or over all."""
+
+    def __init__(
+        self, source: Cluster, target: Cluster, topics: Sequence[str], replication_factor: int
+    ) -> None:
+        self.source = source
+        self.target = target
+        self.only = set(topics)
+        self.replication_factor = replication_factor
+        self.progress = Progress()
+        self.copied = 0
+        self.already_there = 0
+        # Where a committed offset of the source lies in the target.
+        self._places: dict[tuple[TopicPartition, int], int] = {}
+
+    def run(self) -> Totals:
+        """Copy, verify, commit; MigrationError when something is in the way."""
+        topics = self.source.topics()
+        missing = self.only - set(topics)
+        if missing:
+            raise MigrationError(f"{self.source.bootstrap} has no topic {', '.join(missing)}")
+        chosen = [topics[name] for name in sorted(topics) if not self.only or name in self.only]
+        groups = self.source.group_offsets()
+        wanted: dict[TopicPartition, set[int]] = {}
+        for offsets in groups.values():
+            for place, one in offsets.items():
+                wanted.setdefault(place, set()).add(one.offset)
+        there = self.target.topics()
+        for topic in chosen:
+            self._check(topic, there.get(topic.name))
+        for topic in chosen:
+            self._topic(topic, there.get(topic.name), wanted)
+        committed, kept = self._commit(groups, {topic.name for topic in chosen})
+        return Totals(len(chosen), self.copied, self.already_there, committed, kept)
+
+    def _check(self, topic: Topic, there: Topic | None) -> None:
+        if there is not None and there.partition_count != topic.partition_count:
+            raise MigrationError(
+                f"{topic.name} has {topic.partition_count} partitions, and "
+                f"{there.partition_count} on {self.target.bootstrap}"
+            )
+
+    # --- one topic --------------------------------------------------------------------------------
+
+    def _topic(
+        self, topic: Topic, there: Topic | None, wanted: dict[TopicPartition, set[int]]
+    ) -> None:
+        target = self.target
+        if there is None:
+            # A cluster that cannot change settings later has to get the topic's own at once.
+            configs = dict(HELD) if target.can_alter else without_replication(topic.configs)
+            target.create(topic, configs, self.replication_factor)
+            there = Topic(topic.name, topic.partition_count, configs)
+        # Behind a finished run the target compacts and expires records by itself.
+        is_held = target.can_alter and HELD.items() <= there.configs.items()
+        places = [TopicPartition(topic.name, one) for one in range(topic.partition_count)]
+        bounds = {place: self.source.ends(place) for place in places}
+        for place in places:
+            self._copy(place, *bounds[place], topic=there, is_held=is_held)
+        for place in places:
+            self._verify(place, *bounds[place], is_held, sorted(wanted.get(place, ())))
+        if target.can_alter:
+            self._finish(topic)
+
+    def _finish(self, topic: Topic) -> None:
+        """Give the topic its own settings, those that are known there."""
+        known = self.target.known_configs(topic.name)
+        configs = without_replication(topic.configs)
+        unknown = set(configs) - known
+        if unknown:
+            self.progress.say(f"{topic.name}: not known there: {', '.join(sorted(unknown))}")
+        wanted = {name: value for name, value in configs.items() if name in known}
+        self.target.set_configs(topic.name, self.target.configs(topic.name), wanted)
+
+    def _copy(
+        self, place: TopicPartition, start: int, end: int, *, topic: Topic, is_held: bool
+    ) -> None:
+        """Compare what is there, append what is not."""
+        first, target_end = self.target.ends(place)
+        existing = self.target.records(place, first, target_end) if target_end else iter(())
+        comparison = Comparison(place, existing, is_held)
+        producer = None
+        number = 0
+        try:
+            for record in self.source.records(place, start, end):
+                if number < target_end:
+                    comparison.check(number, record)
+                    self.already_there += 1
+                else:
+                    if producer is None:
+                        self._hold(topic, is_held)
+                        producer = self.target.producer()
+                    producer.send(place, record)
+                    self.copied += 1
+                    if self.copied % FLUSH_RECORDS == 0:
+                        producer.flush()
+                number += 1
+                self.progress.records += 1
+                self.progress.step(f"{place.topic}-{place.partition}", number, end - start)
+            if number < target_end:
+                raise MigrationError(
+                    f"{place.topic}-{place.partition} has {target_end - number} records more on "
+                    f"{self.target.bootstrap}; others write there"
+                )
+            if producer is not None:
+                producer.flush()
+        finally:
+            if producer is not None:
+                producer.close()
+
+    def _hold(self, topic: Topic, is_held: bool) -> None:
+        """Let nothing expire or be stamped while records come to a topic that was finished."""
+        if not is_held and self.target.can_alter:
+            now = self.target.configs(topic.name)
+            self.target.set_configs(topic.name, now, {**now, **HELD})
+
+    def _verify(
+        self, place: TopicPartition, start: int, end: int, is_held: bool, wanted: list[int]
+    ) -> None:
+        """Compare both sides whole, and note where the committed offsets are now."""
+        first, target_end = self.target.ends(place)
+        comparison = Comparison(place, self.target.records(place, first, target_end), is_held)
+        number = 0
+        waiting = iter(wanted)
+        offset = next(waiting, None)
+        for record in self.source.records(place, start, end):
+            while offset is not None and offset <= record.offset:
+                self._places[place, offset] = number
+                offset = next(waiting, None)
+            comparison.check(number, record)
+            number += 1
+            self.progress.records += 1
+            self.progress.step(f"{place.topic}-{place.partition} verified", number, end - start)
+        if number != target_end:
+            raise MigrationError(
+                f"{place.topic}-{place.partition} ends at {target_end} on "
+                f"{self.target.bootstrap}, {number} records are on {self.source.bootstrap}"
+            )
+        while offset is not None:
+            self._places[place, offset] = number
+            offset = next(waiting, None)
+
+    # --- groups -----------------------------------------------------------------------------------
+
+    def _commit(
+        self, groups: dict[str, dict[TopicPartition, Any]], topics: set[str]
+    ) -> tuple[int, int]:
+        """Commit the mapped offsets; returns how many were, and how many were further on."""
+        there = self.target.group_offsets()
+        committed = kept = 0
+        failures: list[str] = []
+        for group, offsets in sorted(groups.items()):
+            now = there.get(group, {})
+            wanted = {}
+            for place, one in offsets.items():
+                if place.topic not in topics:
+                    self.progress.say(f"group {group}: {place.topic} is not here, offset left out")
+                    continue
+                mapped = OffsetAndMetadata(self._places[place, one.offset], one.metadata, -1)
+                before = now.get(place)
+                if before is not None and before.offset > mapped.offset:
+                    kept += 1
+                elif before is None or before[:2] != mapped[:2]:
+                    wanted[place] = mapped
+                else:
+                    committed += 1
+            if wanted:
+                failed = self.target.commit(group, wanted)
+                committed += len(wanted) - len(failed)
+                failures += [f"group {group}, {place}: {name}" for place, name in failed.items()]
+        if failures:
+            raise MigrationError(f"offsets were refused: {'; '.join(failures[:5])}")
+        self._verify_groups(groups)
+        return committed, kept
+
+    def _verify_groups(self, groups: dict[str, dict[TopicPartition, Any]]) -> None:
+        there = self.target.group_offsets()
+        for group, offsets in groups.items():
+            for place, one in offsets.items():
+                mapped = self._places.get((place, one.offset))
+                found = there.get(group, {}).get(place)
+                if mapped is not None and (found is None or found.offset < mapped):
+                    raise MigrationError(f"group {group}, {place}: {found}, {mapped} was committed")
+
+
+class Comparison:
+    """The target's records of a partition, walked beside the source's.
+
+    `is_held`: nothing can be missing. Else the target's own compaction and retention may have
+    removed some.
+    """
+
+    def __init__(self, place: TopicPartition, records: Iterable[Record], is_held: bool) -> None:
+        self._place = place
+        self._records: Iterator[Record] = iter(records)
+        self._is_held = is_held
+        self._next = next(self._records, None)
+
+    def check(self, number: int, record: Record) -> None:
+        """The `number`-th record of the source is the one with that offset in the target."""
+        there = self._next
+        if there is not None and there.offset == number:
+            self._next = next(self._records, None)
+            if record.same_as(there):
+                return
+        elif not self._is_held:
+            return
+        raise MigrationError(
+            f"{self._place.topic}-{self._place.partition}: offset {number} of the target is not "
+            f"the record at {record.offset} of the source; if nobody else writes there, delete "
+            "the topic from the target and run this again"
+        )
+
+
+def without_replication(configs: Mapping[str, str]) -> dict[str, str]:
+    """The settings that mean the same on any number of brokers."""
+    return {name: value for name, value in configs.items() if name not in _REPLICATION}
+
+
+def import_main(arguments: Sequence[str]) -> int:
+    """`import`: into this broker. Returns the exit code."""
+    parser = _parser("import", "topics and committed offsets from another cluster into this one")
+    parser.add_argument("--from", dest="source", metavar="HOST:PORT", required=True)
+    parser.add_argument("--to", dest="target", metavar="HOST:PORT", default=DEFAULT_BOOTSTRAP)
+    options = parser.parse_args(arguments)
+    return _run(options, source_config=options.client_config, target_config=None)
+
+
+def promote_main(arguments: Sequence[str]) -> int:
+    """`promote`: out of this broker. Returns the exit code."""
+    parser = _parser("promote", "topics and committed offsets from this broker into a cluster")
+    parser.add_argument("--to", dest="target", metavar="HOST:PORT", required=True)
+    parser.add_argument("--from", dest="source", metavar="HOST:PORT", default=DEFAULT_BOOTSTRAP)
+    options = parser.parse_args(arguments)
+    return _run(options, source_config=None, target_config=options.client_config)
+
+
+def _parser(name: str, description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"coordinator-server {name}", description=f"Copy {description}; see docs/migration.md."
+    )
+    parser.add_argument(
+        "--topic", metavar="NAME", action="append", default=[], help="only this one; repeatable"
+    )
+    parser.add_argument(
+        "--replication-factor", metavar="N", type=int, default=-1, help="of topics that are made"
+    )
+    parser.add_argument(
+        "--client-config",
+        metavar="FILE",
+        help="security of the other cluster: kafka-python's settings, one NAME=VALUE a line",
+    )
+    return parser
+
+
+def client_settings(path: str | None) -> dict[str, str]:
+    """The settings in a properties file, dots as underscores."""
+    if path is None:
+        return {}
+    from coordinator_server.properties import parse_properties
+
+    with open(path, encoding="latin-1") as stream:
+        return {
+            name.replace(".", "_"): value for name, value in parse_properties(stream.read()).items()
+        }
+
+
+def _run(options: argparse.Namespace, source_config: str | None, target_config: str | None) -> int:
+    started = time.monotonic()
+    opened: list[Cluster] = []
+    try:
+        for bootstrap, config in (
+            (options.source, source_config),
+            (options.target, target_config),
+        ):
+            opened.append(Cluster(bootstrap, client_settings(config)))
+        source, target = opened
+        totals = Migration(source, target, options.topic, options.replication_factor).run()
+    except KeyboardInterrupt:
+        print("interrupted; run it again to go on", file=sys.stderr)
+        return 130
+    except (MigrationError, KafkaError, OSError, ValueError) as error:
+        print(f"coordinator-server: {error}", file=sys.stderr)
+        return 1
+    finally:
+        for cluster in opened:
+            cluster.close()
+    print(
+        f"{totals.topics} topics, {totals.records} records copied, {totals.already_there} were "
+        f"there, {totals.offsets} committed offsets, {totals.kept_offsets} were further on; all "
+        f"verified in {time.monotonic() - started:.1f} s"
+    )
+    return 0

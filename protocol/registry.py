@@ -109,6 +109,7 @@ SPECS: tuple[ApiSpec, ...] = (
     ApiSpec(19, "CreateTopics", "create_topics", 2, 7, 5, 5),
     ApiSpec(20, "DeleteTopics", "delete_topics", 1, 6, 4, 4),
     ApiSpec(22, "InitProducerId", "init_producer_id", 0, 5, 2, 2),
+    ApiSpec(23, "OffsetForLeaderEpoch", "offset_for_leader_epoch", 2, 4, 4, 4),
     ApiSpec(32, "DescribeConfigs", "describe_configs", 1, 4, 4, 4),
     ApiSpec(37, "CreatePartitions", "create_partitions", 0, 3, 2, 2),
     ApiSpec(42, "DeleteGroups", "delete_groups", 0, 2, 2, 2),

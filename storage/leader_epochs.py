@@ -26,13 +26,21 @@ class LeaderEpochs:
         self.entries.append((leader_epoch, offset))
 
     def end_offset(self, leader_epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the largest epoch not above `leader_epoch` and where it ends; (-1, -1) if none."""
-        found = (-1, -1)
-        ends = [start for _, start in self.entries[1:]] + [log_end_offset]
-        for (epoch, _), end in zip(self.entries, ends, strict=False):
-            if epoch <= leader_epoch:
-                found = (epoch, end)
-        return found
+        """Return the largest epoch not above `leader_epoch` and where it ends.
+
+        An epoch before all that are known ends where the first of these begins; (-1, -1) for one
+        that has not begun. Source: LeaderEpochFileCache.endOffsetFor.
+        """
+        if not 0 <= leader_epoch <= self.current:
+            return -1, -1
+        if leader_epoch == self.current:
+            return leader_epoch, log_end_offset
+        found = leader_epoch
+        for epoch, start in self.entries:
+            if epoch > leader_epoch:
+                return found, start
+            found = epoch
+        return found, log_end_offset
 
     def truncate(self, offset: int) -> None:
         """Forget the epochs that began at or behind the new log end."""

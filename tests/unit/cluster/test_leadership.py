@@ -12,6 +12,11 @@ from protocol.apis.create_topics import (
     CreateTopicsRequest,
 )
 from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.apis.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from protocol.errors import ErrorCode
 from storage.topic_catalogue import PartitionLeadership
 from tests.unit.cluster.fakes import Nodes
@@ -137,6 +142,37 @@ async def test_batches_carry_the_epoch_of_the_leader() -> None:
     assert partition.log.end_offset_of_epoch(1) == (1, 2)
     assert partition.leader_epoch_error(0) is ErrorCode.FENCED_LEADER_EPOCH
     assert partition.leader_epoch_error(2) is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+async def test_readers_learn_where_an_epoch_ended() -> None:
+    """OffsetForLeaderEpoch answers at the leader; epochs without a record count, later ones not."""
+    nodes = await started()
+    partition = nodes.partition("t", 0)
+    first, second = partition.replicas
+    nodes.move(partition, second)
+    partition.append(batch(b"a", b"b"), START_MS)
+    nodes.move(partition, first)
+
+    async def ask(node_id: int, epoch: int, index: int = 0, current: int = -1) -> tuple[int, ...]:
+        asked = OffsetForLeaderPartition(
+            partition=index, leader_epoch=epoch, current_leader_epoch=current
+        )
+        request = OffsetForLeaderEpochRequest(
+            topics=[OffsetForLeaderTopic(topic="t", partitions=[asked])]
+        )
+        (topic,) = (await nodes.answer(node_id, "OffsetForLeaderEpoch", request)).topics
+        (told,) = topic.partitions
+        return told.error_code, told.leader_epoch, told.end_offset
+
+    assert await ask(first, 0) == (ErrorCode.NONE, 0, 0)
+    assert await ask(first, 1) == (ErrorCode.NONE, 1, 2)
+    assert await ask(first, 2) == (ErrorCode.NONE, 2, 2)
+    assert await ask(first, 3) == (ErrorCode.NONE, -1, -1)
+    assert await ask(first, 1, current=2) == (ErrorCode.NONE, 1, 2)
+    assert await ask(first, 1, current=1) == (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)
+    assert await ask(first, 1, current=3) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
+    assert await ask(second, 1) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1)
+    assert await ask(first, 1, index=9) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
 
 
 async def test_who_leads_is_known_after_a_restart() -> None:

@@ -240,6 +240,8 @@ def test_leader_epochs_end_where_the_next_begins() -> None:
         assert log.end_offset_of_epoch(0) == (0, 1)
         assert log.end_offset_of_epoch(2) == (0, 1)
         assert log.end_offset_of_epoch(3) == (3, 2)
+        assert log.end_offset_of_epoch(4) == (-1, -1)
+        assert log.end_offset_of_epoch(-1) == (-1, -1)
         if disk.exists(f"{DIRECTORY}/leader-epoch-checkpoint"):
             disk.unlink(f"{DIRECTORY}/leader-epoch-checkpoint")
 

@@ -93,7 +93,7 @@ class Cluster:
         )
         self.topics.leadership.on_moved.append(self._on_moved)
         self.offsets_topic = OffsetsTopic(self.topics)
-        self.journal = RebalanceJournal(config, clock, self.topics)
+        self.journal = RebalanceJournal(config, clock, self.topics, asyncio.get_running_loop())
         for node_id, broker_config in self._configs.items():
             broker = self.brokers[node_id] = Broker(self, broker_config)
             broker.start()

@@ -8,7 +8,6 @@ no group ever waits for the topic, or learns that it could not be written.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from coordinator_server.group.explain import Rebalance
     from coordinator_server.rebalances.record import Record
     from coordinator_server.topics.manager import Partition, TopicManager
+    from coordinator_server.topics.purgatory import Scheduler, Timer
 
 GATHER_MS = 50
 """How long records wait for others, so that a storm of rebalances is written in few batches."""
@@ -62,10 +62,12 @@ class RebalanceJournal:
         config: Config,
         clock: Clock,
         topics: TopicManager,
+        scheduler: Scheduler,
         timer_s: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._clock = clock
         self._topics = topics
+        self._scheduler = scheduler
         self._timer_s = timer_s
         self._is_published = config.boolean("group.events.enable")
         self._history_size = config.integer("group.events.history.size")
@@ -75,13 +77,13 @@ class RebalanceJournal:
         self._queued_bytes = 0
         self._lost = 0
         self._retry_ms = 0
-        self._handle: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
 
     def take(self, group_id: str, rebalance: Rebalance) -> None:
         """Take the account of a rebalance; the record is made in a later turn of the loop."""
         self._accounts.append((group_id, rebalance))
         if len(self._accounts) == 1:
-            asyncio.get_running_loop().call_soon(self._record_next)
+            self._scheduler.call_soon(self._record_next)
 
     def history(self, group_id: str) -> list[Record]:
         """The last records of a group, oldest first; none of a group that has ended."""
@@ -93,9 +95,9 @@ class RebalanceJournal:
         """Write what is left, once; for a clean stop."""
         while self._accounts:
             self._record()
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         while self._queue and self._write():
             pass
 
@@ -104,7 +106,7 @@ class RebalanceJournal:
     def _record_next(self) -> None:
         """Make one record a turn: many groups may be explained at once, when a log is loaded."""
         if len(self._accounts) > 1:
-            asyncio.get_running_loop().call_soon(self._record_next)
+            self._scheduler.call_soon(self._record_next)
         if self._accounts:
             self._record()
 
@@ -141,23 +143,23 @@ class RebalanceJournal:
         while self._queued_bytes > QUEUE_BYTES:
             self._queued_bytes -= len(self._queue.popleft()[2])
             self._lost += 1
-        if self._handle is None:
+        if self._timer is None:
             self._arm(GATHER_MS)
 
     def _arm(self, delay_ms: float) -> None:
-        loop = asyncio.get_running_loop()
-        self._handle = loop.call_later(delay_ms / 1000, self._on_timer)
+        self._timer = self._scheduler.call_later(delay_ms / 1000, self._on_timer)
 
     def _on_timer(self) -> None:
-        self._handle = None
+        self._timer = None
+        if not self._queue:
+            return
         started_s = self._timer_s()
         if self._write():
             self._retry_ms = 0
             pause_ms = max(GATHER_MS, (self._timer_s() - started_s) * 1000 * PAUSE_FACTOR)
         else:
             self._retry_ms = pause_ms = min(max(RETRY_MS, 2 * self._retry_ms), RETRY_MAX_MS)
-        if self._queue:
-            self._arm(pause_ms)
+        self._arm(pause_ms)
 
     def _write(self) -> bool:
         """Write one batch from the head of the queue. False: it failed, and is still there."""

@@ -59,7 +59,7 @@ class GroupBroker(FakeBroker):
         super().__init__(disk, **settings)
         if not self.topics.partition_count("t"):
             self.topics.create("t", 4, {})
-        self.journal = RebalanceJournal(self.config, self.clock, self.topics)
+        self.journal = RebalanceJournal(self.config, self.clock, self.topics, self.scheduler)
         self.groups = GroupCoordinator(
             self.config,
             self.clock,

@@ -13,6 +13,7 @@ from protocol.consumer_protocol import (
 )
 from tests.sim.broker import GROUP
 from tests.unit.group.context import GroupContext, Member
+from tests.unit.rebalances.schema import faults
 
 Record = dict[str, Any]
 
@@ -133,6 +134,7 @@ class ExplainedGroup(GroupContext):
         """All records since `settled`, and forget them."""
         found = [record_of(GROUP, one) for one in self.broker.explained]
         self.broker.explained.clear()
+        assert [fault for one in found for fault in faults(one)] == []
         return found
 
     def record(self) -> Record:

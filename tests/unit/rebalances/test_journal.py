@@ -1,0 +1,306 @@
+"""The ring of each group, and how the topic is written behind the groups' backs."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from coordinator_server.events import LOG
+from coordinator_server.group.explain import Cause, Outcome, Rebalance, Trigger
+from coordinator_server.rebalances import journal as journal_module
+from coordinator_server.rebalances.journal import GATHER_MS, RebalanceJournal
+from coordinator_server.topics.manager import Partition
+from coordinator_server.topics.names import GROUP_EVENTS_TOPIC
+from protocol.batch import Record, iterate_batches, iterate_records
+from storage.errors import StorageError
+from tests.unit.topics.fakes import FakeBroker
+
+
+@pytest.fixture(autouse=True)
+def log() -> Iterator[io.StringIO]:
+    """The log as JSON lines."""
+    stream = io.StringIO()
+    LOG.configure("json", stream=stream)
+    yield stream
+    LOG.configure()
+
+
+def account(generation: int = 1, outcome: Outcome = Outcome.STABLE, reason: str = "") -> Rebalance:
+    """The account of a rebalance that has ended."""
+    cause = Cause(Trigger.MEMBER_LEFT, "m-1", None, "m", "/127.0.0.1", reason)
+    return Rebalance(cause, generation - 1, None, 1_000).end(
+        outcome, "consumer", 2_000, generation=generation
+    )
+
+
+class Journal(RebalanceJournal):
+    """A journal on a disk in memory, with a clock and a timer that stand still."""
+
+    def __init__(self, **overrides: str) -> None:
+        self.broker = FakeBroker(**overrides)
+        self.spent_s = 0.0
+        self._ticks_s = 0.0
+        super().__init__(
+            self.broker.config,
+            self.broker.clock,
+            self.broker.topics,
+            self.broker.scheduler,
+            self._tick_s,
+        )
+
+    def _tick_s(self) -> float:
+        """Each look at the timer finds `spent_s` gone."""
+        self._ticks_s += self.spent_s
+        return self._ticks_s
+
+    def explain(self, group: str = "g", *generations: int, **options: Any) -> None:
+        """Take accounts and make their records."""
+        for generation in generations or (1,):
+            self.take(group, account(generation, **options))
+        self.broker.scheduler.turn()
+
+    def advance(self, elapsed_ms: int) -> None:
+        """Let time pass."""
+        self.broker.scheduler.advance(elapsed_ms)
+
+    def batches(self) -> list[list[Record]]:
+        """What is in the topic, batch by batch."""
+        if self.broker.topics.topic(GROUP_EVENTS_TOPIC) is None:
+            return []
+        data = self.broker.topics.log(GROUP_EVENTS_TOPIC, 0).read(0, 1 << 24).records
+        return [list(iterate_records(data, header)) for header in iterate_batches(data)]
+
+    def generations(self, group: str = "g") -> list[int]:
+        """Generations in the ring of a group."""
+        return [one["generation"] for one in self.history(group)]
+
+
+def fail(*_: object) -> None:
+    """Stands in for a log whose disk fails."""
+    raise StorageError("the disk is gone")
+
+
+def test_the_ring_keeps_the_last_records_of_each_group() -> None:
+    """group.events.history.size of them, oldest first."""
+    journal = Journal(group_events_history_size="3")
+    journal.explain("g", 1, 2, 3, 4, 5)
+    journal.explain("h", 1)
+    assert journal.generations("g") == [3, 4, 5]
+    assert journal.generations("h") == [1]
+    assert journal.generations("nobody") == []
+
+
+def test_the_ring_holds_32_records_by_default() -> None:
+    """Enough for a storm, little enough for ten thousand groups."""
+    journal = Journal()
+    journal.explain("g", *range(1, 41))
+    assert journal.generations() == list(range(9, 41))
+
+
+def test_a_ring_of_no_size() -> None:
+    """Nothing is kept."""
+    journal = Journal(group_events_history_size="0")
+    journal.explain("g", 1)
+    assert journal.generations() == []
+
+
+def test_the_ring_goes_with_its_group() -> None:
+    """A group that ended leaves nothing in memory."""
+    journal = Journal()
+    journal.explain("g", 1)
+    journal.explain("g", 2, outcome=Outcome.DEAD)
+    assert journal.generations() == []
+    journal.explain("g", 1)
+    assert journal.generations() == [1]
+
+
+def test_records_are_made_one_a_turn() -> None:
+    """Thousands of groups that are loaded at once do not hold up the loop."""
+    journal = Journal()
+    for generation in (1, 2, 3):
+        journal.take("g", account(generation))
+    assert journal.generations() == []
+    (record_next,) = journal.broker.scheduler.soon
+    journal.broker.scheduler.soon.clear()
+    record_next()
+    assert journal.generations() == [1]
+    journal.broker.scheduler.turn()
+    assert journal.generations() == [1, 2, 3]
+
+
+def test_the_topic_is_made_when_there_is_something_to_tell() -> None:
+    """One partition, deleted by age, key: the group id, value: the record, time: its end."""
+    journal = Journal()
+    assert journal.broker.topics.topic(GROUP_EVENTS_TOPIC) is None
+    journal.explain("g\u00fc", 7)
+    journal.advance(GATHER_MS)
+    topic = journal.broker.topics.topic(GROUP_EVENTS_TOPIC)
+    assert topic is not None
+    assert topic.is_internal
+    assert len(topic.partitions) == 1
+    assert topic.configs["cleanup.policy"] == "delete"
+    ((record,),) = journal.batches()
+    assert (record.key, record.timestamp_ms) == ("g\u00fc".encode(), 2_000)
+    assert json.loads(record.value or b"") == journal.history("g\u00fc")[0]
+
+
+def test_records_are_gathered_into_batches() -> None:
+    """What comes within the gathering time is written at once, in its order."""
+    journal = Journal()
+    journal.explain("g", 1, 2)
+    journal.advance(GATHER_MS - 1)
+    journal.explain("h", 1)
+    assert journal.batches() == []
+    journal.advance(1)
+    journal.explain("g", 3)
+    journal.advance(GATHER_MS)
+    written = [[json.loads(one.value or b"")["generation"] for one in batch]
+               for batch in journal.batches()]  # fmt: skip
+    assert written == [[1, 2, 1], [3]]
+    assert [one.offset for batch in journal.batches() for one in batch] == [0, 1, 2, 3]
+
+
+def test_a_batch_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that is larger than a batch should be goes alone."""
+    monkeypatch.setattr(journal_module, "BATCH_BYTES", 2_000)
+    journal = Journal()
+    journal.explain("g", 1, 2)
+    journal.explain("g", 3, reason="x" * 4_000)
+    journal.explain("g", 4)
+    for _ in range(4):
+        journal.advance(GATHER_MS)
+    assert [len(batch) for batch in journal.batches()] == [2, 1, 1]
+
+
+def test_the_topic_can_be_switched_off() -> None:
+    """The ring and the log are told all the same."""
+    journal = Journal(group_events_enable="false")
+    journal.explain("g", 1)
+    journal.advance(60_000)
+    journal.close()
+    assert journal.batches() == []
+    assert journal.generations() == [1]
+
+
+def test_a_disk_that_fails_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, log: io.StringIO
+) -> None:
+    """After 1 s, 2 s, 4 s ... 60 s; nothing is lost, and nobody hears of it but the log."""
+    journal = Journal()
+    attempts: list[int] = []
+
+    def failing(*_: object) -> None:
+        attempts.append(journal.broker.clock.time_ms)
+        raise StorageError("the disk is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Partition, "append_own", failing)
+        journal.explain("g", 1)
+        start_ms = journal.broker.clock.time_ms
+        for _ in range(4_000):
+            journal.advance(50)
+    pauses_s = [round((later - earlier) / 1000) for earlier, later in pairwise(attempts)]
+    assert attempts[0] == start_ms + GATHER_MS
+    assert pauses_s[:8] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert log.getvalue().count('"log.failed"') == len(attempts)
+    journal.explain("g", 2)
+    journal.advance(60_000)
+    assert [len(batch) for batch in journal.batches()] == [2]
+    journal.explain("g", 3)
+    journal.advance(GATHER_MS)
+    assert [len(batch) for batch in journal.batches()] == [2, 1]
+
+
+def test_a_topic_that_cannot_be_made_is_tried_again(log: io.StringIO) -> None:
+    """Somebody has a topic whose name collides with ours."""
+    journal = Journal()
+    other = journal.broker.topics.create("__group.events", 1, {})
+    journal.explain("g", 1)
+    journal.advance(GATHER_MS)
+    assert "collides with existing topic: __group.events" in log.getvalue()
+    journal.broker.topics.delete(other)
+    journal.advance(1_000)
+    assert [len(batch) for batch in journal.batches()] == [1]
+
+
+def test_a_topic_that_was_deleted_is_made_anew() -> None:
+    """What comes later is written to the new one."""
+    journal = Journal()
+    journal.explain("g", 1)
+    journal.advance(GATHER_MS)
+    topic = journal.broker.topics.topic(GROUP_EVENTS_TOPIC)
+    assert topic is not None
+    journal.broker.topics.delete(topic)
+    journal.explain("g", 2)
+    journal.advance(GATHER_MS)
+    ((record,),) = journal.batches()
+    assert json.loads(record.value or b"")["generation"] == 2
+
+
+def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch, log: io.StringIO) -> None:
+    """When the disk fails for long the oldest records are dropped; how many, the log is told."""
+    monkeypatch.setattr(journal_module, "QUEUE_BYTES", 3_000)
+    journal = Journal()
+    with monkeypatch.context() as patched:
+        patched.setattr(Partition, "append_own", fail)
+        journal.explain("g", *range(1, 11))
+        journal.advance(GATHER_MS)
+    journal.advance(1_000)
+    (batch,) = journal.batches()
+    kept = [json.loads(one.value or b"")["generation"] for one in batch]
+    assert kept == list(range(11 - len(kept), 11))
+    assert 0 < len(kept) < 10
+    (line,) = [one for one in log.getvalue().splitlines() if "records.dropped" in one]
+    assert json.loads(line)["records"] == 10 - len(kept)
+
+
+def test_a_slow_disk_gets_a_small_share_of_the_time() -> None:
+    """A write of 100 ms is followed by 2 s for everybody else."""
+    journal = Journal()
+    journal.spent_s = 0.1
+    journal.explain("g", 1)
+    journal.advance(GATHER_MS)
+    journal.explain("g", 2)
+    journal.advance(GATHER_MS)
+    assert len(journal.batches()) == 1
+    journal.advance(1_949)
+    assert len(journal.batches()) == 1
+    journal.advance(1)
+    assert len(journal.batches()) == 2
+
+
+def test_a_clean_stop_writes_what_is_left() -> None:
+    """Accounts that are no records yet, too."""
+    journal = Journal()
+    journal.explain("g", 1)
+    journal.take("g", account(2))
+    journal.close()
+    assert [len(batch) for batch in journal.batches()] == [2]
+    journal.advance(60_000)
+    assert [len(batch) for batch in journal.batches()] == [2]
+
+
+def test_a_clean_stop_does_not_wait_for_a_disk_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One attempt, then the broker stops."""
+    journal = Journal()
+    monkeypatch.setattr(Partition, "append_own", fail)
+    journal.explain("g", 1)
+    journal.close()
+    assert journal.batches() == []
+
+
+def test_the_log_is_told_at_once(log: io.StringIO) -> None:
+    """One event a rebalance."""
+    journal = Journal()
+    journal.explain("g", 5, reason="bye")
+    (line,) = log.getvalue().splitlines()
+    event = json.loads(line)
+    assert (event["event"], event["group"], event["generation"]) == ("group.rebalanced", "g", 5)
+    assert (event["trigger"], event["reason"]) == ("member left", "bye")

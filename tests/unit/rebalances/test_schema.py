@@ -1,0 +1,67 @@
+"""The schema of `__group_events` is documented as it is.
+
+`python -m tests.unit.rebalances.test_schema` writes the documentation anew.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from coordinator_server.rebalances.schema import OBJECTS, SCHEMA_VERSION, describe
+from tests.unit.group.explained import ExplainedGroup
+from tests.unit.rebalances.schema import faults
+
+PAGE = Path(__file__).parents[3] / "docs" / "rebalances.md"
+
+
+def rendered(page: str) -> str:
+    """The page with its generated part as it must be."""
+    pattern = re.compile(r"(<!-- begin: schema[^\n]*-->\n).*?(?=<!-- end: schema -->)", re.S)
+    assert pattern.search(page)
+    return pattern.sub(lambda found: found[1] + describe(), page)
+
+
+def test_the_page_shows_the_schema() -> None:
+    """The generated part of docs/rebalances.md is up to date."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == rendered(page), "run: python -m tests.unit.rebalances.test_schema"
+
+
+def test_every_type_is_known() -> None:
+    """A field's type is one of JSON, `partitions`, or an object of the schema."""
+    plain = {"string", "integer", "boolean", "partitions"}
+    for fields in OBJECTS.values():
+        for one in fields:
+            assert one.kind.rstrip("?").removesuffix("[]") in plain | set(OBJECTS), one
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"schema": "1"}, "record.schema: '1' is no integer"),
+        ({"also": None}, "record.also: None is no list"),
+        ({"dropped": [{}]}, "record.dropped[0]: {} has not the fields of dropped"),
+        ({"culprit": {"member": "a"}}, "record.culprit: {'member': 'a'} has not the fields"),
+    ],
+)
+def test_the_check_sees_what_is_wrong(change: dict[str, object], fault: str) -> None:
+    """A value of another type than documented is a fault."""
+    group = ExplainedGroup()
+    group.stable("A")
+    record = group.record()
+    assert faults(record) == []
+    assert faults(record | change)[0].startswith(fault)
+
+
+def test_the_version_stands_in_the_record() -> None:
+    """Readers look at it first."""
+    group = ExplainedGroup()
+    group.stable("A")
+    record = group.record()
+    assert next(iter(record)) == "schema"
+    assert record["schema"] == SCHEMA_VERSION == 1
+
+
+if __name__ == "__main__":
+    PAGE.write_text(rendered(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -13,6 +13,7 @@ from typing import Any
 from coordinator_server.group import admission
 from coordinator_server.group.driver import drain
 from coordinator_server.group.effects import Caller, Effects
+from coordinator_server.group.explain import Rebalance
 from coordinator_server.group.fetch import fetch_groups, fetch_response
 from coordinator_server.group.image import GroupImage
 from coordinator_server.group.metadata import GroupMetadata
@@ -132,9 +133,12 @@ class OneGroupBroker:
         self.group: GroupMetadata | None = None
         self.effects = Effects(debug=True)
         self.events: list[tuple[str, dict[str, object]]] = []
+        self.explained: list[Rebalance] = []
         self.append_error: Callable[[], ErrorCode] = lambda: ErrorCode.NONE
         self.survivors: Callable[[int], int | None] = lambda count: None
         """How many records of a batch are in the log after a crash that comes with the append."""
+        self.batch_limit: int | None = None
+        """How many records a batch may have; more are MESSAGE_TOO_LARGE."""
         self.refuses: ErrorCode | None = None
         """What everybody is answered while another broker coordinates the group."""
         self.watcher = Watcher()
@@ -289,6 +293,7 @@ class OneGroupBroker:
         for reply, response in self.effects.replies:
             reply(response)
         self.events += self.effects.events
+        self.explained += self.effects.explained
         self.effects.clear()
         if group.is_vacant:
             self.group = None
@@ -336,6 +341,8 @@ class OneGroupBroker:
 
     def _append(self, records: Sequence[Record]) -> ErrorCode:
         error = self.append_error()
+        if self.batch_limit is not None and len(records) > self.batch_limit:
+            error = ErrorCode.MESSAGE_TOO_LARGE
         if error is ErrorCode.NONE:
             encoded = [encode_record(record) for record in records]
             survivors = self.survivors(len(encoded))

@@ -76,7 +76,7 @@ class Client:
         """Take in the answer that has come, or do the next thing."""
         if self.waiting is not None:
             if self.waiting.parked:
-                if self.rng.random() < 0.02:
+                if self.rng.random() < 0.04:
                     self.repeat()
                 return
             answer, self.waiting = self.waiting, None
@@ -90,6 +90,9 @@ class Client:
     def repeat(self) -> None:
         """Lose the connection and ask the same again."""
         assert self.waiting is not None
+        if self.generation >= 0 and self.rng.random() < 0.3:
+            self.resubscribe()
+            return
         request = self.waiting.request
         assert isinstance(request, Message)
         self.ask(request, self.asked_at)
@@ -110,7 +113,9 @@ class Client:
         if self.generation < 0:
             self.join()
         elif not self.is_synced:
-            self.sync()
+            # Its other threads do not wait for the rebalance.
+            verbs = [self.sync] * 8 + [self.commit, self.heartbeat]
+            self.rng.choice(verbs)()
         else:
             chance = self.rng.random()
             if chance < 0.55:
@@ -120,14 +125,18 @@ class Client:
             elif chance < 0.9:
                 self.ask(OffsetFetchRequest(group_id=GROUP, topics=None), 7)
             elif chance < 0.93:
-                self.protocols[0] = (self.protocols[0][0], self.metadata())
-                self.join()
+                self.resubscribe()
             elif chance < 0.96:
                 self.join()
             elif chance < 0.975:
                 self.leave()
             else:
                 self.heartbeat()
+
+    def resubscribe(self) -> None:
+        """Join again with other metadata."""
+        self.protocols[0] = (self.protocols[0][0], self.metadata())
+        self.join()
 
     def join(self) -> None:
         """JoinGroup."""

@@ -28,7 +28,8 @@ class Ledger:
         self.broker = broker
         self.shadow = GroupImage()
         self.read = 0
-        self.stored: dict[Place, tuple[int, str]] = {}
+        self.stored: dict[Place, tuple[int, str, int]] = {}
+        """Offset, metadata and the time at which it expires by itself (-1: it does not)."""
         self.dropped: set[Place] = set()
         self.may_drop: set[Place] = set()
         """What this step may take away: see `expired`."""
@@ -47,19 +48,23 @@ class Ledger:
                     for topic in response.topics
                     for one in topic.partitions
                 }
+                expires_ms = -1
+                if request.retention_time_ms != -1:
+                    expires_ms = self.broker.now_ms + request.retention_time_ms
                 for topic in request.topics:
                     for one in topic.partitions:
                         place = (topic.name, one.partition_index)
                         if told[place] == E.NONE:
                             metadata = one.committed_metadata or ""
-                            self.stored[place] = (one.committed_offset, metadata)
+                            self.stored[place] = (one.committed_offset, metadata, expires_ms)
             case OffsetFetchRequest() if response.error_code == E.NONE:
                 fetched = {
                     (topic.name, one.partition_index): (one.committed_offset, one.metadata)
                     for topic in response.topics
                     for one in topic.partitions
                 }
-                assert fetched == self.stored, f"fetched {fetched}, acknowledged {self.stored}"
+                stored = {place: value[:2] for place, value in self.stored.items()}
+                assert fetched == stored, f"fetched {fetched}, acknowledged {stored}"
 
     def catch_up(self, *, may_hold_unanswered: bool = False) -> None:
         """Read what has been appended, and compare with what was acknowledged.
@@ -83,7 +88,7 @@ class Ledger:
         self.read = len(log)
         self.may_drop = set()
         held = {
-            (topic, partition): (value.offset, value.metadata)
+            (topic, partition): (value.offset, value.metadata, value.expire_timestamp)
             for topic, partitions in self.shadow.offsets.items()
             for partition, value in partitions.items()
         }

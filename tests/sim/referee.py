@@ -115,6 +115,7 @@ class Referee(Watcher):
         self.looked_at = 0
         self.join_time_is_up = False
         self.were_awaited: set[str] = set()
+        self.somebody_expired = False
 
     # What the broker tells
 
@@ -148,6 +149,9 @@ class Referee(Watcher):
     def timers_ran(self) -> None:
         """Timers have run."""
         self._look(None, timers=True)
+        group, now_ms = self.broker.group, self.broker.now_ms
+        assert group is not None
+        assert (group.next_deadline_ms() or now_ms + 1) > now_ms, "a timer does not run"
 
     def settled(self) -> None:
         """A drain is over."""
@@ -172,10 +176,13 @@ class Referee(Watcher):
         self.generation += ended
         assert group.generation_id == self.generation, f"{source} -> {target}: generation"
         self.moves.append((source, target))
-        if target is PREPARING_REBALANCE:
+        members, settings = group.roster.members.values(), self.broker.settings
+        wait_ms = max((one.rebalance_timeout_ms for one in members), default=0)
+        if target is COMPLETING_REBALANCE:
+            self.sync_ends_ms = self.broker.now_ms + wait_ms
+            self.were_awaited |= group.roster.members.keys()
+        elif target is PREPARING_REBALANCE:
             self.initial = None
-            members, settings = group.roster.members.values(), self.broker.settings
-            wait_ms = max((one.rebalance_timeout_ms for one in members), default=0)
             if source is EMPTY:
                 self.initial = Initial(settings.initial_rebalance_delay_ms, wait_ms)
                 wait_ms = settings.initial_rebalance_delay_ms
@@ -212,7 +219,6 @@ class Referee(Watcher):
         """Bring the books up to date after a call into the heart, and compare."""
         group, broker = self.broker.group, self.broker
         self.join_time_is_up = timers and self.join_ends_ms <= broker.now_ms
-        self.were_awaited = set(self.awaited)
         assert group is not None
         replies = [
             (reply, response)
@@ -224,7 +230,14 @@ class Referee(Watcher):
         if answer is not None:
             self._take_in(group, answer, answers.member_id_of(answer, group, replies))
         self._follow_moves(group)
-        window = Window(group, answer, self.moves, self.failures, self.assignment_of)
+        window = Window(
+            group,
+            answer,
+            self.moves,
+            self.failures,
+            self.assignment_of,
+            may_be_too_large=broker.batch_limit is None,  # no commit alone is as large as that
+        )
         for reply, response in replies:
             answers.check(reply, response, window)
             self._renew_synced(group, reply, window)
@@ -236,6 +249,7 @@ class Referee(Watcher):
         self._compare_timers(group)
         self.members = {one: Seen.of(member) for one, member in group.roster.members.items()}
         self.moves = []
+        self.were_awaited = set(self.awaited)
 
     def _take_in(self, group: GroupMetadata, answer: Answer, member_id: str) -> None:
         """What a request changes by itself."""
@@ -302,7 +316,6 @@ class Referee(Watcher):
                 self.pending = {}
         if self.moves and self.moves[-1][1] is COMPLETING_REBALANCE:
             members = group.roster.members.values()
-            self.sync_ends_ms = now_ms + max(one.rebalance_timeout_ms for one in members)
             assert group.protocol_name in elected(one.protocols for one in members), "the vote"
             if group.protocol_type == "consumer":
                 said = [dict(reversed(one.protocols))[group.protocol_name] for one in members]
@@ -324,6 +337,7 @@ class Referee(Watcher):
     def _compare_members(self, group: GroupMetadata, joined: set[str]) -> None:
         roster, now_ms = group.roster, self.broker.now_ms
         gone = self.sessions.keys() - roster.members.keys()
+        self.somebody_expired = bool(gone)
         for member_id in gone:
             assert self._may_go(group, member_id), f"{member_id} is gone for no reason"
         for member_id in roster.members.keys() - self.sessions.keys():
@@ -379,13 +393,19 @@ class Referee(Watcher):
         self, group: GroupMetadata, answer: Answer | None, joined: set[str]
     ) -> None:
         now_ms, roster = self.broker.now_ms, group.roster
-        self.pending = {one: ends for one, ends in self.pending.items() if ends > now_ms}
+        pending = {one: ends for one, ends in self.pending.items() if ends > now_ms}
+        if self.pending != pending:
+            self.somebody_expired = True
+            self.pending = pending
         if self.moves:
             self.may_be_complete = False
         if self._ended and group.state is not DEAD:
             if not self.join_time_is_up:
                 assert not self.pending, "an id given out was not waited for"
                 assert self.initial is None or answer is None, "an initial delay cut off"
+            elif self.initial is not None and not self.somebody_expired:
+                delay_ms = self.broker.settings.initial_rebalance_delay_ms
+                assert not self.initial.next_ms(delay_ms), "somebody came: wait once more"
             if self.moves[-1][1] is COMPLETING_REBALANCE:
                 assert roster.leader_id in joined, "the leader does not know"
                 late = [one.member_id for one in roster.members.values() if not one.is_static]
@@ -402,6 +422,10 @@ class Referee(Watcher):
                 longest_ms = max((one.rebalance_timeout_ms for one in members), default=0)
                 self.initial, wait_ms = None, max(longest_ms, ALONE_MS)
             self.join_ends_ms = now_ms + wait_ms
+            if self.somebody_expired and group.join_operation is not None:
+                # It may have gone after its timeout was taken into account.
+                ends_ms = group.join_operation.deadline_ms or 0
+                self.join_ends_ms = max(self.join_ends_ms, ends_ms)
         complete = not roster.pending and all(one.awaiting_join for one in roster.members.values())
         assert not complete or self.initial or self.may_be_complete, "the join phase does not end"
 

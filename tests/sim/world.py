@@ -50,7 +50,7 @@ class World:
             initial_rebalance_delay_ms=rng.choice([0, 0, 1_000, 3_000]),
             max_size=rng.choice([2, 4, 100]),
             offsets_retention_ms=RETENTION_MS,
-            new_member_join_timeout_ms=60_000,
+            new_member_join_timeout_ms=rng.choice([8_000, 60_000]),
         )
         self.broker = OneGroupBroker(settings)
         self.born_ms = self.broker.now_ms
@@ -59,6 +59,7 @@ class World:
         self.broker.on_answer = self._answered
         self.referee = Referee(self.broker)
         self.ledger = Ledger(self.broker)
+        self.broker.batch_limit = rng.choice([None, None, None, 3])
         self.append_failure_rate = rng.choice([0.0, 0.0, 0.02, 0.2])
         self.kill_rate = rng.choice([0.0, 0.0, 0.005, 0.03])
         self.move_rate = rng.choice([0.0, 0.0, 0.01])
@@ -113,6 +114,8 @@ class World:
         """Several requests lie in the mailbox when the task wakes up."""
         with self.broker.one_drain():
             for client in self.rng.choices(self.clients, k=self.rng.randrange(2, 6)):
+                if self.on_the_way and self.rng.random() < 0.5:
+                    self._deliver()
                 client.turn()
             chance = self.rng.random()
             if chance < 0.1:
@@ -262,6 +265,8 @@ class World:
     def _append_error(self) -> ErrorCode:
         if self.rng.random() < self.append_failure_rate:
             error = self.rng.choice(APPEND_ERRORS)
+            if error is E.MESSAGE_TOO_LARGE and self.broker.batch_limit is not None:
+                return E.NONE  # here only what is too large is told so
             self._say(f"an append fails: {error.name}")
             return error
         return E.NONE
@@ -275,6 +280,7 @@ class World:
     def heal(self) -> None:
         """No more faults, and only clients that follow the protocol."""
         self.append_failure_rate = self.kill_rate = self.move_rate = 0.0
+        self.broker.batch_limit = None
         self.delay_rate = self.repeat_rate = 0.0
         if self.broker.refuses is not None:
             self._arrive()

@@ -1,0 +1,382 @@
+"""Deliberate bugs in the group coordinator, to see that simulation and tests can see.
+
+Each is a small edit of one module of `coordinator_server/group`: a fragment that occurs exactly
+once, and what stands there instead. When the heart changes, a fragment that is gone is an error.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Bug(NamedTuple):
+    """`fragment` of `module` becomes `replacement`; `is_quick` ones are tried by the test suite."""
+
+    name: str
+    module: str
+    fragment: str
+    replacement: str
+    is_quick: bool = False
+
+
+class FragmentError(Exception):
+    """The fragment of a bug is not in its module, or not only once."""
+
+
+def broken(source: str, bug: Bug) -> str:
+    """The source of the module with the bug in it."""
+    count = source.count(bug.fragment)
+    if count != 1:
+        raise FragmentError(
+            f"bug {bug.name!r}: its fragment occurs {count} times in {bug.module}.py; "
+            f"adapt tests/sim/bugs.py:\n{bug.fragment}"
+        )
+    return source.replace(bug.fragment, bug.replacement)
+
+
+GENERATIONS = [
+    Bug("generation + 2", "rebalance", "generation_id += 1", "generation_id += 2", True),
+    Bug(
+        "no new generation when the group becomes Empty",
+        "rebalance",
+        "generation_id += 1",
+        "generation_id += bool(roster.members)",
+    ),
+    Bug(
+        "a heartbeat of any generation is accepted",
+        "heartbeat",
+        "        or request.generation_id != group.generation_id\n",
+        "",
+    ),
+    Bug(
+        "a stale commit is accepted",
+        "commit",
+        "if generation_id != group.generation_id:",
+        "if generation_id > group.generation_id:",
+        True,
+    ),
+    Bug(
+        "the assignment of an old generation is given out",
+        "sync",
+        " or group.generation_id != generation_id:",
+        ":",
+    ),
+    Bug(
+        "a loaded group is one generation ahead",
+        "lifecycle",
+        "group.generation_id = recorded.generation",
+        "group.generation_id = recorded.generation + 1",
+    ),
+]
+
+TIMERS = [
+    Bug(
+        "no session after the join phase",
+        "rebalance",
+        "        group.renew_session(member, now_ms)\n        member.is_new = False",
+        "        member.is_new = False",
+        True,
+    ),
+    Bug(
+        "a heartbeat does not renew the session",
+        "heartbeat",
+        "    group.purgatory.schedule(member.session, now_ms + member.session_timeout_ms)\n",
+        "",
+    ),
+    Bug(
+        "a commit does not renew the session",
+        "commit",
+        "    _renew_session(group, request.member_id, now_ms)\n",
+        "",
+        True,
+    ),
+    Bug(
+        "no sync timer",
+        "rebalance",
+        "group.purgatory.schedule(group.sync_operation, now_ms + roster.rebalance_timeout_ms)",
+        "pass",
+        True,
+    ),
+    Bug(
+        "the sync timer runs on when all have synced",
+        "sync",
+        "        group.purgatory.cancel(group.sync_operation)",
+        "        pass",
+    ),
+    Bug(
+        "an id given out never expires",
+        "join",
+        "        group.purgatory.schedule(pending, now_ms + request.session_timeout_ms)\n",
+        "",
+    ),
+    Bug(
+        "an earlier deadline is lost",
+        "purgatory",
+        "if queued_ms is None or deadline_ms < queued_ms:",
+        "if queued_ms is None:",
+        True,
+    ),
+    Bug(
+        "timers run a millisecond late",
+        "purgatory",
+        "self._heap[0][0] > now_ms:",
+        "self._heap[0][0] >= now_ms:",
+    ),
+    Bug("a new member never expires", "member", "return not self.is_new and (", "return ("),
+    Bug(
+        "a parked member expires",
+        "member",
+        "return not self.is_new and (",
+        "return self.is_new and (",
+    ),
+    Bug(
+        "no timers after loading",
+        "lifecycle",
+        "        group.renew_session(member, now_ms)\n",
+        "        pass\n",
+    ),
+    Bug(
+        "the initial delay is not extended",
+        "rebalance",
+        "if not self.member_added or not self.remaining_ms:",
+        "if True:",
+    ),
+    Bug(
+        "the initial delay ends with the first join",
+        "rebalance",
+        '        """Never early."""\n        return None',
+        "        return super().try_complete(group, now_ms, effects)",
+    ),
+]
+
+ANSWERS = [
+    Bug(
+        "a SyncGroup is answered twice",
+        "rebalance",
+        "        effects.reply(parked.reply, response)\n",
+        "        effects.reply(parked.reply, response)\n" * 2,
+        True,
+    ),
+    Bug(
+        "a parked SyncGroup is never answered",
+        "rebalance",
+        "        effects.reply(parked.reply, response)\n",
+        "",
+    ),
+    Bug(
+        "a rebalance forgets the parked SyncGroups",
+        "rebalance",
+        "        drop_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms, effects)\n",
+        "        pass\n",
+    ),
+    Bug(
+        "a parked SyncGroup dies with the group",
+        "lifecycle",
+        "if member.awaiting_sync is not None:",
+        "if False:",
+    ),
+    Bug(
+        "a commit is answered before the append",
+        "commit",
+        "    effects.write(records, done)\n",
+        "    effects.write(records)\n    effects.reply(reply, response)\n",
+        True,
+    ),
+    Bug(
+        "an assignment is given out before the append",
+        "sync",
+        "    effects.write([group.record(assignments)], done)\n",
+        "    effects.write([group.record(assignments)])\n"
+        "    done(ErrorCode.NONE, group.state_timestamp_ms or 0, effects)\n",
+    ),
+    Bug(
+        "commits are accepted in CompletingRebalance",
+        "state",
+        "    COMPLETING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,\n",
+        "    COMPLETING_REBALANCE: ErrorCode.NONE,\n",
+    ),
+    Bug(
+        "SyncGroup is answered in PreparingRebalance",
+        "state",
+        "REBALANCE_IN_PROGRESS,\n    COMPLETING_REBALANCE: None,",
+        "NONE,\n    COMPLETING_REBALANCE: None,",
+        True,
+    ),
+    Bug(
+        "heartbeats do not tell of a rebalance",
+        "state",
+        "REBALANCE_IN_PROGRESS,\n    COMPLETING_REBALANCE: ErrorCode.NONE,",
+        "NONE,\n    COMPLETING_REBALANCE: ErrorCode.NONE,",
+    ),
+    Bug(
+        "followers are shown the members",
+        "join",
+        "show_members = is_leader and state is COMPLETING_REBALANCE",
+        "show_members = state is COMPLETING_REBALANCE",
+    ),
+    Bug(
+        "a SyncGroup for another protocol is accepted",
+        "sync",
+        "return asked is not None and actual is not None and asked != actual",
+        "return False",
+    ),
+    Bug(
+        "a failed append is told as another error",
+        "storage_errors",
+        "ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE",
+        "ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.NOT_COORDINATOR",
+    ),
+]
+
+MEMBERS = [
+    Bug(
+        "nobody leads after the leader has left",
+        "roster",
+        "next(iter(self.members), None)",
+        "None",
+    ),
+    Bug(
+        "the newest member leads after the leader has left",
+        "roster",
+        "next(iter(self.members), None)",
+        "next(reversed(self.members), None)",
+        True,
+    ),
+    Bug(
+        "a leader that has not rejoined leads on",
+        "roster",
+        "if self.members[self.leader_id].awaiting_join is not None:",
+        "if self.leader_id in self.members:",
+    ),
+    Bug(
+        "the leader's rejoin starts no rebalance",
+        "join",
+        "if state is STABLE and is_leader:",
+        "if state is STABLE and is_leader and changed:",
+    ),
+    Bug(
+        "the least wanted protocol wins",
+        "roster",
+        "return max(votes,",
+        "return min(votes,",
+    ),
+    Bug(
+        "ids given out are forgotten by the join phase",
+        "roster",
+        " and not self.pending",
+        "",
+        True,
+    ),
+    Bug("a parked JoinGroup counts for ever", "roster", "self.awaiting_join -= 1", "pass"),
+    Bug(
+        "members that have not rejoined stay",
+        "rebalance",
+        "if member.awaiting_join is None and not member.is_static",
+        "if member.awaiting_join is None and member.is_static",
+    ),
+    Bug(
+        "group.max.size is off by one",
+        "join",
+        "len(roster.members) < group.settings.max_size",
+        "len(roster.members) <= group.settings.max_size",
+    ),
+    Bug(
+        "group.max.size is off by one while members join",
+        "join",
+        "roster.awaiting_join < group.settings.max_size",
+        "roster.awaiting_join <= group.settings.max_size",
+    ),
+    Bug(
+        "the former self of a static member is not fenced",
+        "metadata",
+        "return ErrorCode.FENCED_INSTANCE_ID",
+        "return ErrorCode.NONE",
+        True,
+    ),
+    Bug(
+        "what the former self has parked is not answered",
+        "join",
+        "    _fence(group, member, effects)\n",
+        "",
+    ),
+    Bug(
+        "a static member keeps an id that is not recorded",
+        "join",
+        "        _rename(group, member, old_member_id)\n",
+        "",
+    ),
+    Bug(
+        "the instance id of a member that left stays taken",
+        "roster",
+        "            del self.static_ids[member.group_instance_id]\n",
+        "            pass\n",
+    ),
+]
+
+THE_LOG = [
+    Bug(
+        "records are replayed though the append failed",
+        "driver",
+        "    if error is ErrorCode.NONE:\n        for record in records:",
+        "    if True:\n        for record in records:",
+    ),
+    Bug(
+        "a deleted group has no tombstone",
+        "delete",
+        "    records.append(group_tombstone(group.group_id))\n",
+        "",
+    ),
+    Bug(
+        "a deleted group leaves an offset",
+        "delete",
+        "        for partition in partitions\n",
+        "        for partition in sorted(partitions)[1:]\n",
+        True,
+    ),
+    Bug("a tombstone is not replayed", "image", "partitions.pop(partition, None)", "pass"),
+    Bug(
+        "the leader's second SyncGroup is recorded",
+        "sync",
+        "if is_leader and group.assignment_in_flight != group.generation_id:",
+        "if is_leader:",
+    ),
+    Bug(
+        "a leave that could not be recorded succeeds",
+        "leave",
+        "leave_error(client_error(error)) if failed else answer",
+        "answer",
+    ),
+    Bug(
+        "an oversized commit spoils the others of its batch",
+        "driver",
+        "if error in TOO_LARGE and len(writes) > 1:",
+        "if error in TOO_LARGE and not writes:",
+    ),
+    Bug(
+        "offsets expire a millisecond late",
+        "retention",
+        "return now_ms - since_ms >= group",
+        "return now_ms - since_ms > group",
+        True,
+    ),
+    Bug(
+        "offsets of an Empty group expire by the time of their commit",
+        "retention",
+        "            since_ms = group.state_timestamp_ms\n",
+        "            pass\n",
+    ),
+    Bug(
+        "offsets of subscribed topics expire",
+        "retention",
+        "if group.is_subscribed(topic):",
+        "if group.is_subscribed(topic) and not partitions:",
+    ),
+    Bug(
+        "a retention of its own is forgotten",
+        "commit",
+        "expire_ms = -1 if retention_ms == NO_RETENTION else now_ms + retention_ms",
+        "expire_ms = -1",
+    ),
+]
+
+BUGS: list[Bug] = [*GENERATIONS, *TIMERS, *ANSWERS, *MEMBERS, *THE_LOG]

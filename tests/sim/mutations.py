@@ -1,0 +1,154 @@
+"""Does anybody notice? `python -m tests.sim.mutations` tries one deliberate bug after the other.
+
+Each bug is put into a copy of the package in a temporary directory, never into the tree. First the
+simulation looks for it, and if it survives there the unit tests of the group do. A bug that nobody
+sees makes the exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.sim.bugs import BUGS, Bug, broken
+
+ROOT = Path(__file__).parents[2]
+GROUP = Path("coordinator_server/group")
+LINKED = ("protocol", "storage", "tests", "docs", "pyproject.toml")
+SEEDS = "0-39"
+STEPS = 600
+TIME_LIMIT_S = 120
+
+
+class Result(NamedTuple):
+    """What became of a bug; `killer` is a seed or a test, None when it survived."""
+
+    bug: Bug
+    killer: str | None
+    how: str
+    seconds: float
+
+    @property
+    def row(self) -> str:
+        """A line of the table."""
+        killer = self.killer or "SURVIVED"
+        return f"| {self.bug.name} | {killer} | {self.how} |"
+
+
+def stage(directory: Path, bug: Bug | None) -> None:
+    """Copy the package into `directory` with the bug in it; everything else is linked."""
+    package = GROUP.parts[0]
+    shutil.copytree(ROOT / package, directory / package)
+    for name in LINKED:
+        (directory / name).symlink_to(ROOT / name)
+    if bug is None:
+        return
+    module = directory / GROUP / f"{bug.module}.py"
+    module.write_text(broken(module.read_text(encoding="utf-8"), bug), encoding="utf-8")
+
+
+def try_bug(bug: Bug, *, with_unit_tests: bool = True) -> Result:
+    """Whether the simulation sees it, or else a unit test."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mutation-") as name:
+        directory = Path(name)
+        stage(directory, bug)
+        killer, how = _simulate(directory)
+        if killer is None and with_unit_tests:
+            killer, how = _unit_test(directory)
+    return Result(bug, killer, how, time.monotonic() - started)
+
+
+def check_health() -> None:
+    """Without a bug nobody may complain: else every bug would seem to be seen."""
+    with tempfile.TemporaryDirectory(prefix="mutation-") as name:
+        directory = Path(name)
+        stage(directory, None)
+        killer = _simulate(directory)[0] or _unit_test(directory)[0]
+    if killer is not None:
+        sys.exit(f"without any bug there is already a failure: {killer}")
+
+
+def _simulate(directory: Path) -> tuple[str | None, str]:
+    code, _, errors = _run(directory, "tests.sim", "--seeds", SEEDS, "--steps", str(STEPS))
+    if code == 0:
+        return None, ""
+    note = re.search(r"seed (\d+), step (\d+)", errors)
+    assert note is not None, f"the simulation does not run:\n{errors}"
+    said = re.findall(r"^(\w*(?:Error|Exception)\b.*|AssertionError)$", errors, re.MULTILINE)
+    what = said[-1] if said else "?"
+    return f"seed {note[1]}, step {note[2]}", _short(what.removeprefix("AssertionError: "))
+
+
+def _unit_test(directory: Path) -> tuple[str | None, str]:
+    code, output, _ = _run(directory, "pytest", "-q", "-x", "tests/unit/group")
+    if code == 0:
+        return None, ""
+    failed = re.search(r"^(?:FAILED|ERROR) \S*?([\w.]+)::(\w+)", output, re.MULTILINE)
+    assert failed is not None, f"the tests do not run:\n{output}"
+    return failed[1], failed[2]
+
+
+def _run(directory: Path, *module_and_arguments: str) -> tuple[int, str, str]:
+    """Exit code, output and errors of `python -m ...`; too long a run counts as a failure."""
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(directory)}
+    command = [sys.executable, "-m", *module_and_arguments]
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIME_LIMIT_S,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def _short(text: str) -> str:
+    return text.replace("|", "/")[:80]
+
+
+def try_all(bugs: Sequence[Bug], jobs: int) -> list[Result]:
+    """Try the bugs, `jobs` at a time; print a line as each is done, in order."""
+    print("| bug | killed by | what it saw |\n|---|---|---|")
+    results = []
+    with ThreadPoolExecutor(jobs) as pool:
+        for result in pool.map(try_bug, bugs):
+            print(result.row, flush=True)
+            results.append(result)
+    return results
+
+
+def main() -> int:
+    """Try every bug, or those whose name contains the word given; 1 when one survives."""
+    parser = argparse.ArgumentParser(prog="python -m tests.sim.mutations", description=__doc__)
+    parser.add_argument("word", nargs="?", default="", help="only bugs whose name contains it")
+    parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
+    arguments = parser.parse_args()
+    bugs = [bug for bug in BUGS if arguments.word in bug.name]
+    for bug in bugs:  # all fragments first: a bug that does not fit is no reason to wait
+        broken((ROOT / GROUP / f"{bug.module}.py").read_text(encoding="utf-8"), bug)
+    check_health()
+    results = try_all(bugs, arguments.jobs)
+    survivors = [result for result in results if result.killer is None]
+    seen = sum((result.killer or "").startswith("seed") for result in results)
+    print(
+        f"{len(results)} bugs: {seen} seen by the simulation, "
+        f"{len(results) - seen - len(survivors)} by a unit test, {len(survivors)} survived"
+    )
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

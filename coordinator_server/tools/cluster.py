@@ -7,13 +7,21 @@ metadata of committed offsets back as it was, and because timestamps of 0 and be
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import kafka
 from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
-from kafka.errors import KafkaError, NoError
+from kafka.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    KafkaError,
+    NoError,
+    NotCoordinatorError,
+)
 from kafka.serializer import Serializer
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
@@ -29,6 +37,13 @@ REQUEST_BYTES = 100 << 20
 FETCH_BYTES = 8 << 20
 BATCH_BYTES = 512 << 10
 IDLE_POLLS = 30
+PATIENCE_SECONDS = 30.0
+RETRY_SECONDS = 0.2
+COORDINATOR_ERRORS = (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    NotCoordinatorError,
+)
 POLL_MS = 1000
 
 
@@ -194,7 +209,7 @@ class Cluster:
 
     def group_offsets(self) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
         """Committed offsets of all groups."""
-        listed = self.admin.list_groups()
+        listed = patiently(self.admin.list_groups)
         names = [
             one["group_id"]
             for one in listed
@@ -202,7 +217,7 @@ class Cluster:
         ]
         found: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
         for name in names:
-            offsets = self.admin.list_group_offsets([name])[name]
+            offsets = patiently(partial(self.admin.list_group_offsets, [name]))[name]
             found[name] = {place: one for place, one in offsets.items() if one.offset >= 0}
         return found
 
@@ -210,8 +225,27 @@ class Cluster:
         self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> dict[TopicPartition, str]:
         """Commit for a group without members; returns the error of each partition that failed."""
-        results = self.admin.alter_group_offsets(group, dict(offsets))
-        return {place: one.__name__ for place, one in results.items() if one is not NoError}
+        end = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            results = patiently(partial(self.admin.alter_group_offsets, group, dict(offsets)))
+            failed = {place: one.__name__ for place, one in results.items() if one is not NoError}
+            if time.monotonic() > end or not all(
+                issubclass(one, COORDINATOR_ERRORS) for one in results.values()
+            ):
+                return failed
+            time.sleep(RETRY_SECONDS)
+
+
+def patiently(ask: Callable[[], Any]) -> Any:
+    """The answer; asked again while the cluster makes its offsets topic or moves a coordinator."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return ask()
+        except COORDINATOR_ERRORS:
+            if time.monotonic() > end:
+                raise
+            time.sleep(RETRY_SECONDS)
 
 
 class Producer:

@@ -27,12 +27,13 @@ from coordinator_server.tools.cluster import (
     Topic,
 )
 
+TIMESTAMP_TYPE = "message.timestamp.type"
 # A topic while its records are copied: nothing expires, nothing is compacted, times stay.
 HELD = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
     "retention.bytes": "-1",
-    "message.timestamp.type": "CreateTime",
+    TIMESTAMP_TYPE: "CreateTime",
     "max.message.bytes": str(REQUEST_BYTES - (1 << 20)),
 }
 # What depends on how many brokers there are.
@@ -129,8 +130,7 @@ class Migration:
     ) -> None:
         target = self.target
         if there is None:
-            # A cluster that cannot change settings later has to get the topic's own at once.
-            configs = dict(HELD) if target.can_alter else without_replication(topic.configs)
+            configs = dict(HELD) if target.can_alter else self._settings_for_good(topic)
             target.create(topic, configs, self.replication_factor)
             there = Topic(topic.name, topic.partition_count, configs)
         # Behind a finished run the target compacts and expires records by itself.
@@ -143,6 +143,13 @@ class Migration:
             self._verify(place, *bounds[place], is_held, sorted(wanted.get(place, ())))
         if target.can_alter:
             self._finish(topic)
+
+    def _settings_for_good(self, topic: Topic) -> dict[str, str]:
+        """The settings for a cluster that cannot change them when the records are there."""
+        configs = without_replication(topic.configs)
+        if configs.pop(TIMESTAMP_TYPE, "CreateTime") != "CreateTime":
+            self.progress.say(f"{topic.name}: {TIMESTAMP_TYPE} is left out, to keep the times")
+        return configs
 
     def _finish(self, topic: Topic) -> None:
         """Give the topic its own settings, those that are known there."""
@@ -182,7 +189,8 @@ class Migration:
             if number < target_end:
                 raise MigrationError(
                     f"{place.topic}-{place.partition} has {target_end - number} records more on "
-                    f"{self.target.bootstrap}; others write there"
+                    f"{self.target.bootstrap}: others write there, or the source has removed some "
+                    "since they were copied"
                 )
             if producer is not None:
                 producer.flush()
@@ -289,8 +297,8 @@ class Comparison:
             return
         raise MigrationError(
             f"{self._place.topic}-{self._place.partition}: offset {number} of the target is not "
-            f"the record at {record.offset} of the source; if nobody else writes there, delete "
-            "the topic from the target and run this again"
+            f"the record at {record.offset} of the source: others write there, or the source has "
+            "removed some since they were copied; delete the topic there to have it copied anew"
         )
 
 

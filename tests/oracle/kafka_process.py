@@ -1,6 +1,6 @@
 """A real Kafka 4.1: its jars by Maven, its DumpLogSegments, and a whole broker as a process.
 
-The jars are fetched once into `.kafka-4.1.0/` of the checkout (KAFKA_LIBS=DIR takes others). One
+The jars are fetched once into `.kafka-4.1.0/` of the checkout (ORACLE_JARS=DIR takes others). One
 Java process runs at a time, so that a small machine bears it.
 """
 
@@ -44,7 +44,7 @@ def missing() -> str | None:
     version = re.search(r'version "(\d+)', told.stderr)
     if version is None or int(version.group(1)) < LEAST_JAVA:
         return f"no Java {LEAST_JAVA} or newer"
-    if "KAFKA_LIBS" not in os.environ and not is_complete() and shutil.which("mvn") is None:
+    if "ORACLE_JARS" not in os.environ and not is_complete() and shutil.which("mvn") is None:
         return "no Maven"
     return None
 
@@ -56,8 +56,8 @@ def is_complete() -> bool:
 
 def jars() -> Path:
     """The directory of Kafka's jars, fetched on first use."""
-    if "KAFKA_LIBS" in os.environ:
-        return Path(os.environ["KAFKA_LIBS"])
+    if "ORACLE_JARS" in os.environ:
+        return Path(os.environ["ORACLE_JARS"])
     if not is_complete():
         command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
         command += [f"-DoutputDirectory={JARS}", "-DincludeScope=runtime"]

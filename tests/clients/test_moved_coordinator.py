@@ -172,7 +172,7 @@ def test_a_group_waits_for_a_coordinator_without_a_stand_in(
     with Feed(cluster.bootstrap, name, PARTITIONS, 3_000, per_second=1_000) as sending:
         progress(group, 100)
         stopped = cluster.ask("POST", "/brokers/2/stop")
-        assert stopped["offline_partitions"] == PARTITIONS // 3
+        assert stopped["offline_partitions"] >= PARTITIONS // 3
         progress(group, 100)
         assert cluster.ask("POST", "/brokers/2/start")["offline_partitions"] == 0
         values = sending.join()

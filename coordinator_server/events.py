@@ -55,6 +55,7 @@ VOCABULARY: dict[str, int] = {
     "topic.created": INFO,
     "topic.deleted": INFO,
     "partitions.created": INFO,
+    "topic.configured": INFO,
     "log.recovered": WARNING,
     "leader.elected": DEBUG,
     "log.failed": ERROR,

@@ -14,7 +14,7 @@ from protocol.schema import ArrayType, Field, Message
 
 # Entries of the request (left) whose results stand under another name in the answer (right).
 _RENAMED = {
-    "responses": ("topic_data", "topics", "topic_names"),
+    "responses": ("topic_data", "topics", "topic_names", "resources"),
     "partitions": ("partition_indexes",),
     "partition_responses": ("partition_data",),
     "results": ("groups_names", "topics", "resources"),

@@ -40,8 +40,8 @@ from storage.segment import (
 KEY_BYTES_MAX = 64
 # One pass remembers at most this many keys (some 60 MB); what follows waits for the next pass.
 KEYS_PER_PASS = 500_000
-# A step ends after this many bytes: one or two milliseconds of work.
-STEP_BYTES = 1 << 16
+# A step ends after this many bytes: a millisecond of work.
+STEP_BYTES = 1 << 15
 WRITE_BYTES = 1 << 20
 
 

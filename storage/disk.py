@@ -84,6 +84,9 @@ class Disk(Protocol):
     def sync_directory(self, path: str) -> None:
         """Return when the names in a directory would survive a power cut; any thread may."""
 
+    def space(self, path: str) -> tuple[int, int]:
+        """Return the size of the volume that `path` is on, and what is free of it, in bytes."""
+
     def lock(self, path: str) -> Lock | None:
         """Take the lock file `path`; None when someone else holds it."""
 

@@ -162,6 +162,11 @@ class LocalDisk:
         finally:
             os.close(descriptor)
 
+    def space(self, path: str) -> tuple[int, int]:
+        """Return the size of the volume, and what an ordinary process may still write."""
+        usage = os.statvfs(path)
+        return usage.f_blocks * usage.f_frsize, usage.f_bavail * usage.f_frsize
+
     def lock(self, path: str) -> Lock | None:
         """Take the lock file `path`.
 

@@ -428,6 +428,15 @@ class LogManager:
                 self.disk.rmdir(directory)
             self._doomed.pop()
 
+    def volume(self) -> tuple[str, int, int]:
+        """Return the path of the data directory, the size of its volume and what is free there;
+        -1 when the system does not tell."""
+        try:
+            total_bytes, usable_bytes = self.disk.space(self.path)
+        except OSError:
+            return self.path, -1, -1
+        return self.path, total_bytes, usable_bytes
+
     def checkpoint(self) -> None:
         """Write recovery points, log starts, high watermarks and cleaner offsets that changed.
 

@@ -279,6 +279,11 @@ class MemoryDisk:
                         self._durable_files[new_name] = contents
         self._durable_directories |= now
 
+    def space(self, path: str) -> tuple[int, int]:
+        """Return a gigabyte, less what is written."""
+        used = sum(len(contents.data) for contents in self._files.values())
+        return 1 << 30, (1 << 30) - used
+
     def lock(self, path: str) -> Lock | None:
         """Take the lock file `path`."""
         if path in self.locks:

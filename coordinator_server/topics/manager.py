@@ -28,6 +28,7 @@ from storage.errors import StorageError
 from storage.flush import Done
 from storage.log_manager import INTERNAL_TOPIC_CONFIGS, LogManager
 from storage.partition_log import AppendResult, PartitionLog
+from storage.retention import advance_log_start_offset
 from storage.topic_catalogue import PartitionLeadership, TopicRecord
 
 UPKEEP_INTERVAL_MS = 1000
@@ -128,6 +129,12 @@ class Partition:
     def flush_is_due(self) -> bool:
         """Whether the last append must be synced before anybody is told of it."""
         return self._log is not None and self._log.flush_is_due
+
+    def delete_records(self, offset: int) -> int:
+        """Hide what is below `offset`; the first offset. Raises OffsetOutOfRangeError."""
+        first = advance_log_start_offset(self.log, offset)
+        self._changed(self)
+        return first
 
     def when_flushed(self, done: Done) -> None:
         """Call `done` once the last append is synced, later."""
@@ -333,6 +340,11 @@ class TopicManager:
         for listener in self.on_widened:
             listener(topic)
 
+    def set_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
+        """Give a topic these configs of its own, from now on. Raises StorageError."""
+        topic.configs = self._logs.set_configs(topic.name, dict(configs)).configs
+        LOG.emit("topic.configured", topic=topic.name, configs=dict(configs))
+
     def delete(self, topic: Topic) -> None:
         """Delete a topic; fetches that wait for it are answered. Raises StorageError."""
         try:
@@ -357,6 +369,17 @@ class TopicManager:
     def upkeep(self) -> int:
         """Do a small step of what the logs need; in how many ms the next one is wanted."""
         return self._upkeep.step()
+
+    def checkpoint(self) -> None:
+        """Keep the first offsets of partitions now, not with the next round of upkeep."""
+        try:
+            self._logs.checkpoint()
+        except StorageError as error:
+            LOG.emit("log.failed", reason=error.message)
+
+    def volume(self) -> tuple[str, int, int]:
+        """The data directory, and the size of its volume and what is free of it, in bytes."""
+        return self._logs.volume()
 
     def close(self) -> None:
         """Close every log as for a clean stop."""

@@ -21,8 +21,8 @@ from storage.log_manager import LogManager
 if TYPE_CHECKING:
     from storage.maintenance import Event, Step
 
-SLICE_MS = 5
-PAUSE_MS = 20
+SLICE_MS = 2
+PAUSE_MS = 8
 """How long a slice of a round lasts, and the pause behind it that belongs to the clients."""
 
 WAIT_MS = 2

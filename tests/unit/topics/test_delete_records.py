@@ -1,0 +1,101 @@
+"""DeleteRecords and DescribeLogDirs; the answers were watched on Kafka 4.1."""
+
+from __future__ import annotations
+
+from coordinator_server.apis import delete_records, describe_log_dirs
+from protocol.apis.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from protocol.apis.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from protocol.errors import ErrorCode
+from storage.memory_disk import MemoryDisk
+from tests.unit.topics.fakes import DATA, START_MS, FakeBroker, batch
+
+
+def broker(disk: MemoryDisk | None = None, **configs: str) -> FakeBroker:
+    """A broker with five records in "t"."""
+    made = FakeBroker(disk)
+    made.topics.create("t", 1, {name.replace("_", "."): text for name, text in configs.items()})
+    for _ in range(5):
+        made.topics.log("t", 0).append(batch(b"v"), START_MS)
+    return made
+
+
+def delete(made: FakeBroker, *asked: tuple[str, int, int]) -> list[tuple[str, int, int, int]]:
+    """(topic, partition, error code, low watermark) for (topic, partition, offset)."""
+    topics = [
+        DeleteRecordsTopic(
+            name=name, partitions=[DeleteRecordsPartition(partition_index=index, offset=offset)]
+        )
+        for name, index, offset in asked
+    ]
+    request = DeleteRecordsRequest(topics=topics, timeout_ms=1000)
+    return [
+        (topic.name, one.partition_index, one.error_code, one.low_watermark)
+        for topic in made.ask(delete_records.handle, request, 2).topics
+        for one in topic.partitions
+    ]
+
+
+def test_the_first_offset_moves_forward_only() -> None:
+    """A lower offset changes nothing, -1 is the high watermark, what is beyond is refused."""
+    made = broker()
+    out_of_range = ErrorCode.OFFSET_OUT_OF_RANGE
+    for offset, code, low in ((2, 0, 2), (1, 0, 2), (6, out_of_range, -1), (-2, out_of_range, -1)):
+        assert delete(made, ("t", 0, offset)) == [("t", 0, code, low)]
+    assert delete(made, ("t", 0, -1)) == [("t", 0, 0, 5)]
+    assert made.topics.log("t", 0).log_start_offset == 5
+
+
+def test_what_has_no_records_to_delete() -> None:
+    """Unknown partitions, internal topics, and topics that are only compacted."""
+    made = broker(cleanup_policy="compact")
+    assert delete(made, ("t", 0, 1)) == [("t", 0, ErrorCode.POLICY_VIOLATION, -1)]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert delete(made, ("t", 1, 0), ("no", 0, 0)) == [
+        ("t", 1, unknown, -1),
+        ("no", 0, unknown, -1),
+    ]
+    made.topics.create_internal("__consumer_offsets")
+    internal = ("__consumer_offsets", 0, ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
+    assert delete(made, ("__consumer_offsets", 0, 0)) == [internal]
+    assert delete(made) == []
+
+
+def test_of_a_partition_named_twice_the_last_counts() -> None:
+    """It is answered once."""
+    made = broker()
+    assert delete(made, ("t", 0, 1), ("t", 0, 3)) == [("t", 0, 0, 3)]
+
+
+def test_what_was_deleted_stays_deleted() -> None:
+    """A process that dies right behind the answer finds the new first offset again."""
+    disk = MemoryDisk()
+    made = broker(disk)
+    delete(made, ("t", 0, 3))
+    disk.processes_died()
+    assert FakeBroker(disk).topics.log("t", 0).log_start_offset == 3
+
+
+def test_log_dirs_tell_sizes() -> None:
+    """All partitions or those asked for; what does not exist is left out."""
+    made = broker()
+    size = made.topics.log("t", 0).size_bytes
+
+    def described(topics: list[tuple[str, list[int]]] | None) -> list[tuple[str, int, int]]:
+        named = topics and [DescribableLogDirTopic(topic=n, partitions=p) for n, p in topics]
+        request = DescribeLogDirsRequest(topics=named)
+        (result,) = made.ask(describe_log_dirs.handle, request, 4).results
+        assert result.log_dir == DATA
+        assert result.total_bytes > result.usable_bytes > 0
+        return [
+            (topic.name, one.partition_index, one.partition_size)
+            for topic in result.topics
+            for one in topic.partitions
+        ]
+
+    assert described(None) == [("t", 0, size)]
+    assert described([("t", [0, 5]), ("no", [0])]) == [("t", 0, size)]
+    assert described([]) == []

@@ -98,8 +98,8 @@ def check_waiting(answer: Answer, replies: Replies) -> None:
     if verdict is None or any(reply is answer for reply, _ in replies):
         return
     is_leave = isinstance(answer.request, LeaveGroupRequest)  # it may wait for the Empty record
-    no_answer = f"no answer to {answer.request!r}, {verdict} expected"
-    assert isinstance(verdict, Wait) or (is_leave and answer.note.leaving), no_answer
+    may_wait = isinstance(verdict, Wait) or (is_leave and answer.note.leaving)
+    assert may_wait, f"no answer to {answer.request!r}, {verdict} expected"
 
 
 def check(answer: Answer, response: Any, window: Window) -> None:

@@ -36,7 +36,7 @@ KEEP_ID = {E.REBALANCE_IN_PROGRESS, E.ILLEGAL_GENERATION}
 class Client:
     """A consumer that follows the protocol."""
 
-    patience = 1.0
+    patience = 0.9
     """How likely it acts when it is its turn."""
     retention_ms = -1
     """How long its commits are to be kept; -1 as long as the broker says."""
@@ -60,6 +60,7 @@ class Client:
         self.protocols = [("range", self.metadata()), ("sticky", subscribe("one"))]
         rng.shuffle(self.protocols)
         self.offset = 0
+        self.syncs = 0
         self.waiting: Answer | None = None
         self.forget()
 
@@ -73,7 +74,7 @@ class Client:
         self.waiting = None
 
     def turn(self) -> None:
-        """Take in the answer that has come, or do the next thing."""
+        """Take in the answer that has come, and do the next thing."""
         if self.waiting is not None:
             if self.waiting.parked:
                 if self.rng.random() < 0.04:
@@ -84,7 +85,7 @@ class Client:
                 self.is_synced = False
             else:
                 self.take(answer.request, answer.response)
-        elif self.rng.random() < self.patience:
+        if self.rng.random() < self.patience:
             self.act()
 
     def repeat(self) -> None:
@@ -94,6 +95,9 @@ class Client:
             self.resubscribe()
             return
         request = self.waiting.request
+        if isinstance(request, SyncGroupRequest):
+            self.sync()  # computed anew: a leader may come to another result
+            return
         assert isinstance(request, Message)
         self.ask(request, self.asked_at)
 
@@ -118,9 +122,9 @@ class Client:
             self.rng.choice(verbs)()
         else:
             chance = self.rng.random()
-            if chance < 0.55:
+            if chance < 0.4:
                 self.heartbeat()
-            elif chance < 0.85:
+            elif chance < 0.82:
                 self.commit()
             elif chance < 0.9:
                 self.ask(OffsetFetchRequest(group_id=GROUP, topics=None), 7)
@@ -128,10 +132,8 @@ class Client:
                 self.resubscribe()
             elif chance < 0.96:
                 self.join()
-            elif chance < 0.975:
-                self.leave()
             else:
-                self.heartbeat()
+                self.leave()
 
     def resubscribe(self) -> None:
         """Join again with other metadata."""
@@ -152,12 +154,14 @@ class Client:
         self.ask(request, self.version)
 
     def sync(self) -> None:
-        """SyncGroup; the leader gives everybody `<generation>:<member id>`."""
+        """SyncGroup; the leader gives everybody `<generation>:<member id>:<a number>`."""
+        self.syncs += 1
         assignments = []
         if self.is_leader:
             assignments = [
                 SyncGroupRequestAssignment(
-                    member_id=member_id, assignment=f"{self.generation}:{member_id}".encode()
+                    member_id=member_id,
+                    assignment=f"{self.generation}:{member_id}:{self.syncs}".encode(),
                 )
                 for member_id in self.assigned_to
             ]
@@ -282,7 +286,7 @@ class Standalone(Client):
 class Slow(Client):
     """Acts so rarely that its session often runs out."""
 
-    patience = 0.12
+    patience = 0.1
 
 
 class Crashing(Client):
@@ -340,7 +344,7 @@ class Hostile(Client):
                 [[], [("other", b"")], [("range", b"\xff")], [("range", b""), ("range", b"2")]]
             )
         if self.rng.random() < 0.1:
-            self.session_ms = self.rng.choice([5_999, 1_800_001, 1_800_000])
+            self.session_ms = self.rng.choice([5_999, 1_800_001, 6_000])
             self.rebalance_ms = self.rng.choice([0, 1])
         self.version = self.rng.randrange(10)
         self.is_leader = self.rng.random() < 0.3

@@ -1,7 +1,7 @@
 """Does anybody notice? `python -m tests.sim.mutations` tries one deliberate bug after the other.
 
 Each bug is put into a copy of the package in a temporary directory, never into the tree. First the
-simulation looks for it, and if it survives there the unit tests of the group do. A bug that nobody
+seeds look for it, then the small worlds, and at last the unit tests of the group. A bug that nobody
 sees makes the exit code 1.
 """
 
@@ -27,6 +27,7 @@ GROUP = Path("coordinator_server/group")
 LINKED = ("protocol", "storage", "tests", "docs", "pyproject.toml")
 SEEDS = "0-39"
 STEPS = 600
+DEPTH = 4
 TIME_LIMIT_S = 120
 
 
@@ -57,14 +58,16 @@ def stage(directory: Path, bug: Bug | None) -> None:
     module.write_text(broken(module.read_text(encoding="utf-8"), bug), encoding="utf-8")
 
 
-def try_bug(bug: Bug, *, with_unit_tests: bool = True) -> Result:
-    """Whether the simulation sees it, or else a unit test."""
+def try_bug(bug: Bug, *, is_quick: bool = False) -> Result:
+    """Whether some seed sees it, or else a small world, or else a unit test (quick: only seeds)."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutation-") as name:
         directory = Path(name)
         stage(directory, bug)
         killer, how = _simulate(directory)
-        if killer is None and with_unit_tests:
+        if killer is None and not is_quick:
+            killer, how = _explore(directory)
+        if killer is None and not is_quick:
             killer, how = _unit_test(directory)
     return Result(bug, killer, how, time.monotonic() - started)
 
@@ -74,7 +77,8 @@ def check_health() -> None:
     with tempfile.TemporaryDirectory(prefix="mutation-") as name:
         directory = Path(name)
         stage(directory, None)
-        killer = _simulate(directory)[0] or _unit_test(directory)[0]
+        hunters = (_simulate, _explore, _unit_test)
+        killer = next((killer for hunt in hunters if (killer := hunt(directory)[0])), None)
     if killer is not None:
         sys.exit(f"without any bug there is already a failure: {killer}")
 
@@ -85,9 +89,22 @@ def _simulate(directory: Path) -> tuple[str | None, str]:
         return None, ""
     note = re.search(r"seed (\d+), step (\d+)", errors)
     assert note is not None, f"the simulation does not run:\n{errors}"
+    return f"seed {note[1]}, step {note[2]}", _complaint(errors)
+
+
+def _explore(directory: Path) -> tuple[str | None, str]:
+    code, _, errors = _run(directory, "tests.sim.small_worlds", "--depth", str(DEPTH))
+    if code == 0:
+        return None, ""
+    note = re.search(r'--world "(.*)" --path "(.*)"', errors)
+    assert note is not None, f"the small worlds do not run:\n{errors}"
+    return f"{note[1]}: {note[2]}", _complaint(errors)
+
+
+def _complaint(errors: str) -> str:
+    """The last exception of a traceback."""
     said = re.findall(r"^(\w*(?:Error|Exception)\b.*|AssertionError)$", errors, re.MULTILINE)
-    what = said[-1] if said else "?"
-    return f"seed {note[1]}, step {note[2]}", _short(what.removeprefix("AssertionError: "))
+    return said[-1].removeprefix("AssertionError: ").replace("|", "/")[:80] if said else ""
 
 
 def _unit_test(directory: Path) -> tuple[str | None, str]:
@@ -115,10 +132,6 @@ def _run(directory: Path, *module_and_arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def _short(text: str) -> str:
-    return text.replace("|", "/")[:80]
-
-
 def try_all(bugs: Sequence[Bug], jobs: int) -> list[Result]:
     """Try the bugs, `jobs` at a time; print a line as each is done, in order."""
     print("| bug | killed by | what it saw |\n|---|---|---|")
@@ -142,10 +155,12 @@ def main() -> int:
     check_health()
     results = try_all(bugs, arguments.jobs)
     survivors = [result for result in results if result.killer is None]
-    seen = sum((result.killer or "").startswith("seed") for result in results)
+    seeds = sum((result.killer or "").startswith("seed") for result in results)
+    tests = sum((result.killer or "").startswith("test_") for result in results)
+    worlds = len(results) - seeds - tests - len(survivors)
     print(
-        f"{len(results)} bugs: {seen} seen by the simulation, "
-        f"{len(results) - seen - len(survivors)} by a unit test, {len(survivors)} survived"
+        f"{len(results)} bugs: {seeds} seen by a seed, {worlds} by a small world, "
+        f"{tests} by a unit test, {len(survivors)} survived"
     )
     return 1 if survivors else 0
 

@@ -436,7 +436,9 @@ class Referee(Watcher):
             if actual_ms != ends_ms:
                 assert ends_ms <= now_ms, f"session of {member.member_id} {actual_ms} {ends_ms}"
                 assert actual_ms is None, f"session of {member.member_id} is not over"
-                assert member.cannot_expire, f"{member.member_id} should have expired"
+                waits = member.awaiting_join is not None or member.awaiting_sync is not None
+                assert waits, f"{member.member_id} should have expired"
+                assert not member.is_new, f"{member.member_id} should have given up"
         given_out = {one: operation.deadline_ms for one, operation in roster.pending.items()}
         assert given_out == self.pending, f"ids given out {given_out} {self.pending}"
         joins, syncs = group.join_operation, group.sync_operation

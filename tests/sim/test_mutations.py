@@ -24,7 +24,7 @@ def test_a_fragment_that_is_gone_is_an_error() -> None:
 @pytest.mark.parametrize("bug", QUICK, ids=lambda bug: bug.name)
 def test_the_simulation_sees(bug: Bug) -> None:
     """A bug in the coordinator ends in a violation within a few seeds."""
-    result = try_bug(bug, with_unit_tests=False)
+    result = try_bug(bug, is_quick=True)
     assert result.killer is not None, f"nobody notices: {bug.name}"
 
 

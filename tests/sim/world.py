@@ -37,6 +37,7 @@ E = ErrorCode
 RETENTION_MS = 120_000
 APPEND_ERRORS = list(CLIENT_ERRORS)
 KINDS = [Client, Client, Client, Slow, Crashing, Crashing, Zombie, Hostile, Standalone]
+WELL_BEHAVED = [Client, Client, Client, Slow, Standalone]
 
 
 class World:
@@ -73,8 +74,9 @@ class World:
 
     def _make_clients(self) -> list[Client]:
         clients: list[Client] = []
+        kinds = self.rng.choice([KINDS, KINDS, WELL_BEHAVED])
         for number in range(self.rng.randrange(1, 7)):
-            kind = self.rng.choice(KINDS)
+            kind = self.rng.choice(kinds)
             instance_id = f"i{number}" if self.rng.random() < 0.3 else None
             clients.append(kind(self.broker, self._send, self.rng, f"c{number}", instance_id))
         return clients
@@ -117,6 +119,9 @@ class World:
                 if self.on_the_way and self.rng.random() < 0.5:
                     self._deliver()
                 client.turn()
+                waits = client.waiting is not None and client.waiting.parked
+                if waits and self.rng.random() < 0.1:
+                    client.repeat()
             chance = self.rng.random()
             if chance < 0.1:
                 self._administrate(alone=False)
@@ -129,7 +134,7 @@ class World:
             self.broker.refuses = self.broker.refuses or E.NOT_COORDINATOR
 
     def _let_time_pass(self) -> None:
-        milliseconds = self.rng.choice([1, 50, 200, 500, 1_000, 5_000])
+        milliseconds = self.rng.choice([1, 50, 100, 200, 500, 1_000, 3_000])
         if self.rng.random() < 0.02:
             # To the moment in which something expires, and sometimes just short of it.
             milliseconds = RETENTION_MS - self.rng.choice([0, 1])

@@ -1,0 +1,57 @@
+"""The small worlds as a part of the test suite; `python -m tests.sim.small_worlds` goes deeper."""
+
+import pytest
+
+from tests.sim.fingerprint import fingerprint
+from tests.sim.small_worlds import DEFAULT_DEPTH, WORLDS, SmallWorld, explore
+
+
+def follow(name: str, path: str) -> SmallWorld:
+    """A world after some events."""
+    world = SmallWorld(WORLDS[name])
+    for event in path.split():
+        world.go(event)
+    return world
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_every_order_of_events_is_right(name: str) -> None:
+    """No order of a few joins, syncs, heartbeats, leaves, commits and faults breaks a rule."""
+    explored = explore(name, DEFAULT_DEPTH)
+    assert explored.events > explored.states > 100
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("A.heartbeat", ""),
+        ("A.commit A.commit", "B.commit"),
+        ("A.join B.join A.sync B.sync", "crash"),
+    ],
+)
+def test_what_makes_no_difference(one: str, other: str) -> None:
+    """Names, absolute times, offsets and the height of the generation make no other state."""
+    worlds = [follow("two in a stable group", path) for path in (one, other)]
+    assert fingerprint(worlds[0]) == fingerprint(worlds[1])
+
+
+@pytest.mark.parametrize("path", ["A.commit", "A.change", "fail", "hold", "time", "A.leave"])
+def test_what_makes_a_difference(path: str) -> None:
+    """What decides what can happen next makes another state."""
+    assert fingerprint(follow("two in a stable group", path)) != fingerprint(
+        follow("two in a stable group", "")
+    )
+
+
+def test_a_violation_says_how_to_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exception has a note with the command that walks the same path."""
+
+    def broken(world: SmallWorld) -> None:
+        assert world.broker.group is None, "the moon is gone"
+
+    monkeypatch.setattr(SmallWorld, "check", broken)
+    with pytest.raises(AssertionError) as caught:
+        explore("two from nothing", 3)
+    assert caught.value.__notes__ == [
+        'to see it: python -m tests.sim.small_worlds --world "two from nothing" --path "A.join"'
+    ]

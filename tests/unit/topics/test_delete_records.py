@@ -85,7 +85,9 @@ def test_log_dirs_tell_sizes() -> None:
     size = made.topics.log("t", 0).size_bytes
 
     def described(topics: list[tuple[str, list[int]]] | None) -> list[tuple[str, int, int]]:
-        named = topics and [DescribableLogDirTopic(topic=n, partitions=p) for n, p in topics]
+        named = None
+        if topics is not None:
+            named = [DescribableLogDirTopic(topic=name, partitions=p) for name, p in topics]
         request = DescribeLogDirsRequest(topics=named)
         (result,) = made.ask(describe_log_dirs.handle, request, 4).results
         assert result.log_dir == DATA

@@ -192,15 +192,20 @@ class GroupTask:
         self.post(GroupMetadata.expire_timers, ())
 
     def _release(self) -> None:
-        """Send the answers; should one of them raise, the others are still there."""
-        replies = self._effects.replies
+        """Send the answers; should one of them raise, the others are still there.
+
+        An answer may let its connection go on with a request that ends this very group and drains
+        it again from within: what is being sent must not be found a second time.
+        """
+        effects = self._effects
+        replies, effects.replies = effects.replies, []
         sent = 0
         try:
             for reply, response in replies:
                 sent += 1
                 reply(response)
         finally:
-            del replies[:sent]
+            effects.replies[:0] = replies[sent:]
 
     def _start_anew(self, sound: tuple[int, int, int] | None, now_ms: int) -> None:
         """After a bug: put the group back to what its log says.

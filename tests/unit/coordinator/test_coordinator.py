@@ -187,6 +187,27 @@ async def test_an_answer_that_cannot_be_sent_spoils_no_other() -> None:
     assert await broker.committed("g") == 4
 
 
+async def test_an_answer_may_lead_to_the_end_of_its_group() -> None:
+    """A connection goes on with deleting the offsets topic: every commit is answered once."""
+    broker = GroupBroker()
+    assert await broker.commit("g", 1) == ErrorCode.NONE
+    topic = broker.topics.topic(OFFSETS_TOPIC)
+    assert topic is not None
+    calls = [broker.send("OffsetCommit", commit_request("g", offset)) for offset in (2, 3, 4)]
+    task = broker.groups.tasks["g"]
+    handle, arguments, fail = task._mailbox[0]
+    reply = arguments[2]
+
+    def reply_and_go_on(response: Any) -> None:
+        reply(response)
+        broker.topics.delete(topic)
+
+    task._mailbox[0] = (handle, (*arguments[:2], reply_and_go_on, *arguments[3:]), fail)
+    await settle()
+    assert [len(call.replies) for call in calls] == [1, 1, 1]
+    assert not any(call.failed for call in calls)
+
+
 async def test_a_group_that_cannot_be_put_back_answers_errors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -31,6 +31,7 @@ from storage.records import CODECS, recompressed, walk_records
 
 # The largest of the codec numbers.
 ZSTD = CODECS["zstd"]
+NO_TIMESTAMP = -1
 # Kafka names at most the first three bad records in the batch's message.
 RECORD_ERRORS_SHOWN = 3
 
@@ -49,7 +50,9 @@ class CheckedBatch(NamedTuple):
     log_append_time_ms: int
 
 
-def check_client_batch(records: Buffer, config: LogConfig, now_ms: int) -> CheckedBatch:
+def check_client_batch(
+    records: Buffer, config: LogConfig, now_ms: int, topic: str, partition: int
+) -> CheckedBatch:
     """Return the one batch of a Produce v3+ request for one partition, ready to be written.
 
     Raises the StorageError that Kafka would answer: InvalidRecordError, CorruptBatchError,
@@ -109,6 +112,8 @@ def check_client_batch(records: Buffer, config: LogConfig, now_ms: int) -> Check
         base_sequence,
         -1,
     )
+    if config.compacts:
+        _check_keys(checked, topic, partition)
     return _apply_topic_rules(checked, config, now_ms)
 
 
@@ -141,9 +146,7 @@ def _too_large(size_bytes: int, max_message_bytes: int) -> MessageTooLargeError:
 
 
 def _apply_topic_rules(batch: CheckedBatch, config: LogConfig, now_ms: int) -> CheckedBatch:
-    """Check keys and timestamps and stamp or recompress, as far as the topic's settings ask for."""
-    if "compact" in config.cleanup_policy:
-        _check_keys(batch)
+    """Check timestamps and stamp or recompress, as far as the topic's settings ask for."""
     if config.compression_type != "producer":
         codec = CODECS[config.compression_type]
         if codec != batch.attributes & COMPRESSION_MASK:
@@ -189,9 +192,12 @@ def _with_body(batch: CheckedBatch, body: bytes) -> CheckedBatch:
     return batch._replace(crc=crc32c(body), body=body, attributes=attributes)
 
 
-def _check_keys(batch: CheckedBatch) -> None:
+def _check_keys(batch: CheckedBatch, topic: str, partition: int) -> None:
+    reason = (
+        f"Compacted topic cannot accept message without key in topic partition {topic}-{partition}."
+    )
     errors = tuple(
-        (index, "Compacted topic cannot accept message without key.")
+        (index, reason)
         for index, record in enumerate(walk_records(batch.body))
         if record[4] is None
     )
@@ -212,6 +218,8 @@ def _records_outside(
     errors: list[tuple[int, str]] = []
     for index, record in enumerate(walk_records(batch.body)):
         timestamp = base_timestamp + record[2]
+        if timestamp == NO_TIMESTAMP:
+            continue
         if now_ms - timestamp > before_max_ms or timestamp - now_ms > after_max_ms:
             errors.append(
                 (

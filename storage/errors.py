@@ -6,6 +6,7 @@ code travels with the error instead of being guessed from its type.
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar
 
 from protocol.errors import ErrorCode
@@ -98,3 +99,22 @@ class TopicExistsError(StorageError):
     """A topic with this name is there already, or still being deleted (TOPIC_ALREADY_EXISTS)."""
 
     code = ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+_ADVICE = {
+    errno.ENOSPC: "make room on the volume; the partition goes on by itself then",
+    errno.EDQUOT: "raise the quota; the partition goes on by itself then",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f), or lower segment.bytes",
+    errno.EACCES: "give the broker's user the right to write there",
+    errno.EPERM: "give the broker's user the right to write there",
+    errno.EROFS: "mount the volume for writing; a file system that found errors turns read-only",
+    errno.EIO: "check the disk; the other partitions go on",
+    errno.ENOENT: "files of the data directory are gone: put them back, or delete the topic",
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
+}
+
+
+def advice(error: OSError) -> str:
+    """Return the error's text, and what an operator can do about it."""
+    known = _ADVICE.get(error.errno or 0)
+    return str(error) if known is None else f"{error} ({known})"

@@ -27,6 +27,7 @@ from storage.errors import (
     OffsetOutOfRangeError,
     RecordListTooLargeError,
     StorageError,
+    advice,
 )
 from storage.flush import Flush
 from storage.log_loader import LogLoader, RecoveryReport, replay_producers
@@ -156,7 +157,7 @@ class PartitionLog:
         """
         if self.closed:
             raise self._gone()
-        batch = check_client_batch(records, self.config, now_ms)
+        batch = check_client_batch(records, self.config, now_ms, self.topic, self.partition)
         crc, body, attributes, offset_delta, max_timestamp, producer_id, epoch, sequence, time = (
             batch
         )
@@ -485,7 +486,7 @@ class PartitionLog:
 
     def failed(self, deed: str, error: OSError) -> StorageError:
         """Return the error to answer when the disk failed."""
-        return StorageError(f"{self.topic}-{self.partition} cannot be {deed}: {error}")
+        return StorageError(f"{self.topic}-{self.partition} cannot be {deed}: {advice(error)}")
 
     def _gone(self) -> LogOfflineError:
         return LogOfflineError(f"{self.topic}-{self.partition} is closed")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from coordinator_server.events import LOG
 from protocol.apis.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -137,6 +138,8 @@ def _append(
     try:
         result = partition.append(data.records, now_ms)
     except StorageError as error:
+        if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            LOG.emit("log.failed", topic=topic.name, partition=data.index, reason=error.message)
         response = PartitionProduceResponse(index=data.index, error_code=error.code, base_offset=-1)
         if error.code not in _BARE_ERRORS:
             response.log_start_offset = partition.log.log_start_offset

@@ -285,3 +285,11 @@ def test_a_closed_log_refuses() -> None:
         log.append_own(batch(), NOW_MS)
     with pytest.raises(StorageError):
         log.read(0, 1)
+
+
+def test_a_record_without_a_timestamp_is_never_too_old() -> None:
+    """Timestamp -1 says that there is none; only the others are held against the limit."""
+    log = open_log(MemoryDisk(), LogConfig(message_timestamp_before_max_ms=1000))
+    assert log.append(batch(b"v", timestamp_ms=-1), NOW_MS).base_offset == 0
+    with pytest.raises(StorageError, match="invalid timestamp"):
+        log.append(batch(b"v", timestamp_ms=NOW_MS - 1001), NOW_MS)

@@ -8,6 +8,7 @@ import pytest
 
 from protocol.batch import Record, build_batch, crc_is_valid, iterate_batches
 from protocol.compression import Compression
+from storage.apart import Pause
 from storage.cleaner import Cleaning, CleaningResult, dirty_bytes
 from storage.errors import StorageError
 from storage.log_config import LogConfig
@@ -42,7 +43,7 @@ def finished(cleaning: Cleaning) -> CleaningResult:
     """Run a pass to its end."""
     results: list[CleaningResult | None] = []
 
-    def collect() -> Generator[None, None, None]:
+    def collect() -> Generator[Pause | None, None, None]:
         results.append((yield from cleaning.run()))
 
     for _ in collect():

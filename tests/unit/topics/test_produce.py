@@ -238,8 +238,9 @@ def test_records_without_keys_in_a_compacted_topic() -> None:
     assert answer.log_start_offset == 0
     assert [one.batch_index for one in answer.record_errors] == [0, 1]
     for one in answer.record_errors:
-        message = one.batch_index_error_message or ""
-        assert message.startswith("Compacted topic cannot accept message without key")
+        assert one.batch_index_error_message == (
+            "Compacted topic cannot accept message without key in topic partition compacted-0."
+        )
     assert (answer.error_message or "").startswith("One or more records have been rejected")
     older = answer_of(made, request(records, topic="compacted"), 7)
     assert (older.error_code, older.record_errors) == (ErrorCode.INVALID_RECORD, [])

@@ -28,9 +28,9 @@ Step = Event | Pause | None
 
 
 def maintenance_steps(
-    manager: LogManager, now_ms: int, *, starting: bool = False
+    manager: LogManager, now_ms: int, *, starting: bool = False, retention: bool = True
 ) -> Iterator[Step]:
-    """Do one round over all partitions.
+    """Do one round over all partitions; one without `retention` deletes no old records.
 
     `starting` compacts the broker's own logs at half the usual size, before they are first loaded.
     """
@@ -41,7 +41,8 @@ def maintenance_steps(
     for name, partition in manager.partitions_on_disk():
         try:
             log = manager.log(name, partition)
-            yield from delete_old_segments(log, now_ms)
+            if retention:
+                yield from delete_old_segments(log, now_ms)
             log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
             yield from flush_steps(log, sealed_only=not _flush_is_due(manager, log, now_ms))
             if log.config.compacts and not log.closed:

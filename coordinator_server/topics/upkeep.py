@@ -1,9 +1,9 @@
 """What the logs need from time to time, done in small steps between requests.
 
-A round over all partitions (retention, compaction, syncing of sealed segments, checkpoints,
-removal of deleted topics' files) begins every `log.cleaner.backoff.ms` or
-`log.retention.check.interval.ms`, whichever is shorter. It is cut into slices of a few
-milliseconds, so that no client waits for it.
+A round over all partitions (compaction, syncing of sealed segments, checkpoints, removal of deleted
+topics' files) begins every `log.cleaner.backoff.ms` or `log.retention.check.interval.ms`, whichever
+is shorter; old records are deleted in the rounds that the latter asks for. A round is cut into
+slices of a few milliseconds, so that no client waits for it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ WAIT_MS = 2
 FIRST_ROUND_DELAY_MS = 1000
 """When the round of the start begins: not before the first clients are served."""
 
+FIRST_RETENTION_DELAY_MS = 30_000
+"""When old records are first deleted: who restores old data has a moment to say how long to keep
+it (Kafka's log.initial.task.delay.ms)."""
+
 FREQUENT_MS = 1000
 """Between two looks at what cannot wait for a round: `flush.ms`, the size of the offsets log."""
 
@@ -44,6 +48,8 @@ class Upkeep:
         "_interval_ms",
         "_is_starting",
         "_logs",
+        "_retention_due_ms",
+        "_retention_interval_ms",
         "_round_due_ms",
         "_steps",
     )
@@ -51,13 +57,15 @@ class Upkeep:
     def __init__(self, logs: LogManager, config: Config, clock: Clock) -> None:
         self._logs = logs
         self._clock = clock
+        self._retention_interval_ms = config.integer("log.retention.check.interval.ms")
         self._interval_ms = min(
-            config.integer("log.cleaner.backoff.ms"),
-            config.integer("log.retention.check.interval.ms"),
+            config.integer("log.cleaner.backoff.ms"), self._retention_interval_ms
         )
         self._steps: Iterator[Step] | None = None
         now_ms = clock.now_ms()
         self._round_due_ms = now_ms + min(FIRST_ROUND_DELAY_MS, self._interval_ms)
+        first_ms = min(FIRST_RETENTION_DELAY_MS, self._retention_interval_ms)
+        self._retention_due_ms = now_ms + first_ms
         self._frequent_due_ms = now_ms + FREQUENT_MS
         self._is_starting = True
 
@@ -90,7 +98,10 @@ class Upkeep:
             return frequent_steps(self._logs, now_ms)
         self._round_due_ms = now_ms + self._interval_ms
         starting, self._is_starting = self._is_starting, False
-        return maintenance_steps(self._logs, now_ms, starting=starting)
+        retention = now_ms >= self._retention_due_ms
+        if retention:
+            self._retention_due_ms = now_ms + self._retention_interval_ms
+        return maintenance_steps(self._logs, now_ms, starting=starting, retention=retention)
 
     def report_recovery(self) -> None:
         """Say what had to be cut from logs that were opened since the last call."""

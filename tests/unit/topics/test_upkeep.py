@@ -9,7 +9,12 @@ import pytest
 
 from coordinator_server.events import INFO, LOG
 from coordinator_server.topics.manager import Partition
-from coordinator_server.topics.upkeep import FIRST_ROUND_DELAY_MS, PAUSE_MS, SLICE_MS
+from coordinator_server.topics.upkeep import (
+    FIRST_RETENTION_DELAY_MS,
+    FIRST_ROUND_DELAY_MS,
+    PAUSE_MS,
+    SLICE_MS,
+)
 from protocol.batch import Record, build_batch
 from tests.unit.topics.fakes import START_MS, FakeBroker, batch
 
@@ -140,3 +145,24 @@ def test_the_round_of_the_start_compacts_the_internal_logs() -> None:
     while broker.topics.upkeep() == PAUSE_MS:
         broker.scheduler.advance(PAUSE_MS)
     assert log.size_bytes < size_bytes / 100
+
+
+def test_old_records_are_deleted_at_the_interval_of_retention() -> None:
+    """Not by the rounds in between: records with old timestamps can be read for a while."""
+    broker = FakeBroker()
+    log = broker.topics.create("old", 1, {"retention.ms": "1000"}).partitions[0].log
+    log.append(batch(b"value", times_ms=[START_MS - 10_000]), START_MS)
+
+    def rounds_until(elapsed_ms: int) -> None:
+        while broker.clock.time_ms < START_MS + elapsed_ms:
+            broker.scheduler.advance(max(broker.topics.upkeep(), 1))
+
+    rounds_until(FIRST_RETENTION_DELAY_MS - 1000)
+    assert log.log_start_offset == 0
+    rounds_until(FIRST_RETENTION_DELAY_MS + 16_000)
+    assert log.log_start_offset == 1
+    log.append(batch(b"value", times_ms=[START_MS - 10_000]), START_MS)
+    rounds_until(300_000)
+    assert log.log_start_offset == 1
+    rounds_until(350_000)
+    assert log.log_start_offset == 2

@@ -3,13 +3,15 @@
 It counts every operation that changes something. `fail_at(n)` makes the n-th one raise OSError,
 `crash_at(n)` makes the process die there (`Crash`), with `torn=True` after half of the bytes were
 written. `power_cut()` then forgets whatever was not synced: contents without `sync`, names without
-`sync_directory`. What a plain kill -9 leaves is simply the disk as it is: `processes_died()`.
+`sync_directory`; `power_cut(random)` lets some of these contents reach the disk, in any order. What
+a plain kill -9 leaves is simply the disk as it is: `processes_died()`.
 """
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from random import Random
 from typing import NoReturn
 
 from storage.disk import Buffer, File, Lock
@@ -20,14 +22,36 @@ class Crash(BaseException):
 
 
 class _Contents:
-    """A file's bytes: as the process sees them, and as they stand on the platter."""
+    """A file's bytes: as the process sees them, and as they stand on the platter.
 
-    __slots__ = ("data", "durable", "modified_ms")
+    `unsynced` are the writes since the last sync, as (position, end).
+    """
+
+    __slots__ = ("data", "durable", "modified_ms", "unsynced")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.durable = b""
         self.modified_ms = 0
+        self.unsynced: list[tuple[int, int]] = []
+
+    def sync(self) -> None:
+        """Put everything on the platter."""
+        self.durable = bytes(self.data)
+        self.unsynced.clear()
+
+    def reordered(self, random: Random) -> bytes:
+        """What a power cut may leave: what was synced, and any of the writes behind it.
+
+        A write that got lost before one that did not is a hole of zeros.
+        """
+        data = bytearray(self.durable)
+        for position, end in self.unsynced:
+            if random.random() < 0.5:
+                written = self.data[position:end]
+                data += bytes(max(0, position + len(written) - len(data)))
+                data[position : position + len(written)] = written
+        return bytes(data)
 
 
 class MemoryFile:
@@ -45,7 +69,9 @@ class MemoryFile:
         assert not self._closed, self._path
         data = b"".join(buffers)
         written = self._disk.step("append", self._path, len(data))
+        position = len(self._contents.data)
         self._contents.data += data[:written]
+        self._contents.unsynced.append((position, position + written))
         self._contents.modified_ms = self._disk.now_ms
         self._disk.raise_if_torn(written, len(data))
 
@@ -72,7 +98,7 @@ class MemoryFile:
         """Make the contents survive a power cut."""
         assert not self._closed, self._path
         self._disk.step("sync", self._path)
-        self._contents.durable = bytes(self._contents.data)
+        self._contents.sync()
 
     def close(self) -> None:
         """Release the descriptor."""
@@ -137,13 +163,16 @@ class MemoryDisk:
         self.open_files = 0
         self._fault_at = -1
 
-    def power_cut(self) -> None:
-        """Forget everything that was not synced."""
+    def power_cut(self, random: Random | None = None) -> None:
+        """Forget everything that was not synced; with `random` only some of it, in any order."""
         self.processes_died()
         self._files = dict(self._durable_files)
         self._directories = set(self._durable_directories)
         for contents in self._files.values():
-            contents.data = bytearray(contents.durable)
+            found = contents.durable if random is None else contents.reordered(random)
+            contents.durable = found
+            contents.data = bytearray(found)
+            contents.unsynced.clear()
 
     def step(self, name: str, path: str, size_bytes: int = 0) -> int:
         """Count one changing operation; return how many of its bytes get written."""
@@ -253,7 +282,7 @@ class MemoryDisk:
         """Make a file's contents survive a power cut."""
         contents = self._existing(path)
         self.step("sync", path)
-        contents.durable = bytes(contents.data)
+        contents.sync()
 
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory survive a power cut."""

@@ -1,0 +1,152 @@
+"""Power cuts on a disk that writes in any order: what was synced is there, and nothing is made up.
+
+Every operation of a workload is a point where the power may fail; each one is tried with six
+orders of what had not been synced. How many points there are stands in the names of the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from storage.cleaner import Cleaning
+from storage.log_config import LogConfig
+from storage.memory_disk import Crash, MemoryDisk
+from storage.state_snapshot import load_state, save_state
+from tests.unit.storage.support import NOW_MS, all_records, batch, keyed, open_log, open_manager
+
+ORDERS = 6
+SMALL = LogConfig(segment_bytes=700, index_interval_bytes=100)
+
+
+def walk(
+    work: Callable[[MemoryDisk, list[object]], None],
+    check: Callable[[MemoryDisk, list[object]], None],
+) -> int:
+    """Cut the power at every operation of `work`, in several orders; how many points there are.
+
+    `work` notes what it may rely on, `check` looks for it.
+    """
+    points = 0
+    while True:
+        for seed in range(ORDERS):
+            disk, noted = MemoryDisk(), list[object]()
+            disk.crash_at(points, torn=bool(seed % 2))
+            try:
+                work(disk, noted)
+                survived = True
+            except Crash:
+                survived = False
+            disk.power_cut(Random(seed))
+            check(disk, noted)
+            if survived:
+                return points
+        points += 1
+
+
+def test_all_71_points_of_appends_that_are_synced() -> None:
+    """With flush.messages=1 every answered record is there, also across rolls."""
+    config = SMALL._replace(flush_messages=1)
+
+    def work(disk: MemoryDisk, noted: list[object]) -> None:
+        log = open_log(disk, config)
+        for number in range(20):
+            log.append(batch(b"%02d" % number), NOW_MS)
+            noted.append(b"%02d" % number)
+
+    def check(disk: MemoryDisk, noted: list[object]) -> None:
+        log = open_log(disk, config)
+        values = [record.value for record in all_records(log)]
+        assert values[: len(noted)] == noted
+        assert len(values) <= len(noted) + 1
+        log.append(batch(b"next"), NOW_MS)
+
+    assert walk(work, check) == 71
+
+
+def test_all_61_points_of_appends_that_are_synced_now_and_then() -> None:
+    """What lies behind the last sync may be lost in part, never altered."""
+
+    def work(disk: MemoryDisk, noted: list[object]) -> None:
+        log = open_log(disk, SMALL)
+        for number in range(24):
+            log.append(batch(b"%02d" % number), NOW_MS)
+            if number % 5 == 4:
+                log.flush()
+                noted[:] = [b"%02d" % one for one in range(number + 1)]
+
+    def check(disk: MemoryDisk, noted: list[object]) -> None:
+        values = [record.value for record in all_records(open_log(disk, SMALL))]
+        assert values[: len(noted)] == noted
+        assert values == sorted(values, key=lambda value: value or b"")
+        assert set(values) <= {b"%02d" % number for number in range(24)}
+
+    assert walk(work, check) == 61
+
+
+def test_all_87_points_of_compaction() -> None:
+    """The last value of each key is there, whichever files made it to the disk."""
+    config = SMALL._replace(cleanup_policy=("compact",))
+
+    def work(disk: MemoryDisk, noted: list[object]) -> None:
+        log = open_log(disk, config)
+        for number in range(24):
+            log.append(keyed((b"k%d" % (number % 5), b"%02d" % number)), NOW_MS)
+        log.roll(NOW_MS)
+        log.flush()
+        noted += [b"%02d" % number for number in range(19, 24)]
+        for _ in Cleaning(log, 0, NOW_MS).run():
+            pass
+
+    def check(disk: MemoryDisk, noted: list[object]) -> None:
+        latest = {record.key: record.value for record in all_records(open_log(disk, config))}
+        if noted:
+            assert sorted(value or b"" for value in latest.values()) == noted
+
+    assert walk(work, check) == 87
+
+
+def test_all_35_points_of_snapshots() -> None:
+    """A snapshot that counts is whole and belongs to the log as it is."""
+
+    def work(disk: MemoryDisk, noted: list[object]) -> None:
+        log = open_log(disk, SMALL)
+        for number in range(4):
+            log.append(batch(b"%d" % number), NOW_MS)
+            save_state(log, 1, b"as of %d" % log.log_end_offset)
+        log.close()
+
+    def check(disk: MemoryDisk, noted: list[object]) -> None:
+        log = open_log(disk, SMALL)
+        assert load_state(log, 1) in (None, b"as of %d" % log.log_end_offset)
+
+    assert walk(work, check) == 35
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+def test_all_points_of_topics(deletes: bool) -> None:
+    """A topic that was created is there with its partitions; one that was deleted is not."""
+
+    def work(disk: MemoryDisk, noted: list[object]) -> None:
+        manager = open_manager(disk)
+        manager.create_topic("t", bytes(range(16)), 2, {})
+        noted.append("t")
+        manager.log("t", 1).append(batch(b"v"), NOW_MS)
+        if deletes:
+            noted.append("maybe")
+            manager.delete_topic("t")
+            noted.clear()
+        manager.create_topic("u", bytes(range(1, 17)), 1, {})
+        noted.append("u")
+
+    def check(disk: MemoryDisk, noted: list[object]) -> None:
+        topics = open_manager(disk).topics()
+        if "maybe" not in noted:
+            assert {name for name in noted if name in topics} == set(noted)
+            if deletes and "u" in noted:
+                assert "t" not in topics
+        assert "t" not in topics or topics["t"].partition_count == 2
+
+    assert walk(work, check) >= 25

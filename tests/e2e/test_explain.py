@@ -1,0 +1,246 @@
+"""`coordinator-server explain` tells what real consumers did to each other, from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiokafka
+import kafka
+import pytest
+
+from tests.support import ROOT, Broker, wait_for
+from tests.unit.rebalances.schema import faults
+
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+SESSION_TIMEOUT_MS = 2_500
+EXPLAIN = (sys.executable, "-m", "coordinator_server", "explain")
+
+
+def explain(broker: Broker | str, *arguments: str) -> tuple[int, list[str], str]:
+    """Exit code, lines of standard output, standard error."""
+    bootstrap = broker if isinstance(broker, str) else broker.bootstrap
+    done = subprocess.run(
+        [*EXPLAIN, *arguments, "--bootstrap", bootstrap],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout.splitlines(), done.stderr
+
+
+def records(broker: Broker, group: str = "g") -> list[dict[str, Any]]:
+    """What is on record for the group."""
+    code, lines, errors = explain(broker, group, "--json")
+    assert code in (0, 1), errors
+    return [json.loads(line) for line in lines]
+
+
+def create_topic(broker: Broker, topic: str, partitions: int) -> None:
+    """A topic with leaders."""
+    admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    try:
+        spec = {"num_partitions": partitions, "replication_factor": 1}
+        admin.create_topics({topic: spec}, wait_for_metadata=True)
+    finally:
+        admin.close()
+
+
+@contextmanager
+def member(broker: Broker, client_id: str, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A consumer of group `g` in a process; killed at the end if it still runs."""
+    command = [sys.executable, "-m", "tests.e2e.member", broker.bootstrap, "g", "t", client_id]
+    with (directory / f"{client_id}.err").open("wb") as errors:
+        process = subprocess.Popen([*command, str(SESSION_TIMEOUT_MS)], cwd=ROOT, stderr=errors)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def wait_for_members(broker: Broker, count: int) -> dict[str, Any]:
+    """The last record, once so many members own all partitions of the topic.
+
+    A leader that did not know the topic yet assigns nothing at first, and joins anew.
+    """
+
+    def settled() -> dict[str, Any] | None:
+        found = records(broker)
+        last = found[-1] if found else None
+        shared = sum((last["partitions"] or {}).values()) if last else 0
+        return last if last and last["members_after"] == count and shared else None
+
+    try:
+        found = wait_for(settled, f"{count} members with partitions", 40, 0.2)
+    except AssertionError as error:
+        story = "\n".join(explain(broker, "g")[1])
+        raise AssertionError(f"{error}\n{story}\n{broker.log}") from None
+    assert found is not None
+    return found
+
+
+def one(lines: list[str], pattern: str) -> int:
+    """The number of the only line that matches."""
+    (found,) = [number for number, line in enumerate(lines) if re.search(pattern, line)]
+    return found
+
+
+def test_the_story_of_a_group(tmp_path: Path) -> None:
+    """One joins, one is stopped so that its session expires, one leaves: all of it is told."""
+    with Broker("--ephemeral", settings=SETTINGS) as broker, ExitStack() as stack:
+        create_topic(broker, "t", 12)
+        processes = {}
+        for name in ("c-1", "c-2", "c-3"):
+            processes[name] = stack.enter_context(member(broker, name, tmp_path))
+            wait_for_members(broker, len(processes))
+        processes["c-2"].send_signal(signal.SIGSTOP)
+        expired = wait_for_members(broker, 2)
+        processes["c-3"].send_signal(signal.SIGTERM)
+        wait_for_members(broker, 1)
+
+        found = records(broker)
+        assert [fault for one in found for fault in faults(one)] == []
+        assert [one["generation"] for one in found] == list(range(1, len(found) + 1))
+        assert expired["timeout_ms"] == SESSION_TIMEOUT_MS
+        assert expired["partitions"] == {"moved": 4, "added": 0, "revoked": 0, "stayed": 8}
+
+        code, lines, errors = explain(broker, "g")
+        assert (code, errors) == (0, "")
+        when = r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}Z  generation \d+: "
+        places = [
+            one(lines, when + r"c-1 on /127\.0\.0\.1 joined; 1 member joined in [\d ]+ ms; "),
+            one(lines, when + r"c-2 on /127\.0\.0\.1 joined; 1 of 1 member rejoined, 1 joined in "),
+            one(
+                lines, when + r"c-3 on /127\.0\.0\.1 joined; 2 of 2 members rejoined, 1 joined in "
+            ),
+            one(
+                lines,
+                when + r"c-2 on /127\.0\.0\.1 missed its session timeout of 2 500 ms; "
+                r"2 of 3 members rejoined in [\d ]+ ms; 4 of 12 partitions moved$",
+            ),
+            one(
+                lines,
+                when + r"c-3 on /127\.0\.0\.1 left; 1 of 2 members rejoined in [\d ]+ ms; "
+                r"6 of 12 partitions moved$",
+            ),
+        ]
+        assert places == sorted(places)
+        story = lines[places[3] + 1 : places[4]]
+        assert one(story, r"^    c-1: t 0-3 -> t 0-5$") < one(story, r"^    c-2: t 4-7 -> gone$")
+
+        # The log has told it too, and the story of the last one alone can be had.
+        assert broker.log_lines("group.rebalanced", "trigger='member expired'", "moved=4")
+        assert explain(broker, "g", "--last", "1")[1] == lines[places[4] :]
+
+
+def test_a_story_that_goes_on(tmp_path: Path) -> None:
+    """--follow waits for the topic and the group, and tells what comes as it comes."""
+    output = tmp_path / "story"
+    with Broker("--ephemeral", settings=SETTINGS) as broker, ExitStack() as stack:
+        with output.open("wb") as stdout:
+            command = [*EXPLAIN, "g", "--follow", "--bootstrap", broker.bootstrap]
+            follower = subprocess.Popen(command, cwd=ROOT, stdout=stdout)
+        stack.callback(follower.wait)
+        stack.callback(follower.kill)
+        create_topic(broker, "t", 2)
+        process = stack.enter_context(member(broker, "c-1", tmp_path))
+        joined = "  generation 1: c-1 on /127.0.0.1 joined; "
+        wait_for(lambda: joined in output.read_text(), joined)
+        process.send_signal(signal.SIGTERM)
+        left = ": c-1 on /127.0.0.1 left; nobody is left"
+        wait_for(lambda: left in output.read_text(), left)
+        follower.send_signal(signal.SIGINT)
+        assert follower.wait(10) == 0
+
+
+def test_several_brokers(tmp_path: Path) -> None:
+    """Whichever leads the topic, any of them will do to ask."""
+    settings = {**SETTINGS, "broker.count": "3"}
+    with Broker("--ephemeral", settings=settings) as broker, ExitStack() as stack:
+        create_topic(broker, "t", 3)
+        stack.enter_context(member(broker, "c-1", tmp_path))
+        wait_for_members(broker, 1)
+
+
+def test_a_group_without_a_story(tmp_path: Path) -> None:
+    """Exit code 1 and one line, before and after there is a topic."""
+    with Broker("--ephemeral", settings=SETTINGS) as broker, ExitStack() as stack:
+        line = f"coordinator-server: no rebalance of 'nobody' is on record at {broker.bootstrap}\n"
+        assert explain(broker, "nobody") == (1, [], line)
+        create_topic(broker, "t", 1)
+        stack.enter_context(member(broker, "c-1", tmp_path))
+        wait_for_members(broker, 1)
+        assert explain(broker, "nobody") == (1, [], line)
+
+
+def test_the_topic_is_switched_off() -> None:
+    """Exit code 2 and one line."""
+    with Broker("--ephemeral", settings={"group.events.enable": "false"}) as broker:
+        expected = (
+            f"coordinator-server: {broker.bootstrap} writes no __group_events: "
+            "group.events.enable is false\n"
+        )
+        assert explain(broker, "g") == (2, [], expected)
+
+
+def test_nobody_is_there() -> None:
+    """Exit code 2 and one line."""
+    with Broker("--ephemeral") as broker:
+        bootstrap = broker.bootstrap
+    code, lines, errors = explain(bootstrap, "g")
+    assert (code, lines) == (2, [])
+    assert errors == f"coordinator-server: no broker at {bootstrap}: Connection refused\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("g", "--last", "0"), ("g", "--last", "x"), ("g", "--bootstrap", "here")]
+)
+def test_wrong_arguments(arguments: tuple[str, ...]) -> None:
+    """Exit code 2 and the usage."""
+    done = subprocess.run(
+        [*EXPLAIN, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: coordinator-server explain")
+
+
+def test_a_pattern_does_not_find_the_topic(tmp_path: Path) -> None:
+    """Consumers that subscribe to every topic by `.*` do not get the broker's own."""
+    with Broker("--ephemeral", settings=SETTINGS) as broker, ExitStack() as stack:
+        create_topic(broker, "t", 1)
+        stack.enter_context(member(broker, "c-1", tmp_path))
+        wait_for_members(broker, 1)
+
+        consumer = kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="all")
+        consumer.subscribe(pattern=".*")
+        wait_for(lambda: consumer.poll(100) or consumer.assignment(), "an assignment")
+        assert {partition.topic for partition in consumer.assignment()} == {"t"}
+        consumer.close()
+        assert asyncio.run(_subscribed_by_pattern(broker.bootstrap)) == {"t"}
+
+
+async def _subscribed_by_pattern(bootstrap: str) -> set[str]:
+    """The topics that aiokafka gets by `.*`."""
+    consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id="all too")
+    consumer.subscribe(pattern=".*")
+    await consumer.start()
+    try:
+        end = time.monotonic() + 20
+        while not consumer.assignment():
+            assert time.monotonic() < end, "no assignment"
+            await consumer.getmany(timeout_ms=50)
+        return {partition.topic for partition in consumer.assignment()}
+    finally:
+        await consumer.stop()

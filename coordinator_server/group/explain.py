@@ -35,6 +35,10 @@ class Trigger(StrEnum):
     GROUP_EXPIRED = "group expired"
 
 
+WITHOUT_REBALANCE = frozenset(
+    {Trigger.COORDINATOR_LOADED, Trigger.GROUP_DELETED, Trigger.GROUP_EXPIRED}
+)
+
 _BY_JOINING = frozenset(
     {
         Trigger.MEMBER_JOINED,

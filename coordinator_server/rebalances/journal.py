@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from coordinator_server.events import LOG
-from coordinator_server.group.explain import Outcome
+from coordinator_server.group.explain import WITHOUT_REBALANCE, Outcome
 from coordinator_server.topics.names import GROUP_EVENTS_TOPIC
 from storage.errors import StorageError
 
@@ -117,7 +117,8 @@ class RebalanceJournal:
 
         group_id, rebalance = self._accounts.popleft()
         record = record_of(group_id, rebalance)
-        LOG.emit("group.rebalanced", **log_fields(record))
+        if rebalance.cause.trigger not in WITHOUT_REBALANCE:  # the others have their own events
+            LOG.emit("group.rebalanced", **log_fields(record))
         value = encode_record(record)
         self._keep(group_id, value, rebalance.outcome)
         if self._is_published:

@@ -296,6 +296,16 @@ def test_a_clean_stop_does_not_wait_for_a_disk_that_fails(
     assert journal.batches() == []
 
 
+def test_a_loaded_group_is_no_line_in_the_log(log: io.StringIO) -> None:
+    """Thousands of them are one event of their partition; the topic and the ring have them all."""
+    journal = Journal()
+    loaded = Rebalance(Cause(Trigger.COORDINATOR_LOADED), 3, None, 1_000)
+    journal.take("g", loaded.end(Outcome.STABLE, "consumer", 1_000))
+    journal.broker.scheduler.turn()
+    assert log.getvalue() == ""
+    assert journal.generations() == [3]
+
+
 def test_the_log_is_told_at_once(log: io.StringIO) -> None:
     """One event a rebalance."""
     journal = Journal()

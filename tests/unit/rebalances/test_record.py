@@ -82,13 +82,15 @@ def test_the_log_is_told_in_short() -> None:
     }
 
 
-def test_the_log_is_told_of_a_load() -> None:
-    """Nobody is to blame and no partition is counted."""
+def test_the_log_is_told_of_a_rebalance_without_a_culprit() -> None:
+    """Nobody is to blame, and where it was let go no partition is counted."""
     group = ExplainedGroup()
-    group.settled({"A": (0,)})
+    group.settled({"A": (0,), "B": (1,)})
+    group.broker.settings = group.broker.settings._replace(max_size=1)
     group.broker.crash()
-    fields = log_fields(group.record())
-    assert fields["trigger"] == "coordinator loaded"
+    group.broker.unload()
+    fields = log_fields(group.records()[-1])
+    assert fields["trigger"] == "over capacity after load"
     assert not fields.keys() & {"member", "moved", "reason", "instance", "client_host", "error"}
 
 

@@ -70,6 +70,7 @@ class ControlServer:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        task.add_done_callback(_report_bug)
         try:
             while await self._serve_one(reader, writer):
                 pass
@@ -77,9 +78,6 @@ class ControlServer:
             pass  # the client has gone
         except asyncio.CancelledError:
             pass  # the process ends
-        except Exception:  # a bug costs this connection
-            LOG.emit("control.failed", exc_info=True)
-            raise
         finally:
             self._tasks.discard(task)
             writer.close()
@@ -183,3 +181,9 @@ def _match(pattern: str, path: list[str]) -> dict[str, str] | None:
         elif word != segment:
             return None
     return found
+
+
+def _report_bug(task: asyncio.Task[None]) -> None:
+    """A bug costs its connection; say so once."""
+    if not task.cancelled() and task.exception() is not None:
+        LOG.emit("control.failed", exc_info=task.exception())

@@ -224,10 +224,6 @@ class GroupCoordinator:
         led = self._led[self._offsets_topic.partition_of(group_id).index]
         return self._adopt(self._new_group(group_id), led)
 
-    def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has; 0 if there is no such topic."""
-        return self._topics.partition_count(topic)
-
     @property
     def settings(self) -> GroupSettings:
         """The settings that all groups share."""
@@ -237,11 +233,6 @@ class GroupCoordinator:
     def is_loading(self) -> bool:
         """Whether some groups are not known yet because their partition is being loaded."""
         return any(one.state is PartitionState.LOADING for one in self._led.values())
-
-    @property
-    def led_partitions(self) -> int:
-        """How many partitions of the offsets topic this broker leads and serves."""
-        return len(self._led)
 
     def _new_group(self, group_id: str) -> GroupMetadata:
         return GroupMetadata(group_id, self._settings, _new_member_id)

@@ -119,6 +119,7 @@ SPECS: tuple[ApiSpec, ...] = (
     ApiSpec(44, "IncrementalAlterConfigs", "incremental_alter_configs", 0, 1, 1, 1),
     ApiSpec(47, "OffsetDelete", "offset_delete", 0, 0, None, None),
     ApiSpec(60, "DescribeCluster", "describe_cluster", 0, 2, 0, 0),
+    ApiSpec(75, "DescribeTopicPartitions", "describe_topic_partitions", 0, 0, 0, 0),
 )
 
 SPEC_BY_KEY: dict[int, ApiSpec] = {spec.key: spec for spec in SPECS}

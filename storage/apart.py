@@ -54,6 +54,9 @@ class OnTheSpot:
         return _Finished()
 
 
+ON_THE_SPOT = OnTheSpot()
+
+
 def apart(worker: Worker, work: Callable[[], None]) -> Iterator[Pause]:
     """Have the work done; yields until it is. Raises what it raises."""
     job = worker.submit(work)

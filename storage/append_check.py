@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from protocol.batch_layout import (
+    BEFORE_CRC,
     COMPRESSION_MASK,
     CONTROL,
+    CRC_POSITION,
     CRC_START,
     HEADER,
     HEADER_BYTES,
@@ -136,6 +138,18 @@ def own_batches(data: bytes, base_offset: int, max_message_bytes: int) -> list[S
         position += batch.size_bytes
     assert batches, "an append without a batch"
     return batches
+
+
+def stamped(data: bytes, batches: list[StoredBatch], leader_epoch: int) -> list[Buffer]:
+    """Return what to write of the broker's own batches: offsets and leader epoch put in front."""
+    buffers: list[Buffer] = []
+    for batch in batches:
+        at = batch.position
+        crc = int.from_bytes(data[at + CRC_POSITION : at + CRC_START], "big")
+        length = batch.size_bytes - LOG_OVERHEAD_BYTES
+        buffers.append(BEFORE_CRC.pack(batch.base_offset, length, leader_epoch, 2, crc))
+        buffers.append(data[at + CRC_START : at + batch.size_bytes])
+    return buffers
 
 
 def _too_large(size_bytes: int, max_message_bytes: int) -> MessageTooLargeError:

@@ -129,6 +129,16 @@ def parse_header(data: bytes, at: int, position: int) -> StoredBatch:
     )
 
 
+def end_offset_of(data: bytes) -> int:
+    """Return the offset behind the last of whole batches; 0 without any."""
+    position = last = 0
+    while position < len(data):
+        last = position
+        size_bytes = int.from_bytes(data[position + 8 : position + LOG_OVERHEAD_BYTES], "big")
+        position += size_bytes + LOG_OVERHEAD_BYTES
+    return parse_header(data[last:] + bytes(HEADER_BYTES), 0, last).last_offset + 1 if data else 0
+
+
 def scan_headers(
     file: Readable, position: int, end: int, window_bytes: int = HEADER_WINDOW_BYTES
 ) -> Iterator[StoredBatch]:

@@ -3,13 +3,13 @@
 Sealed segments only. A pass reads the keys of the dirty part (what no pass has seen yet), then
 writes the segments from the log start on anew without the records that a later one supersedes.
 Offsets stay. Batches that keep all their records are copied as they are. A tombstone gets a delete
-horizon at the first pass and goes at the first pass behind it (KIP-534). Batches of transactions,
-their markers and batches of the old formats are copied whole and supersede nothing: whether such a
-record counts is known only with the transaction index.
+horizon at the first pass and goes at the first pass behind it (KIP-534). Records of aborted
+transactions supersede nothing and go at once; a marker gets a horizon when nothing of its
+transaction is left. Batches of the old formats are copied whole and supersede nothing.
 
 The swap: `.log.cleaned` is written and synced, renamed to `.log.swap` (the commit: a crash before
 leaves the old, a crash behind is finished by `storage.log_loader`), the sources are removed, the
-swap file gets its final name.
+swap file gets its final name. Its transaction index waits as `.txnindex.cleaned` meanwhile.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from typing import NamedTuple
 
 from protocol.batch_layout import CRC_START, DELETE_HORIZON
 from protocol.crc32c import crc32c
-from protocol.raw_records import RawRecord
+from protocol.raw_records import raw_keys
 from storage.apart import Pause, apart
 from storage.batch_scan import RELATIVE_OFFSET_MAX, StoredBatch
+from storage.cleaned_transactions import CleanedTransactions
 from storage.disk import Disk, File
 from storage.errors import CorruptBatchError, StorageError
+from storage.latest_keys import LatestKeys
 from storage.log_loader import CLEANED_SUFFIX, SWAP_SUFFIX
 from storage.partition_log import PartitionLog
-from storage.records import records_section, retained_batch, walk_section
+from storage.records import end_marker_of, records_section, retained_batch
 from storage.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -35,14 +37,15 @@ from storage.segment import (
     Segment,
     segment_stem,
 )
+from storage.transaction_index import TRANSACTION_INDEX_SUFFIX, encoded
 
-# Keys up to this long are remembered as they are, longer ones by a digest.
-KEY_BYTES_MAX = 64
 # One pass remembers at most this many keys (some 60 MB); what follows waits for the next pass.
 KEYS_PER_PASS = 500_000
 # A step ends after this many bytes: a millisecond of work.
 STEP_BYTES = 1 << 15
 WRITE_BYTES = 1 << 20
+# What it costs to step over a batch, told in bytes of work.
+SKIPPED_BYTES = 1 << 9
 
 
 class CleaningResult(NamedTuple):
@@ -95,8 +98,11 @@ class Cleaning:
         self._now_ms = now_ms
         self._first_dirty_offset = max(first_dirty_offset, log.log_start_offset)
         self._keys_per_pass = keys_per_pass
-        self._latest: dict[bytes, int] = {}
+        self._latest = LatestKeys()
         self._work_bytes = 0
+        # Where compaction must stop, where this pass stops, and what it knows of transactions.
+        self._limit = self._end = 0
+        self._transactions = CleanedTransactions((), 0)
 
     def run(self) -> Generator[Pause | None, None, CleaningResult | None]:
         """Do the pass; yields between steps, returns None when the log went away meanwhile.
@@ -107,7 +113,11 @@ class Cleaning:
         log = self._log
         bytes_before = log.size_bytes
         try:
-            end = yield from self._read_keys(first_uncleanable_offset(log, self._now_ms))
+            aborted = [one for s in log.segments for one in s.transaction_index.entries()]
+            self._limit = first_uncleanable_offset(log, self._now_ms)
+            self._transactions = CleanedTransactions(aborted, self._first_dirty_offset)
+            end = self._end = yield from self._read_keys(self._limit)
+            self._transactions = CleanedTransactions(aborted, 0)
             first = 0
             while first < len(log.segments) - 1 and log.segments[first].base_offset < end:
                 count = self._group_size(first, end)
@@ -132,20 +142,18 @@ class Cleaning:
                     return end
                 if len(self._latest) >= self._keys_per_pass:
                     return batch.base_offset
-                if _can_be_opened(batch):
+                if batch.magic == 2 and not self._transactions.is_aborted(batch):
                     self._remember_keys(segment.read(batch.position, batch.size_bytes), batch)
                 if self._worked(batch.size_bytes):
                     yield None
         return end
 
     def _remember_keys(self, data: bytes, batch: StoredBatch) -> None:
-        latest, base_offset = self._latest, batch.base_offset
-        section = records_section(data[CRC_START:])
-        for _, _, _, offset_delta, key, _, _ in walk_section(section, batch.record_count):
-            if key is not None:
-                if len(key) > KEY_BYTES_MAX:
-                    key = _digest(key)
-                latest[key] = base_offset + offset_delta
+        if batch.is_control:
+            self._transactions.is_spent(batch, end_marker_of(data))
+            return
+        _check_crc(data)
+        self._latest.remember(records_section(data[CRC_START:]), batch)
 
     def _worked(self, size_bytes: int) -> bool:
         """Tell whether enough was done for one step."""
@@ -183,6 +191,8 @@ class Cleaning:
         cleaned_path = stem + LOG_SUFFIX + CLEANED_SUFFIX
         if self._disk.exists(cleaned_path):
             self._disk.unlink(cleaned_path)
+        index_path = stem + TRANSACTION_INDEX_SUFFIX + CLEANED_SUFFIX
+        self._transactions.retained = []
         target = Segment(
             log.files,
             stem,
@@ -204,6 +214,10 @@ class Cleaning:
                 self._disk.unlink(cleaned_path)
                 return False
             yield from apart(log.files.worker, file.sync)
+            if self._transactions.retained:
+                contents = encoded(self._transactions.retained)
+                write = partial(_write_synced, self._disk, index_path, contents)
+                yield from apart(log.files.worker, write)
             if not self._is_still(first, count, sources):
                 return True
             self._disk.rename(cleaned_path, stem + LOG_SUFFIX + SWAP_SUFFIX)
@@ -213,6 +227,7 @@ class Cleaning:
                 self._undo_commit(stem)
                 return True
             self._swap(sources, stem)
+            target.transaction_index.adopt(len(self._transactions.retained))
             log.replace_segments(first, count, [target])
             target.seal()
             return True
@@ -222,8 +237,9 @@ class Cleaning:
             raise
         finally:
             file.close()
-            if not committed and self._disk.exists(cleaned_path):
-                self._disk.unlink(cleaned_path)
+            for path in (cleaned_path, index_path) if not committed else ():
+                if self._disk.exists(path):
+                    self._disk.unlink(path)
 
     def _is_still(self, first: int, count: int, sources: list[Segment]) -> bool:
         """Whether the log is as it was; the topic may be deleted, retention may be faster."""
@@ -231,18 +247,21 @@ class Cleaning:
 
     def _undo_commit(self, stem: str) -> None:
         """Remove what would take the place of segments that are no longer there."""
-        path = stem + LOG_SUFFIX + SWAP_SUFFIX
-        if self._disk.exists(path):
-            self._disk.unlink(path)
+        for name in (LOG_SUFFIX + SWAP_SUFFIX, TRANSACTION_INDEX_SUFFIX + CLEANED_SUFFIX):
+            if self._disk.exists(stem + name):
+                self._disk.unlink(stem + name)
 
     def _swap(self, sources: list[Segment], stem: str) -> None:
         for source in sources:
             source.close()
         for source in sources[1:]:
             source.delete(self._disk)
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
             if self._disk.exists(stem + suffix):
                 self._disk.unlink(stem + suffix)
+        if self._transactions.retained:
+            index_path = stem + TRANSACTION_INDEX_SUFFIX
+            self._disk.rename(index_path + CLEANED_SUFFIX, index_path)
         self._disk.rename(stem + LOG_SUFFIX + SWAP_SUFFIX, stem + LOG_SUFFIX)
 
     def _copy(
@@ -255,7 +274,16 @@ class Cleaning:
             for batch in source.batches():
                 if self._log.closed:
                     return
-                data = self._retained(source.read(batch.position, batch.size_bytes), batch)
+                is_aborted = self._transactions.is_aborted(batch)
+                if self._can_be_skipped(batch, is_aborted):
+                    if self._worked(SKIPPED_BYTES):
+                        yield None
+                    continue
+                data = source.read(batch.position, batch.size_bytes)
+                if batch.is_control:
+                    data = self._retained_marker(data, batch)
+                elif batch.magic == 2:
+                    data = self._retained(data, batch, is_aborted)
                 if data:
                     waiting.append(data)
                     waiting_bytes += len(data)
@@ -271,62 +299,85 @@ class Cleaning:
         if waiting:
             file.append([b"".join(waiting)])
 
-    def _retained(self, data: bytes, batch: StoredBatch) -> bytes:
+    def _retained(self, data: bytes, batch: StoredBatch, is_aborted: bool) -> bytes:
         """Return what stays of a batch: all of it, a smaller one, or nothing."""
-        if not _can_be_opened(batch):
-            return data
-        if not batch.record_count:
-            return data if self._is_last_of_producer(batch) else b""
+        if is_aborted or not batch.record_count:
+            return self._retained_header(data, batch)
         _check_crc(data)
         horizon_ms = batch.base_timestamp if batch.attributes & DELETE_HORIZON else None
         drops_tombstones = horizon_ms is not None and self._now_ms >= horizon_ms
+        # The values in front of a tombstone that this pass has not read are still there.
+        drops_tombstones = drops_tombstones and batch.base_offset < self._end
+        left = self._latest.records_left(batch)
+        if left == batch.record_count and not self._latest.has_tombstones(batch):
+            return data
         section = records_section(data[CRC_START:])
-        latest, base_offset = self._latest.get, batch.base_offset
-        kept: list[RawRecord] = []
-        has_tombstone = False
-        for record in walk_section(section, batch.record_count):
-            key = record[4]
-            if key is None:
-                continue
-            if len(key) > KEY_BYTES_MAX:
-                key = _digest(key)
-            if latest(key, -1) > base_offset + record[3]:
-                continue
-            if record[5] is None:
-                if drops_tombstones:
-                    continue
-                has_tombstone = True
-            kept.append(record)
+        kept, has_tombstone = self._latest.kept(section, batch, drops_tombstones=drops_tombstones)
         new_horizon_ms = None
         if has_tombstone and horizon_ms is None:
             new_horizon_ms = self._now_ms + self._log.config.delete_retention_ms
         if len(kept) == batch.record_count and new_horizon_ms is None:
             return data
-        if kept or self._is_last_of_producer(batch):
+        if kept:
             return retained_batch(data, kept, section, new_horizon_ms)
-        return b""
+        return self._retained_header(data, batch)
 
-    def _is_last_of_producer(self, batch: StoredBatch) -> bool:
-        """Whether the batch carries a live producer's last sequence, which must not get lost."""
+    def _retained_marker(self, data: bytes, batch: StoredBatch) -> bytes:
+        """Return what stays of a control batch: all of it, the same with a horizon, or less."""
+        if not self._transactions.is_spent(batch, end_marker_of(data)):
+            return data
+        if batch.record_count and not batch.attributes & DELETE_HORIZON:
+            _check_crc(data)
+            section = records_section(data[CRC_START:])
+            kept = list(raw_keys(section, batch.record_count))
+            horizon_ms = self._now_ms + self._log.config.delete_retention_ms
+            return retained_batch(data, kept, section, horizon_ms)
+        if batch.record_count and self._now_ms < batch.base_timestamp:
+            return data
+        return self._retained_header(data, batch)
+
+    def _retained_header(self, data: bytes, batch: StoredBatch) -> bytes:
+        """Return what stays of a batch of which no record stays."""
+        if not self._keeps_header(batch):
+            return b""
+        if not batch.record_count:
+            return data
+        _check_crc(data)
+        return retained_batch(data, [], b"", None)
+
+    def _can_be_skipped(self, batch: StoredBatch, is_aborted: bool) -> bool:
+        """Whether nothing of a batch stays and that is known already: it need not be opened."""
+        is_gone = is_aborted or self._latest.records_left(batch) == 0
+        return is_gone and not self._keeps_header(batch)
+
+    def _keeps_header(self, batch: StoredBatch) -> bool:
+        """Whether the batch carries a live producer's last sequence or, when it wrote nothing since
+        its last marker, its epoch; or the last offset of all that may be cleaned (as in 4.1)."""
+        if batch.last_offset + 1 == self._limit:
+            return True
         entry = self._log.producers.entries.get(batch.producer_id)
-        return bool(entry and entry.batches and entry.batches[-1].last_offset == batch.last_offset)
+        if entry is None:
+            return False
+        if entry.batches:
+            return entry.batches[-1].last_offset == batch.last_offset
+        return batch.is_control and batch.producer_epoch == entry.epoch
 
 
-def _can_be_opened(batch: StoredBatch) -> bool:
-    return batch.magic == 2 and not batch.is_control and not batch.is_transactional
+def _write_synced(disk: Disk, path: str, contents: bytes) -> None:
+    if disk.exists(path):
+        disk.unlink(path)
+    file = disk.open(path, create=True)
+    try:
+        file.append([contents])
+        file.sync()
+    finally:
+        file.close()
 
 
 def _check_crc(data: bytes) -> None:
     """Refuse to give a damaged batch a CRC that is right again."""
     if crc32c(data[CRC_START:]) != int.from_bytes(data[CRC_START - 4 : CRC_START], "big"):
         raise CorruptBatchError("a batch with a wrong CRC keeps its segment from being compacted")
-
-
-def _digest(key: bytes) -> bytes:
-    from hashlib import blake2b
-
-    # Longer than any key that is remembered as it is, so the two kinds cannot meet.
-    return blake2b(key, digest_size=KEY_BYTES_MAX).digest() + b"#"
 
 
 def _max_timestamp(batch: bytes) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from storage.apart import Worker
 from storage.errors import StorageError
 from storage.segment import LOG_SUFFIX
+from storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
@@ -35,7 +36,7 @@ class Flush:
     `sealed_only` leaves the active segment out: what recovery need not read again after a kill.
     """
 
-    __slots__ = ("_directories", "_files", "_segments", "end_offset", "log")
+    __slots__ = ("_directories", "_files", "_indexes", "_segments", "end_offset", "log")
 
     def __init__(self, log: PartitionLog, *, sealed_only: bool = False) -> None:
         self.log = log
@@ -43,6 +44,7 @@ class Flush:
         self.end_offset = segments[-1].base_offset if sealed_only else log.log_end_offset
         self._segments = segments[-1].base_offset
         self._files: list[str] = []
+        self._indexes: list[TransactionIndex] = []
         self._directories: tuple[str, ...] = ()
         if log.recovery_point >= self.end_offset and (sealed_only or log.names_are_synced):
             return
@@ -52,6 +54,9 @@ class Flush:
                 continue
             if segment.size_bytes and (is_sealed or not sealed_only):
                 self._files.append(segment.stem + LOG_SUFFIX)
+                if len(segment.transaction_index):
+                    self._files.append(segment.transaction_index.path)
+                    self._indexes.append(segment.transaction_index)
         if log.is_on_disk and not log.names_are_synced:
             self._directories = (log.directory, log.directory.rpartition("/")[0])
 
@@ -64,6 +69,9 @@ class Flush:
         """Sync; OSError when the disk fails. Any thread may do it."""
         log = self.log
         disk = log.files.disk
+        for index in self._indexes:
+            if index.is_behind:
+                raise OSError(f"entries of {index.path} could not be written")
         try:
             for path in self._files:
                 try:

@@ -8,7 +8,7 @@ its segment, whatever the stop was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from storage.batch_scan import Damage, scan_headers
@@ -19,8 +19,9 @@ from storage.leader_epochs import LeaderEpochs
 from storage.log_config import LogConfig
 from storage.open_files import LazyFile, OpenFiles
 from storage.producer_state import ProducerState, snapshot_offsets, snapshot_path
-from storage.records import coordinator_epoch_of
+from storage.records import end_marker_of
 from storage.segment import LOG_SUFFIX, SUFFIXES, Segment, segment_stem
+from storage.transaction_index import AbortedTransaction
 
 SWAP_SUFFIX = ".swap"
 CLEANED_SUFFIX = ".cleaned"
@@ -75,6 +76,8 @@ class LogLoader:
         self.clean = clean
         self.now_ms = now_ms
         self.reports: list[RecoveryReport] = []
+        # Base offset of each segment that was read in full -> whether it holds control batches.
+        self._verified: dict[int, bool] = {}
 
     def load(self) -> LoadedLog:
         """Return the log, repaired on the disk as far as it had to be."""
@@ -86,6 +89,7 @@ class LogLoader:
         next_offset = self._repair(segments)
         if next_offset < self.log_start_offset:
             segments, next_offset = self._restart_at_log_start(segments, next_offset)
+        self._index_aborted(names, segments, next_offset)
         log_start_offset = max(self.log_start_offset, segments[0].base_offset)
         producers, snapshot_offset = self._load_producers(names, segments, next_offset)
         return LoadedLog(
@@ -150,6 +154,7 @@ class LogLoader:
         """Check a segment, cut it at the first bad batch; return its next offset, and if all was
         good. What follows a bad batch is not trusted to be what was acknowledged: it goes too."""
         suspect: tuple[int, int] | None = None  # the last batch, when a gap is before it
+        self._verified[segment.base_offset] = False
         for batch in segment.verify(next_offset):
             if isinstance(batch, Damage):
                 position = batch.position
@@ -164,6 +169,8 @@ class LogLoader:
                 segment.cut(position)
                 return next_offset, False
             suspect = None
+            if batch.is_control:
+                self._verified[segment.base_offset] = True
             if batch.base_offset > next_offset:
                 suspect = (batch.position, next_offset)
             next_offset = batch.last_offset + 1
@@ -192,6 +199,35 @@ class LogLoader:
         self.reports.append(
             RecoveryReport(self.topic, self.partition, offset, bytes_cut, reason, file)
         )
+
+    def _index_aborted(self, names: list[str], segments: list[Segment], next_offset: int) -> None:
+        """Make the transaction indexes anew of the segments that were read in full, and of those
+        whose index speaks of what lies behind them."""
+        ends = [segment.base_offset for segment in segments[1:]] + [next_offset]
+        for segment, end in zip(segments, ends, strict=True):
+            if segment.transaction_index.reaches(end):
+                self._verified[segment.base_offset] = True
+        remade = [segment for segment in segments if segment.base_offset in self._verified]
+        found: dict[int, list[AbortedTransaction]] = {}
+        first = next((s.base_offset for s in remade if self._verified[s.base_offset]), None)
+        if first is not None:
+            producers, offset = self._newest_snapshot(names, first)
+            for segment, aborted in replay(producers, segments, offset):
+                found.setdefault(segment.base_offset, []).append(aborted)
+        for segment in remade:
+            aborted_here = found.get(segment.base_offset, [])
+            segment.transaction_index.replace(self.files.disk, aborted_here)
+
+    def _newest_snapshot(self, names: list[str], limit: int) -> tuple[ProducerState, int]:
+        """Return the newest good snapshot of `limit` or less and its offset; empty ones if none."""
+        disk = self.files.disk
+        for offset in reversed(snapshot_offsets(names)):
+            path = snapshot_path(self.directory, offset)
+            if offset <= limit and disk.exists(path):
+                producers = ProducerState.decode(disk.read_file(path))
+                if producers is not None:
+                    return producers, offset
+        return ProducerState(), 0
 
     def _load_producers(
         self, names: list[str], segments: list[Segment], next_offset: int
@@ -233,15 +269,26 @@ class LogLoader:
 
 def replay_producers(producers: ProducerState, segments: list[Segment], offset: int) -> None:
     """Take the batches from `offset` on into the producer state."""
+    for _ in replay(producers, segments, offset):
+        pass
+
+
+def replay(
+    producers: ProducerState, segments: list[Segment], offset: int
+) -> Iterator[tuple[Segment, AbortedTransaction]]:
+    """Take the batches from `offset` on into the producer state; yields each transaction that is
+    aborted, with the segment that holds its marker."""
     for number, segment in enumerate(segments):
         if number + 1 < len(segments) and segments[number + 1].base_offset <= offset:
             continue
         for batch in segment.batches(segment.position_of(offset)):
             if batch.producer_id >= 0 and batch.last_offset >= offset:
-                epoch = -1
+                marker = None
                 if batch.is_control:
-                    epoch = coordinator_epoch_of(segment.read(batch.position, batch.size_bytes))
-                producers.replay(batch, epoch)
+                    marker = end_marker_of(segment.read(batch.position, batch.size_bytes))
+                aborted = producers.replay(batch, marker)
+                if aborted is not None:
+                    yield segment, aborted
 
 
 def is_log_name(name: str) -> bool:

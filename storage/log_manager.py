@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from storage.apart import ON_THE_SPOT
 from storage.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_FILE,
@@ -71,6 +72,7 @@ class LogManager:
         self.cluster_id = ""
         self.cleaner_offsets: dict[TopicPartition, int] = {}
         self.unsynced_since_ms: dict[TopicPartition, int] = {}
+        self.being_cleaned: set[TopicPartition] = set()
         self._lock = lock
         self._catalogue = TopicCatalogue(disk, path)
         self._logs: dict[TopicPartition, PartitionLog] = {}
@@ -416,6 +418,10 @@ class LogManager:
         self.flusher = flusher
         self.files.worker = flusher
         self.files.flushes_apart = True
+
+    def work_apart(self, apart: bool) -> None:
+        """Have long work done apart if anybody does it, or on the spot for a while."""
+        self.files.worker = self.flusher if apart and self.flusher is not None else ON_THE_SPOT
 
     def remove_deleted(self) -> Iterator[None]:
         """Remove the files of deleted topics, one at a time."""

@@ -10,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from storage.apart import Pause, apart
-from storage.cleaner import Cleaning, CleaningResult, dirty_bytes, first_uncleanable_offset
+from storage.cleaner import CleaningResult, dirty_bytes, first_uncleanable_offset
 from storage.errors import StorageError, UnknownPartitionError
 from storage.flush import Flush
 from storage.log_config import LONG_MAX
 from storage.log_manager import LogManager
+from storage.own_logs import DIRTY_SHARE, clean, first_dirty_offset, is_own, own_pass, stand_of
 from storage.partition_log import PartitionLog
 from storage.retention import DeletedSegment, delete_old_segments
-
-# A log of the broker's own is compacted, its active segment too, when what no pass has seen reaches
-# this size and three quarters of what passes left: so it stays within twice its live data.
-INTERNAL_DIRTY_BYTES = 1 << 16
 
 Event = DeletedSegment | CleaningResult | StorageError
 Step = Event | Pause | None
@@ -58,14 +55,12 @@ def maintenance_steps(
         yield error
 
 
-def frequent_steps(manager: LogManager, now_ms: int) -> Iterator[Step]:
-    """Do what cannot wait for a round: `flush.ms`, and compaction of the broker's own logs."""
+def flush_ms_steps(manager: LogManager, now_ms: int) -> Iterator[Step]:
+    """Do what cannot wait for a round: `flush.ms`."""
     for log in manager.open_logs():
         try:
             if log.config.flush_ms < LONG_MAX and _flush_is_due(manager, log, now_ms):
                 yield from flush_steps(log)
-            if log.topic.startswith("__") and log.config.compacts and not log.closed:
-                yield from compaction_steps(manager, log, now_ms)
         except StorageError as error:
             yield error
 
@@ -95,22 +90,12 @@ def compaction_steps(
     manager: LogManager, log: PartitionLog, now_ms: int, *, starting: bool = False
 ) -> Iterator[CleaningResult | Pause | None]:
     """Compact one log if it is dirty enough; yields None between steps, the result at the end."""
-    key = (log.topic, log.partition)
-    first_dirty = min(manager.cleaner_offsets.get(key, 0), log.log_end_offset)
-    if log.topic.startswith("__"):
-        sealed_dirty, sealed = dirty_bytes(log, first_dirty, now_ms)
-        active_bytes = log.active_segment.size_bytes
-        clean_bytes = sealed - sealed_dirty
-        least = INTERNAL_DIRTY_BYTES // 2 if starting else INTERNAL_DIRTY_BYTES
-        if sealed_dirty + active_bytes < max(least, clean_bytes * 3 // 4):
-            return
-        log.roll(now_ms)
-    if not _is_dirty_enough(log, first_dirty, now_ms):
-        return
-    result = yield from Cleaning(log, first_dirty, now_ms).run()
-    if result is not None:
-        manager.cleaner_offsets[key] = result.first_dirty_offset
-        yield result
+    if is_own(log):
+        least_share = DIRTY_SHARE / 2 if starting else DIRTY_SHARE
+        if stand_of(manager, log, now_ms).dirty_share >= least_share:
+            yield from own_pass(manager, log, now_ms)
+    elif _is_dirty_enough(log, first_dirty_offset(manager, log), now_ms):
+        yield from clean(manager, log, now_ms)
 
 
 def _is_dirty_enough(log: PartitionLog, first_dirty: int, now_ms: int) -> bool:

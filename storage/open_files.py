@@ -7,7 +7,7 @@ the usual limit of 1024 descriptors, which the connections need too.
 
 from __future__ import annotations
 
-from storage.apart import OnTheSpot, Worker
+from storage.apart import ON_THE_SPOT, Worker
 from storage.disk import Disk, File
 
 DEFAULT_MAX_OPEN_FILES = 256
@@ -18,7 +18,7 @@ class OpenFiles:
 
     def __init__(self, disk: Disk, max_open: int = DEFAULT_MAX_OPEN_FILES) -> None:
         self.disk = disk
-        self.worker: Worker = OnTheSpot()
+        self.worker: Worker = ON_THE_SPOT
         self.flushes_apart = False  # whether who appends sees to `flush.messages`
         self._max_open = max_open
         self._open: dict[LazyFile, File] = {}

@@ -12,14 +12,13 @@ from typing import NamedTuple
 
 from protocol.batch_layout import (
     BEFORE_CRC,
-    CRC_POSITION,
     CRC_START,
     HEADER,
     LOG_OVERHEAD_BYTES,
     TRANSACTIONAL,
 )
-from storage.append_check import check_client_batch, own_batches
-from storage.batch_scan import RELATIVE_OFFSET_MAX
+from storage.append_check import check_client_batch, own_batches, stamped
+from storage.batch_scan import RELATIVE_OFFSET_MAX, StoredBatch
 from storage.checkpoints import write_partition_metadata
 from storage.disk import Buffer
 from storage.errors import (
@@ -32,13 +31,14 @@ from storage.errors import (
 from storage.flush import Flush
 from storage.log_loader import LogLoader, RecoveryReport, replay_producers
 from storage.producer_state import ProducerState, save_snapshot, snapshot_path
-from storage.records import coordinator_epoch_of
+from storage.records import end_marker_of
 from storage.segment import Segment, segment_stem
 from storage.timestamp_search import (
     TimestampedOffset,
     first_record_since,
     record_with_max_timestamp,
 )
+from storage.transaction_index import AbortedTransaction, aborted_between
 
 _LENGTH_BEFORE_BODY = CRC_START - LOG_OVERHEAD_BYTES
 
@@ -131,7 +131,7 @@ class PartitionLog:
     def last_stable_offset(self) -> int:
         """The offset up to which read_committed consumers read: the oldest open transaction."""
         first = self.producers.first_unstable_offset
-        return self.log_end_offset if first is None else first
+        return self.log_end_offset if first is None else max(first, self.log_start_offset)
 
     @property
     def size_bytes(self) -> int:
@@ -199,38 +199,35 @@ class PartitionLog:
         """Append batches that the broker made itself, any number of them, in one write.
 
         Offsets and leader epochs are assigned; CRCs, keys and timestamps are taken as they are, and
-        transaction markers are allowed. MessageTooLargeError as for clients, since a batch that is
-        above `max.message.bytes` could not be fetched by everyone.
+        transaction markers are allowed. MessageTooLargeError as for clients.
         """
         if self.closed:
             raise self._gone()
         data = bytes(records)
         batches = own_batches(data, self.log_end_offset, self.config.max_message_bytes)
         base_offset, next_offset = self.log_end_offset, batches[-1].last_offset + 1
-        buffers: list[Buffer] = []
-        for batch in batches:
-            crc = int.from_bytes(
-                data[batch.position + CRC_POSITION : batch.position + CRC_START], "big"
-            )
-            length = batch.size_bytes - LOG_OVERHEAD_BYTES
-            buffers.append(
-                BEFORE_CRC.pack(batch.base_offset, length, self.leader_epochs.current, 2, crc)
-            )
-            buffers.append(data[batch.position + CRC_START : batch.position + batch.size_bytes])
         max_timestamp = max(batch.max_timestamp for batch in batches)
         segment = self._segment_for(len(data), next_offset - 1, max_timestamp, now_ms)
-        self._write(segment, buffers)
+        self._write(segment, stamped(data, batches, self.leader_epochs.current))
         for batch in batches:
             self._tail = (batch.base_offset, segment, segment.size_bytes)
             segment.appended(batch.size_bytes, batch.last_offset, batch.max_timestamp)
             if batch.producer_id >= 0:
-                bytes_of_batch = data[batch.position : batch.position + batch.size_bytes]
-                epoch = coordinator_epoch_of(bytes_of_batch) if batch.is_control else -1
-                self.producers.replay(batch, epoch)
+                self._account_for_producer(segment, batch, data)
         self.log_end_offset = next_offset
         if self.flush_is_due and not self.files.flushes_apart:
             self.flush()
         return AppendResult(base_offset, next_offset - 1, -1, self.log_start_offset)
+
+    def _account_for_producer(self, segment: Segment, batch: StoredBatch, data: bytes) -> None:
+        """Take an own batch into the producer state; index the transaction that it aborts."""
+        marker = None
+        if batch.is_control:
+            marker = end_marker_of(data[batch.position : batch.position + batch.size_bytes])
+        aborted = self.producers.replay(batch, marker)
+        if aborted is not None:
+            # The file's name is synced with the next segment's: until then recovery reads this one.
+            segment.transaction_index.add(aborted)
 
     def _segment_for(
         self, size_bytes: int, last_offset: int, max_timestamp: int, now_ms: int
@@ -357,6 +354,15 @@ class PartitionLog:
             return segment.read(start, first.size_bytes)
         return b""
 
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions that records below `end` from `start` on can be of."""
+        number = max(bisect_right(self._bases, start) - 1, 0)
+        indexes = (segment.transaction_index for segment in self.segments[number:])
+        try:
+            return aborted_between(indexes, start, end)
+        except OSError as error:
+            raise self.failed("read", error) from error
+
     def _position_of(self, segment: Segment, offset: int) -> int:
         """Return where the batch with `offset` lies; mostly where the last read or append ended."""
         for known_offset, known_segment, position in (self._hint, self._tail):
@@ -436,6 +442,7 @@ class PartitionLog:
             self._bases.pop()
         active = self.segments[-1]
         active.cut(active.position_of(offset))
+        active.transaction_index.truncate_to(offset)
         self.log_end_offset = max(offset, self.log_start_offset)
         self.recovery_point = min(self.recovery_point, self.log_end_offset)
         self.leader_epochs.truncate(self.log_end_offset)

@@ -15,6 +15,8 @@ from protocol.crc32c import crc32c
 from storage.batch_scan import StoredBatch
 from storage.disk import Disk
 from storage.errors import InvalidProducerEpochError, OutOfOrderSequenceError
+from storage.records import EndMarker
+from storage.transaction_index import AbortedTransaction
 
 CACHED_BATCHES = 5
 SEQUENCE_MAX = 2**31 - 1
@@ -56,7 +58,12 @@ class ProducerEntry:
 
 
 def last_sequence_of(base_sequence: int, offset_delta: int) -> int:
-    """Return the sequence of a batch's last record; sequences wrap from 2^31-1 to 0."""
+    """Return the sequence of a batch's last record; sequences wrap from 2^31-1 to 0.
+
+    Transactional commits of offsets come without a sequence and have none at their end either.
+    """
+    if base_sequence == NO_SEQUENCE:
+        return NO_SEQUENCE
     last = base_sequence + offset_delta
     return last if last <= SEQUENCE_MAX else last - SEQUENCE_MAX - 1
 
@@ -154,15 +161,28 @@ class ProducerState:
         self.transactions.pop(producer_id, None)
         return start
 
-    def replay(self, batch: StoredBatch, coordinator_epoch: int = -1) -> None:
-        """Take in a batch that was read from the log."""
+    def replay(self, batch: StoredBatch, marker: EndMarker | None) -> AbortedTransaction | None:
+        """Take in a batch that is in the log; return the transaction that its marker aborts.
+
+        A control batch that compaction has emptied says nothing (Kafka's ProducerAppendInfo).
+        """
         if batch.producer_id < 0:
-            return
-        if batch.is_control:
-            self.marker_appended(
-                batch.producer_id, batch.producer_epoch, coordinator_epoch, batch.max_timestamp
+            return None
+        if marker is not None:
+            start = self.marker_appended(
+                batch.producer_id,
+                batch.producer_epoch,
+                marker.coordinator_epoch,
+                batch.max_timestamp,
             )
-        elif batch.base_sequence >= 0:
+            if start < 0 or marker.commits:
+                return None
+            end = batch.last_offset
+            stable = self.first_unstable_offset
+            return AbortedTransaction(
+                batch.producer_id, start, end, end + 1 if stable is None else stable
+            )
+        if not batch.is_control:
             self.appended(
                 batch.producer_id,
                 batch.producer_epoch,
@@ -172,6 +192,7 @@ class ProducerState:
                 batch.max_timestamp,
                 batch.is_transactional,
             )
+        return None
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -233,7 +254,7 @@ class ProducerState:
             entry.transaction_start = start
             if start >= 0:
                 state.transactions[producer_id] = start
-            if last_sequence >= 0:
+            if last_offset >= 0:
                 entry.batches.append(CachedBatch(last_sequence, last_offset, delta, timestamp))
         return state
 
@@ -251,7 +272,8 @@ def save_snapshot(disk: Disk, directory: str, offset: int, state: ProducerState)
     file = disk.open(path, create=True)
     try:
         file.append([state.encode()])
-        file.sync()
+        if state.entries:  # that nobody was known is found again without it
+            file.sync()
     finally:
         file.close()
 

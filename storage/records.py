@@ -6,7 +6,8 @@ without decoding and encoding them again. A "body" is a batch behind its CRC (wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from protocol.batch_layout import (
     AFTER_CRC,
@@ -20,11 +21,12 @@ from protocol.batch_layout import (
 from protocol.compression import Compression, compress, decompress
 from protocol.crc32c import crc32c
 from protocol.errors import ProtocolError
-from protocol.raw_records import RawRecord, raw_records
+from protocol.raw_records import RawKey, RawRecord, raw_records
 from protocol.varint import decode_varint, decode_varlong, encode_varint
 from storage.errors import CorruptBatchError
 
 BODY_HEADER_BYTES = AFTER_CRC.size
+NO_TIMESTAMP = -1
 
 # Names of compression.type -> the codec bits of a batch's attributes.
 CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -66,7 +68,7 @@ def recompressed(body: bytes, codec: int) -> bytes:
 
 
 def retained_batch(
-    batch: bytes, kept: list[RawRecord], section: bytes, delete_horizon_ms: int | None
+    batch: bytes, kept: Sequence[RawKey], section: bytes, delete_horizon_ms: int | None
 ) -> bytes:
     """Return a batch with only the `kept` records, its offsets, producer and sequence unchanged.
 
@@ -91,8 +93,9 @@ def retained_batch(
     records = b"".join(parts)
     if codec and kept:
         records = compress(Compression(codec), records)
-    elif codec:
-        attributes &= ~COMPRESSION_MASK
+    if not kept:  # as DefaultRecordBatch.writeEmptyHeader has it
+        attributes &= ~(COMPRESSION_MASK | DELETE_HORIZON)
+        base_timestamp = NO_TIMESTAMP
     body = (
         AFTER_CRC.pack(
             attributes, last_offset_delta, base_timestamp, max_timestamp, *head[9:12], len(kept)
@@ -111,9 +114,24 @@ def _shifted(record: bytes, shift: int) -> bytes:
     return encode_varint(len(contents)) + contents
 
 
-def coordinator_epoch_of(batch: bytes) -> int:
-    """Return the coordinator epoch in a transaction marker's batch; -1 when it has none."""
-    for *_, value, _ in walk_records(batch[CRC_START:]):
-        if value is not None and len(value) >= 6:
-            return int.from_bytes(value[2:6], "big", signed=True)
-    return -1
+class EndMarker(NamedTuple):
+    """The end of a transaction, as its marker tells it (KIP-98, Kafka's EndTransactionMarker)."""
+
+    commits: bool
+    coordinator_epoch: int
+
+
+_MARKER_TYPES = {0: False, 1: True}
+
+
+def end_marker_of(batch: bytes) -> EndMarker | None:
+    """Return what a control batch says; None when compaction has emptied it, or when it speaks of
+    something else than a transaction's end."""
+    for *_, key, value, _ in walk_records(batch[CRC_START:]):
+        if key is None or len(key) < 4 or value is None or len(value) < 6:
+            return None
+        commits = _MARKER_TYPES.get(int.from_bytes(key[2:4], "big"))
+        if commits is None:
+            return None
+        return EndMarker(commits, int.from_bytes(value[2:6], "big", signed=True))
+    return None

@@ -1,4 +1,4 @@
-"""One segment: a `.log` file and its two sparse indexes (Kafka's LogSegment).
+"""One segment: a `.log` file, its two sparse indexes and its aborted transactions (LogSegment).
 
 A segment only grows at its end. It knows where its batches lie; what may be appended and what a
 reader may see is the partition log's affair (`storage.partition_log`).
@@ -19,11 +19,11 @@ from storage.disk import Buffer, Disk
 from storage.errors import CorruptBatchError
 from storage.index import OffsetIndex, TimeIndex
 from storage.open_files import LazyFile, OpenFiles
+from storage.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex, looks_whole
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
-TRANSACTION_INDEX_SUFFIX = ".txnindex"
 SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 # Header scans over whole segments read this much at a time.
 LONG_SCAN_WINDOW_BYTES = 1 << 18
@@ -50,6 +50,7 @@ class Segment:
         "size_bytes",
         "stem",
         "time_index",
+        "transaction_index",
     )
 
     def __init__(
@@ -59,9 +60,9 @@ class Segment:
         base_offset: int,
         index_interval_bytes: int,
         created_ms: int,
-        sizes: tuple[int, int | None, int | None] = (0, None, None),
+        sizes: tuple[int, int | None, int | None, int | None] = (0, None, None, None),
     ) -> None:
-        """`sizes`: of the log, the offset index and the time index; None for a missing file."""
+        """`sizes`: of the log, the offset, time and transaction index; None for a missing file."""
         self.base_offset = base_offset
         self.stem = stem
         self.created_ms = created_ms
@@ -69,6 +70,7 @@ class Segment:
         self._log = LazyFile(files, stem + LOG_SUFFIX)
         self.offset_index = OffsetIndex(files, stem + INDEX_SUFFIX, sizes[1])
         self.time_index = TimeIndex(files, stem + TIME_INDEX_SUFFIX, sizes[2])
+        self.transaction_index = TransactionIndex(files, stem + TRANSACTION_INDEX_SUFFIX, sizes[3])
         self._index_interval_bytes = index_interval_bytes
         self._unindexed_bytes = 0
         self.first_timestamp = -1
@@ -87,9 +89,14 @@ class Segment:
         index_bytes = _size_or_none(disk, stem + INDEX_SUFFIX)
         time_index_bytes = _size_or_none(disk, stem + TIME_INDEX_SUFFIX)
         created_ms = disk.modified_ms(stem + LOG_SUFFIX)
-        sizes = (log_bytes, index_bytes, time_index_bytes)
+        transaction_index_bytes = _size_or_none(disk, stem + TRANSACTION_INDEX_SUFFIX)
+        sizes = (log_bytes, index_bytes, time_index_bytes, transaction_index_bytes)
         segment = Segment(files, stem, base_offset, index_interval_bytes, created_ms, sizes)
-        return segment, segment._indexes_look_whole(index_bytes, time_index_bytes)
+        are_whole = segment._indexes_look_whole(index_bytes, time_index_bytes)
+        if transaction_index_bytes and are_whole:
+            contents = disk.read_file(stem + TRANSACTION_INDEX_SUFFIX)
+            are_whole = looks_whole(contents, base_offset)
+        return segment, are_whole
 
     def _indexes_look_whole(self, index_bytes: int | None, time_index_bytes: int | None) -> bool:
         """Kafka's sanity checks: present, whole entries, and the last one inside the log."""
@@ -151,7 +158,7 @@ class Segment:
             self.time_index.add(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
 
     def cut(self, size_bytes: int) -> None:
-        """Drop everything from `size_bytes` (a batch boundary) on, and rebuild the indexes."""
+        """Drop everything from `size_bytes` (a batch boundary) on; rebuild the sparse indexes."""
         self._log.get().truncate(size_bytes)
         self.size_bytes = size_bytes
         self.rebuild_indexes()
@@ -162,7 +169,7 @@ class Segment:
             self._log.get().truncate(self.size_bytes)
 
     def rebuild_indexes(self) -> None:
-        """Make both indexes anew from the batch headers."""
+        """Make the offset and time index anew from the batch headers."""
         self._forget_indexes()
         for batch in self.batches():
             self.appended_at(batch)
@@ -183,7 +190,10 @@ class Segment:
         self.size_bytes = size_bytes
 
     def verify(self, next_offset: int) -> Iterator[StoredBatch | Damage]:
-        """Check every byte and make the indexes anew on the way; ends with the Damage, if any."""
+        """Check every byte and make the indexes anew on the way; ends with the Damage, if any.
+
+        Not the transaction index: what is open in front of the segment is not known here.
+        """
         self._forget_indexes()
         for batch in verify_batches(self._log, 0, self.size_bytes, next_offset):
             if isinstance(batch, StoredBatch):
@@ -211,6 +221,8 @@ class Segment:
 
     def seal(self) -> None:
         """Write the indexes out: nothing will be appended any more, or the log is being closed."""
+        # First: at the next start the presence of the other two tells that this one is complete.
+        self.transaction_index.save()
         if self.size_bytes:
             self._index_time()
             self.offset_index.save()
@@ -221,6 +233,7 @@ class Segment:
         self._log.close()
         self.offset_index.close()
         self.time_index.close()
+        self.transaction_index.close()
 
     # --- reading ----------------------------------------------------------------------------------
 

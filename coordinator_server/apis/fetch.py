@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, call: Call, request: FetchRequest) -> None:
     """Answer at once if there is enough to read or an error to tell; else park the fetch."""
-    now_ms = broker.clock.now_ms()
+    now_ms = broker.client_clock.now_ms()
     context = broker.fetch_sessions.context(request, call.api_version, now_ms)
     if context.error:
         call.reply(FetchResponse(error_code=context.error))

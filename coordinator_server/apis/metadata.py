@@ -24,9 +24,11 @@ from protocol.schema import ZERO_UUID
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from coordinator_server.broker import Broker
     from coordinator_server.call import Call
-    from coordinator_server.topics.manager import Topic
+    from coordinator_server.topics.manager import Partition, Topic
 
 
 def handle(broker: Broker, call: Call, request: MetadataRequest) -> None:
@@ -96,33 +98,35 @@ def _missing(broker: Broker, name: str, may_create: bool) -> MetadataResponseTop
 
 def _known(broker: Broker, topic: Topic) -> MetadataResponseTopic:
     running = broker.topics.leadership.running
-    partitions = []
-    for partition in topic.partitions:
-        replicas = partition.replicas
-        described = MetadataResponsePartition(
-            partition_index=partition.index,
-            leader_id=partition.leader_id,
-            replica_nodes=list(replicas),
-            isr_nodes=[one for one in replicas if one in running],
-            offline_replicas=[one for one in replicas if one not in running],
-        )
-        if partition.leader_id == NOBODY:
-            described.error_code = ErrorCode.LEADER_NOT_AVAILABLE
-        try:
-            described.leader_epoch = partition.leader_epoch
-        except StorageError:
-            # The log cannot be opened: an offline partition, as Kafka tells of a failed disk.
-            described.error_code = ErrorCode.LEADER_NOT_AVAILABLE
-            described.leader_id = NOBODY
-            described.isr_nodes = []
-            described.offline_replicas = list(replicas)
-        partitions.append(described)
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=partitions,
+        partitions=[described_partition(partition, running) for partition in topic.partitions],
     )
+
+
+def described_partition(partition: Partition, running: Container[int]) -> MetadataResponsePartition:
+    """One partition with its leader and replicas, those of brokers that are `running` in sync."""
+    replicas = partition.replicas
+    described = MetadataResponsePartition(
+        partition_index=partition.index,
+        leader_id=partition.leader_id,
+        replica_nodes=list(replicas),
+        isr_nodes=[one for one in replicas if one in running],
+        offline_replicas=[one for one in replicas if one not in running],
+    )
+    if partition.leader_id == NOBODY:
+        described.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+    try:
+        described.leader_epoch = partition.leader_epoch
+    except StorageError:
+        # The log cannot be opened: an offline partition, as Kafka tells of a failed disk.
+        described.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+        described.leader_id = NOBODY
+        described.isr_nodes = []
+        described.offline_replicas = list(replicas)
+    return described
 
 
 def _invalid(asked: list[MetadataRequestTopic], version: int) -> ErrorCode:

@@ -29,10 +29,9 @@ from protocol.errors import ProtocolError
 from storage.batch_scan import Damage
 from storage.index import OffsetIndex, TimeIndex
 from storage.producer_state import SNAPSHOT_SUFFIX, ProducerState
-from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
+from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from storage.transaction_index import ENTRY, TRANSACTION_INDEX_SUFFIX, VERSION
 
-# version, producer id, first and last offset, last stable offset (Kafka's AbortedTxn)
-ABORTED_TRANSACTION = struct.Struct(">hqqqq")
 # What a file is called while it is being replaced or removed.
 _TRANSIENT_SUFFIXES = (".swap", ".cleaned", ".deleted")
 
@@ -78,9 +77,9 @@ def time_index_lines(file: ReadOnlyFile) -> Lines:
 
 def transaction_index_lines(file: ReadOnlyFile) -> Lines:
     """The aborted transactions of a segment."""
-    for position, entry in _entries(file, ABORTED_TRANSACTION):
+    for position, entry in _entries(file, ENTRY):
         version, producer_id, first, last, stable = entry
-        if version != 0:
+        if version != VERSION:
             yield damage(position, f"an entry of version {version}")
             return
         yield {
@@ -90,7 +89,7 @@ def transaction_index_lines(file: ReadOnlyFile) -> Lines:
             "last_offset": last,
             "last_stable_offset": stable,
         }
-    yield from _torn(file, ABORTED_TRANSACTION.size)
+    yield from _torn(file, ENTRY.size)
 
 
 def snapshot_lines(file: ReadOnlyFile) -> Lines:

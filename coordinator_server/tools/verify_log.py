@@ -1,10 +1,10 @@
 """`coordinator-server verify-log DIR`: is what lies there whole, and does all of it agree?
 
 Of a partition: every CRC, the order of offsets within and between segments, the count of records in
-each batch, leader epochs, index entries, producer snapshots. Of a data directory also its small
-files and checkpoints. Nothing is written; a directory in use may be looked at, where the end of a
-log that is just being written may look torn. What only costs the next start time (a missing index,
-say) is a note; exit code 1 when there are errors.
+each batch, leader epochs, index entries, aborted transactions, producer snapshots. Of a data
+directory also its small files and checkpoints. Nothing is written; a directory in use may be looked
+at, where the end of a log that is just being written may look torn. What only costs the next start
+time (a missing index, say) is a note; exit code 1 when there are errors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from coordinator_server.tools.verify_segment import Findings, SegmentCheck
+from coordinator_server.tools.findings import Findings
+from coordinator_server.tools.verify_segment import SegmentCheck
+from coordinator_server.tools.verify_transactions import TransactionCheck
 from storage.checkpoints import (
     CLEANER_FILE,
     HIGH_WATERMARK_FILE,
@@ -74,13 +76,14 @@ class Verification:
         topic, _, number = directory.absolute().name.rpartition("-")
         names = sorted(entry.name for entry in directory.iterdir())
         epochs = self._leader_epochs(directory)
+        transactions = TransactionCheck(findings)
         next_offset: int | None = None
         bases = [int(name[:20]) for name in names if is_log_name(name)]
         for base_offset in bases:
             if next_offset is not None and base_offset < next_offset:
                 stem = directory / f"{base_offset:020d}.log"
                 findings.error(stem, f"begins before {next_offset}, where the one before it ends")
-            check = SegmentCheck(findings, directory, base_offset, epochs)
+            check = SegmentCheck(findings, directory, base_offset, epochs, transactions)
             next_offset = check.run()
         end = next_offset or 0
         if number.isdigit():

@@ -12,46 +12,32 @@ from coordinator_server.tools.dump_log import (
     Lines,
     offset_index_lines,
     time_index_lines,
-    transaction_index_lines,
 )
 from coordinator_server.tools.files import ReadOnlyFile, walk_log
+from coordinator_server.tools.findings import Findings
 from coordinator_server.tools.records import records_of
+from coordinator_server.tools.verify_transactions import TransactionCheck
 from protocol.errors import ProtocolError
 from storage.batch_scan import Damage, StoredBatch
-from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
-
-
-class Findings:
-    """What a check found, and how much it looked at. Errors are damage; notes cost only time."""
-
-    def __init__(self) -> None:
-        self.errors: list[str] = []
-        self.notes: list[str] = []
-        self.partitions = 0
-        self.segments = 0
-        self.batches = 0
-        self.records = 0
-        self.size_bytes = 0
-        self.index_entries = 0
-
-    def error(self, path: Path, reason: str) -> None:
-        """Take in something that is wrong."""
-        self.errors.append(f"{path}: {reason}")
-
-    def note(self, path: Path, reason: str) -> None:
-        """Take in something that the next start mends by itself."""
-        self.notes.append(f"{path}: {reason}")
+from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 
 
 class SegmentCheck:
-    """The check of one segment; `epochs` are (leader epoch, first offset) of its partition."""
+    """The check of one segment; `epochs` are (leader epoch, first offset) of its partition, and
+    `transactions` has seen the segments before it."""
 
     def __init__(
-        self, findings: Findings, directory: Path, base_offset: int, epochs: list[tuple[int, int]]
+        self,
+        findings: Findings,
+        directory: Path,
+        base_offset: int,
+        epochs: list[tuple[int, int]],
+        transactions: TransactionCheck,
     ) -> None:
         self.findings = findings
         self.base_offset = base_offset
         self.epochs = epochs
+        self.transactions = transactions
         self.log_path = directory / f"{base_offset:020d}{LOG_SUFFIX}"
 
     def run(self) -> int:
@@ -69,21 +55,23 @@ class SegmentCheck:
                     continue
                 findings.batches += 1
                 next_offset = batch.last_offset + 1
-                self._check_records(file, batch)
+                data = file.pread(batch.size_bytes, batch.position)
+                self._check_records(data, batch)
                 self._check_epoch(batch)
+                self.transactions.take(batch, data)
                 offsets.take(batch)
                 times.take(batch)
             if file.size_bytes:
                 offsets.finish()
                 times.finish()
-        self._check_transaction_index(next_offset)
+        self.transactions.finish_segment(self.log_path)
         return next_offset
 
-    def _check_records(self, file: ReadOnlyFile, batch: StoredBatch) -> None:
+    def _check_records(self, data: bytes, batch: StoredBatch) -> None:
         """As many records as the header says, their offsets rising inside the batch."""
         expected = batch.base_offset if batch.magic == 2 else -1
         try:
-            for record in records_of(file.pread(batch.size_bytes, batch.position)):
+            for record in records_of(data):
                 self.findings.records += 1
                 if not expected <= record.offset <= batch.last_offset:
                     reason = f"position {batch.position}: a record of offset {record.offset}"
@@ -102,20 +90,6 @@ class SegmentCheck:
         if batch.magic == 2 and epoch not in (None, batch.leader_epoch):
             reason = f"offset {batch.base_offset} has leader epoch {batch.leader_epoch}"
             self.findings.error(self.log_path, f"{reason}, the checkpoint says {epoch}")
-
-    def _check_transaction_index(self, next_offset: int) -> None:
-        path = self.log_path.with_suffix(TRANSACTION_INDEX_SUFFIX)
-        if not path.exists():
-            return
-        with ReadOnlyFile(path) as file:
-            for line in transaction_index_lines(file):
-                if line["kind"] == "damage":
-                    self.findings.error(path, f"position {line['position']}: {line['reason']}")
-                    continue
-                self.findings.index_entries += 1
-                if not line["first_offset"] <= line["last_offset"] < next_offset:
-                    reason = f"offsets {line['first_offset']} to {line['last_offset']}"
-                    self.findings.error(path, f"an aborted transaction with {reason}")
 
 
 class IndexCheck:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.topics.purgatory import DelayedOperation
 from protocol.apis.fetch import (
+    AbortedTransaction,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -22,6 +23,7 @@ from protocol.apis.fetch import (
     PartitionData,
 )
 from protocol.errors import ErrorCode
+from storage.batch_scan import end_offset_of
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from coordinator_server.call import Call
     from coordinator_server.topics.fetch_session import FetchContext, FetchTarget
     from coordinator_server.topics.manager import Partition
+    from storage.partition_log import PartitionLog
 
 _READ_COMMITTED = 1
 _FIRST_VERSION_WITH_ZSTD = 10
@@ -46,6 +49,7 @@ class _Found(NamedTuple):
     last_stable_offset: int
     log_start_offset: int
     records: bytes
+    aborted: list[AbortedTransaction]
 
 
 class DelayedFetch(DelayedOperation):
@@ -189,6 +193,7 @@ class DelayedFetch(DelayedOperation):
         self, target: FetchTarget, partition: Partition, limit: int, at_least_one: bool
     ) -> _Found:
         records = b""
+        aborted: list[AbortedTransaction] = []
         try:
             error = self._error_of(target, partition)
             if error is not ErrorCode.NONE:
@@ -201,6 +206,8 @@ class DelayedFetch(DelayedOperation):
                 records = log.read(
                     target.fetch_offset, limit, at_least_one=at_least_one, up_to=end
                 ).records
+                if self._committed:
+                    aborted = _aborted_in(log, target.fetch_offset, records)
         except StorageError as failure:
             return _failed(target, failure.code)
         return _Found(
@@ -210,6 +217,7 @@ class DelayedFetch(DelayedOperation):
             last_stable_offset,
             log.log_start_offset,
             records,
+            aborted,
         )
 
     def _error_of(self, target: FetchTarget, partition: Partition) -> ErrorCode:
@@ -244,11 +252,13 @@ class DelayedFetch(DelayedOperation):
         if session is not None:
             session_id = session.session_id
         elif context.wants_session:
-            session_id = self._broker.fetch_sessions.open(context, self._broker.clock.now_ms())
+            session_id = self._broker.fetch_sessions.open(
+                context, self._broker.client_clock.now_ms()
+            )
         last_topic: FetchableTopicResponse | None = None
         last_name: str | bytes | None = None
         for one in found + self._unknown if self._unknown else found:
-            target, error, high_watermark, last_stable_offset, log_start_offset, records = one
+            target, error, high_watermark, last_stable_offset, log_start_offset, records, _ = one
             if session_id and not target.has_news(
                 error, high_watermark, log_start_offset, len(records)
             ):
@@ -267,7 +277,9 @@ class DelayedFetch(DelayedOperation):
                     high_watermark=high_watermark,
                     last_stable_offset=last_stable_offset,
                     log_start_offset=log_start_offset,
-                    aborted_transactions=[] if self._committed or error in _UNKNOWN else None,
+                    aborted_transactions=(
+                        one.aborted if self._committed or error in _UNKNOWN else None
+                    ),
                     records=records,
                 )
             )
@@ -321,5 +333,16 @@ def _topic_response(topic: str | bytes) -> FetchableTopicResponse:
     return FetchableTopicResponse(topic=topic)
 
 
+def _aborted_in(log: PartitionLog, start: int, records: bytes) -> list[AbortedTransaction]:
+    """The aborted transactions that records of these batches can belong to (KIP-98)."""
+    found = log.aborted_transactions(start, log.last_stable_offset)
+    if found:  # seldom: the end of the batches is looked for only then
+        found = log.aborted_transactions(start, end_offset_of(records))
+    return [
+        AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+        for one in found
+    ]
+
+
 def _failed(target: FetchTarget, error: ErrorCode) -> _Found:
-    return _Found(target, error, -1, -1, -1, b"")
+    return _Found(target, error, -1, -1, -1, b"", [])

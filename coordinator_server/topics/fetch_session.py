@@ -148,6 +148,10 @@ class FetchSessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def clear(self) -> None:
+        """Forget all sessions."""
+        self._sessions.clear()
+
     def context(self, request: FetchRequest, version: int, now_ms: int) -> FetchContext:
         """Find out what a request asks for; opens no session yet (see `open`)."""
         uses_topic_ids = version >= 13

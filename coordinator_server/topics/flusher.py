@@ -39,6 +39,11 @@ class Flusher:
         # By log: up to which offset it has to be synced, and whom to tell.
         self._waiting: dict[PartitionLog, list[tuple[int, Done]]] = {}
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody waits for a sync."""
+        return bool(self._running)
+
     def submit(self, work: Callable[[], None], /) -> Future[None]:
         """Do the work in a thread."""
         if self._pool is None:

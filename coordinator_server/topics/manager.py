@@ -8,6 +8,7 @@ wake-up of fetches after an append. Who leads a partition is decided in `leaders
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 
@@ -190,7 +191,8 @@ class TopicManager:
 
     `on_created`, `on_deleted` and `on_widened` are lists of callables that get the Topic; those of
     `on_deleted` run when the topic cannot be found any more and its logs are closed.
-    `node_ids` are the brokers of the process; replicas are placed on all of them.
+    `node_ids` are the brokers of the process; replicas are placed on all of them. `timer_s` is for
+    `Upkeep`.
     """
 
     def __init__(
@@ -201,6 +203,7 @@ class TopicManager:
         *,
         node_ids: tuple[int, ...],
         changed: Callable[[Partition], None],
+        timer_s: Callable[[], float] = time.thread_time,
     ) -> None:
         self.on_created: list[Listener] = []
         self.on_deleted: list[Listener] = []
@@ -218,7 +221,7 @@ class TopicManager:
         for record in tuple(logs.topics().values()):
             self._add(record, self.leadership.at_start(record, self._default_factor(record.name)))
         self._keep_leadership()
-        self._upkeep = Upkeep(logs, config, clock)
+        self._upkeep = Upkeep(logs, config, clock, timer_s)
         self._upkeep.report_recovery()
 
     # --- finding ----------------------------------------------------------------------------------
@@ -365,6 +368,15 @@ class TopicManager:
             listener(topic)
 
     # --- upkeep -----------------------------------------------------------------------------------
+
+    @property
+    def is_in_upkeep(self) -> bool:
+        """Whether a round of upkeep has begun and is not done."""
+        return self._upkeep.is_working
+
+    def clock_set_back(self, elapsed_ms: int) -> None:
+        """Take note that the clock tells an earlier time, by so much; there are no topics now."""
+        self._upkeep.clock_set_back(elapsed_ms)
 
     def upkeep(self) -> int:
         """Do a small step of what the logs need; in how many ms the next one is wanted."""

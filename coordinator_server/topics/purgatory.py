@@ -12,26 +12,10 @@ waiting ones has doubled since the last sweep, so they cannot pile up either.
 
 from collections.abc import Callable, Hashable, Iterable
 from heapq import heapify, heappop, heappush
-from typing import Protocol
+
+from coordinator_server.clock import Scheduler, Timer
 
 _STALE_ENTRIES_KEPT = 64
-
-
-class Timer(Protocol):
-    """What `call_later` gives back."""
-
-    def cancel(self) -> None:
-        """Forget the call."""
-
-
-class Scheduler(Protocol):
-    """The part of an event loop that a purgatory needs."""
-
-    def call_soon(self, callback: Callable[[], None], /) -> object:
-        """Call after the callbacks that are due now."""
-
-    def call_later(self, delay: float, callback: Callable[[], None], /) -> Timer:
-        """Call after `delay` seconds."""
 
 
 class DelayedOperation:
@@ -94,6 +78,11 @@ class Purgatory:
     def __len__(self) -> int:
         """How many operations wait."""
         return self._waiting
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody is about to look again."""
+        return bool(self._changed)
 
     @property
     def watched_keys(self) -> int:

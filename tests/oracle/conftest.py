@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.left_out import leave_out
 from tests.oracle.kafka_process import missing
 
 HERE = Path(__file__).parent
-left_out: list[str] = []
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -23,12 +23,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     reason = missing() if ours and not os.environ.get("CI") else None
     if reason is None:
         return
-    left_out.append(f"{len(ours)} oracle tests left out: {reason} (see docs/tools.md)")
-    config.hook.pytest_deselected(items=ours)
-    items[:] = [item for item in items if item not in ours]
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was left out."""
-    for line in left_out:
-        terminalreporter.write_line(line, yellow=True)
+    line = f"{len(ours)} oracle tests left out: {reason} (see docs/tools.md)"
+    leave_out(config, items, ours, line)

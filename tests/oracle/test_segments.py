@@ -106,7 +106,7 @@ def consumer(bootstrap: str, group: str, instance: str | None) -> kafka.KafkaCon
         max_poll_records=1,
         session_timeout_ms=45_000,
     )
-    wait_for(lambda: member.poll(100) or member.assignment(), f"{group} has partitions")
+    wait_for(lambda: member.poll(2000) or member.assignment(), f"{group} has partitions")
     return member
 
 

@@ -46,14 +46,39 @@ def batch(
     )
 
 
+def marker(producer_id: int, epoch: int, *, commit: bool, timestamp_ms: int = NOW_MS) -> bytes:
+    """An end-of-transaction marker as the transaction coordinator writes it, of epoch 9."""
+    key = (0).to_bytes(2, "big") + int(commit).to_bytes(2, "big")
+    value = (0).to_bytes(2, "big") + (9).to_bytes(4, "big")
+    return build_batch(
+        [Record(0, timestamp_ms, key, value)],
+        base_offset=0,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        transactional=True,
+        control=True,
+    )
+
+
 def keyed(
     *pairs: tuple[bytes | None, bytes | None],
     timestamp_ms: int = NOW_MS,
     compression: Compression = Compression.NONE,
+    producer_id: int = -1,
+    sequence: int = -1,
+    transactional: bool = False,
 ) -> bytes:
     """One batch of (key, value) records."""
     records = [Record(i, timestamp_ms, key, value) for i, (key, value) in enumerate(pairs)]
-    return build_batch(records, base_offset=0, compression=compression)
+    return build_batch(
+        records,
+        base_offset=0,
+        compression=compression,
+        producer_id=producer_id,
+        producer_epoch=-1 if producer_id < 0 else 0,
+        base_sequence=sequence,
+        transactional=transactional,
+    )
 
 
 def open_log(
@@ -117,6 +142,31 @@ def all_records(log: PartitionLog) -> list[Record]:
         for record in iterate_records(data, header)
         if not header.is_control and record.offset >= log.log_start_offset
     ]
+
+
+def committed(log: PartitionLog, at_once_bytes: int = 1 << 20) -> list[Record]:
+    """What a reader of committed records makes of the log (KIP-98), by reads of `at_once_bytes`."""
+    found: list[Record] = []
+    offset, stop = log.log_start_offset, log.last_stable_offset
+    while offset < stop:
+        data = log.read(offset, at_once_bytes, up_to=stop).records
+        if not data:
+            break
+        headers = headers_of(data)
+        end = headers[-1].next_offset
+        ahead = sorted(log.aborted_transactions(offset, end), key=lambda one: one.first_offset)
+        aborted: set[int] = set()
+        for header in headers:
+            while ahead and ahead[0].first_offset <= header.last_offset:
+                aborted.add(ahead.pop(0).producer_id)
+            records = list(iterate_records(data, header))
+            if header.is_control:
+                if records and (records[0].key or b"")[3] == 0:
+                    aborted.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in aborted):
+                found += [record for record in records if record.offset >= offset]
+        offset = end
+    return found
 
 
 def values_of(log: PartitionLog) -> list[tuple[int, bytes | None]]:

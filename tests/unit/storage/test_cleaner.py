@@ -27,7 +27,6 @@ from tests.unit.storage.support import (
     keyed,
     open_log,
     open_manager,
-    values_of,
 )
 
 CONFIG = LogConfig(cleanup_policy=("compact",), segment_bytes=600, delete_retention_ms=1000)
@@ -194,23 +193,8 @@ def test_a_live_producers_last_batch_leaves_its_header() -> None:
     assert again.append(data, NOW_MS).duplicate
 
 
-def test_transactions_and_markers_are_left_alone() -> None:
-    """Batches of a transaction stay whole and supersede nothing."""
-    log = open_log(MemoryDisk(), CONFIG)
-    log.append(keyed((b"k", b"plain")), NOW_MS)
-    log.append(
-        batch(b"maybe", producer_id=5, producer_epoch=0, base_sequence=0, transactional=True),
-        NOW_MS,
-    )
-    log.append_own(batch(b"m", control=True, producer_id=5, producer_epoch=0), NOW_MS)
-    log.roll(NOW_MS)
-    clean(log)
-    assert values_of(log) == [(0, b"plain"), (1, b"maybe")]
-    assert [h.is_control for h in all_batches(log)] == [False, False, True]
-
-
-def test_an_open_transaction_and_the_lag_stop_compaction() -> None:
-    """Nothing from an open transaction on, or younger than min.compaction.lag.ms, is cleaned."""
+def test_the_lag_stops_compaction() -> None:
+    """Nothing younger than min.compaction.lag.ms is cleaned."""
     log = workload(MemoryDisk(), CONFIG._replace(min_compaction_lag_ms=100))
     before = contents(log)
     assert dirty_bytes(log, 0, NOW_MS) == (0, 0)

@@ -15,7 +15,15 @@ from storage.cleaner import Cleaning
 from storage.log_config import LogConfig
 from storage.memory_disk import Crash, MemoryDisk
 from storage.state_snapshot import load_state, save_state
-from tests.unit.storage.support import NOW_MS, all_records, batch, keyed, open_log, open_manager
+from tests.unit.storage.support import (
+    NOW_MS,
+    all_records,
+    batch,
+    keyed,
+    marker,
+    open_log,
+    open_manager,
+)
 
 ORDERS = 6
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=100)
@@ -46,7 +54,7 @@ def walk(
         points += 1
 
 
-def test_all_71_points_of_appends_that_are_synced() -> None:
+def test_all_69_points_of_appends_that_are_synced() -> None:
     """With flush.messages=1 every answered record is there, also across rolls."""
     config = SMALL._replace(flush_messages=1)
 
@@ -63,10 +71,10 @@ def test_all_71_points_of_appends_that_are_synced() -> None:
         assert len(values) <= len(noted) + 1
         log.append(batch(b"next"), NOW_MS)
 
-    assert walk(work, check) == 71
+    assert walk(work, check) == 69
 
 
-def test_all_61_points_of_appends_that_are_synced_now_and_then() -> None:
+def test_all_59_points_of_appends_that_are_synced_now_and_then() -> None:
     """What lies behind the last sync may be lost in part, never altered."""
 
     def work(disk: MemoryDisk, noted: list[object]) -> None:
@@ -83,10 +91,10 @@ def test_all_61_points_of_appends_that_are_synced_now_and_then() -> None:
         assert values == sorted(values, key=lambda value: value or b"")
         assert set(values) <= {b"%02d" % number for number in range(24)}
 
-    assert walk(work, check) == 61
+    assert walk(work, check) == 59
 
 
-def test_all_87_points_of_compaction() -> None:
+def test_all_84_points_of_compaction() -> None:
     """The last value of each key is there, whichever files made it to the disk."""
     config = SMALL._replace(cleanup_policy=("compact",))
 
@@ -105,10 +113,10 @@ def test_all_87_points_of_compaction() -> None:
         if noted:
             assert sorted(value or b"" for value in latest.values()) == noted
 
-    assert walk(work, check) == 87
+    assert walk(work, check) == 84
 
 
-def test_all_35_points_of_snapshots() -> None:
+def test_all_34_points_of_snapshots() -> None:
     """A snapshot that counts is whole and belongs to the log as it is."""
 
     def work(disk: MemoryDisk, noted: list[object]) -> None:
@@ -122,7 +130,7 @@ def test_all_35_points_of_snapshots() -> None:
         log = open_log(disk, SMALL)
         assert load_state(log, 1) in (None, b"as of %d" % log.log_end_offset)
 
-    assert walk(work, check) == 35
+    assert walk(work, check) == 34
 
 
 @pytest.mark.parametrize("deletes", [False, True])
@@ -150,3 +158,33 @@ def test_all_points_of_topics(deletes: bool) -> None:
         assert "t" not in topics or topics["t"].partition_count == 2
 
     assert walk(work, check) >= 25
+
+
+def test_all_66_points_of_aborted_transactions() -> None:
+    """Recovery that begins at the recovery point finds every abort that is left in the log: indexes
+    are synced with the segments that it does not read again."""
+    config = SMALL._replace(segment_bytes=300, flush_messages=4)
+
+    def work(disk: MemoryDisk, noted: list[object]) -> None:
+        log = open_log(disk, config)
+        for number in range(8):
+            sent = batch(
+                producer_id=1 + number % 2,
+                producer_epoch=0,
+                base_sequence=number // 2,
+                transactional=True,
+            )
+            log.append(sent, NOW_MS)
+            if number > 1:
+                log.append_own(marker(1 + number % 3, 0, commit=False), NOW_MS)
+            noted[:] = [log.recovery_point]
+
+    def check(disk: MemoryDisk, noted: list[object]) -> None:
+        recovery_point = int(str(noted[0])) if noted else 0
+        log = open_log(disk, config, recovery_point=recovery_point)
+        found = log.aborted_transactions(0, log.log_end_offset)
+        replayed = open_log(disk, config)
+        assert found == replayed.aborted_transactions(0, log.log_end_offset)
+        assert log.log_end_offset >= recovery_point
+
+    assert walk(work, check) == 66

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.batch import Record, build_batch
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
 from storage.log_config import LogConfig
@@ -16,6 +15,7 @@ from tests.unit.storage.support import (
     NOW_MS,
     batch,
     flip,
+    marker,
     open_log,
     overwrite,
     values_of,
@@ -173,20 +173,6 @@ def test_idle_producers_expire() -> None:
     state.appended(3, 0, 0, 0, 2, 1001, False)
     state.expire(1100, 100)
     assert sorted(state.entries) == [2, 3]
-
-
-def marker(producer_id: int, epoch: int, *, commit: bool) -> bytes:
-    """An end-of-transaction marker as the transaction coordinator writes it."""
-    key = (0).to_bytes(2, "big") + int(commit).to_bytes(2, "big")
-    value = (0).to_bytes(2, "big") + (9).to_bytes(4, "big")
-    return build_batch(
-        [Record(0, NOW_MS, key, value)],
-        base_offset=0,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        transactional=True,
-        control=True,
-    )
 
 
 def test_open_transactions_hold_the_last_stable_offset() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from protocol.compression import Compression, compress
-from storage.segment import TRANSACTION_INDEX_SUFFIX
+from storage.transaction_index import TRANSACTION_INDEX_SUFFIX
 from tests.unit.tools.support import SEGMENT_NAMES, SEGMENTS, flip, make_data_directory, run
 
 LOG = f"{0:020d}.log"

@@ -4,6 +4,7 @@ call, broker.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -46,7 +47,7 @@ def batch(
 
 
 class FakeClock:
-    """A clock that stands still until it is told otherwise."""
+    """A clock that stands still until it is told otherwise; its timers are the running loop's."""
 
     def __init__(self) -> None:
         self.time_ms = START_MS
@@ -54,6 +55,18 @@ class FakeClock:
     def now_ms(self) -> int:
         """Milliseconds since the epoch."""
         return self.time_ms
+
+    def call_soon(self, callback: Callable[[], None], /) -> object:
+        """Call after the callbacks that are due now."""
+        return asyncio.get_running_loop().call_soon(callback)
+
+    def call_later(self, delay: float, callback: Callable[[], None], /) -> asyncio.TimerHandle:
+        """Call after `delay` seconds of the loop."""
+        return asyncio.get_running_loop().call_later(delay, callback)
+
+    def call_upkeep(self, delay: float, callback: Callable[[], None], /) -> asyncio.TimerHandle:
+        """As `call_later`."""
+        return self.call_later(delay, callback)
 
 
 class FakeTimer:
@@ -114,6 +127,7 @@ class FakeConnection:
     """A client's connection."""
 
     listener_name = "PLAINTEXT"
+    client_host = "/127.0.0.1"
     local_address = ("127.0.0.1", 9092)
 
     def __init__(self) -> None:
@@ -160,7 +174,7 @@ class FakeBroker:
         self.config = Config(
             overrides={name.replace("_", "."): value for name, value in overrides.items()}
         )
-        self.clock = FakeClock()
+        self.clock = self.client_clock = FakeClock()
         self.scheduler = FakeScheduler(self.clock)
         self.fetch_purgatory = Purgatory(self.scheduler, self.clock.now_ms)
         session_ids = itertools.count(1)
@@ -176,6 +190,7 @@ class FakeBroker:
             self.clock,
             node_ids=(self.node_id,),
             changed=self.fetch_purgatory.notify,
+            timer_s=lambda: self.clock.time_ms / 1000,
         )
 
     def endpoints(self, connection: object, *, with_stopped: bool = False) -> list[Endpoint]:

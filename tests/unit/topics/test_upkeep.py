@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -12,10 +13,15 @@ from coordinator_server.topics.manager import Partition
 from coordinator_server.topics.upkeep import (
     FIRST_RETENTION_DELAY_MS,
     FIRST_ROUND_DELAY_MS,
+    OWN_LOGS_MS,
     PAUSE_MS,
     SLICE_MS,
+    Upkeep,
 )
 from protocol.batch import Record, build_batch
+from storage.errors import StorageError
+from storage.own_logs import RETRY_MS, OwnLogs
+from storage.partition_log import PartitionLog
 from tests.unit.topics.fakes import START_MS, FakeBroker, batch
 
 HOUR_MS = 3_600_000
@@ -80,19 +86,17 @@ def test_a_round_is_cut_into_slices() -> None:
     for number in range(5):
         broker.topics.create(f"t{number}", 1, {})
         partition(broker, f"t{number}").append(batch(b"x"), START_MS)
-    wait_ms = broker.topics.upkeep()
-    broker.clock.time_ms += wait_ms
-    now_ms = broker.clock.now_ms
-
-    def slow_clock() -> int:
-        broker.clock.time_ms += SLICE_MS
-        return now_ms()
-
-    broker.clock.now_ms = slow_clock  # type: ignore[method-assign]  # every look costs a slice
+    looks = itertools.count()
+    upkeep = Upkeep(  # every look at the machine's time costs a slice
+        broker.log_manager, broker.config, broker.clock, lambda: next(looks) * SLICE_MS / 1000
+    )
+    broker.clock.time_ms += upkeep.step()
     steps = 1
-    while broker.topics.upkeep() == PAUSE_MS:
+    while upkeep.step() == PAUSE_MS:
+        assert upkeep.is_working
         steps += 1
     assert steps >= 5
+    assert not upkeep.is_working
 
 
 def test_rounds_follow_the_settings() -> None:
@@ -166,3 +170,77 @@ def test_old_records_are_deleted_at_the_interval_of_retention() -> None:
     assert log.log_start_offset == 1
     rounds_until(350_000)
     assert log.log_start_offset == 2
+
+
+def offsets_logs(broker: FakeBroker, partitions: int = 2) -> list[PartitionLog]:
+    """The logs of an offsets topic, with some records that were cleaned already."""
+    topic = broker.topics.create_internal("__consumer_offsets")
+    logs = [one.log for one in topic.partitions[:partitions]]
+    for log in logs:
+        append_own(log, keys=100, count=200)
+    return logs
+
+
+def append_own(log: PartitionLog, keys: int, count: int) -> None:
+    """Append records of a kilobyte, one a batch, over and over the same keys."""
+    for number in range(count):
+        log.append_own(build_batch([Record(0, START_MS, b"%d" % (number % keys), bytes(1000))]), 0)
+
+
+def test_logs_of_the_broker_stay_within_twice_their_live_data() -> None:
+    """Looked at between rounds, each is compacted before it has doubled, again and again."""
+    broker = FakeBroker(log_cleaner_backoff_ms="100000000")
+    logs = offsets_logs(broker)
+    live = 100 * 1100
+    broker.scheduler.advance(FIRST_ROUND_DELAY_MS)
+    largest = 0
+    for _ in range(40):
+        for log in logs:
+            append_own(log, keys=100, count=20)
+        for _ in range(400):
+            broker.scheduler.advance(max(1, min(broker.topics.upkeep(), OWN_LOGS_MS)))
+            if not broker.topics.is_in_upkeep:
+                break
+        largest = max(largest, *(log.size_bytes for log in logs))
+    assert live <= largest <= 2 * live
+
+
+def test_under_pressure_slices_are_as_long_as_what_was_between_them() -> None:
+    """Half of the time when logs are near twice their size, and no pause; else a millisecond."""
+    broker = FakeBroker()
+    seconds = 0.0
+
+    def timer_s() -> float:
+        nonlocal seconds
+        seconds += 0.001  # what a step costs
+        return seconds
+
+    upkeep = Upkeep(broker.log_manager, broker.config, broker.clock, timer_s)
+    logs = offsets_logs(broker, partitions=4)
+    broker.scheduler.advance(FIRST_ROUND_DELAY_MS)
+    pauses = set()
+    slices = set()
+    while True:
+        seconds += 0.01  # the clients' turn
+        began = seconds
+        pauses.add(upkeep.step())
+        slices.add(round(seconds - began, 3))
+        if not upkeep.is_working:
+            break
+    assert 0 in pauses
+    assert max(slices) == pytest.approx(0.01, abs=0.004)
+    assert all(log.size_bytes < 150 * 1100 for log in logs)
+
+
+def test_a_log_that_cannot_be_compacted_is_left_alone_for_a_while() -> None:
+    """A damaged batch is reported once in a while, and not at every look."""
+    broker = FakeBroker(log_cleaner_backoff_ms="100000000")
+    (log,) = offsets_logs(broker, partitions=1)
+    own_logs = OwnLogs(broker.log_manager)
+    now_ms = broker.clock.now_ms()
+    broker.disk.fail_at(0)
+    due = own_logs.due(now_ms)
+    assert due == [log]
+    assert [type(step) for step in own_logs.steps(due, now_ms) if step] == [StorageError]
+    assert own_logs.due(now_ms + RETRY_MS - 1) == []
+    assert own_logs.due(now_ms + RETRY_MS) == [log]

@@ -1,0 +1,379 @@
+"""The offsets log under commits: its size against the live data, and heartbeats meanwhile.
+
+    python -m benchmarks.log_size --seconds 600 --rate 20000
+    python -m benchmarks.log_size --seconds 600 --rate 0        # as fast as the broker answers
+    python -m benchmarks.log_size --heartbeats --seconds 120 --rate 20000
+
+Groups of 100 partitions commit again and again, one request per group, so after the first round no
+live byte is added and all that grows is what compaction has to take away. `live` is the size of the
+log after that first round; the size is that of every file of the topic, indexes and half-written
+files included. With `--heartbeats` the run is cut into windows with compaction and without it
+(`cleanup.policy` of the topic is switched) under the same load, and the latency of members'
+heartbeats is told for both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import struct
+import sys
+import tempfile
+import time
+from collections import deque
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import uvloop
+
+from benchmarks.broker import HEARTBEAT, frame_of, joined_member
+from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.apis.heartbeat import HeartbeatRequest
+from protocol.apis.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from protocol.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.support import Broker
+
+PARTITIONS = 100
+"""Offsets in one commit: the partitions of the topic that the groups read."""
+
+COMMIT, CREATE_TOPICS, ALTER_CONFIGS = (8, 8), (19, 7), (44, 1)
+OFFSET_MARK = 0x5ACE_0FF5_E75A_CE00
+SAMPLE_SECONDS = 0.1
+TICK_SECONDS = 0.005
+MEMBERS = 20
+HEARTBEATS_PER_SECOND = 200
+WINDOW_SECONDS = 10.0
+"""With --heartbeats: how long compaction is on, and then off, again and again."""
+
+
+class Sizes(NamedTuple):
+    """What a run came to; bytes, seconds, and commits of single partitions."""
+
+    live_bytes: int
+    largest_bytes: int
+    last_bytes: int
+    commits_per_second: float
+    cpu_us_per_commit: float
+    longest_answer_ms: float
+
+    @property
+    def worst_ratio(self) -> float:
+        """The largest size of the log over its live data."""
+        return self.largest_bytes / self.live_bytes
+
+
+class Load:
+    """Commits over some connections to a broker, as many as asked for or as it answers."""
+
+    def __init__(self, broker: Broker, data: Path, groups: int, connections: int) -> None:
+        self._broker = broker
+        self._data = data
+        self._groups = groups
+        self._connections = connections
+        self._committers: list[_Committer] = []
+        self.live_bytes = 0
+
+    async def begin(self) -> None:
+        """Make the topic, connect, and commit every offset once: that is the live data."""
+        _create_topic(self._broker)
+        frames = [_commit_frame(f"group-{number}") for number in range(self._groups)]
+        loop = asyncio.get_running_loop()
+        for number in range(self._connections):
+            own = frames[number :: self._connections]
+            _, client = await loop.create_connection(
+                partial(_Committer, own), *self._broker.address
+            )
+            self._committers.append(client)
+        for client in self._committers:
+            client.allow(len(client.frames))
+        while any(client.waiting for client in self._committers):
+            await asyncio.sleep(TICK_SECONDS)
+        self.live_bytes = log_bytes(self._data, ".log")
+
+    async def run(self, seconds: float, rate: int) -> Sizes:
+        """Commit for so long, `rate` offsets a second in all (0: no limit), and watch the log."""
+        live, largest = self.live_bytes, 0
+        answers, cpu = self._answers(), self._broker.cpu_seconds()
+        for client in self._committers:
+            client.longest_seconds = 0.0
+        started = now = time.monotonic()
+        next_sample, sent = started, 0
+        turn = 0
+        while now < started + seconds:
+            if rate:
+                due = int((now - started) * rate / PARTITIONS)
+                for _ in range(due - sent):
+                    self._committers[turn].allow(1)
+                    turn = (turn + 1) % len(self._committers)
+                sent = due
+            else:
+                for client in self._committers:
+                    client.allow(max(0, 4 - client.waiting))
+            if now >= next_sample:
+                largest = max(largest, log_bytes(self._data))
+                next_sample = now + SAMPLE_SECONDS
+            await asyncio.sleep(TICK_SECONDS)
+            now = time.monotonic()
+        commits = (self._answers() - answers) * PARTITIONS
+        return Sizes(
+            live,
+            largest,
+            log_bytes(self._data),
+            commits / (now - started),
+            (self._broker.cpu_seconds() - cpu) / max(commits, 1) * 1e6,
+            max(client.longest_seconds for client in self._committers) * 1000,
+        )
+
+    async def end(self) -> None:
+        """Close the connections."""
+        for client in self._committers:
+            client.close()
+
+    def _answers(self) -> int:
+        return sum(client.answers for client in self._committers)
+
+
+class _Committer(asyncio.Protocol):
+    """One connection; commits one group after the other, one request at a time."""
+
+    def __init__(self, frames: list[bytes]) -> None:
+        self.frames = frames
+        self.answers = 0
+        self.waiting = 0
+        self.longest_seconds = 0.0
+        self._received = b""
+        self._sent_at = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Nothing is sent before it is allowed."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def allow(self, requests: int) -> None:
+        """Let so many more requests go out."""
+        is_idle = not self.waiting
+        self.waiting += requests
+        if is_idle and self.waiting:
+            self._send()
+
+    def data_received(self, data: bytes) -> None:
+        """An answer of which every error code must be zero; then the next request."""
+        self._received += data
+        if len(self._received) < 4:
+            return
+        size = 4 + int.from_bytes(self._received[:4], "big")
+        if len(self._received) < size:
+            return
+        assert len(self._received) == size == _ANSWER_BYTES, self._received
+        assert not any(self._received[_FIRST_ERROR:size:_ERROR_STRIDE]), self._received
+        self._received = b""
+        self.longest_seconds = max(self.longest_seconds, time.monotonic() - self._sent_at)
+        self.answers += 1
+        self.waiting -= 1
+        if self.waiting:
+            self._send()
+
+    def _send(self) -> None:
+        frame = self.frames[self.answers % len(self.frames)]
+        self._sent_at = time.monotonic()
+        self._transport.write(frame.replace(_MARK, struct.pack(">q", self.answers)))
+
+    def close(self) -> None:
+        """End the connection."""
+        self._transport.close()
+
+
+_MARK = struct.pack(">q", OFFSET_MARK)
+# Length 4, correlation id 4, tags 1, throttle time 4, one topic 1, its name 1 + 5, partitions 1;
+# each partition: index 4, error 2, tags 1; at the end the tags of topic and answer.
+_FIRST_ERROR = 4 + 4 + 1 + 4 + 1 + 6 + 1 + 5
+_ERROR_STRIDE = 7
+_ANSWER_BYTES = 4 + 4 + 1 + 4 + 1 + 6 + 1 + 7 * PARTITIONS + 2
+
+
+class Hearts:
+    """Members that heartbeat at a steady pace; remembers how long each answer took."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._hearts: list[_Heart] = []
+        self.seconds: list[float] = []
+
+    async def begin(self) -> None:
+        """Join the groups and connect."""
+        loop = asyncio.get_running_loop()
+        for number in range(MEMBERS):
+            group = f"heart-{number}"
+            member = joined_member(self._broker, group)
+            beat = HeartbeatRequest(
+                group_id=group, member_id=member.member_id, generation_id=member.generation_id
+            )
+            make = partial(_Heart, frame_of(beat, HEARTBEAT), self)
+            self._hearts.append((await loop.create_connection(make, *self._broker.address))[1])
+
+    async def beat(self) -> None:
+        """Beat in turn until cancelled, on schedule, whether or not answers come."""
+        started, number = time.monotonic(), 0
+        while True:
+            due = int((time.monotonic() - started) * HEARTBEATS_PER_SECOND)
+            while number < due:
+                self._hearts[number % MEMBERS].beat()
+                number += 1
+            await asyncio.sleep(1 / HEARTBEATS_PER_SECOND)
+
+
+class _Heart(asyncio.Protocol):
+    """One member's connection."""
+
+    def __init__(self, frame: bytes, hearts: Hearts) -> None:
+        self._frame = frame
+        self._hearts = hearts
+        self._sent_at: deque[float] = deque()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def beat(self) -> None:
+        """Send one heartbeat."""
+        self._sent_at.append(time.monotonic())
+        self._transport.write(self._frame)
+
+    def data_received(self, data: bytes) -> None:
+        """One or more answers of 16 bytes."""
+        for start in range(0, len(data), 16):
+            assert struct.unpack_from(">h", data, start + 13)[0] == 0, data
+            self._hearts.seconds.append(time.monotonic() - self._sent_at.popleft())
+
+
+def log_bytes(data: Path, suffix: str = "") -> int:
+    """The size of all files of the offsets topic, or of those that end in `suffix`."""
+    total = 0
+    for directory in data.glob("__consumer_offsets-*"):
+        try:
+            entries = list(os.scandir(directory))
+        except FileNotFoundError:
+            continue
+        for entry in entries:
+            if entry.name.endswith(suffix):
+                try:
+                    total += entry.stat().st_size
+                except FileNotFoundError:
+                    continue  # compaction was faster
+    return total
+
+
+def _create_topic(broker: Broker) -> None:
+    topic = CreatableTopic(name="topic", num_partitions=PARTITIONS, replication_factor=1)
+    with broker.connect() as wire:
+        wire.ask(frame_of(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), CREATE_TOPICS))
+
+
+def _commit_frame(group: str) -> bytes:
+    partitions = [
+        OffsetCommitRequestPartition(
+            partition_index=number, committed_offset=OFFSET_MARK, committed_metadata=""
+        )
+        for number in range(PARTITIONS)
+    ]
+    topic = OffsetCommitRequestTopic(name="topic", partitions=partitions)
+    return frame_of(
+        OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, topics=[topic]),
+        COMMIT,
+    )
+
+
+def switch_compaction(broker: Broker, *, on: bool) -> None:
+    """Let the offsets topic be compacted, or keep every record."""
+    values = {"cleanup.policy": "compact" if on else "delete", "retention.ms": "-1"}
+    configs = [
+        AlterableConfig(name=name, config_operation=0, value=value)
+        for name, value in values.items()
+    ]
+    resource = AlterConfigsResource(
+        resource_type=2, resource_name="__consumer_offsets", configs=configs
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    with broker.connect() as wire:
+        wire.ask(frame_of(request, ALTER_CONFIGS))
+
+
+async def _sizes(load: Load, seconds: float, rate: int) -> None:
+    await load.begin()
+    print(f"live {load.live_bytes / 1e6:.2f} MB")
+    header = "  until   commits/s  CPU us per commit   largest MB   ratio   longest answer ms"
+    print(header)
+    worst, elapsed = 0.0, 0.0
+    while elapsed < seconds:
+        window = min(30.0, seconds - elapsed)
+        sizes = await load.run(window, rate)
+        elapsed += window
+        worst = max(worst, sizes.worst_ratio)
+        print(
+            f"{elapsed:7.0f}{sizes.commits_per_second:12.0f}{sizes.cpu_us_per_commit:19.2f}"
+            f"{sizes.largest_bytes / 1e6:13.2f}{sizes.worst_ratio:8.2f}"
+            f"{sizes.longest_answer_ms:20.0f}",
+            flush=True,
+        )
+    print(f"worst ratio {worst:.2f}")
+    await load.end()
+
+
+async def _heartbeats(load: Load, broker: Broker, seconds: float, rate: int) -> None:
+    await load.begin()
+    hearts = Hearts(broker)
+    await hearts.begin()
+    beating = asyncio.create_task(hearts.beat())
+    latencies: dict[bool, list[float]] = {True: [], False: []}
+    for number in range(max(2, round(seconds / WINDOW_SECONDS))):
+        on = number % 2 == 0
+        switch_compaction(broker, on=on)
+        await load.run(1.0, rate)  # what the switch itself costs is not meant
+        hearts.seconds.clear()
+        await load.run(WINDOW_SECONDS, rate)
+        latencies[on] += hearts.seconds
+    beating.cancel()
+    print("compaction   heartbeats   p50 ms   p99 ms   p99.9 ms   max ms")
+    for on, found in latencies.items():
+        found.sort()
+        figures = [found[int((len(found) - 1) * part)] * 1000 for part in (0.5, 0.99, 0.999, 1)]
+        print(
+            f"{'on' if on else 'off':10}{len(found):13}{figures[0]:9.2f}{figures[1]:9.2f}"
+            f"{figures[2]:11.2f}{figures[3]:9.2f}"
+        )
+    await load.end()
+
+
+def main() -> int:
+    """Run it and print the table."""
+    parser = argparse.ArgumentParser(description="Commits against the size of the offsets log.")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--rate", type=int, default=20_000, help="offsets a second; 0: no limit")
+    parser.add_argument("--groups", type=int, default=1000)
+    parser.add_argument("--connections", type=int, default=10)
+    parser.add_argument("--heartbeats", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        data = Path(directory) / "data"
+        settings = {"group.initial.rebalance.delay.ms": "0"}
+        with Broker("--data-dir", str(data), settings=settings) as broker:
+            load = Load(broker, data, arguments.groups, arguments.connections)
+            if arguments.heartbeats:
+                uvloop.run(_heartbeats(load, broker, arguments.seconds, arguments.rate))
+            else:
+                uvloop.run(_sizes(load, arguments.seconds, arguments.rate))
+            broker.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

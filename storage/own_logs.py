@@ -1,0 +1,188 @@
+"""Compaction of the broker's own logs (`__consumer_offsets` before all), which must stay small.
+
+Kafka compacts its offsets topic once half of its sealed segments is dirty, and a segment there is
+100 MB. Here such a log is looked at several times a second and its active segment is rolled for the
+pass, so that it stays within twice its live data. Several logs are compacted at the same time:
+while the disk syncs one, the next goes on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from storage.apart import Pause
+from storage.cleaner import Cleaning, CleaningResult, dirty_bytes
+from storage.errors import StorageError
+from storage.log_manager import LogManager
+from storage.partition_log import PartitionLog
+
+# What a log may gather whatever its size: a pass has costs of its own.
+LEAST_DIRTY_BYTES = 1 << 16
+# A log is compacted when what no pass has seen reaches this part of what passes left.
+DIRTY_SHARE = 0.75
+# And the dirtiest before that when all of them together reach this part: so that logs which grow
+# at the same pace are not all due at the same moment.
+TOTAL_DIRTY_SHARE = 0.3
+EARLY_DIRTY_SHARE = 0.2
+PASSES_AT_ONCE = 4
+RETRY_MS = 15_000
+"""After a pass failed, how long its log is left alone."""
+
+
+class OwnLog(NamedTuple):
+    """How one log stands: bytes that no pass has seen, the active segment among them, and others.
+
+    `clean_bytes` is never told below what makes `LEAST_DIRTY_BYTES` due.
+    """
+
+    log: PartitionLog
+    dirty_bytes: int
+    clean_bytes: int
+    rolls: bool
+
+    @property
+    def dirty_share(self) -> float:
+        """The dirty part over the clean one: at 1 the log has twice the size it was left with."""
+        return self.dirty_bytes / self.clean_bytes
+
+
+Step = CleaningResult | StorageError | Pause | None
+
+
+def is_own(log: PartitionLog) -> bool:
+    """Whether a log is the broker's own, and compacted."""
+    return log.topic.startswith("__") and log.config.compacts and not log.closed
+
+
+def stand_of(manager: LogManager, log: PartitionLog, now_ms: int) -> OwnLog:
+    """How a log stands now."""
+    dirty, total = dirty_bytes(log, first_dirty_offset(manager, log), now_ms)
+    clean = total - dirty
+    # An active segment that could not be cleaned is not rolled: it would be rolled again and again.
+    rolls = (
+        log.active_segment.size_bytes > 0
+        and log.last_stable_offset == log.log_end_offset
+        and not log.config.min_compaction_lag_ms
+    )
+    if rolls:
+        dirty += log.active_segment.size_bytes
+    return OwnLog(log, dirty, max(clean, int(LEAST_DIRTY_BYTES / DIRTY_SHARE)), rolls)
+
+
+class OwnLogs:
+    """The own logs of one data directory."""
+
+    __slots__ = ("_manager", "_retry_at_ms")
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+        self._retry_at_ms: dict[tuple[str, int], int] = {}
+
+    def dirty_share(self, now_ms: int) -> float:
+        """The dirty part over the clean one, of all own logs together; they may reach 1."""
+        stands = self._stands(now_ms)
+        return sum(one.dirty_bytes for one in stands) / max(
+            sum(one.clean_bytes for one in stands), 1
+        )
+
+    @property
+    def are_open(self) -> bool:
+        """Whether there is any to look at."""
+        return any(is_own(log) for log in self._manager.open_logs())
+
+    def due(self, now_ms: int) -> list[PartitionLog]:
+        """The logs that are to be compacted now, the dirtiest first."""
+        stands = self._stands(now_ms)
+        clean = sum(one.clean_bytes for one in stands)
+        surplus = sum(one.dirty_bytes for one in stands) - clean * TOTAL_DIRTY_SHARE
+        due: list[PartitionLog] = []
+        for one in sorted(stands, key=lambda stand: stand.dirty_share, reverse=True):
+            is_early = surplus > 0 and one.dirty_share >= EARLY_DIRTY_SHARE
+            if one.dirty_share < DIRTY_SHARE and not is_early:
+                break
+            surplus -= one.dirty_bytes
+            key = (one.log.topic, one.log.partition)
+            if now_ms >= self._retry_at_ms.get(key, now_ms):
+                due.append(one.log)
+        return due
+
+    def steps(self, due: list[PartitionLog], now_ms: int) -> Iterator[Step]:
+        """Compact these logs."""
+        yield from _together(self._pass_over(log, now_ms) for log in due)
+
+    def _stands(self, now_ms: int) -> list[OwnLog]:
+        manager = self._manager
+        return [stand_of(manager, log, now_ms) for log in manager.open_logs() if is_own(log)]
+
+    def _pass_over(self, log: PartitionLog, now_ms: int) -> Iterator[Step]:
+        key = (log.topic, log.partition)
+        try:
+            yield from own_pass(self._manager, log, now_ms)
+            self._retry_at_ms.pop(key, None)
+        except StorageError as error:
+            self._retry_at_ms[key] = now_ms + RETRY_MS
+            yield error
+
+
+def own_pass(
+    manager: LogManager, log: PartitionLog, now_ms: int
+) -> Iterator[CleaningResult | Pause | None]:
+    """Compact an own log, with its active segment if that can be cleaned. Raises StorageError."""
+    if is_own(log):
+        if stand_of(manager, log, now_ms).rolls:
+            log.roll(now_ms)
+        yield from clean(manager, log, now_ms)
+
+
+def first_dirty_offset(manager: LogManager, log: PartitionLog) -> int:
+    """Where the next pass over a log begins to read keys."""
+    return min(manager.cleaner_offsets.get((log.topic, log.partition), 0), log.log_end_offset)
+
+
+def clean(
+    manager: LogManager, log: PartitionLog, now_ms: int
+) -> Iterator[CleaningResult | Pause | None]:
+    """One pass over any log, the result last; nothing while another is under way.
+
+    Raises StorageError.
+    """
+    key = (log.topic, log.partition)
+    if key in manager.being_cleaned:
+        return
+    manager.being_cleaned.add(key)
+    try:
+        cleaning = Cleaning(log, first_dirty_offset(manager, log), now_ms)
+        result = yield from cleaning.run()
+    finally:
+        manager.being_cleaned.discard(key)
+    if result is not None:
+        manager.cleaner_offsets[key] = result.first_dirty_offset
+        yield result
+
+
+def _together(passes: Iterator[Iterator[Step]]) -> Iterator[Step]:
+    """Do some passes at once: one goes on until it waits for the disk, then another does."""
+    running: deque[Iterator[Step]] = deque()
+    waits = 0
+    while True:
+        while len(running) < PASSES_AT_ONCE and (another := next(passes, None)) is not None:
+            running.appendleft(another)
+        if not running:
+            return
+        try:
+            step = next(running[0])
+        except StopIteration:
+            running.popleft()
+            waits = 0
+            continue
+        if step is not Pause.WAITING:
+            waits = 0
+            yield step
+            continue
+        running.rotate(-1)
+        waits += 1
+        if waits >= len(running):
+            waits = 0
+            yield step

@@ -1,0 +1,144 @@
+"""Real consumers of committed records over segments that Kafka 4.1 wrote: our broker tells them
+what was aborted and where to stop. What is in them: `tests/unit/storage/test_kafka_transactions`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import aiokafka
+import confluent_kafka
+import kafka
+import pytest
+
+from tests.support import ROOT, Broker
+
+SEGMENTS = ROOT / "tests" / "data" / "transactions" / "plain-0"
+LAST_STABLE_OFFSET = 94
+COMMITTED = 47
+Records = list[tuple[int, bytes | None, bytes | None]]
+"""Offset, key and value."""
+
+
+def read_with_confluent_kafka(
+    bootstrap: str, topic: str, isolation_level: str = "read_committed"
+) -> Records:
+    """Everything up to where such a consumer has to stop."""
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "nobody",
+            "isolation.level": isolation_level,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "fetch.message.max.bytes": 700,
+            "log_level": 0,
+        }
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    found: Records = []
+    while (message := consumer.poll(20)) is not None:
+        error = message.error()
+        if error is not None:
+            assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
+            break
+        offset = message.offset()
+        assert offset is not None
+        found.append((offset, message.key(), message.value()))
+    consumer.close()
+    return found
+
+
+def read_with_kafka_python(
+    bootstrap: str, topic: str, isolation_level: str = "read_committed"
+) -> Records:
+    """Everything up to the end that ListOffsets tells such a consumer."""
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=bootstrap,
+        isolation_level=isolation_level,
+        enable_auto_commit=False,
+        max_partition_fetch_bytes=700,
+    )
+    partition = kafka.TopicPartition(topic, 0)
+    consumer.assign([partition])
+    consumer.seek(partition, 0)
+    (end,) = consumer.end_offsets([partition]).values()
+    found: Records = []
+    while consumer.position(partition) < end:
+        for records in consumer.poll(1000).values():
+            found += [(one.offset, one.key, one.value) for one in records]
+    consumer.close()
+    return found
+
+
+def read_with_aiokafka(
+    bootstrap: str, topic: str, isolation_level: str = "read_committed"
+) -> Records:
+    """The same by aiokafka."""
+
+    async def read() -> Records:
+        consumer = aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=bootstrap,
+            isolation_level=isolation_level,
+            enable_auto_commit=False,
+            max_partition_fetch_bytes=700,
+        )
+        await consumer.start()
+        try:
+            partition = aiokafka.TopicPartition(topic, 0)
+            consumer.assign([partition])
+            consumer.seek(partition, 0)
+            (end,) = (await consumer.end_offsets([partition])).values()
+            found: Records = []
+            while await consumer.position(partition) < end:
+                for records in (await consumer.getmany(timeout_ms=1000)).values():
+                    found += [(one.offset, one.key, one.value) for one in records]
+            return found
+        finally:
+            await consumer.stop()
+
+    return asyncio.run(read())
+
+
+Reader = Callable[..., Records]
+READERS: list[Reader] = [read_with_kafka_python, read_with_confluent_kafka, read_with_aiokafka]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that found Kafka's segments in its directory, logs alone."""
+    data = tmp_path_factory.mktemp("theirs")
+    directory = data / "plain-0"
+    shutil.copytree(
+        SEGMENTS,
+        directory,
+        copy_function=shutil.copyfile,
+        ignore=shutil.ignore_patterns("*.txnindex"),
+    )
+    metadata = "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+    Path(directory / "partition.metadata").write_text(metadata)
+    with Broker("--data-dir", str(data)) as running:
+        yield running
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
+def test_committed_records_and_no_other(broker: Broker, reader: Reader) -> None:
+    """Records of committed transactions and of none, up to the open one, in order."""
+    found = reader(broker.bootstrap, "plain")
+    assert len(found) == COMMITTED
+    assert found == sorted(found)
+    assert found[-1][0] < LAST_STABLE_OFFSET
+    for _, _, value in found:
+        assert value is None or not (b"aborted" in value or value.startswith(b"yyy"))
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
+def test_all_records_for_who_does_not_mind(broker: Broker, reader: Reader) -> None:
+    """With read_uncommitted the aborted ones and the open one come too."""
+    found = reader(broker.bootstrap, "plain", "read_uncommitted")
+    assert [value for _, _, value in found].count(b"c-open") == 1
+    assert found[-1][2] == b"plain-behind-open"
+    assert len(found) > COMMITTED + 20

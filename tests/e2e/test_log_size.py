@@ -1,0 +1,52 @@
+"""Compaction keeps pace with commits that come as fast as they are answered.
+
+`python -m benchmarks.log_size` watches the same for as long as one likes.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import uvloop
+
+from benchmarks.log_size import PARTITIONS, Load
+from tests.support import Broker
+
+GROUPS = 100
+ROUNDS = 8
+"""How often every offset is committed: as many times the live data is written to the log."""
+
+SETTINGS = {"offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
+MOST = 2.5
+"""The promise is twice the live data; the rest is for a test machine that stands still at times."""
+
+WARM_UP_SECONDS = 2.0
+"""A new log is first looked at after a while; by then many times half a megabyte is written."""
+
+SECONDS = 60.0
+
+
+async def largest_ratio(broker: Broker, data: Path) -> float:
+    """The largest size of the offsets log over its live data in so many rounds of commits."""
+    load = Load(broker, data, GROUPS, connections=10)
+    await load.begin()
+    await load.run(WARM_UP_SECONDS, 0)
+    worst = commits = 0.0
+    end = time.monotonic() + SECONDS
+    while commits < ROUNDS * GROUPS * PARTITIONS:
+        assert time.monotonic() < end, f"{commits:.0f} commits in {SECONDS} s"
+        sizes = await load.run(0.5, 0)
+        commits += sizes.commits_per_second * 0.5
+        worst = max(worst, sizes.worst_ratio)
+    await load.end()
+    return worst
+
+
+def test_the_offsets_log_stays_small_under_commits(tmp_path: Path) -> None:
+    """Every file of it together stays near twice the live data, while eight times that comes."""
+    data = tmp_path / "data"
+    with Broker("--data-dir", str(data), settings=SETTINGS) as broker:
+        ratio = uvloop.run(largest_ratio(broker, data))
+        assert broker.stop() == 0
+    assert ratio < MOST

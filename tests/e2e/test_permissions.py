@@ -1,0 +1,123 @@
+"""Files that the broker may not touch: one partition fails, the others go on, and it comes back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from protocol.apis.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from protocol.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.batch import Record, build_batch
+from protocol.errors import ErrorCode
+from tests.faults.client import Client
+from tests.support import Broker, wait_for
+
+UNPRIVILEGED = (
+    *(sys.executable, "-m", "tests.faults.unprivileged"),
+    *(sys.executable, "-m", "coordinator_server"),
+)
+ADVICE = "give the broker's user the right to write there"
+SETTINGS = {"offsets.topic.num.partitions": "50", "log.cleaner.backoff.ms": "200"}
+
+
+@contextmanager
+def modes_of(path: Path, mode: int) -> Iterator[None]:
+    """Give a directory other permissions for a while."""
+    before = path.stat().st_mode
+    path.chmod(mode)
+    try:
+        yield
+    finally:
+        path.chmod(before)
+
+
+def broker_on(data: Path) -> Broker:
+    """A broker that permissions hold for."""
+    return Broker("--data-dir", str(data), settings=SETTINGS, command=UNPRIVILEGED)
+
+
+def create(client: Client) -> None:
+    """Topic "t" with two partitions, whose segments take some records only."""
+    configs = [CreatableTopicConfig(name="internal.segment.bytes", value="1000")]
+    topic = CreatableTopic(name="t", num_partitions=2, replication_factor=1, configs=configs)
+    answer = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
+    assert [one.error_code for one in answer.topics] == [0]
+
+
+def produce(client: Client, partition: int) -> int:
+    """Produce a record that needs a segment of its own; the error of the answer."""
+    records = build_batch([Record(0, 1, b"k", bytes(700))])
+    data = PartitionProduceData(index=partition, records=records)
+    topic = TopicProduceData(name="t", partition_data=[data])
+    answer: Any = client.ask(ProduceRequest(acks=1, timeout_ms=5000, topic_data=[topic]), 9)
+    code: int = answer.responses[0].partition_responses[0].error_code
+    return code
+
+
+def commit(client: Client, group: str) -> int:
+    """Commit an offset of a group without members; the error of the answer."""
+    one = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    topic = OffsetCommitRequestTopic(name="t", partitions=[one])
+    request = OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, topics=[topic])
+    code: int = client.ask(request, 8).topics[0].partitions[0].error_code
+    return code
+
+
+def test_a_partition_that_may_not_be_written_fails_alone(tmp_path: Path) -> None:
+    """KAFKA_STORAGE_ERROR from it and advice in the log; as before once it may be written."""
+    data = tmp_path / "data"
+    with broker_on(data) as broker:
+        client = Client(broker.address)
+        create(client)
+        assert [produce(client, partition) for partition in (0, 1)] == [0, 0]
+        with modes_of(data / "t-0", 0o500):
+            assert produce(client, 0) == ErrorCode.KAFKA_STORAGE_ERROR
+            assert produce(client, 1) == 0
+            wait_for(lambda: broker.log_lines("log.failed", "t-0", ADVICE), "advice in the log")
+        assert [produce(client, partition) for partition in (0, 1)] == [0, 0]
+        client.close()
+        assert not broker.log_lines("t-1 cannot")
+        assert broker.stop() == 0
+    assert len(list((data / "t-0").glob("*.log"))) == 2
+    assert len(list((data / "t-1").glob("*.log"))) == 3
+
+
+def test_a_group_whose_partition_cannot_be_made_is_told_to_try_again(tmp_path: Path) -> None:
+    """NOT_COORDINATOR, which clients ask again for; groups with a partition go on."""
+    data = tmp_path / "data"
+    with broker_on(data) as broker:
+        client = Client(broker.address)
+        create(client)
+        wait_for(lambda: commit(client, "first") == 0, "a first commit")
+        with modes_of(data, 0o500):
+            assert commit(client, "another") == ErrorCode.NOT_COORDINATOR
+            assert commit(client, "first") == 0
+            wait_for(lambda: broker.log_lines("log.failed", "__consumer_offsets", ADVICE), "advice")
+        wait_for(lambda: commit(client, "another") == 0, "the other group goes on")
+        client.close()
+        assert broker.stop() == 0
+
+
+def test_a_data_directory_that_may_not_be_read_ends_the_start(tmp_path: Path) -> None:
+    """One line that names the directory and the reason, exit code 1; then it starts again."""
+    data = tmp_path / "data"
+    with broker_on(data) as broker:
+        assert broker.stop() == 0
+    with modes_of(data, 0):
+        refused = broker_on(data)
+        refused.spawn()
+        assert refused.wait() == 1
+        assert refused.output == ""
+        assert refused.log.count("\n") == 1
+        assert str(data) in refused.log
+        assert "Permission denied" in refused.log
+    with broker_on(data) as broker:
+        assert broker.stop() == 0

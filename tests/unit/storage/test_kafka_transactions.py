@@ -1,0 +1,140 @@
+"""Transactions that Kafka 4.1 wrote (`tests/data/transactions`): its index files, and its cleaner.
+
+`plain-0` holds committed and aborted transactions of two producers interleaved, one that spans
+several segments, and one that was left open at offset 94. `compact/0` is such a log in front of
+Kafka's cleaner, `compact/1` to `3` are what three of its passes left; between the second and third
+the delete horizon went by. Values of aborted records say so, or are made of "y".
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from protocol.batch import iterate_batches, iterate_records
+from protocol.batch_layout import DELETE_HORIZON
+from storage.cleaner import Cleaning
+from storage.local_disk import LocalDisk
+from storage.log_config import LogConfig
+from storage.log_loader import LogLoader
+from storage.open_files import OpenFiles
+from storage.partition_log import PartitionLog
+from tests.unit.storage.support import committed
+
+TRANSACTIONS = Path(__file__).parents[2] / "data" / "transactions"
+# What was written into compact/0; behind it Kafka's dirty segments and ours differ.
+WRITTEN = 94
+DELETE_RETENTION_MS = 3000
+CONFIG = LogConfig(
+    cleanup_policy=("compact",), segment_bytes=1500, delete_retention_ms=DELETE_RETENTION_MS
+)
+
+
+def copied(source: str, target: Path, *, with_index: bool = True) -> PartitionLog:
+    """A log of Kafka's, copied and opened as after a crash."""
+    ignored = () if with_index else ("*.txnindex",)
+    shutil.copytree(
+        TRANSACTIONS / source,
+        target,
+        copy_function=shutil.copyfile,
+        ignore=shutil.ignore_patterns(*ignored),
+    )
+    files = OpenFiles(LocalDisk(durable=False))
+    return PartitionLog(
+        LogLoader(files, str(target), "compact", 0, CONFIG, 0, 0, clean=False, now_ms=0), bytes(16)
+    )
+
+
+def indexes(directory: Path) -> dict[str, bytes]:
+    """The transaction indexes of a directory."""
+    return {path.name: path.read_bytes() for path in directory.glob("*.txnindex")}
+
+
+@pytest.mark.parametrize("name", ["plain-0", "compact/0"])
+def test_the_index_made_from_the_batches_is_kafkas(name: str, tmp_path: Path) -> None:
+    """Recovery finds every aborted transaction, in Kafka's bytes and in Kafka's files."""
+    copied(name, tmp_path / "t-0", with_index=False)
+    kafkas = indexes(TRANSACTIONS / name)
+    assert len(kafkas) >= 4
+    assert indexes(tmp_path / "t-0") == kafkas
+
+
+def is_aborted(value: bytes) -> bool:
+    """What the one who wrote it says."""
+    return b"aborted" in value or value.startswith(b"yyy")
+
+
+@pytest.mark.parametrize("at_once_bytes", [1, 500, 1 << 20])
+def test_consumers_are_told_what_was_aborted(at_once_bytes: int, tmp_path: Path) -> None:
+    """With the list of each read a consumer gets all committed records below the open transaction
+    and no other, whatever it reads at once."""
+    log = copied("plain-0", tmp_path / "t-0")
+    assert (log.last_stable_offset, log.log_end_offset) == (94, 100)
+    everything = {
+        record.offset: record.value or b""
+        for segment in log.segments
+        for data in [segment.read(0, segment.size_bytes)]
+        for header in iterate_batches(data)
+        if not header.is_control
+        for record in iterate_records(data, header)
+    }
+    expected = [
+        (offset, value)
+        for offset, value in sorted(everything.items())
+        if offset < 94 and not is_aborted(value)
+    ]
+    assert len(expected) == 47
+    found = committed(log, at_once_bytes)
+    assert [(record.offset, record.value or b"") for record in found] == expected
+
+
+def batches(log: PartitionLog) -> dict[int, bytes]:
+    """The batches that were there when Kafka's cleaner began, by base offset."""
+    return {
+        batch.base_offset: segment.read(batch.position, batch.size_bytes)
+        for segment in log.segments
+        for batch in segment.batches()
+        if batch.base_offset < WRITTEN
+    }
+
+
+def kafkas_clock(batches_after: dict[int, bytes], attributes_at: int = 21) -> int:
+    """When Kafka's pass was, from the delete horizon that it gave."""
+    horizons = [
+        int.from_bytes(data[27:35], "big")
+        for data in batches_after.values()
+        if int.from_bytes(data[attributes_at : attributes_at + 2], "big") & DELETE_HORIZON
+    ]
+    return max(horizons, default=0) - DELETE_RETENTION_MS
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_compaction_leaves_kafkas_bytes(number: int, tmp_path: Path) -> None:
+    """Each pass of ours over what Kafka's cleaner found leaves what Kafka's cleaner left: aborted
+    records gone at once, markers given a horizon when nothing is left of their transaction and gone
+    behind it, headers that keep producers' sequences, empty batches in Kafka's bytes."""
+    log = copied(f"compact/{number - 1}", tmp_path / "compact-0")
+    theirs = batches(copied(f"compact/{number}", tmp_path / "theirs"))
+    if number == 2:
+        log.roll(0)
+    now_ms = kafkas_clock(batches(log)) + DELETE_RETENTION_MS
+    if number < 3:
+        now_ms = kafkas_clock(theirs)
+    before = len(batches(log))
+    for _ in Cleaning(log, 0, now_ms).run():
+        pass
+    assert batches(log) == theirs
+    assert len(theirs) < before or number == 2
+
+
+def test_the_index_of_a_pass_is_kafkas(tmp_path: Path) -> None:
+    """The first pass keeps the entries of markers that it keeps, also where no record is left."""
+    log = copied("compact/0", tmp_path / "compact-0")
+    for _ in Cleaning(log, 0, 0).run():
+        pass
+    ours = b"".join(data for _, data in sorted(indexes(tmp_path / "compact-0").items()))
+    theirs = b"".join(data for _, data in sorted(indexes(TRANSACTIONS / "compact/1").items()))
+    assert ours == theirs
+    assert log.aborted_transactions(0, WRITTEN)[0].first_offset == 2

@@ -1,0 +1,140 @@
+"""Fetch and ListOffsets for readers of committed records (KIP-98): up to the last stable offset,
+with the aborted transactions of what is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator_server.apis import fetch, list_offsets
+from coordinator_server.topics.manager import Partition
+from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.apis.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from protocol.batch import iterate_batches
+from tests.unit.storage.support import marker
+from tests.unit.topics.fakes import START_MS, FakeBroker, FakeCall, batch
+
+
+@pytest.fixture
+def broker() -> FakeBroker:
+    """Topic "t": 0 and 3 of producer 1 (aborted at 4), 1 of 2 (committed at 2), 5 plain, 6 of 1
+    (aborted at 7), 8 of 3 (open), 9 plain, 10 of 1 (aborted at 11)."""
+    made = FakeBroker()
+    made.topics.create("t", 1, {"internal.segment.bytes": "200"})
+    for step in ("1", "2", "commit 2", "1", "abort 1", "", "1", "abort 1", "3", "", "1", "abort 1"):
+        take(made, step)
+    return made
+
+
+def partition(made: FakeBroker) -> Partition:
+    """The only one."""
+    there = made.topics.partition("t", 0)
+    assert there is not None
+    return there
+
+
+def take(made: FakeBroker, step: str) -> None:
+    """Append a record of a producer ("" for a plain one) or a marker, and let the waiting look."""
+    there = partition(made)
+    if step.startswith(("abort", "commit")):
+        verb, producer_id = step.split()
+        there.append_own(marker(int(producer_id), 0, commit=verb == "commit"), START_MS)
+    else:
+        fields: dict[str, Any] = {}
+        if step:
+            fields = {"producer_id": int(step), "producer_epoch": 0, "transactional": True}
+        at = START_MS + there.log.log_end_offset
+        there.append_own(batch(b"x", times_ms=[at], **fields), START_MS)
+    made.scheduler.turn()
+
+
+def request(offset: int, isolation_level: int, **fields: Any) -> FetchRequest:
+    """A fetch of the topic from an offset on."""
+    asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    topics = [FetchTopic(topic="t", partitions=[asked])]
+    return FetchRequest(topics=topics, isolation_level=isolation_level, **fields)
+
+
+def read(made: FakeBroker, offset: int, isolation_level: int = 1, version: int = 12) -> Any:
+    """What one partition answers."""
+    response = made.ask(fetch.handle, request(offset, isolation_level), version)
+    return response.responses[0].partitions[0]
+
+
+def aborted(answer: Any) -> list[tuple[int, int]]:
+    """Producer ids and first offsets."""
+    return [(one.producer_id, one.first_offset) for one in answer.aborted_transactions]
+
+
+@pytest.mark.parametrize("version", [4, 11, 12])
+def test_aborted_transactions_are_those_of_what_is_read(broker: FakeBroker, version: int) -> None:
+    """In the order of their markers, one segment at a time, none behind what is answered."""
+    offset = 0
+    seen: list[tuple[int, int]] = []
+    while offset < 8:
+        answer = read(broker, offset, version=version)
+        assert answer.last_stable_offset == 8
+        headers = list(iterate_batches(answer.records))
+        for _, first_offset in aborted(answer):
+            assert first_offset <= headers[-1].last_offset
+        seen += [one for one in aborted(answer) if one not in seen]
+        offset = headers[-1].next_offset
+    assert offset == 8
+    assert seen == [(1, 0), (1, 6)]
+    assert aborted(read(broker, 6)) == [(1, 6)]
+    assert aborted(read(broker, 3))[0] == (1, 0)
+
+
+def test_nothing_from_the_last_stable_offset_on(broker: FakeBroker) -> None:
+    """A reader of committed records waits there; others read on and get no list."""
+    answer = read(broker, 8)
+    assert (answer.records, aborted(answer), answer.high_watermark) == (b"", [], 12)
+    answer = read(broker, 8, isolation_level=0)
+    assert answer.records
+    assert answer.aborted_transactions is None
+
+
+def parked(made: FakeBroker, offset: int) -> FakeCall:
+    """A fetch that waits."""
+    waits = request(offset, 1, max_wait_ms=500, min_bytes=1)
+    call = made.call(fetch.handle, waits, 12)
+    assert call.replies == []
+    return call
+
+
+def test_a_waiting_reader_is_answered_by_the_marker(broker: FakeBroker) -> None:
+    """Records of others do not end the wait at an open transaction; its end does, with the aborted
+    transactions that ended meanwhile."""
+    call = parked(broker, 8)
+    take(broker, "")
+    assert call.replies == []
+    take(broker, "abort 3")
+    (response,) = call.replies
+    answer = response.responses[0].partitions[0]
+    assert answer.last_stable_offset == 14
+    assert aborted(answer)[-1] == (3, 8)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "uncommitted", "committed"),
+    [
+        (-1, 12, 8),
+        (-2, 0, 0),
+        (-3, 10, -1),
+        (START_MS + 5, 5, 5),
+        (START_MS + 9, 9, -1),
+    ],
+)
+def test_offsets_of_committed_records(
+    broker: FakeBroker, timestamp: int, uncommitted: int, committed: int
+) -> None:
+    """The latest is the last stable offset; a time is not found behind it."""
+    for isolation_level, expected in ((0, uncommitted), (1, committed)):
+        asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        question = ListOffsetsRequest(
+            isolation_level=isolation_level,
+            topics=[ListOffsetsTopic(name="t", partitions=[asked])],
+        )
+        response = broker.ask(list_offsets.handle, question, 10)
+        assert response.topics[0].partitions[0].offset == expected

@@ -1,0 +1,145 @@
+"""How fast the pipeline decodes offset commits: vectorised against a plain Python UDF, in Spark.
+
+`python -m benchmarks.pipeline_decode [RECORDS]`: both read the same cached frame in one session
+and give the same columns of a commit. The CPU time of the workers is what is compared, as other
+work on the machine does not count there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from pipeline import schema
+from pipeline.decode.frame import decode
+from pipeline.schema.arrow import arrow_schema
+from pipeline.session import open_session
+from protocol.offsets_log import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+
+RECORDS = 300_000
+GROUPS, PARTITIONS = 1000, 12
+COLUMNS = (
+    StructField("group", StringType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("committed_offset", LongType()),
+    StructField("leader_epoch", IntegerType()),
+    StructField("metadata", StringType()),
+    StructField("commit_timestamp_ms", LongType()),
+)
+
+
+def raw_records(first: int, count: int) -> pa.RecordBatch:
+    """Commits as they lie in an offsets topic."""
+    keys, values = [], []
+    for number in range(first, first + count):
+        name = f"group-{number % GROUPS}"
+        partition = number % PARTITIONS
+        keys.append(encode_key(OffsetCommitKey(group=name, topic="orders", partition=partition)))
+        value = OffsetCommitValue(
+            offset=number, leader_epoch=1, metadata="", commit_timestamp=1_700_000_000_000 + number
+        )
+        values.append(encode_value(value, 4))
+    columns = [
+        pa.array([0] * count, pa.int32()),
+        pa.array(range(first, first + count), pa.int64()),
+        pa.array(range(first, first + count), pa.int64()),
+        pa.array(keys, pa.binary()),
+        pa.array(values, pa.binary()),
+        pa.nulls(count, pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema.RAW))
+
+
+def by_record(key: bytes, value: bytes) -> tuple[Any, ...]:
+    """What a plain Python UDF does: one call a record."""
+    named: Any = decode_key(bytes(key))
+    said: Any = decode_value(named, bytes(value))
+    return (
+        named.group,
+        named.topic,
+        named.partition,
+        said.offset,
+        said.leader_epoch,
+        said.metadata,
+        said.commit_timestamp,
+    )
+
+
+def children_seconds() -> float:
+    """CPU time of this process's descendants that still run: the JVM and Python's workers."""
+    total = 0
+    parents = {os.getpid()}
+    for _ in range(4):  # driver, JVM, daemon, workers
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/stat") as file:
+                    fields = file.read().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) in parents and int(name) not in parents:
+                parents.add(int(name))
+    for number in parents - {os.getpid()}:
+        with open(f"/proc/{number}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def measure(name: str, make: Callable[[], DataFrame], count: int) -> float:
+    """Run a frame to its end twice; prints the better one, returns its CPU seconds."""
+    best = float("inf")
+    for _ in range(2):
+        began, cpu = time.perf_counter(), children_seconds()
+        make().write.format("noop").mode("overwrite").save()
+        taken, used = time.perf_counter() - began, children_seconds() - cpu
+        best = min(best, used)
+        print(f"{name}: {count / taken:,.0f} rows/s, {used / count * 1e6:.2f} us of CPU a row")
+    return best
+
+
+def main(count: int = RECORDS) -> float:
+    """Measure both; returns how many times as fast the vectorised one is."""
+    spark = open_session(
+        "local[2]", settings={"spark.sql.execution.arrow.maxRecordsPerBatch": "50000"}
+    )
+    step = 50_000
+
+    def generate(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for first in batch.column(0).to_pylist():
+                yield raw_records(first * step, step)
+
+    parts = count // step
+    raw = spark.range(0, parts, 1, 2).mapInArrow(generate, schema.RAW.spark()).cache()
+    print(f"{raw.count():,} commits of {GROUPS} groups, {spark.version}, local[2]")
+    plain = F.udf(by_record, StructType(list(COLUMNS)), useArrow=False)
+    slow = measure(
+        "plain UDF", lambda: raw.select(plain("key", "value").alias("one")), parts * step
+    )
+    fast = measure("vectorised", lambda: decode(raw), parts * step)
+    nothing = measure("as it is", lambda: raw, parts * step)
+    print(f"vectorised is {slow / fast:.1f} times as fast as the plain UDF (by CPU time);")
+    ratio = (slow - nothing) / max(fast - nothing, 1e-9)
+    print(f"{ratio:.1f} times without the scan that both do")
+    spark.stop()
+    return slow / fast
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else RECORDS)

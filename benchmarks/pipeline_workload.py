@@ -1,0 +1,253 @@
+"""A log directory with many commits, for the benchmarks of the pipeline, and what a run costs.
+
+Groups commit every partition of one topic, round after round, one batch a request as brokers write
+them; each group has two generations. Everything is spread over the last hour before `AT_MS`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from protocol import offsets_log as log
+from protocol.batch import Record, build_batch
+from protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+    encode_assignment,
+    encode_subscription,
+)
+from protocol.hashing import partition_for
+
+TOPIC = "orders"
+OFFSETS_PARTITIONS = 50
+AT_MS = 1_772_366_400_000
+SPAN_MS = 3_600_000
+PRODUCE_BATCH = 100
+_SEGMENT = "00000000000000000000.log"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """`commits` is groups x partitions x rounds; `records` are those of each partition."""
+
+    groups: int = 1000
+    partitions: int = 100
+    rounds: int = 10
+    records: int = 2000
+    members: int = 4
+
+    @property
+    def commits(self) -> int:
+        """Committed offsets in all."""
+        return self.groups * self.partitions * self.rounds
+
+    def write(self, directory: Path) -> None:
+        """The segment files; nothing if they are there already."""
+        done = directory.with_suffix(".done")
+        if done.exists():
+            return
+        self._write_topic(directory)
+        self._write_offsets(directory)
+        done.touch()
+
+    def _write_topic(self, directory: Path) -> None:
+        step_ms = SPAN_MS // self.records
+        for partition in range(self.partitions):
+            batches = []
+            for first in range(0, self.records, PRODUCE_BATCH):
+                offsets = range(first, min(first + PRODUCE_BATCH, self.records))
+                begin_ms = AT_MS - SPAN_MS
+                some = [Record(one, begin_ms + one * step_ms, b"k", b"v" * 20) for one in offsets]
+                batches.append(build_batch(some))
+            _append(directory / f"{TOPIC}-{partition}", b"".join(batches))
+
+    def _write_offsets(self, directory: Path) -> None:
+        ends: defaultdict[int, int] = defaultdict(int)
+        keys = [self._keys(group) for group in range(self.groups)]
+        for number in range(self.rounds):
+            parts: defaultdict[int, list[bytes]] = defaultdict(list)
+            for group in range(self.groups):
+                index = partition_for(_name(group), OFFSETS_PARTITIONS)
+                at_ms = AT_MS - SPAN_MS + SPAN_MS * (number + 1) // (self.rounds + 1) + group
+                if number in (0, self.rounds // 2):
+                    value = self._generation(group, 1 + (number > 0), at_ms - 1)
+                    key = log.encode_key(log.GroupMetadataKey(group=_name(group)))
+                    record = Record(ends[index], at_ms - 1, key, value)
+                    parts[index].append(build_batch([record]))
+                    ends[index] += 1
+                values = self._values(group, number, at_ms)
+                first = ends[index]
+                records = [
+                    Record(first + place, at_ms, key, value)
+                    for place, (key, value) in enumerate(zip(keys[group], values, strict=True))
+                ]
+                parts[index].append(build_batch(records))
+                ends[index] += len(records)
+            for index, batches in parts.items():
+                _append(directory / f"__consumer_offsets-{index}", b"".join(batches))
+
+    def _keys(self, group: int) -> list[bytes]:
+        return [
+            log.encode_key(log.OffsetCommitKey(group=_name(group), topic=TOPIC, partition=one))
+            for one in range(self.partitions)
+        ]
+
+    def _values(self, group: int, number: int, at_ms: int) -> list[bytes]:
+        """A tenth of the groups is behind by up to a fifth of the log, each partition a bit."""
+        behind = (group % 10 == 0) * self.records // 5
+        reached = max(0, self.records * (number + 1) // self.rounds - behind)
+        some = [
+            log.OffsetCommitValue(
+                offset=max(0, reached - shift),
+                leader_epoch=0,
+                metadata="",
+                commit_timestamp=at_ms,
+            )
+            for shift in range(7)
+        ]
+        encoded = [log.encode_value(one, 4) for one in some]
+        return [encoded[one % 7] for one in range(self.partitions)]
+
+    def _generation(self, group: int, generation: int, at_ms: int) -> bytes:
+        """The members of a group, each with its share; every generation turns them by one."""
+        names = [f"{_name(group)}-member-{one}" for one in range(self.members)]
+        subscription = encode_subscription(
+            ConsumerProtocolSubscription(topics=[TOPIC], user_data=None, owned_partitions=[]), 1
+        )
+        members = []
+        for place, name in enumerate(names):
+            own = list(range((place + generation) % self.members, self.partitions, self.members))
+            part = TopicPartition(topic=TOPIC, partitions=own)
+            assignment = ConsumerProtocolAssignment(assigned_partitions=[part])
+            members.append(
+                log.MemberMetadata(
+                    member_id=name,
+                    group_instance_id=None,
+                    client_id=name,
+                    client_host="/10.0.0.1",
+                    rebalance_timeout=300_000,
+                    session_timeout=45_000,
+                    subscription=subscription,
+                    assignment=encode_assignment(assignment, 1),
+                )
+            )
+        value = log.GroupMetadataValue(
+            protocol_type="consumer",
+            generation=generation,
+            protocol="range",
+            leader=names[0],
+            current_state_timestamp=at_ms,
+            members=members,
+        )
+        return log.encode_value(value, 3)
+
+
+def _name(group: int) -> str:
+    return f"group-{group:06}"
+
+
+def _append(folder: Path, data: bytes) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _SEGMENT).open("ab") as segment:
+        segment.write(data)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of a process and everything that it started. `lines` are its standard error, timed."""
+
+    wall_seconds: float
+    cpu_seconds: float
+    java_seconds: float
+    peak_mb: float
+    lines: list[tuple[float, str]]
+
+
+class Watch:
+    """Looks at a process and its descendants ten times a second, until it is told to stop."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._seconds: dict[int, float] = {}
+        self._java: set[int] = set()
+        self.peak_mb = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time of all of them so far, those that ended included."""
+        return sum(self._seconds.values())
+
+    @property
+    def java_seconds(self) -> float:
+        """CPU time of JVMs among them."""
+        return sum(self._seconds.get(one, 0.0) for one in self._java)
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.1):
+            self.look()
+
+    def look(self) -> None:
+        """Take the figures of now."""
+        parents: dict[int, list[int]] = defaultdict(list)
+        figures = {}
+        ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                line = Path(f"/proc/{name}/stat").read_text()
+            except OSError:
+                continue
+            fields = line.rpartition(")")[2].split()
+            number = int(name)
+            parents[int(fields[1])].append(number)
+            seconds = (int(fields[11]) + int(fields[12])) / ticks
+            figures[number] = seconds, int(fields[21]) * page / 2**20, "(java)" in line
+        wanted = [self._root]
+        for one in wanted:
+            wanted += parents[one]
+        resident = 0.0
+        for one in wanted:
+            if one in figures:
+                seconds, rss, is_java = figures[one]
+                self._seconds[one] = max(seconds, self._seconds.get(one, 0.0))
+                resident += rss
+                if is_java:
+                    self._java.add(one)
+        self.peak_mb = max(self.peak_mb, resident)
+
+
+def run_pipeline(arguments: list[str], *, echo: bool = True) -> Cost:
+    """`python -m pipeline ARGUMENTS` in a process of its own, watched."""
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pipeline", *arguments], stderr=subprocess.PIPE, text=True
+    )
+    watch = Watch(process.pid)
+    lines = []
+    assert process.stderr is not None
+    for line in process.stderr:
+        watch.look()
+        lines.append((watch.cpu_seconds, line.rstrip()))
+        if echo:
+            print(f"[{watch.cpu_seconds:6.1f} CPU s] {line.rstrip()}", flush=True)
+    code = process.wait()
+    watch.stop()
+    if code != 0:
+        raise SystemExit(f"the pipeline ended with {code}")
+    wall = time.perf_counter() - began
+    return Cost(wall, watch.cpu_seconds, watch.java_seconds, watch.peak_mb, lines)

@@ -1,0 +1,88 @@
+"""Bronze: what was read, decoded and kept, each record once whatever is run again.
+
+Offsets of a log only rise and are read up to the last stable one, so what a batch of bronze has
+not reached yet is what is new. Streams name their batches by Spark's number of the micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import uuid4
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from pipeline import schema
+from pipeline.decode.kinds import COMMIT
+from pipeline.progress import Tell
+from pipeline.sources.source import Source
+from pipeline.store import Store
+
+PLACE = ("log_partition", "log_offset")
+
+
+def read_offsets_log(source: Source, store: Store, tell: Tell) -> None:
+    """Everything of the offsets log that is not kept yet."""
+    starts = next_offsets(store)
+    add_offsets_log(store, _new_name(), source.offsets_log(starts), starts)
+    kept = store.read_bronze(schema.OFFSETS_LOG)
+    count, problems = kept.agg(F.count("*"), F.count("problem")).first() or (0, 0)
+    tell(f"offsets log: {count} records kept, {problems} of them could not be decoded")
+
+
+def _new_name() -> str:
+    return f"run-{uuid4().hex[:12]}"
+
+
+def next_offsets(store: Store) -> dict[int, int]:
+    """Where the offsets log goes on, by partition."""
+    kept = store.read_bronze(schema.OFFSETS_LOG)
+    ends = kept.groupBy("log_partition").agg(F.max("log_offset")).collect()
+    return {int(row[0]): int(row[1]) + 1 for row in ends}
+
+
+def add_offsets_log(store: Store, batch: str, decoded: DataFrame, starts: dict[int, int]) -> bool:
+    """Add decoded records as a batch, False if it is there; below `starts` all are kept."""
+    if starts:
+        known = F.create_map(*(F.lit(part) for pair in starts.items() for part in pair))
+        start = F.coalesce(known[F.col("log_partition")], F.lit(0))
+        decoded = decoded.filter(F.col("log_offset") >= start)
+    return store.add_bronze(schema.OFFSETS_LOG, batch, decoded)
+
+
+def read_the_rest(source: Source, store: Store, tell: Tell) -> None:
+    """What belongs to the commits: ends of partitions first, then records and group events."""
+    commits = store.read_bronze(schema.OFFSETS_LOG).filter(F.col("kind") == COMMIT)
+    rows = commits.select("topic").filter("topic is not null").distinct().collect()
+    topics = sorted(row[0] for row in rows)
+    store.replace_bronze(schema.PARTITION_ENDS, source.partition_ends(topics))
+    tell(f"partition ends: {len(topics)} topics that groups committed to")
+    _read_topics(source, store, topics)
+    events = store.read_bronze(schema.GROUP_EVENTS)
+    last = events.agg(F.max("event_offset")).first()
+    start = 0 if last is None or last[0] is None else int(last[0]) + 1
+    found = source.group_events(start)
+    if found is not None:
+        new = found.filter(F.col("event_offset") >= start)
+        store.add_bronze(schema.GROUP_EVENTS, _new_name(), new)
+    tell("topic records and group events: read")
+
+
+def _read_topics(source: Source, store: Store, topics: list[str]) -> None:
+    if not topics:
+        return
+    kept = store.read_bronze(schema.TOPIC_RECORDS)
+    ends = kept.groupBy("topic", "partition").agg(F.max("offset").alias("end")).collect()
+    starts = {(str(row[0]), int(row[1])): int(row[2]) + 1 for row in ends}
+    new = source.topic_records(topics, starts)
+    if ends:
+        known = kept.groupBy("topic", "partition").agg(F.max("offset").alias("reached"))
+        new = new.join(known, ["topic", "partition"], "left").filter(
+            F.col("reached").isNull() | (F.col("offset") > F.col("reached"))
+        )
+    store.add_bronze(schema.TOPIC_RECORDS, _new_name(), new)
+
+
+def keep_spark_progress(store: Store, rows: Sequence[tuple[object, ...]]) -> None:
+    """Add what Spark's own queries have read, each (query, topic, partition, batch) once."""
+    store.add_bronze_rows(schema.SPARK_PROGRESS, rows)

@@ -1,0 +1,128 @@
+"""The commands `run` and `stream`: from options to a session, an input and a run; and `report`.
+
+Exit codes: 0 done, 1 when something that was to be there is not, 2 for a wrong argument, 3 for an
+alert.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from pipeline.inputs import Questions
+from pipeline.options import parser, questions_of
+from pipeline.progress import Tell, teller
+from pipeline.report import command as report
+
+_EXTRA = "coordinator-server[pipeline]"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; returns the exit code."""
+    options = parser().parse_args(list(arguments))
+    tell = teller()
+    try:
+        import numpy  # noqa: F401
+        import pyarrow  # noqa: F401
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        return _failed(f"{error.name} is not installed: pip install '{_EXTRA}'")
+    if options.command == "report":
+        return report.run(options)
+    from pipeline.java import NoJavaError
+    from pipeline.shipping import WorkerError
+    from pipeline.sources.errors import InputError
+
+    try:
+        _execute(options, tell)
+    except (InputError, NoJavaError, WorkerError) as error:
+        return _failed(str(error))
+    except KeyboardInterrupt:
+        tell("stopped")
+    return 0
+
+
+def _failed(reason: str) -> int:
+    print(f"coordinator-server pipeline: {reason}", file=sys.stderr)
+    return 1
+
+
+def _execute(options: argparse.Namespace, tell: Tell) -> None:
+    """Open what is needed and run it; InputError or NoJavaError when it is not there."""
+    from pyspark.errors import PySparkRuntimeError
+
+    from pipeline.bronze import keep_spark_progress
+    from pipeline.run import run_batch, run_stream
+    from pipeline.session import open_session
+    from pipeline.shipping import check_workers, is_local
+    from pipeline.sources.errors import InputError
+    from pipeline.sources.jars import connector_settings, no_connector
+    from pipeline.sources.kafka import BrokerSource
+    from pipeline.sources.segments import LogDirSource
+    from pipeline.sources.source import Source
+    from pipeline.sources.spark_progress import read_progress
+    from pipeline.store import DELTA, DELTA_SETTINGS, Store, has_delta
+
+    settings = _settings(options.conf)
+    if options.format == DELTA:
+        settings = {**DELTA_SETTINGS, **settings}
+    if options.bootstrap is not None:
+        settings = {**connector_settings(options.jars), **settings}
+    elif options.jars:
+        settings["spark.jars"] = options.jars
+    if options.client_config is not None and options.bootstrap is None:
+        raise InputError("--client-config goes with --bootstrap")
+    progress = [row for path in options.spark_checkpoint for row in read_progress(path)]
+    if progress and options.command == "run" and options.parquet is not None:
+        raise InputError("--spark-checkpoint goes with --bootstrap or --log-dir, not --parquet")
+    try:
+        spark = open_session(options.master, settings=settings)
+    except PySparkRuntimeError as error:
+        if "spark.jars.packages" not in settings:
+            raise
+        raise no_connector("Spark did not start with spark.jars.packages") from error
+    tell(f"Spark {spark.version} on {options.master}")
+    if not is_local(options.master):
+        workers = check_workers(spark)
+        hosts = ", ".join(sorted({worker.host for worker in workers}))
+        tell(f"workers on {hosts} run the code of {workers[0].code}")
+    per_trigger = getattr(options, "records_per_batch", 0)
+    source: Source | None = None
+    if options.bootstrap is not None:
+        source = BrokerSource(spark, options.bootstrap, per_trigger, options.client_config)
+    elif options.log_dir is not None:
+        source = LogDirSource(spark, options.log_dir, per_trigger)
+    if options.format == DELTA and not has_delta(spark):
+        raise InputError("--format delta: Delta's jars are not there; name them with --jars")
+    store = Store(spark, options.out, options.format)
+    if source is None:
+        before = Store(spark, options.parquet)
+        if not before.has(before.path("bronze")):
+            raise InputError(f"--parquet {options.parquet}: there is no bronze of an earlier run")
+        store.use_bronze_of(before)
+    if progress:
+        keep_spark_progress(store, progress)
+
+    def ask() -> Questions:
+        return questions_of(options)
+
+    if options.command == "run":
+        run_batch(source, store, ask, options.groups, tell)
+        return
+    assert source is not None
+    interval = None if options.interval is None else options.interval / 1000
+    run_stream(source, store, ask, options.groups, tell, interval)
+
+
+def _settings(pairs: Sequence[str]) -> dict[str, str]:
+    """`NAME=VALUE` of --conf; InputError for one without `=`."""
+    from pipeline.sources.errors import InputError
+
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InputError(f"--conf {pair}: it is no NAME=VALUE")
+        settings[name] = value
+    return settings

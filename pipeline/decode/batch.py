@@ -1,0 +1,177 @@
+"""A batch of raw records into the columns of `schema.OFFSETS_LOG`."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline import schema
+from pipeline.decode.commits import Commits, read_commits
+from pipeline.decode.cursor import Flags, Integers, Slices, slices_of
+from pipeline.decode.kinds import COMMIT_TYPES, KINDS, UNKNOWN
+from pipeline.decode.others import Columns, decode_other
+from pipeline.schema.arrow import arrow_schema
+
+NO_KEY = "there is no key"
+SHORT_KEY = "the key has no record type"
+KEY_EARLY = "the key ends early"
+KEY_LATE = "there are bytes behind the key"
+VALUE_EARLY = "the value ends early"
+VALUE_LATE = "there are bytes behind the value"
+
+_NOT_A_TYPE = -(2**15) - 1  # beyond any int16
+
+
+@cache
+def output_schema() -> pa.Schema:
+    """What `decode_batch` gives."""
+    return arrow_schema(schema.OFFSETS_LOG)
+
+
+def decode_batch(raw: pa.RecordBatch) -> pa.RecordBatch:
+    """Records with the columns of `schema.RAW` decoded to those of `schema.OFFSETS_LOG`.
+
+    Bytes that make no sense are no error: `problem` says why, key and value come in hex.
+    """
+    keys, values = slices_of(raw.column("key")), slices_of(raw.column("value"))
+    record_type = _leading_numbers(keys)
+    version = _leading_numbers(values)
+    is_commit = np.isin(record_type, COMMIT_TYPES)
+    commits = read_commits(keys, values, is_commit, record_type == 0, version)
+    reasons = _Reasons(len(keys.start))
+    _commit_reasons(reasons, commits, record_type, version)
+    reasons.say(~keys.valid, NO_KEY)
+    reasons.say(keys.valid & (keys.length < 2), SHORT_KEY)
+    has_type = record_type != _NOT_A_TYPE
+    known = np.isin(record_type, list(KINDS))
+    reasons.say_number(has_type & ~known, record_type, "record type {} is not known")
+    others, rows = _decode_others(keys, values, record_type, known & ~is_commit)
+    for row, columns in zip(others, rows, strict=True):
+        if columns.get("problem") is not None:
+            reasons.texts[int(row)] = columns["problem"]
+    damage = raw.column("damage")
+    for row in np.flatnonzero(np.asarray(damage.is_valid())):
+        reasons.texts[int(row)] = damage[int(row)].as_py()
+    arrays = {name: raw.column(name) for name in ("log_partition", "log_offset")}
+    arrays["log_timestamp_ms"] = raw.column("log_timestamp_ms")
+    arrays["record_type"] = pa.array(record_type, pa.int32(), mask=~has_type)
+    arrays["kind"] = _kind_column(np.where(known, record_type, _NOT_A_TYPE))
+    arrays["value_version"] = pa.array(version, pa.int32(), mask=version == _NOT_A_TYPE)
+    is_whole = ~np.asarray(damage.is_valid())
+    arrays["tombstone"] = pa.array(~values.valid, mask=~is_whole)
+    arrays["record_bytes"] = pa.array(keys.length + values.length, pa.int32())
+    arrays.update(commits.columns)
+    _merge(arrays, others, rows, len(known))
+    arrays["problem"], arrays["key_hex"], arrays["value_hex"] = reasons.columns(raw)
+    given = output_schema()
+    return pa.RecordBatch.from_arrays(
+        [arrays[name].cast(given.field(name).type) for name in given.names], schema=given
+    )
+
+
+class _Reasons:
+    """Why rows could not be decoded; most batches have no such row."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.texts: dict[int, str] = {}
+
+    def say(self, rows: Flags, text: str) -> None:
+        """One reason for all `rows`."""
+        for row in np.flatnonzero(rows):
+            self.texts[int(row)] = text
+
+    def say_number(self, rows: Flags, numbers: Integers, text: str) -> None:
+        """A reason that names the number of each row."""
+        for row in np.flatnonzero(rows):
+            self.texts[int(row)] = text.format(numbers[row])
+
+    def columns(self, raw: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """`problem`, `key_hex` and `value_hex`."""
+        nothing = pa.nulls(self.count, pa.string())
+        if not self.texts:
+            return nothing, nothing, nothing
+        rows = sorted(self.texts)
+        index = _spread(np.array(rows), self.count)
+        hexed = []
+        for name in ("key", "value"):
+            some = raw.column(name).take(pa.array(rows)).to_pylist()
+            hexed.append(
+                pa.array([None if one is None else one.hex() for one in some], pa.string())
+            )
+        texts = pa.array([self.texts[row] for row in rows], pa.string())
+        return texts.take(index), hexed[0].take(index), hexed[1].take(index)
+
+
+def _commit_reasons(
+    reasons: _Reasons, commits: Commits, record_type: Integers, version: Integers
+) -> None:
+    reasons.say(commits.key_early, KEY_EARLY)
+    reasons.say(commits.key_late, KEY_LATE)
+    text = "value version {} of an offset commit is not known"
+    reasons.say_number(commits.unknown_version, version, text)
+    reasons.say(commits.value_early, VALUE_EARLY)
+    reasons.say(commits.value_late, VALUE_LATE)
+
+
+def _leading_numbers(slices: Slices) -> Integers:
+    """The int16 that each row begins with; `_NOT_A_TYPE` where there are no two bytes."""
+    there = slices.length >= 2
+    start = np.where(there, slices.start, 0)
+    high, low = slices.data[start].astype(np.int8), slices.data[start + 1]
+    return np.where(there, high.astype(np.int64) << 8 | low, _NOT_A_TYPE)
+
+
+def _decode_others(
+    keys: Slices, values: Slices, record_type: Integers, mine: Flags
+) -> tuple[npt.NDArray[np.intp], list[Columns]]:
+    """The rows that are `mine` and what `decode_other` makes of each."""
+    places = np.flatnonzero(mine)
+    rows = []
+    for row in places:
+        key = keys.data[keys.start[row] : keys.stop[row]].tobytes()
+        value = values.data[values.start[row] : values.stop[row]].tobytes()
+        whole = value if values.valid[row] else None
+        rows.append(decode_other(int(record_type[row]), key, whole))
+    return places, rows
+
+
+def _kind_column(record_type: Integers) -> pa.Array:
+    """Names of types; what is in no table is unknown."""
+    numbers = sorted(KINDS)
+    names = pa.array([UNKNOWN, *(KINDS[number].name for number in numbers)])
+    place = np.searchsorted(numbers, record_type)
+    return names.take(pa.array(np.where(record_type == _NOT_A_TYPE, 0, place + 1)))
+
+
+def _merge(
+    arrays: dict[str, pa.Array], places: npt.NDArray[np.intp], rows: list[Columns], count: int
+) -> None:
+    """Put what `decode_other` found into the columns; those it alone fills are made here."""
+    given = output_schema()
+    index = _spread(places, count) if rows else None
+    for name in given.names:
+        if name in ("problem", "key_hex", "value_hex"):
+            continue
+        kind = given.field(name).type
+        if index is None:
+            if name not in arrays:
+                arrays[name] = pa.nulls(count, kind)
+        elif name == "group":
+            found = pa.array([row.get(name) for row in rows], kind).take(index)
+            arrays[name] = pc.coalesce(arrays[name], found)
+        elif name not in arrays:
+            arrays[name] = pa.array([row.get(name) for row in rows], kind).take(index)
+
+
+def _spread(places: npt.NDArray[np.intp], count: int) -> pa.Array:
+    """Indices for `take` that put the n-th value into row `places[n]`, null elsewhere."""
+    index = np.zeros(count, np.int64)
+    index[places] = np.arange(len(places))
+    empty = np.ones(count, np.bool_)
+    empty[places] = False
+    return pa.array(index, mask=empty)

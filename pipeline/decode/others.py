@@ -1,0 +1,149 @@
+"""Records that are no offset commits, one by one: they are few, and each is another structure.
+
+Group metadata becomes columns; a KIP-848 record becomes JSON; of share and streams groups the key
+is read. All of it by the messages of `protocol`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pipeline.decode.kinds import DECODED_TYPES, GROUP_METADATA_TYPE, KINDS
+from protocol.codec import decoder
+from protocol.consumer_protocol import TopicPartition, decode_assignment, decode_subscription
+from protocol.errors import ProtocolError
+from protocol.json_form import to_json
+from protocol.offsets_log import GroupMetadataValue, MemberMetadata, record_types
+from protocol.schema import STRING, Message, field
+
+Columns = dict[str, Any]
+
+_CONSUMER = "consumer"
+_NONE = -1
+
+
+class GroupKey(Message, versions=(0, 0)):
+    """Keys that name a group alone, whatever its type."""
+
+    group_id: str = field(STRING)
+
+
+class MemberKey(Message, versions=(0, 0)):
+    """Keys that name a group and a member."""
+
+    group_id: str = field(STRING)
+    member_id: str = field(STRING)
+
+
+def decode_other(record_type: int, key: bytes, value: bytes | None) -> Columns:
+    """The columns of one record of a known type; `problem` among them if something is wrong."""
+    if record_type not in DECODED_TYPES:
+        return _decode_key_alone(record_type, key, value)
+    types = record_types(record_type)
+    assert types is not None, record_type
+    columns: Columns = {}
+    try:
+        key_message = _whole(types[0], 0, key, "key")
+        columns["group"] = _group_of(key_message)
+        columns["member_id"] = getattr(key_message, "member_id", None)
+        version, value_message = 0, None
+        if value is not None:
+            version = _version_of(value)
+            value_message = _whole(types[1], version, value, "value")
+    except ProtocolError as error:
+        columns["problem"] = str(error)
+        return columns
+    if record_type != GROUP_METADATA_TYPE:
+        said = None if value_message is None else to_json(value_message, version)
+        both = {"key": to_json(key_message, 0), "value": said}
+        columns["details"] = json.dumps(both, ensure_ascii=False, separators=(",", ":"))
+        columns["generation"] = getattr(value_message, "epoch", None)
+    elif isinstance(value_message, GroupMetadataValue):
+        columns.update(_group_metadata(value_message))
+    return columns
+
+
+def _decode_key_alone(record_type: int, key: bytes, value: bytes | None) -> Columns:
+    """Types whose values nobody here knows."""
+    columns: Columns = {}
+    try:
+        message = _whole(MemberKey if KINDS[record_type].has_member else GroupKey, 0, key, "key")
+        columns["group"] = _group_of(message)
+        columns["member_id"] = getattr(message, "member_id", None)
+        if value is not None:
+            _version_of(value)
+    except ProtocolError as error:
+        columns["problem"] = str(error)
+    return columns
+
+
+def _whole(message_type: type[Message], version: int, data: bytes, what: str) -> Message:
+    """All of `data` behind its int16 as a message; ProtocolError when bytes are left over."""
+    message, position = decoder(message_type, version)(data, 2)
+    if position != len(data):
+        raise ProtocolError(f"{len(data) - position} bytes behind the {what}")
+    return message
+
+
+def _version_of(value: bytes) -> int:
+    if len(value) < 2:
+        raise ProtocolError("the value ends early")
+    return int.from_bytes(value[:2], "big", signed=True)
+
+
+def _group_of(key: Message) -> str:
+    """The group id, which classic keys call `group`."""
+    group: str = key.group if hasattr(key, "group") else getattr(key, "group_id")  # noqa: B009
+    return group
+
+
+def _group_metadata(value: GroupMetadataValue) -> Columns:
+    """The columns of a classic group; its state's timestamp is null before value version 2."""
+    timestamp = value.current_state_timestamp
+    return {
+        "protocol_type": value.protocol_type,
+        "generation": value.generation,
+        "protocol": value.protocol,
+        "leader": value.leader,
+        "state_timestamp_ms": None if timestamp == _NONE else timestamp,
+        "members": [_member(one, value.protocol_type) for one in value.members],
+    }
+
+
+def _member(member: MemberMetadata, protocol_type: str) -> Columns:
+    """A member with what it subscribed to and was given; those are null where unreadable."""
+    timeout = member.rebalance_timeout
+    columns: Columns = {
+        "member_id": member.member_id,
+        "group_instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "rebalance_timeout_ms": None if timeout == _NONE else timeout,
+        "session_timeout_ms": member.session_timeout,
+    }
+    if protocol_type != _CONSUMER:
+        columns["problem"] = f"protocol type {protocol_type!r}, not {_CONSUMER!r}"
+        return columns
+    problems = []
+    try:
+        subscription = decode_subscription(member.subscription)
+        columns["subscribed_topics"] = subscription.topics
+        columns["owned"] = _partitions(subscription.owned_partitions)
+    except ProtocolError as error:
+        problems.append(f"subscription: {error}")
+    try:
+        # A member that was given nothing may have no bytes at all.
+        columns["assigned"] = (
+            _partitions(decode_assignment(member.assignment).assigned_partitions)
+            if member.assignment
+            else []
+        )
+    except ProtocolError as error:
+        problems.append(f"assignment: {error}")
+    columns["problem"] = "; ".join(problems) or None
+    return columns
+
+
+def _partitions(given: list[TopicPartition]) -> list[Columns]:
+    return [{"topic": one.topic, "partitions": one.partitions} for one in given]

@@ -1,0 +1,46 @@
+"""What every table is made from: the bronze frames, and the questions of this run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+
+
+@dataclass(frozen=True)
+class Bronze:
+    """The bronze frames, with the columns of `schema.BRONZE`; any of them may be empty."""
+
+    offsets_log: DataFrame
+    topic_records: DataFrame
+    partition_ends: DataFrame
+    group_events: DataFrame
+    spark_progress: DataFrame
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What a run asks. `at_ms` is the instant that all tables are about: no clock is read there.
+
+    `past` says that `at_ms` lies before the partitions were looked at: log ends are then taken
+    from the records, and events after the instant do not count.
+    """
+
+    at_ms: int
+    past: bool = False
+    window_ms: int = HOUR_MS
+    allowed_lag: int = 0
+    group_expires_ms: int = 7 * DAY_MS
+    offsets_retention_ms: int = 7 * DAY_MS
+    offsets_check_interval_ms: int = 10 * MINUTE_MS
+    abandoned_after_ms: int = DAY_MS
+    storm_generations: int = 5
+    storm_window_ms: int = 5 * MINUTE_MS
+    loss_horizon_ms: int = DAY_MS
+    replay_from_ms: int | None = None

@@ -1,0 +1,62 @@
+"""The command `report`: the page, the summary, and with --alert an exit code for CI.
+
+Exit codes: 0 done; 1 nothing to report on; 3 with `--alert` when a group is in error or records
+may be lost, with the reasons on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+ALERT = 3
+_SHOWN = 10
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of `report`."""
+    command.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="where `run` wrote its tables"
+    )
+    command.add_argument(
+        "--html", type=Path, metavar="FILE", help="the page; default: report.html in DIR"
+    )
+    command.add_argument(
+        "--prometheus", type=Path, metavar="FILE", help="write the state there, for Grafana"
+    )
+    command.add_argument(
+        "--alert",
+        action="store_true",
+        help="exit with 3 when a group is in error or records may be lost",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the page, print the summary; returns the exit code."""
+    from pipeline.report.findings import find
+    from pipeline.report.page import render
+    from pipeline.report.reading import NoReportError, Output
+
+    try:
+        output = Output(options.out)
+        found = find(output)
+    except NoReportError as error:
+        print(f"coordinator-server pipeline report: {error}", file=sys.stderr)
+        return 1
+    page = options.html or options.out / "report.html"
+    page.write_text(render(found), encoding="utf-8")
+    from pipeline.report.summary import summary
+
+    print(summary(found, _SHOWN))
+    print(f"page: {page}")
+    if options.prometheus is not None:
+        from pipeline.report.prometheus import export
+
+        export(output, options.prometheus)
+        print(f"metrics: {options.prometheus}")
+    if options.alert and found.alarms:
+        for reason in found.alarms:
+            print(f"alert: {reason}", file=sys.stderr)
+        return ALERT
+    return 0

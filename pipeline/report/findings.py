@@ -1,0 +1,141 @@
+"""What a report says: the rows of the tables that it shows, chosen and counted once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from pipeline import schema
+from pipeline.inputs import DAY_MS, MINUTE_MS
+from pipeline.report.reading import Line, NoReportError, Output, Row
+
+SHOWN_ROWS = 50
+SHOWN_LINES = 6
+SHOWN_LANES = 20
+SHOWN_HOLDINGS = 4
+_LEAST_SPAN_MS = 10 * MINUTE_MS
+_SEVERITY = {"ERR": 0, "WARN": 1, "OK": 2}
+_AT_RISK = ("losing", "at_risk")
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Who held which partition of a group when: spans as (place, owner, from_ms, to_ms)."""
+
+    group: str
+    spans: list[tuple[tuple[str, int], str, int, int]]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The instant, the time that is drawn, and what was found; worst first."""
+
+    at_ms: int
+    from_ms: int
+    verdicts: Counter[str]
+    groups: list[Row]
+    partitions: list[Row]
+    lines: list[Line]
+    rebalances: list[Row]
+    storms: list[str]
+    holdings: list[Holding]
+    risks: list[Row]
+    expiries: list[Row]
+    abandoned: list[Row]
+    skews: list[Row]
+    dead_letters: Counter[str]
+
+    @property
+    def alarms(self) -> list[str]:
+        """Why somebody should be told: groups in error, and records that may be lost."""
+        errors = [
+            f"group {row['group']} is ERR: {row['rule']}"
+            for row in self.groups
+            if row["status"] == "ERR"
+        ]
+        losses = [
+            f"group {row['group']}, {row['topic']}-{row['partition']}: {row['verdict']},"
+            f" {row['lag']} records unread"
+            for row in self.risks
+        ]
+        return errors + losses
+
+
+def find(output: Output) -> Findings:
+    """Read what a report shows. NoReportError when no table tells the instant."""
+    groups = output.rows(schema.STATUS, pc.field("topic").is_null())
+    groups.sort(key=lambda row: (_SEVERITY[row["status"]], -(row["lag"] or 0), row["group"]))
+    lag = output.rows(schema.LAG)
+    if not lag:
+        raise NoReportError("the table lag has no rows: no group has an offset or an assignment")
+    at_ms = lag[0]["at_ms"]
+    rebalances = output.rows(schema.REBALANCES, pc.field("at_ms") > at_ms - DAY_MS)
+    starts = [row["at_ms"] for row in rebalances]
+    starts += [row["first_commit_ms"] for row in groups if row["first_commit_ms"] is not None]
+    from_ms = min([at_ms - _LEAST_SPAN_MS, *(one for one in starts if one > at_ms - DAY_MS)])
+    shown = [row["group"] for row in groups][:SHOWN_LINES]
+    busiest = Counter(row["group"] for row in rebalances).most_common(SHOWN_HOLDINGS)
+    expiries = output.rows(schema.OFFSET_EXPIRY_FORECAST, pc.field("expires_ms").is_valid())
+    expiries.sort(key=lambda row: (row["expires_ms"], row["group"], row["topic"]))
+    risks = output.rows(schema.DATA_LOSS_FORECAST, pc.field("verdict").isin(_AT_RISK))
+    risks.sort(key=lambda row: (_AT_RISK.index(row["verdict"]), row["loss_at_ms"] or 0))
+    skews = [row for row in output.rows(schema.MEMBER_SKEW) if row["verdicts"]]
+    abandoned = output.rows(schema.ABANDONED_GROUPS)
+    abandoned.sort(key=lambda row: (-(row["silent_ms"] or 0), row["group"]))
+    return Findings(
+        at_ms=at_ms,
+        from_ms=from_ms,
+        verdicts=Counter(row["status"] for row in groups),
+        groups=groups,
+        partitions=output.rows(
+            schema.STATUS, pc.field("topic").is_valid() & (pc.field("status") != "OK")
+        ),
+        lines=output.lines(shown, from_ms, at_ms),
+        rebalances=rebalances,
+        storms=sorted({row["group"] for row in rebalances if row["storm"]}),
+        holdings=_holdings(output, [group for group, _ in busiest], from_ms, at_ms),
+        risks=risks,
+        expiries=expiries,
+        abandoned=abandoned,
+        skews=skews,
+        dead_letters=Counter(row["reason"] for row in output.rows(schema.DEAD_LETTERS)),
+    )
+
+
+def _holdings(output: Output, groups: list[str], from_ms: int, at_ms: int) -> list[Holding]:
+    """The assignments of each generation, from its record to the next one of the group."""
+    chosen = pc.field("group").isin(groups)
+    members = output.rows(schema.GROUP_MEMBERS, chosen)
+    generations = output.rows(schema.GROUP_GENERATIONS, chosen)
+    found = []
+    for group in sorted(groups):
+        spans: dict[tuple[tuple[str, int], str], list[tuple[int, int]]] = {}
+        records = [row for row in generations if row["group"] == group]
+        ends = [*(row["log_timestamp_ms"] for row in records[1:]), at_ms]
+        for record, end_ms in zip(records, ends, strict=True):
+            begin_ms = max(record["log_timestamp_ms"], from_ms)
+            if end_ms <= begin_ms:
+                continue
+            place = (record["log_partition"], record["log_offset"])
+            for row in members:
+                if (row["group"], row["log_partition"], row["log_offset"]) != (group, *place):
+                    continue
+                owner = row["group_instance_id"] or row["member_id"]
+                for one in row["assigned"] or ():
+                    for number in one["partitions"]:
+                        known = spans.setdefault(((one["topic"], number), owner), [])
+                        # One bar for an owner that stays over generations.
+                        if known and known[-1][1] == begin_ms:
+                            known[-1] = (known[-1][0], end_ms)
+                        else:
+                            known.append((begin_ms, end_ms))
+        flat = [
+            (where, owner, begin, end)
+            for (where, owner), times in spans.items()
+            for begin, end in times
+        ]
+        if flat:
+            found.append(Holding(group, sorted(flat)))
+    return found

@@ -1,0 +1,259 @@
+"""The page: one file, nothing loaded from elsewhere, light and dark as the reader has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from pipeline.inputs import DAY_MS, HOUR_MS, MINUTE_MS
+from pipeline.report.drawing import (
+    TimeAxis,
+    clock,
+    holding_lanes,
+    lag_panels,
+    number,
+    rebalance_lanes,
+)
+from pipeline.report.findings import SHOWN_LANES, SHOWN_ROWS, Findings
+from pipeline.report.reading import Row
+
+_STYLE = """
+:root { color-scheme: light dark; --page: #fbfbf9; --card: #fff; --ink: #1d2126; --soft: #6a7078;
+  --rule: #e4e4df; --ok: #2e7d4f; --warn: #9a6700; --bad: #c0322b;
+  --m0: #8fb8de; --m1: #f2b880; --m2: #9fd3a8; --m3: #d9a6d6; --m4: #e6d37a; --m5: #94d2cf;
+  --m6: #eea4a0; --m7: #bdb6e8; }
+@media (prefers-color-scheme: dark) { :root { --page: #14171a; --card: #1c2024; --ink: #e6e8ea;
+  --soft: #9aa2ab; --rule: #30363c; --ok: #63c088; --warn: #dba63a; --bad: #f0746c;
+  --m0: #2f5f8c; --m1: #8a5522; --m2: #356d41; --m3: #75406f; --m4: #6d611f; --m5: #256764;
+  --m6: #84403c; --m7: #514a8a; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--page); color: var(--ink);
+  font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
+main { max-width: 1040px; margin: 0 auto; padding: 32px 20px 60px; }
+h1 { font-size: 25px; margin: 0; } h2 { font-size: 18px; margin: 40px 0 2px; }
+h3 { font-size: 14px; margin: 18px 0 4px; } p { margin: 2px 0 10px; color: var(--soft); }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); gap: 10px;
+  margin-top: 20px; }
+.tile { background: var(--card); border: 1px solid var(--rule); border-radius: 8px;
+  padding: 10px 14px; color: var(--soft); font-size: 13px; }
+.tile b { display: block; font-size: 25px; line-height: 1.25; color: var(--ink); }
+.tile.bad b { color: var(--bad); } .tile.warn b { color: var(--warn); }
+.card { background: var(--card); border: 1px solid var(--rule); border-radius: 8px;
+  padding: 12px 14px; overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: 14px; }
+th { text-align: left; color: var(--soft); font-weight: 500; font-size: 13px; }
+th, td { padding: 5px 14px 5px 0; vertical-align: top; border-bottom: 1px solid var(--rule); }
+tr:last-child td { border-bottom: 0; } td { overflow-wrap: anywhere; }
+.n { text-align: right; padding-right: 26px; white-space: nowrap;
+  font-variant-numeric: tabular-nums; }
+.w { white-space: nowrap; }
+.tag { font-weight: 600; font-size: 12px; } .tag.ok { color: var(--ok); }
+.tag.warn { color: var(--warn); } .tag.err { color: var(--bad); }
+svg { display: block; width: 100%; min-width: 720px; height: auto; }
+svg text { font: 13px system-ui, sans-serif; fill: var(--ink); }
+svg .tick { fill: var(--soft); font-size: 11.5px; text-anchor: middle; }
+svg .note { fill: var(--soft); font-size: 12px; } svg .owner { font-size: 11.5px; }
+.grid, .base { stroke: var(--rule); } .line { fill: none; stroke: var(--soft); stroke-width: 1.6; }
+.area { fill: var(--soft); opacity: .14; }
+.ok .line { stroke: var(--ok); } .ok .area { fill: var(--ok); }
+.warn .line { stroke: var(--warn); } .warn .area { fill: var(--warn); }
+.err .line { stroke: var(--bad); } .err .area { fill: var(--bad); }
+.mark { fill: var(--soft); } .mark.storm { fill: var(--bad); }
+""" + "\n".join(f".c{one} .bar {{ fill: var(--m{one}); }}" for one in range(8))
+
+_NOTHING = "\u2013"
+"""An en dash: not known, or does not apply."""
+
+
+def render(found: Findings) -> str:
+    """The whole page as HTML."""
+    axis = TimeAxis(found.from_ms, found.at_ms)
+    sections = (
+        _tiles(found),
+        _attention(found),
+        _lag(found, axis),
+        _rebalances(found, axis),
+        _holdings(found, axis),
+        _forecasts(found),
+        _skews(found),
+        _abandoned(found),
+        _dead_letters(found),
+    )
+    when = clock(found.at_ms, "%d %B %Y, %H:%M:%S UTC")
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"/>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
+        f"<title>Consumer groups, {when}</title><style>{_STYLE}</style></head><body><main>"
+        f"<h1>Consumer groups</h1><p>{when}</p>{''.join(sections)}</main></body></html>\n"
+    )
+
+
+def duration(span_ms: float) -> str:
+    """A length of time to read: 3.2 d, 14 min."""
+    for unit_ms, name in ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (1000, "s")):
+        if abs(span_ms) >= unit_ms:
+            amount = f"{span_ms / unit_ms:.1f}".removesuffix(".0")
+            return f"{amount} {name}"
+    return f"{span_ms:.0f} ms"
+
+
+def _tiles(found: Findings) -> str:
+    counts = (
+        ("groups", len(found.groups), ""),
+        ("in error", found.verdicts["ERR"], "bad"),
+        ("with a warning", found.verdicts["WARN"], "warn"),
+        ("partitions at risk of loss", len(found.risks), "bad"),
+        ("groups in a storm", len(found.storms), "warn"),
+        ("groups abandoned", len(found.abandoned), ""),
+        ("records not decoded", found.dead_letters.total(), "warn"),
+    )
+    return '<div class="tiles">' + "".join(
+        f'<div class="tile {kind if count else ""}"><b>{number(count)}</b>{name}</div>'
+        for name, count, kind in counts
+    ) + "</div>"  # fmt: skip
+
+
+def _attention(found: Findings) -> str:
+    rows = [
+        (_tag(row["status"]), _text(row["group"]), _text(row["rule"]), _count(row["lag"]),
+         _count(row["members"]))
+        for row in found.groups if row["status"] != "OK"
+    ]  # fmt: skip
+    head = ("", "group", "why: its worst partition", "lag", "members")
+    return _section(
+        "What needs attention", "Verdicts on groups, the worst first.", head, rows, "All is well."
+    )
+
+
+def _lag(found: Findings, axis: TimeAxis) -> str:
+    if not found.lines:
+        return ""
+    statuses = {row["group"]: row["status"] for row in found.groups}
+    told = "Records to read, over all partitions of a group. Each panel has its own scale. UTC."
+    return _figure("Lag over time", told, lag_panels(found.lines, statuses, axis))
+
+
+def _rebalances(found: Findings, axis: TimeAxis) -> str:
+    groups = list(dict.fromkeys(row["group"] for row in found.rebalances))
+    if not groups:
+        return ""
+    busy = sorted(groups, key=lambda name: -sum(row["group"] == name for row in found.rebalances))[
+        :SHOWN_LANES
+    ]
+    told = "One mark a generation; red: five or more within five minutes. Point at one to read it."
+    if len(groups) > len(busy):
+        told += f" The {len(busy)} busiest of {len(groups)} groups."
+    return _figure("Rebalances", told, rebalance_lanes(found.rebalances, sorted(busy), axis))
+
+
+def _holdings(found: Findings, axis: TimeAxis) -> str:
+    if not found.holdings:
+        return ""
+    pictures = "".join(
+        f"<h3>{_text(one.group)}</h3>{holding_lanes(one, axis)}" for one in found.holdings
+    )
+    told = "The groups with the most generations; one colour a member."
+    return _figure("Who held which partition when", told, pictures)
+
+
+def _forecasts(found: Findings) -> str:
+    risks = [
+        (_text(row["verdict"].replace("_", " ")), _text(row["group"]), _place(row),
+         _count(row["lag"]), _span(row["slack_ms"]), _when(row["loss_at_ms"]))
+        for row in found.risks
+    ]  # fmt: skip
+    expiries = [
+        (_text(row["group"]), _place(row), _count(row["committed_offset"]),
+         _span(row["expires_in_ms"]), _when(row["expires_ms"]), _count(row["skipped_by_latest"]),
+         _count(row["repeated_by_earliest"]))
+        for row in found.expiries
+    ]  # fmt: skip
+    return _section(
+        "Records that may be lost",
+        "Retention may remove them before they are read.",
+        ("verdict", "group", "partition", "unread", "slack", "from"),
+        risks,
+        "None.",
+    ) + _section(
+        "Committed offsets that will expire",
+        "If nothing else happens; and what a reset would then skip or read again.",
+        ("group", "partition", "offset", "in", "on", "latest skips", "earliest repeats"),
+        expiries,
+        "None.",
+    )
+
+
+def _skews(found: Findings) -> str:
+    rows = [
+        (_text(row["group"]), _text(row["member_id"]),
+         _text(", ".join(row["verdicts"]).replace("_", " ")), _count(row["partitions"]),
+         _count(row["lag"]))
+        for row in found.skews
+    ]  # fmt: skip
+    head = ("group", "member", "verdict", "partitions", "lag")
+    return _section("Uneven work", "Members that stand out in their group.", head, rows, "None.")
+
+
+def _abandoned(found: Findings) -> str:
+    rows = [
+        (_text(row["group"]), _text(", ".join(row["reasons"]).replace("_", " ")),
+         _span(row["silent_ms"]), _text(row["last_client_id"] or ""), _count(row["lag"]),
+         _count(row["log_bytes"]))
+        for row in found.abandoned
+    ]  # fmt: skip
+    head = ("group", "why", "silent for", "last client", "lag", "bytes kept")
+    return _section("Groups nobody seems to need", "The longest silent first.", head, rows, "None.")
+
+
+def _dead_letters(found: Findings) -> str:
+    if not found.dead_letters:
+        return ""
+    rows = [(_text(reason), _count(count)) for reason, count in found.dead_letters.most_common()]
+    told = "They are in the table dead_letters, in hex."
+    return _section("Records that could not be decoded", told, ("why", "records"), rows, "")
+
+
+def _figure(title: str, told: str, picture: str) -> str:
+    return f'<h2>{title}</h2><p>{told}</p><div class="card">{picture}</div>'
+
+
+def _section(
+    title: str, told: str, head: Iterable[str], rows: Sequence[tuple[str, ...]], nothing: str
+) -> str:
+    if not rows:
+        return f"<h2>{title}</h2><p>{nothing}</p>"
+    if len(rows) > SHOWN_ROWS:
+        told += f" The first {SHOWN_ROWS} of {number(len(rows))}."
+    titles = "".join(
+        f'<th class="n">{name}</th>' if name in _NUMBERS else f"<th>{name}</th>" for name in head
+    )
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows[:SHOWN_ROWS])
+    return _figure(title, told, f"<table><tr>{titles}</tr>{body}</table>")
+
+
+_NUMBERS = {"lag", "members", "unread", "offset", "latest skips", "earliest repeats",
+            "partitions", "bytes kept", "records", "silent for", "slack", "in"}  # fmt: skip
+
+
+def _text(value: object) -> str:
+    return f"<td>{escape(str(value))}</td>"
+
+
+def _tag(status: str) -> str:
+    return f'<td><span class="tag {status.lower()}">{status}</span></td>'
+
+
+def _count(value: int | None) -> str:
+    return f'<td class="n">{_NOTHING if value is None else number(value)}</td>'
+
+
+def _span(value_ms: int | None) -> str:
+    return f'<td class="n">{_NOTHING if value_ms is None else duration(value_ms)}</td>'
+
+
+def _when(at_ms: int | None) -> str:
+    return f'<td class="w">{_NOTHING if at_ms is None else clock(at_ms, "%d %b %Y %H:%M")}</td>'
+
+
+def _place(row: Row) -> str:
+    return _text(f"{row['topic']}-{row['partition']}")

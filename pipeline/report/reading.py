@@ -1,0 +1,145 @@
+"""The tables of a run as plain rows, and the history of lag of the groups that are shown.
+
+Reads Parquet with pyarrow, a table only as far as it is shown: a run over many groups stays a
+page. The lag at a commit is replayed here as `log_ends` does it: the log end at an instant is one
+more than the greatest offset among the records with a timestamp up to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from pipeline import schema
+from pipeline.decode.kinds import COMMIT
+from pipeline.schema.arrow import arrow_schema
+
+Row = dict[str, Any]
+
+POINTS = 300
+"""Points of a line at most: more cannot be seen."""
+
+
+class NoReportError(Exception):
+    """There is nothing to report on; says what is missing."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A group's lag over time: times in ms, lag in records summed over its partitions."""
+
+    group: str
+    times_ms: list[int]
+    lags: list[int]
+
+
+class Output:
+    """The folder that `run --out` wrote. NoReportError where it holds no tables."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        if not (out / "tables").is_dir():
+            raise NoReportError(f"{out} holds no tables: run the pipeline with --out {out} first")
+
+    def rows(self, table: schema.Table, condition: pc.Expression | None = None) -> list[Row]:
+        """Rows of a made table that fit, in the order of its key; none if it was not made."""
+        found = self._read(self._out / "tables" / table.name, table, condition)
+        found.sort(key=lambda row: tuple((row[name] is not None, row[name]) for name in table.key))
+        return found
+
+    def lines(self, groups: list[str], from_ms: int, at_ms: int) -> list[Line]:
+        """The lag of each group over time, replayed; without those that committed nothing."""
+        if not groups:
+            return []
+        commits = self._read(
+            self._out / "bronze" / "offsets_log",
+            schema.OFFSETS_LOG,
+            (pc.field("kind") == COMMIT)
+            & pc.field("group").isin(groups)
+            & (pc.field("log_timestamp_ms") <= at_ms),
+        )
+        commits.sort(key=lambda row: row["log_offset"])
+        topics = sorted({row["topic"] for row in commits})
+        ends = self._ends(topics)
+        return [
+            line
+            for group in groups
+            if (line := _line(group, commits, ends, from_ms, at_ms)).times_ms
+        ]
+
+    def _ends(self, topics: list[str]) -> dict[tuple[str, int], tuple[Any, Any]]:
+        """Of each partition: times in rising order, and the log end from then on."""
+        records = self._table(
+            self._out / "bronze" / "topic_records",
+            schema.TOPIC_RECORDS,
+            pc.field("topic").isin(topics) & pc.field("timestamp_ms").is_valid(),
+        )
+        if records is None or not records.num_rows:
+            return {}
+        ends = {}
+        records = records.sort_by([("topic", "ascending"), ("partition", "ascending")])
+        names = records["topic"].to_numpy(zero_copy_only=False)
+        numbers = records["partition"].to_numpy()
+        times, offsets = records["timestamp_ms"].to_numpy(), records["offset"].to_numpy()
+        changes = (names[1:] != names[:-1]) | (numbers[1:] != numbers[:-1])
+        borders = [0, *(np.flatnonzero(changes) + 1), len(names)]
+        for begin, end in pairwise(borders):
+            order = np.argsort(times[begin:end], kind="stable")
+            risen = np.maximum.accumulate(offsets[begin:end][order] + 1)
+            ends[str(names[begin]), int(numbers[begin])] = (times[begin:end][order], risen)
+        return ends
+
+    def _read(
+        self, folder: Path, table: schema.Table, condition: pc.Expression | None
+    ) -> list[Row]:
+        found = self._table(folder, table, condition)
+        return [] if found is None else list(found.to_pylist())
+
+    @staticmethod
+    def _table(folder: Path, table: schema.Table, condition: pc.Expression | None) -> Any:
+        if not folder.is_dir():
+            return None
+        # Folders named day=... hold the rows of that day; the column is not in the files.
+        columns = arrow_schema(table)
+        folders = pa.schema([columns.field(name) for name in table.partitioned_by])
+        hive = ds.partitioning(folders, flavor="hive") if table.partitioned_by else "hive"
+        data = ds.dataset(folder, columns, format="parquet", partitioning=hive)
+        return data.to_table(columns=table.names, filter=condition)
+
+
+def _line(
+    group: str, commits: list[Row], ends: dict[tuple[str, int], tuple[Any, Any]], from_ms: int,
+    at_ms: int,
+) -> Line:  # fmt: skip
+    """The sum of the lags of all partitions at instants spread evenly over the time shown."""
+    times = np.linspace(from_ms, at_ms, POINTS).astype(np.int64)
+    total, known = np.zeros(POINTS, np.int64), np.zeros(POINTS, bool)
+    places = sorted({(row["topic"], row["partition"]) for row in commits if row["group"] == group})
+    for place in places:
+        if place not in ends:
+            continue
+        own = [
+            row
+            for row in commits
+            if row["group"] == group and (row["topic"], row["partition"]) == place
+        ]
+        # A removal ends what is known until the next commit: -1 stands for it.
+        at = np.array([row["commit_timestamp_ms"] or row["log_timestamp_ms"] for row in own])
+        at = np.maximum.accumulate(at)
+        offsets = np.array([-1 if row["tombstone"] else row["committed_offset"] for row in own])
+        which = np.searchsorted(at, times, side="right") - 1
+        committed = np.where(which >= 0, offsets[which], -1)
+        moments, log_ends = ends[place]
+        written = np.searchsorted(moments, times, side="right") - 1
+        end = np.where(written >= 0, log_ends[written], -1)
+        there = (committed >= 0) & (end >= 0)
+        total += np.where(there, np.maximum(end - committed, 0), 0)
+        known |= there
+    return Line(group, times[known].tolist(), total[known].tolist())

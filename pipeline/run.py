@@ -1,0 +1,199 @@
+"""A run from input to tables, in batch or as a stream: bronze first, then every table from it.
+
+The tables never see where bronze came from, so equal input gives equal tables whichever way it
+was read.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.streaming.query import StreamingQuery
+
+from pipeline import schema
+from pipeline.bronze import add_offsets_log, next_offsets, read_offsets_log, read_the_rest
+from pipeline.decode.kinds import COMMIT
+from pipeline.inputs import Bronze, Questions
+from pipeline.progress import Tell
+from pipeline.sources.source import Source
+from pipeline.store import Store
+from pipeline.tables import positions, rates, standings
+from pipeline.tables.positions import SPARK_GROUP_PREFIX
+
+Make = Callable[[Bronze, Questions], DataFrame]
+
+_SHARED: tuple[Make, ...] = (positions.commits_that_live, standings.standings, rates.make)
+"""Frames that several tables are made from: kept while tables are made, not made again."""
+_WRITERS = 2
+"""Tables written at the same time: while one is planned or ends, another has the processors."""
+
+
+def run_batch(
+    source: Source | None,
+    store: Store,
+    ask: Callable[[], Questions],
+    groups: str | None,
+    tell: Tell,
+) -> None:
+    """Read what is new (nothing if there is no source), then make all tables.
+
+    `ask` is called when all is read, so that an instant of "now" is not before the ends of
+    partitions that were looked at.
+    """
+    notes: list[str] = []
+    if source is not None:
+        read_offsets_log(source, store, tell)
+        read_the_rest(source, store, tell)
+        notes = source.notes()
+    make_tables(store, ask(), groups, tell)
+    _tell_notes(store, notes, tell)
+
+
+def run_stream(
+    source: Source,
+    store: Store,
+    ask: Callable[[], Questions],
+    groups: str | None,
+    tell: Tell,
+    interval_seconds: float | None,
+) -> None:
+    """Read as a stream: what is there now, or without an end every `interval_seconds`.
+
+    Tables are made anew at the end of what was there, or after each micro-batch; `ask` gives
+    their questions.
+    """
+
+    def refresh() -> None:
+        read_the_rest(source, store, tell)
+        make_tables(store, ask(), groups, tell)
+        _tell_notes(store, source.notes(), tell)
+
+    if interval_seconds is None:
+        start_stream(source, store, None, tell).awaitTermination()
+        refresh()
+        return
+    query = start_stream(source, store, interval_seconds, tell, after_each=refresh)
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+
+
+def start_stream(
+    source: Source,
+    store: Store,
+    interval_seconds: float | None,
+    tell: Tell,
+    after_each: Callable[[], None] | None = None,
+) -> StreamingQuery:
+    """Start to keep the offsets log micro-batch by micro-batch, each one a batch of bronze."""
+    started = threading.Event()
+    query: StreamingQuery | None = None
+
+    def keep(batch: DataFrame, number: int) -> None:
+        started.wait()
+        assert query is not None
+        # A checkpoint keeps its query's id: a replayed micro-batch has the name it had before.
+        if add_offsets_log(store, f"stream-{query.id}-{number}", batch, next_offsets(store)):
+            tell(f"micro-batch {number}: kept")
+        if after_each is not None:
+            after_each()
+
+    writer = source.offsets_log_stream().writeStream.foreachBatch(keep)
+    writer = writer.option("checkpointLocation", store.path("checkpoint"))
+    if interval_seconds is None:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{round(interval_seconds * 1000)} milliseconds")
+    query = writer.start()
+    started.set()
+    return query
+
+
+def bronze_of(store: Store, groups: str | None = None) -> Bronze:
+    """The bronze frames that are kept; of `groups` only, a regular expression for whole names."""
+    frames = {table.name: store.read_bronze(table) for table in schema.BRONZE}
+    if groups is not None:
+        pattern = f"^(?:{groups})$"
+        log = frames["offsets_log"]
+        frames["offsets_log"] = log.filter(F.col("group").isNull() | F.col("group").rlike(pattern))
+        frames["group_events"] = frames["group_events"].filter(F.col("group").rlike(pattern))
+        query = F.concat(F.lit(SPARK_GROUP_PREFIX), "query_id")
+        frames["spark_progress"] = frames["spark_progress"].filter(query.rlike(pattern))
+    return Bronze(**frames)
+
+
+def makers() -> list[tuple[schema.Table, Make]]:
+    """What makes each table, in the order of the schema: a module of its name."""
+    return [
+        (table, importlib.import_module(f"pipeline.tables.{table.name}").make)
+        for table in schema.TABLES
+    ]
+
+
+def make_tables(store: Store, questions: Questions, groups: str | None, tell: Tell) -> None:
+    """Make every table from bronze and write it over the one before."""
+    with _kept(bronze_of(store, groups)) as bronze:
+        asked = _with_past(bronze, questions)
+        # Spark takes a kept frame wherever the same plan appears again, in whatever table.
+        shared = [one(bronze, asked).persist(StorageLevel.MEMORY_AND_DISK) for one in _SHARED]
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            written = {
+                table.name: pool.submit(store.write_table, table, make(bronze, asked))
+                for table, make in makers()
+            }
+            for name, done in written.items():
+                done.result()
+                tell(f"table {name}: written")
+        for frame in shared:
+            frame.unpersist()
+
+
+@contextmanager
+def _kept(bronze: Bronze) -> Iterator[Bronze]:
+    """Keep the few records that are no commits, which half of the tables are about, in memory.
+
+    Commits are read from bronze where they are wanted, with the columns that are. That their kind
+    is a constant lets Spark leave them out of a plan that asks for another one.
+    """
+    log = bronze.offsets_log
+    is_commit = F.col("kind").eqNullSafe(COMMIT) & F.col("problem").isNull()
+    rest = log.where(~is_commit).persist(StorageLevel.MEMORY_AND_DISK)
+    commits = (
+        log.where(is_commit)
+        .withColumn("kind", F.lit(COMMIT))
+        .withColumn("problem", F.lit(None).cast("string"))
+    )
+    try:
+        yield replace(bronze, offsets_log=commits.union(rest))
+    finally:
+        rest.unpersist()
+
+
+def _with_past(bronze: Bronze, questions: Questions) -> Questions:
+    """Whether the instant lies before the partitions were looked at."""
+    first = bronze.partition_ends.agg(F.min("sampled_at_ms")).first()
+    sampled_ms = None if first is None else first[0]
+    return replace(questions, past=sampled_ms is not None and questions.at_ms < sampled_ms)
+
+
+def _tell_notes(store: Store, notes: list[str], tell: Tell) -> None:
+    """What was wrong with the input, in numbers and examples."""
+    log = store.read_bronze(schema.OFFSETS_LOG).filter(F.col("problem").isNotNull())
+    count = log.count()
+    for note in notes:
+        tell(f"note: {note}")
+    if count:
+        tell(f"note: {count} records or batches of the offsets log could not be decoded:")
+        reasons = log.groupBy("problem").count().orderBy(F.desc("count"), "problem").limit(5)
+        for row in reasons.collect():
+            tell(f"note:   {row['count']} x {json.dumps(row['problem'], ensure_ascii=False)}")

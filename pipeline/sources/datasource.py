@@ -1,0 +1,315 @@
+"""Spark's Python data sources over segment files: `offsets_log` and `topic_log`.
+
+`offsets_log` gives the records of one topic with the columns of `schema.RAW`, in batch and as a
+stream; `topic_log` gives place, time and size of the records of several topics. Options:
+
+- `path`: the log directory
+- `topic` of `offsets_log` (default `__consumer_offsets`), `topics` of `topic_log`: a JSON list
+- `decoded` of `offsets_log`: `true` for the columns of `schema.OFFSETS_LOG`, decoded where they are
+  read, which saves two ways through Spark
+- `starts`: a JSON object of next offsets to read, by partition (`topic_log`: by TOPIC-PARTITION)
+- `slice_bytes`: what one task reads at once
+- `records_per_trigger`: how far the offsets of a micro-batch reach at most, streams only
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from pipeline import schema
+from pipeline.decode.batch import decode_batch
+from pipeline.decode.cursor import binary_column
+from pipeline.schema.arrow import arrow_schema
+from pipeline.sources.errors import InputError
+from pipeline.sources.logdir import (
+    OFFSETS_TOPIC,
+    LogPartition,
+    all_partitions,
+    cleaned_offsets,
+    partitions_of,
+)
+from pipeline.sources.records import Damage, Records, read_slice
+from pipeline.sources.scan import SLICE_BYTES, PartitionScan, Slice
+
+OFFSETS_LOG = "offsets_log"
+TOPIC_LOG = "topic_log"
+TOPIC_LOG_DDL = f"{schema.TOPIC_RECORDS.ddl}, damage string"
+_SLICES_PER_TASK_MAX = 64
+
+Offsets = dict[str, int]
+
+
+class SliceTask(InputPartition):
+    """Slices that one task reads."""
+
+    def __init__(self, slices: Sequence[Slice]) -> None:
+        super().__init__(None)
+        self.slices = list(slices)
+
+
+class OffsetsLogSource(DataSource):
+    """`spark.read.format("offsets_log")`, and `readStream`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return OFFSETS_LOG
+
+    def schema(self) -> str:
+        """As in `schema.RAW`, or in `schema.OFFSETS_LOG`."""
+        return schema.OFFSETS_LOG.ddl if _Plan(self.options).decoded else schema.RAW.ddl
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Everything that is there."""
+        return _LogReader(_Plan(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """From the beginning, and on."""
+        return _LogStreamReader(_Plan(self.options))
+
+
+class TopicLogSource(DataSource):
+    """`spark.read.format("topic_log")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return TOPIC_LOG
+
+    def schema(self) -> str:
+        """As in `schema.TOPIC_RECORDS`, and `damage`."""
+        return TOPIC_LOG_DDL
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Everything that is there."""
+        return _TopicReader(_Plan(self.options))
+
+
+class _Plan:
+    """What the options ask for."""
+
+    def __init__(self, options: Any) -> None:
+        self.log_dir: str = options["path"]
+        self.topics: list[str] = json.loads(options.get("topics", "null")) or [
+            options.get("topic", OFFSETS_TOPIC)
+        ]
+        self.starts: dict[str, int] = json.loads(options.get("starts", "{}"))
+        self.decoded: bool = options.get("decoded", "false") == "true"
+        self.slice_bytes = int(options.get("slice_bytes", SLICE_BYTES))
+        self.records_per_trigger = int(options.get("records_per_trigger", 0))
+
+    def scans(self) -> list[PartitionScan]:
+        """A fresh scan of each partition that there is."""
+        cleaned = cleaned_offsets(self.log_dir)
+        if len(self.topics) == 1:
+            partitions = partitions_of(self.log_dir, self.topics[0])
+        else:
+            wanted = set(self.topics)
+            partitions = [one for one in all_partitions(self.log_dir) if one.topic in wanted]
+        return [self.scan(one, cleaned) for one in partitions]
+
+    def scan(self, one: LogPartition, cleaned: dict[tuple[str, int], int]) -> PartitionScan:
+        """A scan that has looked at nothing yet."""
+        return PartitionScan(one, cleaned.get((one.topic, one.number), 0), self.slice_bytes)
+
+    def start_of(self, one: LogPartition) -> int | None:
+        """Where to begin; None: at the beginning."""
+        name = str(one.number)
+        return self.starts.get(name, self.starts.get(f"{one.topic}-{name}"))
+
+
+def _tasks(slices: list[Slice], slice_bytes: int) -> list[InputPartition]:
+    """Small slices share a task: fifty partitions of a few records are not fifty tasks."""
+    tasks: list[InputPartition] = []
+    some: list[Slice] = []
+    size = 0
+    for one in slices:
+        length = one.end - one.start
+        if some and (size + length > slice_bytes or len(some) == _SLICES_PER_TASK_MAX):
+            tasks.append(SliceTask(some))
+            some, size = [], 0
+        some.append(one)
+        size += length
+    if some:
+        tasks.append(SliceTask(some))
+    return tasks
+
+
+class _LogReader(DataSourceReader):
+    def __init__(self, plan: _Plan) -> None:
+        self._plan = plan
+
+    def partitions(self) -> list[InputPartition]:
+        """Slices of all partitions up to their last stable offsets."""
+        slices = []
+        for scan in self._plan.scans():
+            scan.refresh()
+            slices += scan.slices(self._plan.start_of(scan.partition))
+        return _tasks(slices, self._plan.slice_bytes)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of a task's slices."""
+        return _read_log(partition, decoded=self._plan.decoded)
+
+
+class _TopicReader(DataSourceReader):
+    def __init__(self, plan: _Plan) -> None:
+        self._plan = plan
+
+    def partitions(self) -> list[InputPartition]:
+        """Slices of all partitions up to their last stable offsets."""
+        return _LogReader(self._plan).partitions()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Place, time and size of the records of a task's slices."""
+        for part in _slices(partition):
+            for found in read_slice(part):
+                yield _topic_batch(part, found)
+
+
+class _LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets of a stream are the next ones to read, by partition.
+
+    Only offsets are kept by Spark; places in files are looked up, so that rolled and compacted
+    segments do no harm.
+    """
+
+    def __init__(self, plan: _Plan) -> None:
+        self._plan = plan
+        self._scans: dict[int, PartitionScan] = {}
+        self._target: Offsets | None = None
+
+    def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name
+        """Nothing read yet: partitions begin where their logs do."""
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """No limit unless `records_per_trigger` sets one."""
+        limit = self._plan.records_per_trigger
+        return ReadMaxRows(limit) if limit else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """What is there now is all that this run reads."""
+        self._target = self._ends()
+
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802 - Spark's
+        """How far the next micro-batch goes."""
+        ends = self._target if self._target is not None else self._ends()
+        if isinstance(limit, ReadMaxRows):
+            return _limited(start, ends, self._scans, limit.max_rows)
+        return {**start, **{name: max(end, start.get(name, 0)) for name, end in ends.items()}}
+
+    def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
+        """The slices between two offsets; what compaction has removed meanwhile is not there."""
+        if not self._scans:
+            self._refresh()
+        slices = []
+        for number, scan in self._scans.items():
+            name = str(number)
+            if name in end and end[name] > start.get(name, -1):
+                slices += scan.slices(start.get(name), end[name])
+        return _tasks(slices, self._plan.slice_bytes)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of a task's slices."""
+        return _read_log(partition, decoded=self._plan.decoded)
+
+    def _ends(self) -> Offsets:
+        self._refresh()
+        return {str(number): scan.last_stable_offset for number, scan in self._scans.items()}
+
+    def _refresh(self) -> None:
+        """Look again at all partitions, also for new ones; none yet is no error for a stream."""
+        try:
+            cleaned = cleaned_offsets(self._plan.log_dir)
+            for one in partitions_of(self._plan.log_dir, self._plan.topics[0]):
+                if one.number not in self._scans:
+                    self._scans[one.number] = self._plan.scan(one, cleaned)
+        except InputError:
+            if not self._scans:
+                raise
+        for scan in self._scans.values():
+            scan.refresh()
+
+
+def _limited(
+    start: Offsets, ends: Offsets, scans: dict[int, PartitionScan], max_rows: int
+) -> Offsets:
+    """As far as `ends`, but `max_rows` offsets at most, shared out over who has some."""
+    limited = dict(start)
+    left = max_rows
+    for name, end in ends.items():
+        begin = start.get(name, scans[int(name)].log_start or 0)
+        if end > begin and left > 0:
+            limited[name] = min(end, begin + left)
+            left -= limited[name] - begin
+        elif name in start or end <= begin:
+            limited[name] = max(start.get(name, 0), min(end, begin))
+    return limited
+
+
+def _slices(partition: InputPartition) -> list[Slice]:
+    """Those of a task; where nothing is to be read, Spark makes a task of its own."""
+    return partition.slices if isinstance(partition, SliceTask) else []
+
+
+def _read_log(partition: InputPartition, *, decoded: bool) -> Iterator[pa.RecordBatch]:
+    for part in _slices(partition):
+        for found in read_slice(part):
+            raw = _raw_batch(part, found)
+            yield decode_batch(raw) if decoded else raw
+
+
+def _raw_batch(part: Slice, found: Records | Damage) -> pa.RecordBatch:
+    """Columns of `schema.RAW`."""
+    number = part.partition.number
+    if isinstance(found, Damage):
+        row = {"log_partition": number, "log_offset": found.offset, "damage": found.reason}
+        return pa.RecordBatch.from_pylist([row], schema=arrow_schema(schema.RAW))
+    count = len(found.offset)
+    columns = [
+        pa.array(np.full(count, number, np.int32)),
+        pa.array(found.offset),
+        pa.array(found.timestamp_ms, mask=~found.has_timestamp),
+        binary_column(found.keys, found.keys.valid),
+        binary_column(found.values, found.values.valid),
+        pa.nulls(count, pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema.RAW))
+
+
+def _topic_batch(part: Slice, found: Records | Damage) -> pa.RecordBatch:
+    """Columns of `schema.TOPIC_RECORDS`, and `damage`."""
+    given = arrow_schema(schema.TOPIC_RECORDS).append(pa.field("damage", pa.string()))
+    topic, number = part.partition.topic, part.partition.number
+    if isinstance(found, Damage):
+        row = {"topic": topic, "partition": number, "offset": found.offset}
+        return pa.RecordBatch.from_pylist([{**row, "damage": found.reason}], schema=given)
+    count = len(found.offset)
+    columns = [
+        pa.repeat(topic, count),
+        pa.array(np.full(count, number, np.int32)),
+        pa.array(found.offset),
+        pa.array(found.timestamp_ms, mask=~found.has_timestamp),
+        pa.array((found.keys.length + found.values.length).astype(np.int32)),
+        pa.nulls(count, pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=given)

@@ -1,0 +1,243 @@
+"""The input `--bootstrap`: a running broker, ours or Kafka's, through Spark's Kafka connector.
+
+Records come by the connector with read_committed. What the connector does not tell (ends of
+partitions, retention) is asked of Kafka's admin client, which lies in the same jars.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # has none
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from pipeline import schema
+from pipeline.decode.frame import decode
+from pipeline.sources.errors import InputError
+from pipeline.sources.events import group_events
+from pipeline.sources.logdir import EVENTS_TOPIC, OFFSETS_TOPIC, RETENTION
+from pipeline.sources.source import PartitionOffsets
+
+_EARLIEST = -2
+_TIMEOUT_MS = 30_000
+_CLEANUP = "cleanup.policy"
+_BY_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+
+
+class BrokerSource:
+    """A cluster behind one address. InputError when nobody answers there.
+
+    `client_config` is a file of settings of Kafka's own clients: TLS, SASL.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        bootstrap: str,
+        records_per_trigger: int = 0,
+        client_config: str | None = None,
+    ) -> None:
+        self._spark = spark
+        self._bootstrap = bootstrap
+        self._client = {} if client_config is None else self._load(client_config)
+        self._records_per_trigger = records_per_trigger
+        # By its admin client the connector leaves internal topics out; by a consumer it does not.
+        spark.conf.set(_BY_CONSUMER, "true")
+        self._partitions = self._ask_partitions()
+        if OFFSETS_TOPIC not in self._partitions:
+            raise InputError(f"--bootstrap {bootstrap}: no group has committed there yet")
+
+    def offsets_log(self, starts: Mapping[int, int]) -> DataFrame:
+        """The offsets log up to its last stable offsets of now."""
+        known = {(OFFSETS_TOPIC, number): offset for number, offset in starts.items()}
+        return decode(_as_raw(self._read([OFFSETS_TOPIC], known)))
+
+    def offsets_log_stream(self) -> DataFrame:
+        """The offsets log from its beginning, and on."""
+        reader = self._spark.readStream.format("kafka").options(**self._options())
+        if self._records_per_trigger:
+            reader = reader.option("maxOffsetsPerTrigger", str(self._records_per_trigger))
+        reader = reader.option("assign", self._assigned([OFFSETS_TOPIC]))
+        return decode(_as_raw(reader.option("startingOffsets", "earliest").load()))
+
+    def partition_ends(self, topics: Sequence[str]) -> DataFrame:
+        """What the broker says now: first offset, high watermark, retention.ms."""
+        self._partitions = self._ask_partitions()
+        with self._admin() as admin:
+            wanted = [
+                (topic, number)
+                for topic in topics
+                for number in range(self._partitions.get(topic, 0))
+            ]
+            retentions = self._retentions(admin, [one for one in topics if one in self._partitions])
+            starts = self._offsets(admin, wanted, "earliest")
+            ends = self._offsets(admin, wanted, "latest")
+        now_ms = time.time_ns() // 1_000_000
+        rows = [
+            (*one, starts[one], ends[one], ends[one], retentions.get(one[0]), now_ms, "broker")
+            for one in wanted
+        ]
+        return self._spark.createDataFrame(rows, schema.PARTITION_ENDS.spark())
+
+    def topic_records(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
+        """Place, time and size of the records that are there."""
+        there = [one for one in topics if one in self._partitions]
+        if not there:
+            return self._spark.createDataFrame([], schema.TOPIC_RECORDS.spark())
+        size = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
+        stamp = F.unix_millis("timestamp")
+        return self._read(there, starts).select(
+            "topic",
+            "partition",
+            "offset",
+            F.when(stamp >= 0, stamp).alias("timestamp_ms"),
+            size.cast("int").alias("record_bytes"),
+        )
+
+    def group_events(self, start: int) -> DataFrame | None:
+        """What our broker wrote about rebalances."""
+        if EVENTS_TOPIC not in self._partitions:
+            return None
+        return group_events(_as_raw(self._read([EVENTS_TOPIC], {(EVENTS_TOPIC, 0): start})))
+
+    def notes(self) -> list[str]:
+        """The broker answers for its log."""
+        return []
+
+    def _options(self) -> dict[str, str]:
+        return {
+            **{f"kafka.{name}": value for name, value in self._client.items()},
+            "kafka.bootstrap.servers": self._bootstrap,
+            "kafka.isolation.level": "read_committed",
+            # Compaction and retention remove records while they are read: that is no failure.
+            "failOnDataLoss": "false",
+        }
+
+    def _read(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
+        """Records of topics from `starts` on; partitions without one from their beginning."""
+        begin = {
+            topic: {
+                str(number): starts.get((topic, number), _EARLIEST)
+                for number in range(self._partitions[topic])
+            }
+            for topic in topics
+        }
+        reader = self._spark.read.format("kafka").options(**self._options())
+        reader = reader.option("assign", self._assigned(topics))
+        return reader.option("startingOffsets", json.dumps(begin)).load()
+
+    def _assigned(self, topics: Sequence[str]) -> str:
+        """All partitions by their numbers: so the connector needs no group to read."""
+        return json.dumps({topic: list(range(self._partitions[topic])) for topic in topics})
+
+    @property
+    def _kafka(self) -> Any:
+        """Kafka's own classes, in Spark's JVM."""
+        java: Any = self._spark._jvm
+        return java.org.apache.kafka
+
+    @contextmanager
+    def _admin(self) -> Iterator[Any]:
+        """An admin client; InputError for what it cannot do."""
+        java: Any = self._spark._jvm
+        properties = java.java.util.Properties()
+        for name, value in self._client.items():
+            properties.setProperty(name, value)
+        properties.setProperty("bootstrap.servers", self._bootstrap)
+        properties.setProperty("request.timeout.ms", str(_TIMEOUT_MS // 2))
+        properties.setProperty("default.api.timeout.ms", str(_TIMEOUT_MS))
+        try:
+            admin = self._kafka.clients.admin.Admin.create(properties)
+        except (Py4JError, TypeError) as error:
+            raise InputError(f"--bootstrap {self._bootstrap}: {_reason(error)}") from error
+        try:
+            yield admin
+        except Py4JJavaError as error:
+            raise InputError(f"--bootstrap {self._bootstrap}: {_reason(error)}") from error
+        finally:
+            admin.close()
+
+    def _load(self, path: str) -> dict[str, str]:
+        """A properties file as Kafka's own tools read it. InputError when it cannot be read."""
+        java: Any = self._spark._jvm
+        properties = java.java.util.Properties()
+        try:
+            file = java.java.io.FileInputStream(path)
+            try:
+                properties.load(file)
+            finally:
+                file.close()
+        except Py4JJavaError as error:
+            raise InputError(f"--client-config {path}: {_reason(error)}") from error
+        return {str(name): str(properties.getProperty(name)) for name in properties}
+
+    def _ask_partitions(self) -> dict[str, int]:
+        """Number of partitions of every topic."""
+        with self._admin() as admin:
+            options = self._kafka.clients.admin.ListTopicsOptions().listInternal(True)
+            names = admin.listTopics(options).names().get()
+            told = admin.describeTopics(names).allTopicNames().get()
+            return {str(name): len(told[name].partitions()) for name in told}
+
+    def _offsets(
+        self, admin: Any, wanted: Sequence[tuple[str, int]], which: str
+    ) -> dict[tuple[str, int], int]:
+        """Earliest or latest offsets."""
+        java: Any = self._spark._jvm
+        asked = java.java.util.HashMap()
+        places = {}
+        for topic, number in wanted:
+            places[topic, number] = self._kafka.common.TopicPartition(topic, number)
+            spec = getattr(self._kafka.clients.admin.OffsetSpec, which)()
+            asked.put(places[topic, number], spec)
+        told = admin.listOffsets(asked).all().get()
+        return {one: int(told.get(place).offset()) for one, place in places.items()}
+
+    def _retentions(self, admin: Any, topics: Sequence[str]) -> dict[str, int]:
+        """retention.ms of topics that delete by it."""
+        java: Any = self._spark._jvm
+        asked = java.java.util.ArrayList()
+        kind = getattr(self._kafka.common.config, "ConfigResource$Type").TOPIC
+        resources = {
+            topic: self._kafka.common.config.ConfigResource(kind, topic) for topic in topics
+        }
+        for one in resources.values():
+            asked.add(one)
+        told = admin.describeConfigs(asked).all().get()
+        found = {}
+        for topic, resource in resources.items():
+            config = told.get(resource)
+            policy, entry = config.get(_CLEANUP), config.get(RETENTION)
+            if entry is None or (policy is not None and "delete" not in policy.value()):
+                continue
+            if int(entry.value()) >= 0:
+                found[topic] = int(entry.value())
+        return found
+
+
+def _as_raw(read: DataFrame) -> DataFrame:
+    """The connector's columns -> `schema.RAW`."""
+    stamp = F.unix_millis("timestamp")
+    return read.select(
+        F.col("partition").alias("log_partition"),
+        F.col("offset").alias("log_offset"),
+        F.when(stamp >= 0, stamp).alias("log_timestamp_ms"),
+        "key",
+        "value",
+        F.lit(None).cast("string").alias("damage"),
+    )
+
+
+def _reason(error: Exception) -> str:
+    """The innermost message of a Java error, else the error's own first line."""
+    if isinstance(error, Py4JJavaError):
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return str(cause.getMessage())
+    return str(error).splitlines()[0]

@@ -1,0 +1,112 @@
+"""A log directory as it lies on disk: partitions, their segments, checkpoints, known retention.
+
+Kafka's directories and ours look the same; of ours the settings of topics are known as well
+(`topics.json`). Nothing is written or locked: a broker may be running on it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from pipeline.sources.errors import InputError
+from storage.checkpoints import CLEANER_FILE, LOG_START_FILE, read_offsets
+from storage.errors import StorageError
+from storage.local_disk import LocalDisk
+from storage.topic_catalogue import TopicCatalogue
+
+OFFSETS_TOPIC = "__consumer_offsets"
+EVENTS_TOPIC = "__group_events"
+RETENTION = "retention.ms"
+
+_PARTITION = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<number>\d+)")
+_SEGMENT = re.compile(r"(?P<base>\d{20})\.log(\.swap)?")
+_SWAP_TRIES = 5
+_SWAP_WAIT_SECONDS = 0.02
+
+
+class LogPartition(NamedTuple):
+    """One partition's directory."""
+
+    topic: str
+    number: int
+    path: str
+
+
+class SegmentFile(NamedTuple):
+    """A segment as it was when it was listed. `inode` tells whether it still is the same one."""
+
+    path: str
+    base_offset: int
+    size_bytes: int
+    inode: int
+
+
+def partitions_of(log_dir: str, topic: str) -> list[LogPartition]:
+    """The partitions of a topic that have a directory, in order of their numbers.
+
+    InputError when the directory is not there, or is no log directory at all.
+    """
+    return [one for one in all_partitions(log_dir) if one.topic == topic]
+
+
+def all_partitions(log_dir: str) -> list[LogPartition]:
+    """All partitions with a directory. InputError as above."""
+    directory = Path(log_dir)
+    if not directory.is_dir():
+        raise InputError(f"--log-dir {log_dir}: there is no such directory")
+    found = []
+    for path in directory.iterdir():
+        named = _PARTITION.fullmatch(path.name)
+        if named is not None and path.is_dir():
+            found.append(LogPartition(named["topic"], int(named["number"]), str(path)))
+    if not found:
+        raise InputError(f"--log-dir {log_dir}: no partition lies there (a folder such as TOPIC-0)")
+    return sorted(found)
+
+
+def segments_of(partition: LogPartition) -> list[SegmentFile]:
+    """The segments in order of their offsets; none where the directory has gone or is empty.
+
+    Compaction swaps a segment by two renames; a file that is between them is looked for again.
+    """
+    for _ in range(_SWAP_TRIES):
+        try:
+            return _list_segments(partition)
+        except FileNotFoundError:
+            time.sleep(_SWAP_WAIT_SECONDS)
+    return []
+
+
+def _list_segments(partition: LogPartition) -> list[SegmentFile]:
+    found: dict[int, SegmentFile] = {}
+    for path in sorted(Path(partition.path).iterdir()):  # NAME.log comes before NAME.log.swap
+        named = _SEGMENT.fullmatch(path.name)
+        if named is None or int(named["base"]) in found:
+            continue
+        status = path.stat()
+        base_offset = int(named["base"])
+        found[base_offset] = SegmentFile(str(path), base_offset, status.st_size, status.st_ino)
+    return [found[base_offset] for base_offset in sorted(found)]
+
+
+def log_starts(log_dir: str) -> dict[tuple[str, int], int]:
+    """First offsets that deletion of records left, where they are checkpointed."""
+    return read_offsets(LocalDisk(), f"{log_dir}/{LOG_START_FILE}")
+
+
+def cleaned_offsets(log_dir: str) -> dict[tuple[str, int], int]:
+    """Where the cleaner has come to in compacted partitions: no transaction is open below."""
+    return read_offsets(LocalDisk(), f"{log_dir}/{CLEANER_FILE}")
+
+
+def retentions(log_dir: str) -> dict[str, int]:
+    """`retention.ms` of the topics that have one of their own, where our broker wrote it down."""
+    try:
+        topics = TopicCatalogue(LocalDisk(), log_dir).topics
+    except StorageError as error:
+        raise InputError(f"--log-dir {log_dir}: {error}") from error
+    found = {name: int(topic.configs.get(RETENTION, -1)) for name, topic in topics.items()}
+    return {name: retention_ms for name, retention_ms in found.items() if retention_ms >= 0}

@@ -1,0 +1,305 @@
+"""The records of a slice, parsed with numpy: one operation for a field of all records of a chunk.
+
+Where records begin is found by a walk over their lengths; everything behind that is vectorised.
+A chunk lies in one buffer: the file's own bytes, or what was decompressed, piece behind piece.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.decode.cursor import Cursor, Flags, Integers, Slices
+from pipeline.sources.hop import Broken, Hop, crc_reason, hops, resume_at
+from pipeline.sources.scan import Aborted, PartitionScan, Slice
+from protocol.batch import BatchHeader
+from protocol.batch_layout import (
+    COMPRESSION_MASK,
+    CONTROL,
+    CRC_START,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    MAX_TIMESTAMP_POSITION,
+    TRANSACTIONAL,
+)
+from protocol.compression import decompress
+from protocol.errors import ProtocolError
+from protocol.legacy_batch import LegacyEntry, iterate_entry_records
+from protocol.varint import unsigned_varint_tail
+
+CHUNK_RECORDS = 1 << 16
+CHUNK_BYTES = 32 << 20
+
+_INT32 = Struct(">i")
+_BASE_TIMESTAMP_AT = MAX_TIMESTAMP_POSITION - 8
+_COUNT_AT = HEADER_BYTES - 4
+
+
+class Damage(NamedTuple):
+    """What could not be read: `offset` was due there."""
+
+    offset: int
+    reason: str
+
+
+class Records(NamedTuple):
+    """Records of one chunk. `keys` and `values` share one buffer, in the order of their places."""
+
+    offset: Integers
+    timestamp_ms: Integers
+    has_timestamp: Flags
+    keys: Slices
+    values: Slices
+
+
+def read_slice(part: Slice) -> Iterator[Records | Damage]:
+    """What a slice holds. Where the file was replaced since, its offsets are looked up anew."""
+    try:
+        with open(part.path, "rb") as file:
+            if os.fstat(file.fileno()).st_ino == part.inode:
+                file.seek(part.start)
+                data = file.read(part.end - part.start)
+                yield from _read(data, part)
+                return
+    except FileNotFoundError:
+        pass
+    scan = PartitionScan(part.partition)
+    scan.refresh()
+    for one in scan.slices(part.first_offset, part.end_offset):
+        # Transactions are those that were planned: their markers may be compacted away by now.
+        yield from read_slice(one._replace(aborted=part.aborted))
+
+
+class _Chunk:
+    """Batches gathered until there are enough; their records all in `data`, or decompressed.
+
+    Of headers only the places in `data` are kept: their fields are read at once, later.
+    """
+
+    def __init__(self, data: bytes, *, compressed: bool) -> None:
+        self.data = data
+        self.compressed = compressed
+        self.pieces: list[bytes] = []
+        self.size_bytes = 0
+        self.headers: list[int] = []
+        self.starts: list[int] = []
+        self.stops: list[int] = []
+        self.counts: list[int] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to parse."""
+        return len(self.starts) >= CHUNK_RECORDS or self.size_bytes >= CHUNK_BYTES
+
+    def add(self, header: int, count: int, position: int, end: int) -> str | None:
+        """Take in a batch whose records lie in `data`; why not, if they do not fit it."""
+        if count == 1:
+            self.starts.append(position)
+        else:
+            starts = _record_starts(self.data, position, end, count)
+            if starts is None:
+                return _misfit(count, end - position)
+            self.starts += starts
+        self.headers.append(header)
+        self.counts.append(count)
+        self.stops.append(end)
+        return None
+
+    def add_section(self, header: int, count: int, section: bytes) -> str | None:
+        """The same of a batch whose records were decompressed."""
+        starts = _record_starts(section, 0, len(section), count)
+        if starts is None:
+            return _misfit(count, len(section))
+        self.headers.append(header)
+        self.counts.append(count)
+        self.starts += [start + self.size_bytes for start in starts]
+        self.size_bytes += len(section)
+        self.stops.append(self.size_bytes)
+        self.pieces.append(section)
+        return None
+
+    def fields(self, width: int, at: int) -> Integers:
+        """A number of every batch's header, `at` bytes into it."""
+        view: npt.NDArray[np.int64] = np.ndarray(
+            (len(self.data) - width + 1,), f">i{width}", self.data, strides=(1,)
+        )
+        return view[np.array(self.headers, np.int64) + at].astype(np.int64)
+
+
+def _misfit(count: int, size_bytes: int) -> str:
+    return f"its {count} records do not fill its {size_bytes} bytes"
+
+
+def _read(data: bytes, part: Slice) -> Iterator[Records | Damage]:
+    chunk = _Chunk(data, compressed=False)
+    for step in _checked(data, part.due_offset):
+        if isinstance(step, Broken):
+            yield from _damage(step.offset, step, step.reason, part)
+            continue
+        if step.next_offset <= part.first_offset or step.base_offset >= part.end_offset:
+            continue
+        attributes = step.attributes
+        if attributes & (CONTROL | TRANSACTIONAL) and not _counts(data, step, part.aborted):
+            continue
+        try:
+            if step.magic < 2:
+                yield from _legacy(data, step, part)
+                continue
+            (count,) = _INT32.unpack_from(data, step.position + _COUNT_AT)
+            compressed = attributes & COMPRESSION_MASK != 0 and count > 0
+            if compressed is not chunk.compressed or chunk.is_full:
+                yield from _parse(chunk, part)
+                chunk = _Chunk(data, compressed=compressed)
+            if compressed:
+                body = memoryview(data)[step.position + HEADER_BYTES : step.end]
+                section = decompress(BatchHeader(data, step.position).compression, body)
+                reason = chunk.add_section(step.position, count, section)
+            else:
+                reason = chunk.add(step.position, count, step.position + HEADER_BYTES, step.end)
+        except ProtocolError as error:
+            reason = str(error)
+        if reason is not None:
+            yield from _damage(step.base_offset, step, reason, part)
+    yield from _parse(chunk, part)
+
+
+def _checked(data: bytes, offset: int) -> Iterator[Hop | Broken]:
+    """Batches whose CRC is right. Behind a wrong one the next right one is looked for.
+
+    Its length may be what is damaged, so the header is not asked where it ends.
+    """
+    position = 0
+    while position < len(data):
+        for step in hops(data, position, len(data), offset):
+            position = step.end
+            if isinstance(step, Broken):
+                yield step
+                continue
+            reason = crc_reason(data, step)
+            if reason is not None:
+                if step.magic == 2:
+                    position = resume_at(data, step.position + 1, len(data), offset)
+                yield Broken(step.position, position, offset, reason)
+                break
+            offset = step.next_offset
+            yield step
+
+
+def _damage(offset: int, step: Hop | Broken, reason: str, part: Slice) -> Iterator[Damage]:
+    if part.first_offset <= offset < part.end_offset:
+        name = os.path.relpath(part.path, os.path.dirname(part.partition.path))
+        where = f"{step.end - step.position} bytes at {part.start + step.position} of {name}"
+        yield Damage(offset, f"{where}: {reason}")
+
+
+def _counts(data: bytes, step: Hop, aborted: tuple[Aborted, ...]) -> bool:
+    """Whether a batch of a transaction holds data that consumers see: no marker, not aborted."""
+    if step.attributes & CONTROL:
+        return False
+    producer_id = BatchHeader(data, step.position).producer_id
+    return not any(
+        one.producer_id == producer_id and one.first_offset <= step.base_offset <= one.last_offset
+        for one in aborted
+    )
+
+
+def _record_starts(data: bytes, position: int, end: int, count: int) -> list[int] | None:
+    """Where each record begins; None when they do not end where the batch does."""
+    starts: list[int] = []
+    try:
+        for _ in range(count):
+            starts.append(position)
+            length = data[position]
+            position += 1
+            if length > 127:
+                length, position = unsigned_varint_tail(data, position, length)
+            position += length >> 1
+            if position > end:
+                return None
+    except IndexError:
+        return None
+    return starts if position == end and count >= 0 else None
+
+
+def _parse(chunk: _Chunk, part: Slice) -> Iterator[Records | Damage]:
+    """All records of a chunk, and the batches of which one does not parse."""
+    if not chunk.starts:
+        return
+    whole = b"".join(chunk.pieces) if chunk.compressed else chunk.data
+    data = np.frombuffer(whole, np.uint8)
+    batch = np.repeat(np.arange(len(chunk.counts)), chunk.counts)
+    starts = np.array(chunk.starts, np.int64)
+    walk = Cursor(data, starts, np.array(chunk.stops)[batch], np.ones(len(starts), np.bool_))
+    walk.stop = walk.zigzags() + walk.position
+    walk.alive &= walk.stop <= np.array(chunk.stops)[batch]
+    walk.skip(np.ones(len(starts), np.int64))  # the attributes
+    timestamp_delta = walk.zigzags(bits=64)
+    offset_delta = walk.zigzags()
+    keys = _sized(walk, starts)
+    values = _sized(walk, keys.stop)
+    # Two records must not overlap, whatever their lengths say: Arrow's offsets would fall.
+    bad = ~walk.alive
+    bad[1:] |= starts[1:] < values.stop[:-1]
+    base_offset = chunk.fields(8, 0)
+    if bad.any():
+        for number in np.unique(batch[bad]).tolist():
+            header = BatchHeader(chunk.data, chunk.headers[number])
+            where = Broken(header.position, header.end, header.base_offset, "")
+            yield from _damage(header.base_offset, where, "its records do not parse", part)
+    append_time = chunk.fields(2, CRC_START) & LOG_APPEND_TIME != 0
+    base_ms = chunk.fields(8, _BASE_TIMESTAMP_AT)
+    max_ms = chunk.fields(8, MAX_TIMESTAMP_POSITION)
+    timestamp_ms = np.where(append_time[batch], max_ms[batch], base_ms[batch] + timestamp_delta)
+    offset = base_offset[batch] + offset_delta
+    good = ~np.isin(batch, batch[bad]) & (offset >= part.first_offset) & (offset < part.end_offset)
+    yield _select(offset, timestamp_ms, keys, values, None if good.all() else good)
+
+
+def _sized(walk: Cursor, before: Integers) -> Slices:
+    """Bytes behind a zigzag length, null if that is negative."""
+    length = walk.zigzags()
+    valid = length >= 0
+    start = walk.skip(np.maximum(length, 0))
+    start = np.where(walk.alive, start, before)
+    return Slices(walk.data, start, np.where(walk.alive, walk.position, before), valid)
+
+
+def _select(
+    offset: Integers, timestamp_ms: Integers, keys: Slices, values: Slices, good: Flags | None
+) -> Records:
+    if good is not None:
+        offset, timestamp_ms = offset[good], timestamp_ms[good]
+        keys, values = (
+            Slices(one.data, one.start[good], one.stop[good], one.valid[good])
+            for one in (keys, values)
+        )
+    return Records(offset, timestamp_ms, timestamp_ms >= 0, keys, values)
+
+
+def _legacy(data: bytes, hop: Hop, part: Slice) -> Iterator[Records]:
+    """The records of an entry of the old formats; there are not many left of them."""
+    entry = LegacyEntry(data, hop.position)
+    found = [
+        one
+        for one in iterate_entry_records(data, entry)
+        if part.first_offset <= one.offset < part.end_offset
+    ]
+    parts: list[bytes] = []
+    for one in found:
+        parts += [one.key or b"", one.value or b""]
+    places = np.cumsum([0, *map(len, parts)])
+    joined: npt.NDArray[np.uint8] = np.frombuffer(b"".join(parts), np.uint8)
+    has_key = np.array([one.key is not None for one in found], np.bool_)
+    has_value = np.array([one.value is not None for one in found], np.bool_)
+    yield _select(
+        np.array([one.offset for one in found], np.int64),
+        np.array([one.timestamp_ms for one in found], np.int64),
+        Slices(joined, places[0:-1:2], places[1::2], has_key),
+        Slices(joined, places[1::2], places[2::2], has_value),
+        None,
+    )

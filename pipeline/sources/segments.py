@@ -1,0 +1,106 @@
+"""The input `--log-dir`: frames straight from segment files."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from pipeline import schema
+from pipeline.sources.datasource import OFFSETS_LOG, TOPIC_LOG, OffsetsLogSource, TopicLogSource
+from pipeline.sources.errors import InputError
+from pipeline.sources.events import group_events
+from pipeline.sources.logdir import (
+    EVENTS_TOPIC,
+    OFFSETS_TOPIC,
+    all_partitions,
+    log_starts,
+    partitions_of,
+    retentions,
+    segments_of,
+)
+from pipeline.sources.scan import PartitionScan
+from pipeline.sources.source import PartitionOffsets
+
+
+class LogDirSource:
+    """A log directory of Kafka's or ours. InputError where it holds no offsets topic."""
+
+    def __init__(self, spark: SparkSession, log_dir: str, records_per_trigger: int = 0) -> None:
+        self._spark = spark
+        self._log_dir = log_dir
+        self._records_per_trigger = records_per_trigger
+        self._notes: list[str] = []
+        self._damage: Observation | None = None
+        if not partitions_of(log_dir, OFFSETS_TOPIC):
+            raise InputError(f"--log-dir {log_dir}: no partition of {OFFSETS_TOPIC} lies there")
+        spark.dataSource.register(OffsetsLogSource)
+        spark.dataSource.register(TopicLogSource)
+
+    def offsets_log(self, starts: Mapping[int, int]) -> DataFrame:
+        """The offsets log; slices that were read before are not opened."""
+        reader = self._spark.read.format(OFFSETS_LOG).option("path", self._log_dir)
+        reader = reader.option("decoded", "true")
+        return reader.option("starts", json.dumps(dict(starts))).load()
+
+    def offsets_log_stream(self) -> DataFrame:
+        """The offsets log from its beginning, and on."""
+        reader = self._spark.readStream.format(OFFSETS_LOG).option("path", self._log_dir)
+        reader = reader.option("decoded", "true")
+        return reader.option("records_per_trigger", str(self._records_per_trigger)).load()
+
+    def partition_ends(self, topics: Sequence[str]) -> DataFrame:
+        """From the last segments; high watermark is the end, as one log dir knows no replicas."""
+        starts, kept_ms = log_starts(self._log_dir), retentions(self._log_dir)
+        wanted = {*topics, OFFSETS_TOPIC}
+        rows = []
+        for one in all_partitions(self._log_dir):
+            segments = segments_of(one)
+            if one.topic not in wanted or not segments:
+                continue
+            scan = PartitionScan(one)
+            scan.refresh(segments[-1:])
+            if scan.torn_bytes:
+                torn = f"a torn tail of {scan.torn_bytes} bytes was left out"
+                self._notes.append(f"{one.topic}-{one.number}: {torn}")
+            if one.topic in topics:
+                start = max(segments[0].base_offset, starts.get((one.topic, one.number), 0))
+                end = max(scan.log_end, start)
+                now_ms = time.time_ns() // 1_000_000
+                kept = kept_ms.get(one.topic)
+                rows.append((one.topic, one.number, start, end, end, kept, now_ms, "log"))
+        return self._spark.createDataFrame(rows, schema.PARTITION_ENDS.spark())
+
+    def topic_records(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
+        """Place, time and size of records, without their contents."""
+        reader = self._spark.read.format(TOPIC_LOG).option("path", self._log_dir)
+        known = {f"{topic}-{number}": offset for (topic, number), offset in starts.items()}
+        reader = reader.option("topics", json.dumps(list(topics)))
+        found = reader.option("starts", json.dumps(known)).load()
+        self._damage = Observation("damage")
+        place = F.concat_ws(": ", F.concat_ws("-", "topic", "partition"), "damage")
+        first = F.min(F.when(F.col("damage").isNotNull(), place)).alias("first")
+        found = found.observe(self._damage, F.count("damage").alias("count"), first)
+        return found.filter(F.col("damage").isNull()).select(schema.TOPIC_RECORDS.names)
+
+    def group_events(self, start: int) -> DataFrame | None:
+        """What this broker wrote about rebalances."""
+        if not partitions_of(self._log_dir, EVENTS_TOPIC):
+            return None
+        reader = self._spark.read.format(OFFSETS_LOG).option("path", self._log_dir)
+        reader = reader.option("topic", EVENTS_TOPIC)
+        return group_events(reader.option("starts", json.dumps({0: start})).load())
+
+    def notes(self) -> list[str]:
+        """Damage of data topics and torn tails; that of the offsets log is among dead letters.
+
+        To be asked when the topics' records have been read.
+        """
+        damage = {} if self._damage is None else self._damage.get
+        if damage.get("count"):
+            text = f"{damage['count']} damaged batches in topics, the first one {damage['first']}"
+            return [*self._notes, text]
+        return self._notes

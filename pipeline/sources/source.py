@@ -1,0 +1,33 @@
+"""What the pipeline asks of an input that has a log, whether files or a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PartitionOffsets = Mapping[tuple[str, int], int]
+
+
+class Source(Protocol):
+    """Frames; `starts` are next offsets to read, and a source may give more than asked for."""
+
+    def offsets_log(self, starts: Mapping[int, int]) -> DataFrame:
+        """The offsets log, decoded: `schema.OFFSETS_LOG`."""
+
+    def offsets_log_stream(self) -> DataFrame:
+        """The same as a stream from its beginning."""
+
+    def partition_ends(self, topics: Sequence[str]) -> DataFrame:
+        """`schema.PARTITION_ENDS`, looked at now."""
+
+    def topic_records(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
+        """`schema.TOPIC_RECORDS` of the topics that there are."""
+
+    def group_events(self, start: int) -> DataFrame | None:
+        """`schema.GROUP_EVENTS`; None where nobody writes them."""
+
+    def notes(self) -> list[str]:
+        """What a reader of the tables should know about the input: damage, torn tails."""

@@ -1,0 +1,125 @@
+"""What a run keeps under its output folder, and how: bronze in whole batches, tables as they are.
+
+A batch of bronze is written aside and renamed: it is there whole or not at all. Its name says what
+it is a batch of, so that writing it a second time changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from pipeline import schema
+
+_BATCH = "batch"
+_STAGING = "staging"
+PARQUET = "parquet"
+DELTA = "delta"
+DELTA_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+def has_delta(spark: SparkSession) -> bool:
+    """Whether Delta's classes are there."""
+    name = "org/apache/spark/sql/delta/catalog/DeltaCatalog.class"
+    java: Any = spark._jvm
+    loader = java.java.lang.Thread.currentThread().getContextClassLoader()
+    return loader.getResource(name) is not None
+
+
+class Store:
+    """Folders below `out`, a path that Spark knows (local, HDFS, an object store)."""
+
+    def __init__(self, spark: SparkSession, out: str, table_format: str = PARQUET) -> None:
+        self._spark = spark
+        self.out = out.rstrip("/")
+        self._format = table_format
+        self._bronze = self.path("bronze")
+
+    def path(self, *names: str) -> str:
+        """A path below the output folder."""
+        return "/".join((self.out, *names))
+
+    def has(self, path: str) -> bool:
+        """Whether something lies there."""
+        return bool(self._call(path, lambda files, place: files.exists(place)))
+
+    def read_bronze(self, table: schema.Table) -> DataFrame:
+        """All batches of a bronze table; an empty frame where there is none."""
+        folder = f"{self._bronze}/{table.name}"
+        if not self.has(folder):
+            return self._spark.createDataFrame([], table.spark())
+        return self._spark.read.schema(table.spark()).parquet(folder).select(table.names)
+
+    def add_bronze(self, table: schema.Table, batch: str, frame: DataFrame) -> bool:
+        """Add a batch by its name, once: False if it is there already."""
+        target = self.path("bronze", table.name, f"{_BATCH}={batch}")
+        if self.has(target):
+            return False
+        staging = self.path(_STAGING, table.name, batch)
+        frame.select(table.names).write.mode("overwrite").parquet(staging)
+        self._rename(staging, target)
+        return True
+
+    def add_bronze_rows(self, table: schema.Table, rows: Sequence[tuple[object, ...]]) -> None:
+        """Add a few rows to a small table; a row with a key that is there already is left out."""
+        kept = {tuple(row[name] for name in table.key): tuple(row) for row in self._rows(table)}
+        places = [table.names.index(name) for name in table.key]
+        for row in rows:
+            kept.setdefault(tuple(row[place] for place in places), row)
+        frame = self._spark.createDataFrame(list(kept.values()), table.spark())
+        self.replace_bronze(table, frame)
+
+    def _rows(self, table: schema.Table) -> list[Row]:
+        return self.read_bronze(table).collect()
+
+    def use_bronze_of(self, other: Store) -> None:
+        """Read bronze from where another run keeps it; what is added still comes here."""
+        self._bronze = other.path("bronze")
+
+    def replace_bronze(self, table: schema.Table, frame: DataFrame) -> None:
+        """Put a small table in the place of what was kept of it."""
+        staging = self.path(_STAGING, table.name)
+        frame.select(table.names).coalesce(1).write.mode("overwrite").parquet(staging)
+        folder = self.path("bronze", table.name)
+        self._call(folder, lambda files, place: files.delete(place, True))
+        self._rename(staging, f"{folder}/{_BATCH}=0")
+
+    def write_table(self, table: schema.Table, frame: DataFrame) -> None:
+        """Write a made table over the one before; ValueError when its columns are not its own."""
+        given = [(one.name, one.dataType.simpleString()) for one in frame.schema.fields]
+        wanted = [(one.name, one.dataType.simpleString()) for one in table.spark().fields]
+        if given != wanted:
+            raise ValueError(f"table {table.name} was made with columns {given}, not {wanted}")
+        writer = frame.write.mode("overwrite").format(self._format)
+        if table.partitioned_by:
+            writer = writer.partitionBy(*table.partitioned_by)
+        writer.save(self.path("tables", table.name))
+
+    def read_table(self, table: schema.Table) -> DataFrame:
+        """A table as it was written last."""
+        reader = self._spark.read.format(self._format)
+        if self._format == PARQUET:
+            reader = reader.schema(table.spark())
+        return reader.load(self.path("tables", table.name)).select(table.names)
+
+    def _rename(self, source: str, target: str) -> None:
+        parent = target.rpartition("/")[0]
+        self._call(parent, lambda files, place: files.mkdirs(place))
+        moved = self._call(source, lambda files, place: files.rename(place, self._place(target)))
+        if not moved:
+            raise OSError(f"{source} could not be renamed to {target}")
+
+    def _place(self, path: str) -> Any:
+        java: Any = self._spark._jvm
+        return java.org.apache.hadoop.fs.Path(path)
+
+    def _call(self, path: str, deed: Callable[[Any, Any], Any]) -> Any:
+        """Do something at a path with Hadoop's file system of that path."""
+        place = self._place(path)
+        configuration = self._spark._jsc.hadoopConfiguration()
+        return deed(place.getFileSystem(configuration), place)

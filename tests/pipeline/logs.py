@@ -1,0 +1,96 @@
+"""Log directories for tests: segment files made of batches, and what is read from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.sources.logdir import OFFSETS_TOPIC, LogPartition
+from pipeline.sources.records import Damage, Records, read_slice
+from pipeline.sources.scan import PartitionScan
+from protocol.batch import Record, build_batch
+from protocol.compression import Compression
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+
+Found = tuple[int, int, bytes | None, bytes | None]
+START_MS = 1_700_000_000_000
+
+
+def commit_record(offset: int, group: str = "g", *, committed: int | None = None) -> Record:
+    """A commit of offset `committed` (`offset` itself if not given) at START_MS + offset."""
+    value = OffsetCommitValue(
+        offset=offset if committed is None else committed,
+        leader_epoch=0,
+        metadata="m",
+        commit_timestamp=START_MS + offset,
+    )
+    key = OffsetCommitKey(group=group, topic="t", partition=0)
+    return Record(offset, START_MS + offset, encode_key(key), encode_value(value, 4))
+
+
+def commits(first: int, count: int, group: str = "g") -> list[Record]:
+    """Commits one behind the other."""
+    return [commit_record(offset, group) for offset in range(first, first + count)]
+
+
+def marker(offset: int, producer_id: int, *, commit: bool) -> bytes:
+    """A transaction marker."""
+    record = Record(offset, START_MS, bytes((0, 0, 0, int(commit))), bytes(6))
+    return build_batch([record], producer_id=producer_id, transactional=True, control=True)
+
+
+def transactional(records: Sequence[Record], producer_id: int) -> bytes:
+    """A batch of a transaction."""
+    return build_batch(records, producer_id=producer_id, producer_epoch=0, transactional=True)
+
+
+def write_segment(
+    directory: Path, batches: Sequence[bytes], base_offset: int = 0, topic: str = OFFSETS_TOPIC
+) -> Path:
+    """A segment of partition 0."""
+    partition = directory / f"{topic}-0"
+    partition.mkdir(parents=True, exist_ok=True)
+    path = partition / f"{base_offset:020}.log"
+    path.write_bytes(b"".join(batches))
+    return path
+
+
+def plain(records: Sequence[Record], compression: Compression = Compression.NONE) -> bytes:
+    """A batch."""
+    return build_batch(records, compression=compression)
+
+
+def scanned(
+    directory: Path, topic: str = OFFSETS_TOPIC, slice_bytes: int = 1 << 20
+) -> PartitionScan:
+    """A scan of partition 0, refreshed."""
+    scan = PartitionScan(LogPartition(topic, 0, str(directory / f"{topic}-0")), 0, slice_bytes)
+    scan.refresh()
+    return scan
+
+
+def read_all(
+    scan: PartitionScan, first: int | None = None, end: int | None = None
+) -> tuple[list[Found], list[Damage]]:
+    """(offset, timestamp, key, value) of all records in the order read, and what is damaged."""
+    found: list[Found] = []
+    damage: list[Damage] = []
+    for part in scan.slices(first, end):
+        for one in read_slice(part):
+            if isinstance(one, Damage):
+                damage.append(one)
+            else:
+                found += _rows(one)
+    return found, damage
+
+
+def _rows(records: Records) -> list[Found]:
+    columns = []
+    for slices in (records.keys, records.values):
+        columns.append(
+            [
+                slices.data[start:stop].tobytes() if valid else None
+                for start, stop, valid in zip(slices.start, slices.stop, slices.valid, strict=True)
+            ]
+        )
+    return list(zip(records.offset.tolist(), records.timestamp_ms.tolist(), *columns, strict=True))

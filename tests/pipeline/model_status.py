@@ -1,0 +1,209 @@
+"""The model's verdicts: Burrow's rules with the repairs that `pipeline.tables.status` lists.
+
+See `model.py`. A verdict comes with the words that the table gives as its rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.pipeline.model import Group, Model, Position, Row, Standing
+
+EXPIRES_MS = 604_800_000
+PATIENCE_LEAST_MS = 10_000
+WORST_LAST = ("OK", "WARN", "STALL", "STOP", "REWIND")
+ALLOWED = 0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A commit, the lag at its time, and its place in the log."""
+
+    commit: Position
+    end: int | None
+
+    @property
+    def lag(self) -> int | None:
+        """Records to read at the time of the commit."""
+        return None if self.end is None else max(0, self.end - self.commit.offset)
+
+
+def status(model: Model) -> Iterator[Row]:
+    """A row a partition, and a row a group."""
+    rows: dict[str, list[Row]] = {}
+    for one in model.standings:
+        if one.source == "group":
+            rows.setdefault(one.key[0], []).append(_partition(model, one))
+    for group, partitions in rows.items():
+        yield from partitions
+        yield _group(model, group, partitions)
+
+
+def _partition(model: Model, one: Standing) -> Row:
+    taken = model.positions.get((one.key, "group"), [])
+    seen = [Seen(commit, model.replayed_end(one.key[1:], commit.at_ms)) for commit in taken[-1:]]
+    inside = [
+        Seen(commit, model.replayed_end(one.key[1:], commit.at_ms))
+        for commit in model.recent((one.key, "group"))
+    ]
+    lags = [each.lag for each in inside if each.lag is not None]
+    verdict, words, evidence = _verdict(model, one, taken, inside)
+    risen = None
+    if seen and seen[0].end is not None and one.end is not None:
+        risen = max(0, one.end - seen[0].end)
+    return {
+        "group": one.key[0],
+        "topic": one.key[1],
+        "partition": one.key[2],
+        "status": verdict,
+        "rule": words,
+        "lag": one.lag,
+        "allowed_lag": ALLOWED,
+        "window_ms": model.window_ms,
+        "commits": len(inside),
+        "complete": (inside[-1].commit.at_ms - inside[0].commit.at_ms) / model.window_ms
+        if inside
+        else 0.0,
+        "first_commit_ms": inside[0].commit.at_ms if inside else None,
+        "last_commit_ms": taken[-1].at_ms if taken else None,
+        "first_lag": inside[0].lag if inside else None,
+        "min_lag": min(lags, default=None),
+        "max_lag": max(lags, default=None),
+        "produced_since_commit": risen,
+        "members": group.members if (group := model.groups.get(one.key[0])) else None,
+        "evidence_offset": evidence,
+    }
+
+
+def _verdict(
+    model: Model, one: Standing, taken: list[Position], inside: list[Seen]
+) -> tuple[str, str, int | None]:
+    """The first rule that holds."""
+    if one.state == "NO_COMMIT":
+        return "OK", "no commit to judge by", None
+    last = taken[-1]
+    if one.state == "NO_TOPIC":
+        return "OK", "the topic is not known", last.order
+    assert one.lag is not None
+    if one.lag <= ALLOWED:
+        return "OK", "no more to read than is allowed", last.order
+    group = model.groups.get(one.key[0])
+    members = group.members if group is not None else 0
+    if not members and model.at_ms - last.at_ms > EXPIRES_MS:
+        words = "expired: nobody committed for long, see abandoned_groups"
+        return "OK", words, last.order
+    if group is not None and members and one.key[1] not in group.subscribed:
+        return "OK", "no member subscribes to the topic any more", last.order
+    owned = group is not None and one.key[1:] in group.assigned
+    waited_ms, patience_ms = _waiting(model, one, taken, inside, group)
+    behind = f"{one.lag} records to read"
+    seconds = f"{waited_ms // 1000} s"
+    if not owned and waited_ms > patience_ms:
+        who = "no member owns the partition"
+        if group is None:
+            who = "a standalone consumer committed nothing more"
+        elif not members:
+            who = "the group is empty"
+        return "STOP", f"{who} while {behind} wait for {seconds}", last.order
+    back = [each.commit for each in inside if (each.commit.before or 0) > each.commit.offset]
+    highest = max((max(each.commit.offset, each.commit.before or 0) for each in inside), default=0)
+    if back and last.offset < highest:
+        words = f"committed below where it was, and did not come back: {behind}"
+        return "REWIND", words, back[-1].order
+    return *_slow(model, inside, behind, owned, waited_ms, seconds), last.order
+
+
+def _waiting(
+    model: Model,
+    one: Standing,
+    taken: list[Position],
+    inside: list[Seen],
+    group: Group | None,
+) -> tuple[int, int]:
+    """For how long records beyond what is allowed wait, and for how long they may."""
+    last = taken[-1]
+    since_ms = last.at_ms
+    assert one.position is not None
+    beyond = [
+        record.at_ms
+        for record in model.records[one.key[1:]]
+        if record.offset >= one.position + ALLOWED
+    ]
+    if beyond:
+        since_ms = max(since_ms, min(beyond))
+    first_ms: int | None = None
+    if len(inside) >= 2:
+        first_ms = inside[0].commit.at_ms
+    elif len(taken) >= 2:
+        first_ms = taken[-2].at_ms
+    span_ms = model.window_ms if first_ms is None else last.at_ms - first_ms
+    patience_ms = max(PATIENCE_LEAST_MS, min(span_ms, model.window_ms))
+    if group is not None and not group.members:
+        patience_ms = min(patience_ms, model.window_ms // 10)
+        since_ms = max(since_ms, group.state_ms or 0)
+    return model.at_ms - since_ms, patience_ms
+
+
+def _slow(
+    model: Model, inside: list[Seen], behind: str, owned: bool, waited_ms: int, seconds: str
+) -> tuple[str, str]:
+    """Rules 6 to 8."""
+    tenth_ms = model.window_ms // 10
+    run: list[Seen] = []
+    for each in reversed(inside):
+        run.insert(0, each)
+        if each.commit.before != each.commit.offset:
+            break
+    if run and run[-1].commit.at_ms - run[0].commit.at_ms >= tenth_ms:
+        lags = [each.lag for each in run if each.lag is not None]
+        if lags and min(lags) > ALLOWED:
+            return "STALL", f"commits the same offset again with {behind}"
+    if owned and not inside and waited_ms >= model.window_ms:
+        return "STALL", f"a live member committed nothing while {behind} wait for {seconds}"
+    lags = [each.lag for each in inside if each.lag is not None]
+    tenths: dict[int, int] = {}
+    for each in inside:
+        if each.lag is not None:
+            tenths[(each.commit.at_ms - model.begin_ms - 1) * 10 // model.window_ms] = each.lag
+    trend = [lag for _, lag in sorted(tenths.items())]
+    rising = len(trend) >= 3 and trend == sorted(trend) and trend[-1] > trend[0]
+    if lags and min(lags) > ALLOWED and rising:
+        return "WARN", f"commits, but the lag never falls: {behind}"
+    return "OK", f"on its way: {behind}"
+
+
+def _group(model: Model, group: str, partitions: list[Row]) -> Row:
+    """As bad as the worst of its partitions, of which the first by name counts."""
+
+    def known(name: str) -> list[int]:
+        return [row[name] for row in partitions if row[name] is not None]
+
+    worst = min(
+        partitions,
+        key=lambda row: (-WORST_LAST.index(row["status"]), row["topic"], row["partition"]),
+    )
+    verdict = worst["status"]
+    said = worst["rule"] if verdict == "OK" else f"{verdict}, {worst['rule']}"
+    return {
+        "group": group,
+        "topic": None,
+        "partition": None,
+        "status": verdict if verdict in ("OK", "WARN") else "ERR",
+        "rule": f"{worst['topic']}-{worst['partition']}: {said}",
+        "lag": sum(known("lag")) if known("lag") else None,
+        "allowed_lag": ALLOWED,
+        "window_ms": model.window_ms,
+        "commits": sum(known("commits")),
+        "complete": min(row["complete"] for row in partitions),
+        "first_commit_ms": min(known("first_commit_ms"), default=None),
+        "last_commit_ms": max(known("last_commit_ms"), default=None),
+        "first_lag": None,
+        "min_lag": None,
+        "max_lag": None,
+        "produced_since_commit": sum(known("produced_since_commit"))
+        if known("produced_since_commit")
+        else None,
+        "members": worst["members"],
+        "evidence_offset": worst["evidence_offset"],
+    }

@@ -1,0 +1,117 @@
+"""The Prometheus text file: read back by the format's own grammar, written here a second time."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pipeline import schema
+from pipeline.command import main
+from pipeline.report.prometheus import export
+from pipeline.report.reading import Output
+from tests.pipeline.report.scene import AT_MS, scene, write
+
+ODD = 'a "quoted" \\ back\nslash, {ü}=1'
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\[\\"n])*)"(,|\})')
+_ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
+
+
+def parse(text: str) -> Samples:
+    """Samples of a text exposition; fails where it is not one, or says a thing twice."""
+    assert text.endswith("\n")
+    samples: Samples = {}
+    announced: list[str] = []
+    for line in text[:-1].split("\n"):
+        if line.startswith("# TYPE "):
+            name, kind = line.split(" ")[2:]
+            assert kind == "gauge"
+            assert name not in announced
+            announced.append(name)
+            continue
+        if line.startswith("# HELP "):
+            continue
+        found = _NAME.match(line)
+        assert found is not None, line
+        assert found[0] == announced[-1]
+        place, labels = found.end(), []
+        if line[place] == "{":
+            place += 1
+            while True:
+                label = _LABEL.match(line, place)
+                assert label is not None, line[place:]
+                value = re.sub(r'\\[\\"n]', lambda one: _ESCAPES[one[0]], label[2])
+                labels.append((label[1], value))
+                place = label.end()
+                if label[3] == "}":
+                    break
+        assert line[place] == " "
+        key = found[0], tuple(labels)
+        assert key not in samples
+        samples[key] = float(line[place + 1 :])
+    return samples
+
+
+def sample(found: Samples, name: str, **labels: str) -> float | None:
+    """The value of a series; None: it has none."""
+    return found.get((name, tuple(labels.items())))
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    """Two groups on one topic; one of them with any name, and a partition it never committed."""
+    place = {"group": "billing", "topic": "orders", "partition": 0}
+    odd = {**place, "group": ODD}
+    ends = {"at_ms": AT_MS, "log_start": 5, "log_end": 100}
+    write(
+        tmp_path,
+        "tables",
+        schema.LAG,
+        [
+            {**place, **ends, "committed_offset": 90, "lag": 10, "oldest_unread_age_ms": 1500},
+            {**odd, **ends, "committed_offset": 100, "lag": 0, "oldest_unread_age_ms": 0},
+            {**odd, **ends, "partition": 1, "state": "NO_COMMIT"},
+        ],
+    )
+    status = {"group": "billing", "status": "WARN", "members": 2}
+    write(tmp_path, "tables", schema.STATUS, [status, {**place, "status": "WARN"}])
+    return tmp_path
+
+
+def test_every_series_is_what_the_tables_say(tables: Path, tmp_path: Path) -> None:
+    """Names and labels of kafka-lag-exporter; what is not known has no line."""
+    target = tmp_path / "lag.prom"
+    export(Output(tables), target)
+    found = parse(target.read_text(encoding="utf-8"))
+    lag = "kafka_consumergroup_group_lag"
+    assert sample(found, lag, group="billing", topic="orders", partition="0") == 10
+    assert sample(found, f"{lag}_seconds", group="billing", topic="orders", partition="0") == 1.5
+    assert sample(found, lag, group=ODD, topic="orders", partition="0") == 0
+    assert sample(found, lag, group=ODD, topic="orders", partition="1") is None
+    assert sample(found, "kafka_consumergroup_group_sum_lag", group="billing") == 10
+    assert sample(found, "kafka_consumergroup_group_max_lag_seconds", group=ODD) == 0
+    assert sample(found, "kafka_partition_latest_offset", topic="orders", partition="1") == 100
+    status = "coordinator_group_status"
+    told = [sample(found, status, group="billing", status=one) for one in ("OK", "WARN", "ERR")]
+    assert told == [0, 1, 0]
+    assert sample(found, "coordinator_group_members", group="billing") == 2
+    assert sample(found, "coordinator_pipeline_instant_seconds") == AT_MS / 1000
+    assert [path.name for path in tmp_path.glob("*lag*.p*")] == ["lag.prom"]
+
+
+def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside the page, and with forecasts and abandoned groups where there are some."""
+    target = tmp_path / "state.prom"
+    out = scene(tmp_path / "out")
+    assert main(["report", "--out", str(out), "--prometheus", str(target)]) == 0
+    assert f"metrics: {target}" in capsys.readouterr().out
+    found = parse(target.read_text(encoding="utf-8"))
+    place = {"group": "stopped", "topic": "orders", "partition": "0"}
+    assert sample(found, "coordinator_offset_expires_seconds", **place) == 150 * 3600
+    assert sample(found, "coordinator_unread_slack_seconds", **place) == 5 * 3600
+    litter = "console-consumer-48213"
+    assert sample(found, "coordinator_group_abandoned_seconds", group=litter) == 3600

@@ -1,0 +1,157 @@
+"""The report: what it finds, that the page stands alone, and when it raises the alarm."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from pipeline.command import main
+from pipeline.report import command
+from pipeline.report.drawing import TimeAxis, number
+from pipeline.report.findings import find
+from pipeline.report.page import duration, render
+from pipeline.report.reading import NoReportError, Output
+from tests.pipeline.report.scene import AT_MS, BEGIN_MS, EVIL, ago, scene
+
+
+def report(*arguments: str) -> int:
+    """Run the command; its exit code."""
+    return main(["report", *arguments])
+
+
+class Tags(HTMLParser):
+    """Which tags are open, and whether each is closed in its turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """One more."""
+        self.seen.append((tag, dict(attrs)))
+        if tag not in ("meta",):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Closed at once."""
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        """The last one ends."""
+        assert self.open.pop() == tag
+
+
+def test_what_is_found_is_worst_first(tmp_path: Path) -> None:
+    """Groups by verdict and lag; what is fine is left out of risks, skews and expiries."""
+    found = find(Output(scene(tmp_path)))
+    assert (found.at_ms, found.from_ms) == (AT_MS, ago(110))
+    assert [row["group"] for row in found.groups] == ["stopped", "lagging", EVIL, "healthy"]
+    assert found.verdicts == {"ERR": 1, "WARN": 1, "OK": 2}
+    assert [row["verdict"] for row in found.risks] == ["at_risk"]
+    assert [row["member_id"] for row in found.skews] == ["m-2"]
+    assert [row["group"] for row in found.expiries] == ["stopped"]
+    assert found.storms == ["lagging"]
+    assert found.dead_letters == {"unknown record type 99": 1}
+
+
+def test_the_lag_over_time_is_replayed(tmp_path: Path) -> None:
+    """Log end minus the last commit at each instant shown, as worked out by hand at some."""
+    found = find(Output(scene(tmp_path)))
+    lines = {line.group: dict(zip(line.times_ms, line.lags, strict=True)) for line in found.lines}
+    assert list(lines) == ["stopped", "lagging", "healthy"]
+
+    def log_end(at_ms: int) -> int:
+        return min((at_ms - BEGIN_MS) // 600 + 1, 12_000)
+
+    for at_ms, lag in lines["stopped"].items():
+        minutes_in = (at_ms - BEGIN_MS) // 60_000
+        assert lag == log_end(at_ms) - 100 * min(minutes_in, 80)
+    for at_ms, lag in lines["lagging"].items():
+        assert lag == log_end(at_ms) - 50 * ((at_ms - BEGIN_MS) // 60_000)
+    assert lines["healthy"][AT_MS] == 0
+
+
+def test_who_held_what_is_drawn_as_one_bar_while_it_stays(tmp_path: Path) -> None:
+    """A member that keeps a partition over a rebalance has one bar; another's follows it."""
+    holding = find(Output(scene(tmp_path))).holdings[0]
+    assert holding.group == "healthy"
+    assert holding.spans == [
+        (("orders", 0), "m-1", ago(110), AT_MS),
+        (("orders", 1), "m-1", ago(110), AT_MS),
+        (("orders", 2), "m-1", ago(110), ago(70)),
+        (("orders", 2), "m-2", ago(70), AT_MS),
+        (("orders", 3), "m-1", ago(110), ago(70)),
+        (("orders", 3), "m-2", ago(70), AT_MS),
+    ]
+
+
+def test_the_page_stands_alone_and_trusts_no_name(tmp_path: Path) -> None:
+    """Well-formed, nothing is loaded, and a group's name is text, whatever it is."""
+    page = render(find(Output(scene(tmp_path))))
+    tags = Tags()
+    tags.feed(page)
+    assert tags.open == []
+    names = {tag for tag, _ in tags.seen}
+    assert not names & {"script", "link", "img", "iframe", "object"}
+    assert not any({"src", "href"} & set(attributes) for _, attributes in tags.seen)
+    assert not re.search(r"url\(|@import", page)
+    assert "&lt;script&gt;alert(" in page
+    assert [attributes["aria-label"] for tag, attributes in tags.seen if tag == "svg"] == [
+        "Lag over time",
+        "Rebalances over time",
+        "Who held which partition of healthy",
+        "Who held which partition of lagging",
+    ]
+    marks = [attributes["class"] for tag, attributes in tags.seen if tag == "rect"]
+    assert marks.count("mark storm") == 6
+    assert marks.count("mark") == 3
+
+
+def test_an_alert_is_an_exit_code_with_reasons(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """3 and a line for each reason; without --alert, or when all is well, 0."""
+    bad, well = scene(tmp_path / "bad"), scene(tmp_path / "well", well=True)
+    assert report("--out", str(bad), "--alert") == command.ALERT == 3
+    said = capsys.readouterr()
+    assert said.err.splitlines() == [
+        "alert: group stopped is ERR: orders-0: STOP, the group is empty while 4000 records to"
+        " read wait for 2400 s",
+        "alert: group stopped, orders-0: at_risk, 4000 records unread",
+    ]
+    assert said.out.splitlines()[0] == (
+        "2026-03-01 14:00:00 UTC: 4 groups, 1 in error, 1 with a warning, 2 well"
+    )
+    assert (bad / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert report("--out", str(bad), "--html", str(tmp_path / "page.html")) == 0
+    assert (tmp_path / "page.html").exists()
+    assert report("--out", str(well), "--alert") == 0
+
+
+def test_what_is_not_there_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder without tables is no report of nothing."""
+    assert report("--out", str(tmp_path)) == 1
+    assert f"{tmp_path} holds no tables" in capsys.readouterr().err
+    (tmp_path / "tables").mkdir()
+    with pytest.raises(NoReportError, match="table lag has no rows"):
+        find(Output(tmp_path))
+
+
+def test_numbers_and_times_are_easy_to_read() -> None:
+    """Digits in threes, one unit of time, and a few round times on an axis."""
+    assert number(55_030) == "55\u202f030"
+    assert [duration(one) for one in (1, 1500, 90_000, 5_400_000, 864_000_000)] == [
+        "1 ms",
+        "1.5 s",
+        "1.5 min",
+        "1.5 h",
+        "10 d",
+    ]
+    ticks = TimeAxis(BEGIN_MS, AT_MS).ticks(10)
+    assert re.findall(r">([0-9:]+)<", ticks) == [
+        "12:00", "12:15", "12:30", "12:45", "13:00", "13:15", "13:30", "13:45", "14:00"
+    ]  # fmt: skip

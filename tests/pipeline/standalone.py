@@ -1,0 +1,144 @@
+"""A standalone Spark cluster on this machine: a master and two workers, as processes.
+
+They start in an empty folder, and the Python that their executors run knows nothing of the
+checkout: it has the libraries that it is given, one link for each.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyspark
+
+from pipeline.java import use_java
+from tests.support import wait_for
+
+_SPARK = Path(pyspark.__file__).parent
+_START_SECONDS = 120.0
+_STOP_SECONDS = 20.0
+_LOOPBACK = "127.0.0.1"
+
+
+class Standalone:
+    """One core and one executor a worker; everything lies below `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.libraries = folder / "libraries"
+        self.python = folder / "worker-python"
+        self.master = ""
+
+    def __enter__(self) -> Self:
+        self.libraries.mkdir()
+        (self._folder / "empty").mkdir()
+        # -S: no site-packages of the interpreter, in which the checkout is installed.
+        path = f'PYTHONPATH="$PYTHONPATH:{self.libraries}"'
+        self.python.write_text(f'#!/bin/sh\n{path} exec {sys.executable} -S "$@"\n')
+        self.python.chmod(0o755)
+        use_java()
+        try:
+            log = self._start("master.Master", "master")
+            at = wait_for(
+                lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()),
+                "the master's address",
+                _START_SECONDS,
+                0.1,
+            )
+            assert at is not None
+            self.master = at[1]
+            resources = ("--cores", "1", "--memory", "1g")
+            for name in ("worker-1", "worker-2"):
+                work = ("--work-dir", str(self._folder / name))
+                self._start("worker.Worker", name, *resources, *work, self.master)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def lend(self, *modules: str) -> None:
+        """Give the workers' Python libraries of this environment, with what lies beside them."""
+        for name in modules:
+            found = importlib.util.find_spec(name)
+            assert found is not None, name
+            assert found.origin is not None, name
+            package = Path(found.origin).parent
+            for one in (package, package.with_name(f"{name}.libs")):
+                if one.is_dir():
+                    (self.libraries / one.name).symlink_to(one)
+
+    def stop(self) -> None:
+        """End every process that was started here, and what those have started."""
+        started = _descendants({process.pid for process in self._processes})
+        for process in reversed(self._processes):  # a worker ends its executors
+            process.terminate()
+        for process in self._processes:
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for pid in started:
+            if _is_spark(pid):
+                os.kill(pid, signal.SIGKILL)
+
+    def _start(self, name: str, log_name: str, *arguments: str) -> Path:
+        """Start one of Spark's daemons on a free port of the loopback; its log."""
+        log = self._folder / f"{log_name}.log"
+        kept = ("JAVA_HOME", "PATH", "HOME", "LANG")
+        environment = {key: os.environ[key] for key in kept if key in os.environ}
+        environment |= {"SPARK_HOME": str(_SPARK), "SPARK_DAEMON_MEMORY": "256m"}
+        environment["SPARK_LOCAL_IP"] = _LOOPBACK
+        here = ("--host", _LOOPBACK, "--port", "0", "--webui-port", "0")
+        command = [str(_SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [*command, *here, *arguments],
+                cwd=self._folder / "empty",
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        self._processes.append(process)
+        return log
+
+
+def _descendants(pids: set[int]) -> set[int]:
+    """The processes below these, as Linux tells it; none elsewhere."""
+    parents = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        parents[int(status.parent.name)] = int(fields[1])
+    found: set[int] = set()
+    while True:
+        below = {pid for pid, parent in parents.items() if parent in pids | found} - found
+        if not below:
+            return found
+        found |= below
+
+
+def _is_spark(pid: int) -> bool:
+    """Whether a process still is one of Spark's: numbers are given again."""
+    try:
+        return b"spark" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,282 @@
+"""Lag in records and in time: every named pitfall is a partition of its own in one frame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from pipeline import schema
+from pipeline.inputs import Questions
+from pipeline.tables import lag
+from pipeline.tables.commit_delay import commit_delays
+from tests.pipeline.frames import bronze, rows_of
+from tests.pipeline.tables.offset_rows import (
+    AT_MS,
+    batch,
+    commit,
+    ends,
+    generation,
+    records,
+    removal,
+)
+
+NO_DELAY = (None, None, 0)
+
+
+def reader(topic: str, group: str = "g") -> tuple[str, str, int]:
+    """A reader of partition 0."""
+    return (group, topic, 0)
+
+
+def row(
+    topic: str,
+    position: tuple[int, int] | None,
+    log: tuple[int | None, int | None],
+    records_behind: tuple[int | None, int | None, str],
+    ages: tuple[int | None, int | None, str | None],
+    delays: tuple[int | None, int | None, int] = NO_DELAY,
+    group: str = "g",
+    partition: int = 0,
+    source: str = "group",
+) -> tuple[Any, ...]:
+    """An expected row: (offset, commit time), (start, end), (lag, lost, state), ages, delays."""
+    offset, at = position or (None, None)
+    key = (group, topic, partition, source)
+    committed_ms = None if at is None else AT_MS + at
+    return (*key, AT_MS, offset, committed_ms, *log, *records_behind, *ages, *delays)
+
+
+# Records 0 to 9 of topic "delayed", one a second from ten seconds before the instant on.
+DELAYED = (
+    commit(60, reader("delayed"), 0, -9000),  # the first one: nobody knows what it covers
+    commit(61, reader("delayed"), 4, -5000),  # records 0-3: 5000, 4000, 3000, 2000
+    commit(62, reader("delayed"), 2, -4500),  # a rewind covers nothing
+    commit(63, reader("delayed"), 6, -2000),  # records 2-5, 2 and 3 again: 6000 to 3000
+    commit(64, reader("delayed"), 10, -500),  # records 6-9: 3500, 2500, 1500, 500
+)
+DELAYED_RECORDS = records("delayed", 0, *((one, -10_000 + 1000 * one) for one in range(10)))
+
+NOW: dict[str, list[dict[str, Any]]] = {
+    "offsets_log": [
+        commit(10, reader("plain"), 1, -3500),
+        commit(11, reader("plain"), 2, -2500),
+        commit(12, reader("done"), 0, -200),
+        removal(13, reader("done"), -150),
+        commit(14, reader("done"), 1, -100),
+        commit(15, reader("control"), 1, -100),
+        commit(16, reader("cleaned"), 5, -100),
+        commit(17, reader("lost"), 4, -100),
+        commit(18, reader("lost", "late"), 9, -100),
+        commit(19, reader("emptied"), 3, -100),
+        commit(20, reader("ahead"), 5, -100),
+        commit(21, reader("nowhere"), 5, -100),
+        commit(22, reader("shuffled"), 1, -100),
+        commit(23, reader("timeless"), 1, -100),
+        commit(24, reader("skewed"), 0, -100),
+        commit(25, reader("unseen"), 2, -100),
+        commit(26, reader("unseen", "reads_all"), 5, -100),
+        commit(27, reader("plateau"), 5, -100),
+        commit(28, reader("plateau", "before"), 2, -100),
+        commit(29, reader("edge"), 0, -3_800_000),
+        commit(30, reader("edge"), 1, -3_600_000),
+        commit(31, reader("edge"), 2, -3_599_999),
+        generation(40, "g", -9000, [(["old"], {"old": [0]})]),
+        generation(41, "g", -8000, [(["x"], {"plain": [0]}), (["x"], {"fresh": [0, 1]})]),
+        generation(42, "ended", -8000, [(["x"], {"fresh": [0]})]),
+        generation(43, "ended", -7000, tombstone=True, members=[], protocol_type=None),
+        *DELAYED,
+    ],
+    "topic_records": [
+        *records("plain", 0, (0, -5000), (1, -4000), (2, -3000), (3, -2000)),
+        *records("done", 0, (0, -5000)),
+        *records("control", 0, (0, -5000)),
+        *records("cleaned", 0, (2, -9000), (10, -5000), (13, -1000)),
+        *records("lost", 0, (8, -9000), (9, -8000), (10, -7000), (11, -6000)),
+        *records("emptied", 0, (8, -9000), (9, -8000)),
+        *records("ahead", 0, (0, -5000)),
+        *records("fresh", 0, (0, -5000)),
+        *records("shuffled", 0, (0, -5000), (1, -1000), (2, -3000)),
+        *records("timeless", 0, (0, None), (1, None), (2, None)),
+        *records("skewed", 0, (0, 5000)),
+        *records("plateau", 0, (0, -90_000), (4, -80_000), (5, -10_000)),
+        *records("edge", 0, (0, -3_700_000), (1, -3_650_000), (2, -1000)),
+        *DELAYED_RECORDS,
+    ],
+    "partition_ends": [
+        ends("plain", 0, 0, 4),
+        ends("done", 0, 0, 1),
+        ends("control", 0, 0, 2),
+        ends("cleaned", 0, 0, 14),
+        ends("lost", 0, 10, 12),
+        ends("emptied", 0, 10, 10),
+        ends("ahead", 0, 0, 1),
+        ends("fresh", 0, 0, 1),
+        ends("shuffled", 0, 0, 3),
+        ends("timeless", 0, 0, 3),
+        ends("skewed", 0, 0, 1),
+        ends("unseen", 0, 0, 5),
+        ends("plateau", 0, 0, 6),
+        ends("edge", 0, 0, 3),
+        ends("delayed", 0, 0, 10),
+    ],
+    "spark_progress": [
+        batch("plain", 9, 2, -3000),
+        batch("plain", 10, 3, -1000),
+    ],
+}
+READ = (0, 0, "exact")
+UNKNOWN = (None, None, None)
+EXPECTED_NOW = [
+    # Compaction: record 10 is the oldest unread; LEO 3 at -9000, 10 at -5000, so 5 at -7857.
+    row("cleaned", (5, -100), (0, 14), (9, 0, "OK"), (5000, 7857, "interpolated")),
+    # Offset 1 is a control record: lag 1, and nothing unread.
+    row("control", (1, -100), (0, 2), (1, 0, "OK"), READ),
+    # 500 1500 2000 2500 3000 [3000] 3500 4000 4000 5000 5000 [6000]
+    row("delayed", (10, -500), (0, 10), (0, 0, "OK"), READ, (3000, 6000, 12)),
+    # The first commit of a new life covers what nobody knows.
+    row("done", (1, -100), (0, 1), (0, 0, "OK"), READ),
+    # A commit on the window's edge is outside of it, and still the previous one of the next.
+    row("edge", (2, -3_599_999), (0, 3), (1, 0, "OK"), (1000, 1000, "exact"), (50_001, 50_001, 1)),
+    row("emptied", (3, -100), (10, 10), (7, 7, "LOSS"), (None, 14_000, "extrapolated")),
+    row("fresh", None, (0, 1), (None, None, "NO_COMMIT"), UNKNOWN),
+    row("fresh", None, (None, None), (None, None, "NO_COMMIT"), UNKNOWN, partition=1),
+    # Before the first known record, at the pace of all known ones: a record a second.
+    row("lost", (4, -100), (10, 12), (8, 6, "LOSS"), (None, 13_000, "extrapolated")),
+    row("nowhere", (5, -100), (None, None), (None, None, "NO_TOPIC"), UNKNOWN),
+    row("plain", (2, -2500), (0, 4), (2, 0, "OK"), (3000, 3000, "exact"), (1500, 1500, 1)),
+    # The log end stood at 5 from -80000 on, until record 5 came: the plateau's right edge counts.
+    row("plateau", (5, -100), (0, 6), (1, 0, "OK"), (10_000, 10_000, "exact")),
+    # Record 1 has a later timestamp than record 2; the log end was above 1 by -3000.
+    row("shuffled", (1, -100), (0, 3), (2, 0, "OK"), (1000, 3000, "exact")),
+    # The producer's clock is ahead.
+    row("skewed", (0, -100), (0, 1), (1, 0, "OK"), (0, 0, "exact")),
+    row("timeless", (1, -100), (0, 3), (2, 0, "OK"), UNKNOWN),
+    row("unseen", (2, -100), (0, 5), (3, 0, "OK"), UNKNOWN),
+    row("ahead", (5, -100), (0, 1), (0, 0, "AHEAD"), READ),
+    # Removed from the log, but known: nothing to read it from, and its time is exact.
+    row("lost", (9, -100), (10, 12), (3, 1, "LOSS"), (None, 8000, "exact"), group="late"),
+    # Left of the plateau its left edge counts: LEO 1 at -90000, 4 at -80000, so 2 at -86667.
+    row(
+        "plateau",
+        (2, -100),
+        (0, 6),
+        (4, 0, "OK"),
+        (80_000, 86_667, "interpolated"),
+        group="before",
+    ),
+    row("unseen", (5, -100), (0, 5), (0, 0, "OK"), READ, group="reads_all"),
+    row(
+        "plain",
+        (3, -1000),
+        (0, 4),
+        (1, 0, "OK"),
+        (2000, 2000, "exact"),
+        (2000, 2000, 1),
+        group="spark:q1",
+        source="checkpoint",
+    ),
+]
+
+
+def test_lag_now(spark: SparkSession) -> None:
+    """Every row of the table, for groups and for a Spark query."""
+    made = rows_of(lag.make(bronze(spark, **NOW), Questions(AT_MS)), schema.LAG)
+    assert made == sorted(EXPECTED_NOW, key=lambda one: one[:3])
+
+
+THEN: dict[str, list[dict[str, Any]]] = {
+    "offsets_log": [
+        commit(10, reader("plain"), 1, -2000),
+        commit(11, reader("plain"), 3, 500),
+        commit(12, reader("marker"), 2, -4000),
+        commit(13, reader("last_marker"), 2, -4000),
+        commit(14, reader("ahead"), 2, -100),
+        commit(15, reader("shuffled"), 1, -100),
+        commit(16, reader("unborn"), 0, -10),
+        commit(17, reader("forgotten"), 3, -10),
+        commit(18, reader("trimmed"), 5, -10),
+        commit(19, reader("trimmed", "late"), 4, -10),
+        commit(20, reader("dropped"), 0, -10),
+        commit(21, reader("unborn", "after"), 0, 1),
+        commit(23, reader("plateau"), 2, -100),
+        removal(22, reader("plain"), 600),
+        generation(40, "g", 100, [(["x"], {"plain": [1]})]),
+    ],
+    "topic_records": [
+        *records("plain", 0, (0, -5000), (1, -3000), (2, -1000), (3, 1000)),
+        *records("marker", 0, (0, -5000), (2, 1000)),
+        *records("last_marker", 0, (0, -5000)),
+        *records("ahead", 0, (0, -5000), (1, 1000), (2, 2000)),
+        *records("shuffled", 0, (0, -5000), (1, 500), (2, -1000)),
+        *records("unborn", 0, (0, 1000)),
+        *records("forgotten", 0, (7, 1000)),
+        *records("trimmed", 0, (5, -5000), (6, -4000), (7, -3000)),
+        *records("dropped", 0, (0, -5000)),
+        *records("plateau", 0, (0, -150_000), (4, -140_000), (5, -70_000)),
+    ],
+    "partition_ends": [
+        ends("plain", 0, 0, 4),
+        ends("marker", 0, 0, 3),
+        ends("last_marker", 0, 0, 2),
+        ends("ahead", 0, 0, 3),
+        ends("shuffled", 0, 0, 3),
+        ends("unborn", 0, 0, 1),
+        ends("forgotten", 0, 7, 8),
+        ends("trimmed", 0, 6, 8),
+        ends("plateau", 0, 0, 6),
+    ],
+    "spark_progress": [
+        batch("plain", 0, 1, -1000),
+        batch("plain", 1, 4, 1000),
+    ],
+}
+EXPECTED_THEN = [
+    row("ahead", (2, -100), (0, 1), (0, 0, "AHEAD"), READ),
+    row("dropped", (0, -10), (None, 1), (1, None, "OK"), (5000, 5000, "exact")),
+    # Its log end then is not known: records before the first known one may be gone.
+    row("forgotten", (3, -10), (7, None), (None, None, "NO_TOPIC"), UNKNOWN),
+    # Control records lie at 1; who committed 2 is not ahead, with a record after it or without.
+    row("last_marker", (2, -4000), (0, 2), (0, 0, "OK"), READ),
+    row("marker", (2, -4000), (0, 2), (0, 0, "OK"), READ),
+    # Neither the commit nor the removal of after the instant counts, nor record 3.
+    row("plain", (1, -2000), (0, 3), (2, 0, "OK"), (3000, 3000, "exact")),
+    # As in the other frame, a minute later: the edges of a plateau do not slide, so that every
+    # age is a minute more.
+    row("plateau", (2, -100), (0, 6), (4, 0, "OK"), (140_000, 146_667, "interpolated")),
+    # Record 2 was there, so record 1 was.
+    row("shuffled", (1, -100), (0, 3), (2, 0, "OK"), (0, 1000, "exact")),
+    # Today's log start does not tell what was missing then.
+    row("trimmed", (5, -10), (6, 8), (3, None, "OK"), (5000, 5000, "exact")),
+    row("unborn", (0, -10), (0, 0), (0, 0, "OK"), READ),
+    row(
+        "trimmed",
+        (4, -10),
+        (6, 8),
+        (4, None, "OK"),
+        (None, 6000, "extrapolated"),
+        group="late",
+    ),
+    row(
+        "plain",
+        (1, -1000),
+        (0, 3),
+        (2, 0, "OK"),
+        (3000, 3000, "exact"),
+        group="spark:q1",
+        source="checkpoint",
+    ),
+]
+
+
+def test_lag_at_a_past_instant(spark: SparkSession) -> None:
+    """The same code tells what was so then: log ends replayed, nothing of later seen."""
+    made = lag.lag_at(bronze(spark, **THEN), Questions(AT_MS + 9000), AT_MS)
+    assert rows_of(made, schema.LAG) == sorted(EXPECTED_THEN, key=lambda one: one[:3])
+
+
+def test_delays_of_many_records_are_taken_from_every_nth(spark: SparkSession) -> None:
+    """12 records where 4 may be looked at: offsets 0, 3, 6, 9, of which 3 was covered twice."""
+    made = bronze(spark, offsets_log=DELAYED, topic_records=DELAYED_RECORDS)
+    delays = commit_delays(made, Questions(AT_MS), records_most=4).collect()
+    assert [tuple(one) for one in delays] == [("g", "delayed", 0, "group", 3500, 5000, 5)]

@@ -1,0 +1,32 @@
+"""The tables about offsets where there is nothing: no rows, and no error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline import schema
+from pipeline.inputs import Bronze, Questions
+from pipeline.tables import (
+    data_loss_forecast,
+    lag,
+    offset_expiry_forecast,
+    replay_plan,
+)
+from tests.pipeline.frames import bronze, rows_of
+
+MAKERS: tuple[tuple[Callable[[Bronze, Questions], DataFrame], schema.Table], ...] = (
+    (lag.make, schema.LAG),
+    (offset_expiry_forecast.make, schema.OFFSET_EXPIRY_FORECAST),
+    (data_loss_forecast.make, schema.DATA_LOSS_FORECAST),  # made from `rates`
+    (replay_plan.make, schema.REPLAY_PLAN),
+)
+
+
+def test_nothing_comes_of_nothing(spark: SparkSession) -> None:
+    """A cluster without groups and topics has tables without rows."""
+    empty = bronze(spark)
+    questions = Questions(0, replay_from_ms=0)
+    for make, table in MAKERS:
+        assert rows_of(make(empty, questions), table) == []

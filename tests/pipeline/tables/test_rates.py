@@ -1,0 +1,126 @@
+"""Rates by hand-made numbers: a window of 100 s, so that 1000 offsets are 10 a second."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from pipeline import schema
+from pipeline.inputs import Questions
+from pipeline.tables import rates
+from tests.pipeline.frames import bronze, rows_of
+from tests.pipeline.tables.offset_rows import AT_MS, batch, commit, ends, generation, records
+
+WINDOW_MS = 100_000
+
+
+def reader(topic: str) -> tuple[str, str, int]:
+    """A reader of partition 0."""
+    return ("g", topic, 0)
+
+
+def log(topic: str, *places: tuple[int, int]) -> list[dict[str, Any]]:
+    """Records of partition 0."""
+    return records(topic, 0, *places)
+
+
+COMMITS = (
+    # Exactly at the window's edge: outside.
+    commit(1, reader("shrinking"), 0, -100_000),
+    commit(2, reader("shrinking"), 100, -80_000),
+    commit(3, reader("shrinking"), 500, -40_000),
+    commit(4, reader("growing"), 100, -80_000),
+    commit(5, reader("growing"), 300, -40_000),
+    commit(6, reader("steady"), 100, -80_000),
+    commit(7, reader("steady"), 260, -40_000),
+    commit(8, reader("one_percent"), 0, -80_000),
+    commit(9, reader("one_percent"), 39_680, -40_000),
+    commit(10, reader("idle"), 1, -150_000),
+    commit(11, reader("once"), 50, -1000),
+    commit(12, reader("rewound"), 100, -80_000),
+    commit(13, reader("rewound"), 60, -40_000),
+    commit(14, reader("trimmed"), 5500, -10_000),
+    commit(15, reader("trimmed"), 5600, -10_000),
+    commit(16, reader("control"), 1, -80_000),
+    commit(17, reader("control"), 2, -40_000),
+    commit(18, reader("empty"), 0, -10),
+    commit(19, reader("unseen"), 4, -10),
+    generation(20, "g", -9000, [(["young"], {"young": [0]})]),
+)
+RECORDS = (
+    *log("growing", (0, -200_000), (1000, -50)),
+    *log("shrinking", (0, -200_000), (500, -50)),
+    *log("steady", (0, -200_000), (500, -50)),
+    *log("one_percent", (0, -200_000), (100_000, -50)),
+    *log("idle", (0, -200_000)),
+    *log("once", (0, -200_000), (100, -50)),
+    *log("rewound", (0, -200_000), (500, -50)),
+    *log("young", (0, -50_000), (999, -1)),
+    *log("trimmed", (5000, -50_000), (5999, -10)),
+    *log("control", (0, -200_000)),
+)
+ENDS = (
+    ends("growing", 0, 0, 1001),
+    ends("shrinking", 0, 0, 501),
+    ends("steady", 0, 0, 501),
+    ends("one_percent", 0, 0, 100_001),
+    ends("idle", 0, 0, 1),
+    ends("once", 0, 0, 101),
+    ends("rewound", 0, 0, 501),
+    ends("young", 0, 0, 1000),
+    ends("trimmed", 0, 5000, 6000),
+    ends("control", 0, 0, 2),
+    ends("empty", 0, 0, 0),
+    ends("unseen", 0, 0, 9),
+)
+# topic, produced, consumed, velocity, lag, catch up, trend
+EXPECTED = [
+    # A control record was read: 1 offset in 40 s is within the dead band.
+    ("control", 0.0, 0.025, 0.0, 0, 0.0, "steady"),
+    ("empty", 0.0, None, None, 0, 0.0, "idle"),
+    ("growing", 10.0, 5.0, 5.0, 701, None, "growing"),
+    ("idle", 0.0, None, None, 0, 0.0, "idle"),
+    ("once", 1.0, None, None, 51, None, "unknown"),
+    # 8 a second of 1000 is less than one percent.
+    ("one_percent", 1000.0, 992.0, 0.0, 60_321, None, "steady"),
+    ("rewound", 5.0, -1.0, 6.0, 441, None, "growing"),
+    ("shrinking", 5.0, 10.0, -5.0, 1, 0.2, "shrinking"),
+    # 1 a second less, and the lag is called steady: it never catches up.
+    ("steady", 5.0, 4.0, 0.0, 241, None, "steady"),
+    # Two commits in one millisecond have no rate. Records of before -50000 may be gone: the rise
+    # is taken over the 50 s that are known.
+    ("trimmed", 20.0, None, None, 400, None, "unknown"),
+    ("unseen", None, None, None, 5, None, "unknown"),
+    # The log began within the window, at 0: nothing was before.
+    ("young", 10.0, None, None, None, None, "unknown"),
+]
+
+
+def test_rates_in_the_window(spark: SparkSession) -> None:
+    """Every row of the table; a Spark query's batches count as commits do."""
+    made = bronze(
+        spark,
+        offsets_log=COMMITS,
+        topic_records=RECORDS,
+        partition_ends=ENDS,
+        spark_progress=[batch("growing", 0, 100, -80_000), batch("growing", 1, 300, -40_000)],
+    )
+    expected = [("g", topic, 0, WINDOW_MS, *more) for topic, *more in EXPECTED]
+    expected.append(("spark:q1", "growing", 0, WINDOW_MS, *EXPECTED[2][1:]))
+    questions = Questions(AT_MS, window_ms=WINDOW_MS)
+    assert rows_of(rates.make(made, questions), schema.RATES) == expected
+
+
+def test_rates_at_a_past_instant(spark: SparkSession) -> None:
+    """Records and commits of after the instant do not count."""
+    made = bronze(
+        spark,
+        offsets_log=[*COMMITS[3:5], commit(30, reader("growing"), 900, 500)],
+        topic_records=[*RECORDS[:2], *log("growing", (2000, 500))],
+        partition_ends=[ends("growing", 0, 0, 2001)],
+    )
+    questions = Questions(AT_MS, past=True, window_ms=WINDOW_MS)
+    assert rows_of(rates.make(made, questions), schema.RATES) == [
+        ("g", "growing", 0, WINDOW_MS, 10.0, 5.0, 5.0, 701, None, "growing")
+    ]

@@ -1,0 +1,316 @@
+"""Burrow's own published cases, its known false alarms, and every rule at its edge.
+
+The cases re-tell those of core/internal/evaluator/caching_test.go of linkedin/Burrow as data: the
+commits, the lag that Burrow saw at each, the lag and the time of the evaluation, and its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from pipeline import schema
+from pipeline.inputs import HOUR_MS, MINUTE_MS, Questions
+from pipeline.tables import status
+from tests.pipeline.frames import bronze, rows_of
+from tests.pipeline.tables.log_rows import Row, commit, generation, member, removal
+
+AT_MS = 1000 * HOUR_MS
+SECOND_MS = 1000
+
+
+class Case(NamedTuple):
+    """One of Burrow's: `commits` are (seconds, offset, lag), `since` what was written later."""
+
+    commits: Sequence[tuple[float, int, int]]
+    now: float
+    lag: int
+    burrow: str
+    since: tuple[float, int] | None = None
+    """When, and up to which log end, records came after the last commit."""
+
+
+def _steps(lags: Iterable[int], *, step: int = 1000) -> list[tuple[float, int, int]]:
+    """Commits at 100 s, 200 s ...: the offset rises by `step` from 1000."""
+    return [(100.0 * number, 1000 + step * (number - 1), lag) for number, lag in enumerate(lags, 1)]
+
+
+_FROM_ZERO, _FROM_FIFTY = (0, 50, 100, 150, 200), (50, 100, 150, 200, 250)
+# Fifteen commits a second apart, each of them with nothing left to read.
+_PACE = tuple((float(second), 792748079 + second, 0) for second in range(15))
+_HALVES = [
+    (50.0 * number, 500 * number, 25 * (number - 2)) for number in range(2, 12)
+]  # case 11: where Burrow had no lag for every second commit, the replay has one
+
+BURROW = {
+    "00 zero lag once": Case(_steps(_FROM_ZERO), 600, 200, "OK"),
+    "01 as silent as it committed": Case(_steps(_FROM_ZERO), 900, 200, "OK"),
+    "02 silent for longer": Case(_steps(_FROM_ZERO), 1000, 200, "STOP"),
+    "03 the same, never without lag": Case(_steps(_FROM_FIFTY), 1000, 250, "STOP"),
+    "04 one offset, zero lag once": Case(_steps(_FROM_ZERO, step=0), 600, 200, "OK"),
+    "05 one offset, lag rises": Case(_steps((100, 150, 200, 250, 300), step=0), 600, 300, "STALL"),
+    "06 one offset, lag stays": Case(_steps((100,) * 5, step=0), 600, 100, "STALL"),
+    "07 back and forth": Case(
+        [(100, 1000, 100), (200, 2000, 150), (300, 3000, 200), (400, 2000, 1250), (500, 4000, 300)],
+        600, 300, "REWIND",
+    ),
+    "08 no lag now": Case(_steps(_FROM_FIFTY), 1000, 0, "OK"),
+    "09 records came at once": Case(_PACE, 31.6, 931, "STOP", (15, 792749024)),
+    "10 a record came just now": Case(_PACE, 31.6, 1, "OK", (26, 792748094)),
+    "11 lag not known of each": Case(_HALVES, 600, 200, "OK"),
+}  # fmt: skip
+
+
+def _bronze_of(name: str, case: Case, *, live: bool = False) -> tuple[list[Row], list[Row], Row]:
+    """A case as rows: offsets log, records of its topic, its end. Each has a topic of its own."""
+    shift_ms = AT_MS - round(case.now * SECOND_MS)
+    log, records = [], []
+    for number, (second, offset, lag) in enumerate(case.commits):
+        at_ms = shift_ms + round(second * SECOND_MS)
+        log.append(commit(name, at_ms, number + 10, f"{name}-0", offset))
+        records.append(_record(name, offset + lag - 1, at_ms - 1))
+    last = case.commits[-1][1]
+    if case.since is not None:
+        second, log_end = case.since
+        records.append(_record(name, last, shift_ms + round(second * SECOND_MS)))
+        records.append(_record(name, log_end - 1, shift_ms + round(second * SECOND_MS)))
+    if live:
+        log.insert(0, generation(name, shift_ms, 1, 1, member("m", {name: [0]})))
+    return log, records, _end(name, last + case.lag)
+
+
+def _record(topic: str, offset: int, at_ms: int) -> Row:
+    return {"topic": topic, "partition": 0, "offset": offset, "timestamp_ms": at_ms,
+            "record_bytes": 10}  # fmt: skip
+
+
+def _end(topic: str, log_end: int) -> Row:
+    return {"topic": topic, "partition": 0, "log_start": 0, "log_end": log_end,
+            "high_watermark": log_end, "sampled_at_ms": AT_MS, "source": "log"}  # fmt: skip
+
+
+def test_burrows_own_cases_come_out_as_burrow_says(spark: SparkSession) -> None:
+    """All but those that a repair changes on purpose, which are named here."""
+    live = {f"{name} (live)": BURROW[name] for name in BURROW if BURROW[name].burrow == "STOP"}
+    log: list[Row] = []
+    records: list[Row] = []
+    ends: list[Row] = []
+    for name, case in {**BURROW, **live}.items():
+        of_case = _bronze_of(name, case, live=name in live)
+        log += of_case[0]
+        records += of_case[1]
+        ends.append(of_case[2])
+    frames = bronze(spark, offsets_log=log, topic_records=records, partition_ends=ends)
+    made = status.make(frames, Questions(at_ms=AT_MS, window_ms=1000 * SECOND_MS))
+    found = {
+        topic: verdict
+        for topic, verdict in rows_of(made, schema.STATUS, "topic", "status")
+        if topic is not None
+    }
+    repaired = {
+        # It committed 4000 after it had gone back from 3000: made up for.
+        "07 back and forth": "OK",
+        # A live member owns the partition: it may be busy. Its lag at the commits decides.
+        "02 silent for longer (live)": "OK",
+        "03 the same, never without lag (live)": "WARN",
+        "09 records came at once (live)": "OK",
+    }
+    expected = {name: case.burrow for name, case in BURROW.items()} | repaired
+    assert found == expected
+
+
+def _false_alarms() -> tuple[list[Row], list[Row], list[Row], dict[str, str]]:
+    """What people reported to Burrow as wrong, and what is right."""
+    log: list[Row] = []
+    records: list[Row] = []
+    ends: list[Row] = []
+    right: dict[str, str] = {}
+
+    def tell(
+        name: str, verdict: str, commits: Sequence[tuple[float, int]],
+        written: Sequence[tuple[float, int]], *groups: Row,
+    ) -> None:  # fmt: skip
+        """Commits as (minutes before, offset); records as (minutes before, log end then)."""
+        right[name] = verdict
+        log.extend(groups)
+        for number, (minutes, offset) in enumerate(commits, 100):
+            at_ms = AT_MS - round(minutes * MINUTE_MS)
+            log.append(commit(name, at_ms, number, f"{name}-0", offset))
+        for minutes, log_end in written:
+            records.append(_record(name, log_end - 1, AT_MS - round(minutes * MINUTE_MS)))
+        ends.append(_end(name, max(log_end for _, log_end in written)))
+
+    def live(name: str) -> Row:
+        return generation(name, AT_MS - 900 * MINUTE_MS, 1, 1, member("m", {name: [0]}))
+
+    def empty(name: str, minutes: float) -> Row:
+        return generation(name, AT_MS - round(minutes * MINUTE_MS), 2, 2)
+
+    # 171, 182: the second commit came a moment after the first, and was dropped.
+    tell("#171", "OK", [(10.001, 1), (10, 2)], [(11, 1), (10.5, 2)])
+    # 287, 446: the lag of the last commit (10) stood for ever, whether it grew or went.
+    tell("#287 it stopped", "STOP", [(m, 1000 - m) for m in range(50, 29, -1)],
+         [(51, 980), (20, 56000)])  # fmt: skip
+    tell("#446 it came back", "OK", [*[(m, 1000 - m) for m in range(50, 29, -1)], (1, 56000)],
+         [(51, 980), (20, 56000)])  # fmt: skip
+    # 94, 140, 185: nothing was written, so nothing was committed.
+    tell("#94", "OK", [(5000, 10), (4990, 20)], [(5001, 10), (4991, 20)])
+    tell("#140", "OK", [(57, 5), (29, 90)], [(58, 5), (30, 90)])
+    # The same, and the first record for days came a second ago; with and without members.
+    tell("#185", "OK", [(5000, 10), (4990, 20)], [(4991, 20), (0.016, 21)])
+    tell("#185 with a member", "OK", [(5000, 10), (4990, 20)], [(4991, 20), (0.016, 21)],
+         live("#185 with a member"))  # fmt: skip
+    # 237: commits after every record, in bursts, and in between it works for longer than that.
+    tell("#237", "OK", [(2 - m / 50, 7952519 + 10 * m) for m in range(22)], [(3, 7954626)],
+         live("#237"))  # fmt: skip
+    # 303: commits were two hours apart, then it stopped. Not so long until that is seen: at most
+    # the window, and a tenth of it when the log knows the group to be empty.
+    slow = [(400, 10), (280, 20), (160, 30)]
+    tell("#303 standalone", "STOP", slow, [(161, 30), (61, 31)])
+    tell("#303 standalone, waits for less", "OK", slow, [(161, 30), (59, 31)])
+    tell("#303 empty", "STOP", slow, [(161, 30), (7, 31)], empty("#303 empty", 150))
+    tell("#303 empty, waits for less", "OK", slow, [(161, 30), (5, 31)],
+         empty("#303 empty, waits for less", 150))  # fmt: skip
+    # Empty for a moment: a deployment.
+    tell("restarting", "OK", slow, [(161, 30), (50, 31)], empty("restarting", 1))
+    # 24: ten commits in a fifth of a second are no measure for patience.
+    tell("#24", "OK", [(0.01 - m / 3000, 10 + m) for m in range(10)], [(1, 25)])
+    return log, records, ends, right
+
+
+def test_what_burrow_was_wrong_about_comes_out_right(spark: SparkSession) -> None:
+    """The false alarms that its users reported, and the alarms that came late or stayed."""
+    log, records, ends, right = _false_alarms()
+    frames = bronze(spark, offsets_log=log, topic_records=records, partition_ends=ends)
+    made = status.make(frames, Questions(at_ms=AT_MS))
+    found = rows_of(made, schema.STATUS, "topic", "status", "lag", "produced_since_commit")
+    of_partitions = {row[0]: row[1:] for row in found if row[0] is not None}
+    assert {name: row[0] for name, row in of_partitions.items()} == right
+    # Lag is that of now: 56 000 - 970, of which 55 020 came after the last commit.
+    assert of_partitions["#287 it stopped"][1:] == (55030, 55020)
+    assert of_partitions["#446 it came back"][1:] == (0, 0)
+
+
+def _rule_rows() -> tuple[list[Row], list[Row], list[Row]]:
+    """One group per rule, at its edge; `t` has 1000 records, ten a minute, the last one now."""
+    start_ms = AT_MS - 99 * MINUTE_MS
+    records = [
+        _record("t", 10 * minute + 9, start_ms + minute * MINUTE_MS) for minute in range(100)
+    ]
+
+    def commits(group: str, *places: tuple[int, int | None], topic: str = "t") -> list[Row]:
+        return [
+            commit(group, AT_MS - minutes * MINUTE_MS, 10 + number, f"{topic}-0", offset)
+            for number, (minutes, offset) in enumerate(places)
+        ]
+
+    def owner(group: str, topic: str = "t", partition: int = 0) -> Row:
+        return generation(group, start_ms, 1, 1, member("m", {topic: [partition]}))
+
+    log = [
+        # Back to 100, and not up to 500 again; the commit that shows it is the second.
+        owner("rewound"), *commits("rewound", (30, 500), (20, 100), (10, 300)),
+        # The drop itself is the first commit in the window.
+        owner("rewound before"), *commits("rewound before", (70, 500), (50, 100), (10, 300)),
+        # Went back and was removed: a new life.
+        owner("reborn"), *commits("reborn", (40, 990), (30, None), (20, 100), (1, 999)),
+        # A live member that has committed nothing for the whole window.
+        owner("silent"), *commits("silent", (75, 100), (60, 200)),
+        # The same offset for six minutes; for less, and the lag rises.
+        owner("stuck"), *commits("stuck", (50, 300), (7, 400), (1, 400)),
+        owner("slow"), *commits("slow", (50, 300), (6, 400), (1, 400)),
+        # A lag that stays what it was.
+        owner("steady"), *commits("steady", (50, 300), (30, 500), (10, 700)),
+        # The group moves on without this partition, and without this topic.
+        owner("orphan", "t", 1), *commits("orphan", (45, 300), (40, 400)),
+        owner("left behind", "u"), *commits("left behind", (45, 300), (40, 400)),
+        # Members that cannot be read may own it.
+        generation("opaque", start_ms, 1, 1, member("m", None)),
+        *commits("opaque", (45, 300), (40, 400)),
+        # Nobody for more than a week.
+        *[commit("expired", AT_MS - 170 * HOUR_MS, 5, "t-0", 3)],
+        # Assigned, never committed; and a topic that nobody knows.
+        owner("fresh"), *commits("no topic", (5, 3), topic="gone"),
+        # Removed altogether: nothing to judge.
+        *commits("removed", (9, 3), (8, None)), removal("removed", AT_MS - 1, 50),
+        # Two partitions, one of them bad.
+        generation("mixed", start_ms, 1, 1, member("m", {"t": [0, 1]})),
+        *commits("mixed", (30, 500), (20, 100)),
+        *[commit("mixed", AT_MS, 30, "t-1", 5)],
+    ]  # fmt: skip
+    ends = [_end("t", 1000), {**_end("t", 5), "partition": 1}]
+    return log, records, ends
+
+
+def test_each_rule_with_its_evidence(spark: SparkSession) -> None:
+    """Whole rows: the verdict, and what it was made from."""
+    log, records, ends = _rule_rows()
+    frames = bronze(spark, offsets_log=log, topic_records=records, partition_ends=ends)
+    made = status.make(frames, Questions(at_ms=AT_MS))
+    found = rows_of(made, schema.STATUS)
+
+    def ago(minutes: float) -> int:
+        return AT_MS - round(minutes * MINUTE_MS)
+
+    def row(
+        group: str, verdict: str, rule: str, lag: int | None, commits: int, complete: float,
+        first: int | None, last: int | None, lags: tuple[Any, Any, Any], produced: int | None,
+        members: int | None, evidence: int | None, topic: str = "t",
+    ) -> tuple[Any, ...]:  # fmt: skip
+        return (
+            group, topic, 0, verdict, rule, lag, 0, HOUR_MS, commits, complete,
+            None if first is None else ago(first), None if last is None else ago(last), *lags,
+            produced, members, evidence,
+        )  # fmt: skip
+
+    none = (None, None, None)
+    expected = [
+        row("expired", "OK", "expired: nobody committed for long, see abandoned_groups", 997, 0,
+            0.0, None, 170 * 60, none, None, None, 5),
+        row("fresh", "OK", "no commit to judge by", None, 0, 0.0, None, None, none, None, 1, None),
+        row("left behind", "OK", "no member subscribes to the topic any more", 600, 2, 5 / 60, 45,
+            40, (250, 200, 250), 400, 1, 11),
+        row("mixed", "REWIND",
+            "committed below where it was, and did not come back: 900 records to read", 900, 2,
+            10 / 60, 30, 20, (200, 200, 700), 200, 1, 11),
+        row("no topic", "OK", "the topic is not known", None, 1, 0.0, 5, 5, none, None, None, 10,
+            topic="gone"),
+        row("opaque", "OK", "on its way: 600 records to read", 600, 2, 5 / 60, 45, 40,
+            (250, 200, 250), 400, 1, 11),
+        row("orphan", "STOP",
+            "no member owns the partition while 600 records to read wait for 2400 s", 600, 2,
+            5 / 60, 45, 40, (250, 200, 250), 400, 1, 11),
+        row("reborn", "OK", "on its way: 1 records to read", 1, 2, 19 / 60, 20, 1, (700, 0, 700),
+            10, 1, 13),
+        row("rewound", "REWIND",
+            "committed below where it was, and did not come back: 700 records to read", 700, 3,
+            20 / 60, 30, 10, (200, 200, 700), 100, 1, 11),
+        row("rewound before", "REWIND",
+            "committed below where it was, and did not come back: 700 records to read", 700, 2,
+            40 / 60, 50, 10, (400, 400, 600), 100, 1, 11),
+        row("silent", "STALL",
+            "a live member committed nothing while 800 records to read wait for 3600 s", 800, 0,
+            0.0, None, 60, none, 600, 1, 11),
+        row("slow", "WARN", "commits, but the lag never falls: 600 records to read", 600, 3,
+            49 / 60, 50, 1, (200, 200, 590), 10, 1, 12),
+        row("steady", "OK", "on its way: 300 records to read", 300, 3, 40 / 60, 50, 10,
+            (200, 200, 200), 100, 1, 12),
+        row("stuck", "STALL", "commits the same offset again with 600 records to read", 600, 3,
+            49 / 60, 50, 1, (200, 200, 590), 10, 1, 12),
+    ]  # fmt: skip
+    # What they own without a commit, and the partition of `mixed` that is well.
+    fine = [row for row in found if row[1:3] in (("t", 1), ("u", 0))]
+    assert [(*row[:4], row[5]) for row in fine] == [
+        ("left behind", "u", 0, "OK", None),
+        ("mixed", "t", 1, "OK", 0),
+        ("orphan", "t", 1, "OK", None),
+    ]
+    assert [row for row in found if row[1] is not None and row not in fine] == expected
+    # The row of the group: the worst partition's words, sums over all.
+    assert [row for row in found if row[0] == "mixed" and row[1] is None] == [
+        ("mixed", None, None, "ERR",
+         "t-0: REWIND, committed below where it was, and did not come back: 900 records to read",
+         900, 0, HOUR_MS, 3, 0.0, ago(30), ago(0), *none, 200, 1, 11),
+    ]  # fmt: skip

@@ -1,0 +1,101 @@
+"""Bronze holds every record once, whichever way and however often the log is read.
+
+Tables are made from bronze alone, so equal bronze means equal tables.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from pipeline import schema
+from pipeline.bronze import read_offsets_log, read_the_rest
+from pipeline.progress import silent
+from pipeline.sources.segments import LogDirSource
+from pipeline.store import Store
+from protocol.batch import Record
+from tests.pipeline.logs import commits, plain, write_segment
+
+SEGMENTS = Path(__file__).parents[1] / "data" / "segments"
+Row = tuple[Any, ...]
+
+
+def rows(store: Store, table: schema.Table = schema.OFFSETS_LOG) -> list[Row]:
+    """All rows of a bronze table, in the order of its key."""
+    found = [row.asDict(recursive=True) for row in store.read_bronze(table).collect()]
+    found.sort(key=lambda row: tuple(row[name] for name in table.key))
+    return [tuple(row.values()) for row in found]
+
+
+def batch_of(spark: SparkSession, log_dir: Path, out: Path) -> Store:
+    """Bronze of a batch run."""
+    store = Store(spark, str(out))
+    read_offsets_log(LogDirSource(spark, str(log_dir)), store, silent)
+    return store
+
+
+def test_the_segments_of_a_real_kafka_give_the_offsets_that_kafka_told(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The last commit of each group and partition is what Kafka's own tool said at the time."""
+    store = batch_of(spark, SEGMENTS, tmp_path)
+    held: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows(store):
+        said = dict(zip(schema.OFFSETS_LOG.names, row, strict=True))
+        assert said["problem"] is None
+        if said["kind"] == "offset_commit":
+            key = said["group"], f"{said['topic']}-{said['partition']}"
+            held.pop(key, None)
+            if not said["tombstone"]:
+                epoch = -1 if said["leader_epoch"] is None else said["leader_epoch"]
+                held[key] = {
+                    "offset": said["committed_offset"],
+                    "metadata": said["metadata"],
+                    "leader_epoch": epoch,
+                }
+    expected = json.loads((SEGMENTS / "expected.json").read_text())
+    wanted = {
+        (group, place): offset
+        for group, told in expected.items()
+        for place, offset in told["offsets"].items()
+    }
+    assert held == wanted
+
+
+def test_damage_is_counted_and_shown_and_the_run_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A flipped byte, a version from the future, a torn tail; the same in a topic's own log."""
+    future = commits(6, 1)[0]
+    assert future.value is not None
+    future = Record(6, future.timestamp_ms, future.key, b"\x00\x09" + future.value[2:])
+    batches = [plain(commits(0, 3)), plain(commits(3, 3)), plain([future]), plain(commits(7, 2))]
+    damaged = bytearray(b"".join(batches))
+    damaged[len(batches[0]) + 70] ^= 1
+    write_segment(tmp_path / "log", [bytes(damaged), plain(commits(9, 2))[:50]])
+    data = bytearray(plain(commits(0, 2)) + plain(commits(2, 2)) + plain(commits(4, 1)))
+    data[len(plain(commits(0, 2))) + 70] ^= 1
+    write_segment(tmp_path / "log", [bytes(data)], topic="t")
+    source = LogDirSource(spark, str(tmp_path / "log"))
+    store = Store(spark, str(tmp_path / "out"))
+    read_offsets_log(source, store, silent)
+    read_the_rest(source, store, silent)
+    kept = store.read_bronze(schema.OFFSETS_LOG).orderBy("log_offset")
+    told = [(row["log_offset"], row["problem"], row["tombstone"]) for row in kept.collect()]
+    assert [one[0] for one in told] == [0, 1, 2, 3, 6, 7, 8]
+    assert "CRC is" in told[3][1]
+    assert told[3][2] is None
+    assert told[4][1] == "value version 9 of an offset commit is not known"
+    assert [one[1] for one in told if one[0] not in (3, 6)] == [None] * 5
+    topic = [(row[2], row[4]) for row in rows(store, schema.TOPIC_RECORDS)]
+    assert [offset for offset, _ in topic] == [0, 1, 4]
+    ends = rows(store, schema.PARTITION_ENDS)
+    assert [(row[0], row[2], row[3], row[7]) for row in ends] == [("t", 0, 5, "log")]
+    notes = source.notes()
+    assert any("torn tail of 50 bytes" in note for note in notes)
+    assert any("1 damaged batches in topics" in note and "t-0" in note for note in notes)
+    read_the_rest(source, store, silent)
+    assert [(row[2], row[4]) for row in rows(store, schema.TOPIC_RECORDS)] == topic

@@ -1,0 +1,54 @@
+"""Settings of Kafka's clients come from a file and reach both: the admin client and the readers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.structs import OffsetAndMetadata, TopicPartition
+from pyspark.sql import SparkSession
+
+from pipeline.command import main
+from pipeline.sources.errors import InputError
+from pipeline.sources.kafka import BrokerSource
+from tests.support import Broker
+
+
+def _file(folder: Path, text: str) -> str:
+    path = folder / "client.properties"
+    path.write_text(text)
+    return str(path)
+
+
+def test_the_admin_client_takes_them(connector: SparkSession, tmp_path: Path) -> None:
+    """A value that Kafka refuses is named before anybody is asked."""
+    config = _file(tmp_path, "# how we come in\nsecurity.protocol = NOT_ONE\n")
+    with pytest.raises(InputError, match="NOT_ONE"):
+        BrokerSource(connector, "127.0.0.1:1", client_config=config)
+    with pytest.raises(InputError, match=r"--client-config .*nowhere"):
+        BrokerSource(connector, "127.0.0.1:1", client_config=str(tmp_path / "nowhere"))
+
+
+def test_the_readers_take_them(connector: SparkSession, tmp_path: Path) -> None:
+    """Only consumers know this setting, the admin client does not; and a good file does no harm."""
+    with Broker("--ephemeral") as broker:
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+        producer.send("t", b"one").get(30)
+        producer.close()
+        consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="g")
+        consumer.commit({TopicPartition("t", 0): OffsetAndMetadata(1, "", -1)})
+        consumer.close()
+        good = _file(tmp_path, "client.id=lag-pipeline\n")
+        log = BrokerSource(connector, broker.bootstrap, client_config=good).offsets_log({})
+        assert [row["group"] for row in log.select("group").collect()] == ["g"]
+        bad = _file(tmp_path, "max.partition.fetch.bytes=many\n")
+        with pytest.raises(Exception, match=r"max\.partition\.fetch\.bytes"):
+            BrokerSource(connector, broker.bootstrap, client_config=bad).offsets_log({}).count()
+
+
+def test_they_go_with_a_broker(capsys: pytest.CaptureFixture[str]) -> None:
+    """Files have no clients."""
+    words = ["run", "--log-dir", "d", "--out", "o", "--client-config", "c"]
+    assert main(words) == 1
+    assert "--client-config goes with --bootstrap" in capsys.readouterr().err

@@ -1,0 +1,119 @@
+"""The tables say what happened: each is the golden one, whichever way the story was read.
+
+The golden rows come from a model of plain Python (`model.py`) and are frozen. The tables are made
+from segment files in one go, for now. Tables are made from bronze alone, so for the other ways in
+(`test_ways_in.py`) equal bronze is shown, which is cheaper to compare.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline import schema
+from pipeline.bronze import read_offsets_log
+from pipeline.progress import silent
+from pipeline.run import bronze_of, run_batch
+from pipeline.sources.segments import LogDirSource
+from pipeline.store import Store
+from pipeline.tables import current_offsets, group_generations, group_members
+from tests.pipeline.golden import NOW, THEN, frozen, modelled
+from tests.pipeline.scenes import tell
+from tests.pipeline.story import AT_MS, Story
+from tests.pipeline.ways import (
+    assert_golden,
+    clock_at,
+    differences,
+    keep_progress,
+    plain_rows,
+    questions,
+)
+
+SEGMENTS = Path(__file__).parents[1] / "data" / "segments"
+
+
+@pytest.fixture(scope="module")
+def story() -> Story:
+    """The story, told."""
+    return tell()
+
+
+@pytest.fixture(scope="module")
+def from_files(
+    spark: SparkSession, story: Story, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Store]:
+    """The story's log directory, and a batch run from it."""
+    room = tmp_path_factory.mktemp("story")
+    story.write(room / "log")
+    store = Store(spark, str(room / "out"))
+    keep_progress(store, story)
+    with clock_at(AT_MS):
+        run_batch(LogDirSource(spark, str(room / "log")), store, questions, None, silent)
+    return room / "log", store
+
+
+@pytest.mark.parametrize("which", [NOW, THEN])
+def test_the_model_says_what_is_frozen(story: Story, which: str) -> None:
+    """No golden row is but recorded: the model gives it from what was told."""
+    for name, rows in modelled(story, which).items():
+        assert differences(rows, frozen(which, name)) == []
+
+
+def test_no_table_is_empty_and_every_column_says_something() -> None:
+    """A golden file that cannot tell right from wrong is none."""
+    silent_columns = {
+        ("data_loss_forecast", "retention_ms"),
+        ("data_loss_forecast", "slack_ms"),
+        ("data_loss_forecast", "loss_at_ms"),
+        ("group_members", "problem"),
+    }
+    for table in schema.TABLES:
+        rows = frozen(NOW, table.name) + frozen(THEN, table.name)
+        mute = {name for name in table.names if all(row[name] is None for row in rows)}
+        assert {(table.name, name) for name in mute} <= silent_columns
+
+
+def test_from_segment_files(from_files: tuple[Path, Store]) -> None:
+    """In one go, for now."""
+    assert_golden(from_files[1], NOW)
+
+
+def test_the_segments_of_a_real_kafka(spark: SparkSession, tmp_path: Path) -> None:
+    """Offsets, members and instances of every group are what Kafka's own tools said of them."""
+    store = Store(spark, str(tmp_path))
+    read_offsets_log(LogDirSource(spark, str(SEGMENTS)), store, silent)
+    bronze, asked = bronze_of(store), questions()
+    offsets = plain_rows(current_offsets.make(bronze, asked), schema.CURRENT_OFFSETS)
+    people = plain_rows(group_members.make(bronze, asked), schema.GROUP_MEMBERS)
+    last: dict[str, int] = {}
+    for row in plain_rows(group_generations.make(bronze, asked), schema.GROUP_GENERATIONS):
+        last[row["group"]] = row["log_offset"]
+    for group, told in json.loads((SEGMENTS / "expected.json").read_text()).items():
+        held = {
+            f"{row['topic']}-{row['partition']}": (row["committed_offset"], row["metadata"])
+            for row in offsets
+            if row["group"] == group
+        }
+        assert held == {
+            place: (one["offset"], one["metadata"]) for place, one in told["offsets"].items()
+        }
+        there = [
+            row for row in people if row["group"] == group and row["log_offset"] == last.get(group)
+        ]
+        instances = [row["group_instance_id"] for row in there]
+        assert len(there) == told["members"], group
+        assert sorted(one for one in instances if one) == told["instances"]
+
+
+def test_a_wrong_row_is_told() -> None:
+    """The comparison sees another value, another type, a row too much and one that is missing."""
+    rows = frozen(NOW, "lag")
+    assert differences(rows, rows) == []
+    assert differences(rows[1:], rows)
+    assert differences([*rows, rows[0]], rows)
+    assert "lag" in differences([{**rows[0], "lag": -1}, *rows[1:]], rows)[0]
+    rates = frozen(NOW, "rates")
+    assert differences([{**rates[0], "velocity": 1}, *rates[1:]], rates)

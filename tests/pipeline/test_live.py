@@ -1,0 +1,118 @@
+"""A life of a group on our broker and on a real Kafka 4.1: both give what its script knows.
+
+Read through the Kafka connector while the broker runs. Member ids are the broker's to choose; the
+ledger tells which is whose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.bronze import read_offsets_log, read_the_rest
+from pipeline.inputs import Questions
+from pipeline.progress import silent
+from pipeline.run import bronze_of, makers
+from pipeline.sources.kafka import BrokerSource
+from pipeline.store import Store
+from tests.oracle.kafka_process import Kafka
+from tests.pipeline.live import APP, RECORDS, SIMPLE, TOPIC, Ledger, Life
+from tests.pipeline.ways import Row, plain_rows
+from tests.support import Broker
+
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"}
+LOOKED_AT = ("current_offsets", "lag", "group_members", "rebalances")
+FAR_AHEAD_MS = 4_102_444_800_000  # 2100: everything that is read lies before it
+
+
+@pytest.fixture
+def ours() -> Iterator[str]:
+    """Our broker."""
+    with Broker("--ephemeral", settings=SETTINGS) as broker:
+        yield broker.bootstrap
+        assert broker.stop() == 0
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Iterator[str]:
+    """A real Kafka 4.1."""
+    broker = Kafka(tmp_path, SETTINGS)
+    try:
+        broker.start()
+        yield broker.bootstrap
+        broker.stop()
+    finally:
+        broker.end()
+
+
+@pytest.mark.parametrize("broker", ["ours", "theirs"])
+def test_the_tables_tell_what_the_script_did(
+    broker: str, connector: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Committed offsets, lag, members of each generation, who joined and left and what moved."""
+    bootstrap = request.getfixturevalue(broker)
+    ledger = Life(bootstrap).live()
+    store = Store(connector, str(tmp_path / "out"))
+    source = BrokerSource(connector, bootstrap)
+    read_offsets_log(source, store, silent)
+    read_the_rest(source, store, silent)
+    bronze, asked = bronze_of(store, "live-.*"), Questions(FAR_AHEAD_MS)
+    made = {
+        table.name: plain_rows(make(bronze, asked), table)
+        for table, make in makers()
+        if table.name in LOOKED_AT
+    }
+    offsets = {
+        (row["group"], row["partition"]): row["committed_offset"] for row in made["current_offsets"]
+    }
+    assert offsets == ledger.committed
+    lags = {(row["group"], row["topic"], row["partition"]): row["lag"] for row in made["lag"]}
+    assert lags == {
+        (group, TOPIC, number): RECORDS[number] - offset
+        for (group, number), offset in ledger.committed.items()
+    }
+    assert {row["state"] for row in made["lag"]} == {"OK"}
+    assert_members(made["group_members"], ledger)
+    assert_rebalances(made["rebalances"], ledger, explained=broker == "ours")
+
+
+def assert_members(rows: list[Row], ledger: Ledger) -> None:
+    """Who had what in each generation, with the client id that the requests carried."""
+    told = {(row["generation"], ledger.names[row["member_id"]]): row["assigned"] for row in rows}
+    assert told == {
+        (generation, member): [{"topic": TOPIC, "partitions": partitions}]
+        for generation, members in ledger.generations
+        for member, partitions in members.items()
+    }
+    assert {(row["group"], row["client_id"], row["is_leader"]) for row in rows} <= {
+        (APP, "test", True),
+        (APP, "test", False),
+    }
+    leaders = [row["generation"] for row in rows if row["is_leader"]]
+    assert sorted(leaders) == [1, 2, 3]
+
+
+def assert_rebalances(rows: list[Row], ledger: Ledger, *, explained: bool) -> None:
+    """From each generation to the next; our broker also says why."""
+    rows = [row for row in rows if row["group"] != SIMPLE]
+    told = [
+        (
+            row["generation"],
+            row["members"],
+            *([ledger.names[one] for one in row[name] or ()] for name in ("joined", "left")),
+            row["moved"],
+            row["partitions"],
+        )
+        for row in rows
+    ]
+    assert told == [
+        (1, 1, ["A"], [], 0, 3),
+        (2, 2, ["B"], [], 2, 3),
+        (3, 1, [], ["A"], 1, 3),
+        (4, 0, [], ["B"], 0, 3),
+    ]
+    assert {row["restarted"] is None or row["restarted"] == [] for row in rows} == {True}
+    assert [row["trigger"] is not None for row in rows] == [explained] * 4

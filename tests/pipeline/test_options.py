@@ -1,0 +1,107 @@
+"""The command line reads times as people write them, and says in one line what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline.command import main
+from pipeline.options import duration_ms, instant_ms, parser, questions_of
+from pipeline.sources.errors import InputError
+from pipeline.sources.jars import connector_settings
+from pipeline.sources.spark_progress import read_progress
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("500ms", 500), ("30s", 30_000), ("10m", 600_000), ("7d", 604_800_000)]
+)
+def test_durations(text: str, wanted: int) -> None:
+    """A number and a unit."""
+    assert duration_ms(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "7", "d", "-1d", "1.5h", "7 d"])
+def test_what_is_no_duration(text: str) -> None:
+    """Nothing is guessed."""
+    with pytest.raises(argparse.ArgumentTypeError):
+        duration_ms(text)
+
+
+def test_instants() -> None:
+    """ISO 8601 is UTC unless it says otherwise; a bare number is milliseconds."""
+    assert instant_ms("1970-01-02") == 86_400_000
+    assert instant_ms("1970-01-01T01:00:00+01:00") == 0
+    assert instant_ms("2026-11-22T01:30:00.5Z") == 1_795_311_000_500
+    assert instant_ms("1795225500000") == 1_795_225_500_000
+    with pytest.raises(argparse.ArgumentTypeError):
+        instant_ms("yesterday")
+
+
+def test_options_become_questions() -> None:
+    """Every question of the command line reaches the tables."""
+    words = "run --log-dir d --out o --at 5 --window 2m --allowed-lag 3 --offsets-retention 1d"
+    questions = questions_of(parser().parse_args([*words.split(), "--replay-from", "4"]))
+    assert (questions.at_ms, questions.window_ms, questions.allowed_lag) == (5, 120_000, 3)
+    assert (questions.offsets_retention_ms, questions.replay_from_ms) == (86_400_000, 4)
+
+
+def test_an_input_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """One of the three, and only one."""
+    with pytest.raises(SystemExit) as stop:
+        main(["run", "--out", "o"])
+    assert stop.value.code == 2
+    assert "--bootstrap" in capsys.readouterr().err
+
+
+def test_jars_that_are_not_there_are_named(tmp_path: Path) -> None:
+    """Before Spark starts."""
+    with pytest.raises(InputError, match=r"none\.jar is not there"):
+        connector_settings(str(tmp_path / "none.jar"))
+
+
+def test_a_checkpoint_tells_how_far_its_query_is(tmp_path: Path) -> None:
+    """Batches that were planned and not done do not count; other sources than Kafka neither."""
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "commits").mkdir()
+    (tmp_path / "metadata").write_text('{"id": "q"}')
+    for number in (9, 10, 11):
+        ends = {"t": {"0": number, "1": 5}}
+        lines = ["v1", json.dumps({"batchTimestampMs": number}), json.dumps(ends), "-", "7"]
+        (tmp_path / "offsets" / str(number)).write_text("\n".join(lines))
+    for number in (9, 10):
+        (tmp_path / "commits" / str(number)).write_text("v1\n{}")
+    assert read_progress(str(tmp_path)) == [
+        ("q", None, "t", 0, 9, 9, 9),
+        ("q", None, "t", 1, 9, 5, 9),
+        ("q", None, "t", 0, 10, 10, 10),
+        ("q", None, "t", 1, 10, 5, 10),
+    ]
+
+
+def test_progress_events_tell_the_same(tmp_path: Path) -> None:
+    """One JSON object a line, endOffset as an object or as text."""
+    event = {
+        "id": "q",
+        "name": "mine",
+        "batchId": 3,
+        "timestamp": "1970-01-01T00:00:01.500Z",
+        "sources": [{"endOffset": {"t": {"0": 8}}}, {"endOffset": '{"u": {"2": 9}}'}],
+    }
+    path = tmp_path / "progress.jsonl"
+    path.write_text(json.dumps(event) + "\nno json\n" + json.dumps({"progress": {}}) + "\n")
+    assert read_progress(str(path)) == [
+        ("q", "mine", "t", 0, 3, 8, 1500),
+        ("q", "mine", "u", 2, 3, 9, 1500),
+    ]
+
+
+def test_what_is_no_checkpoint_is_named(tmp_path: Path) -> None:
+    """A folder without offsets, or without a readable id."""
+    with pytest.raises(InputError, match="it is no checkpoint"):
+        read_progress(str(tmp_path))
+    (tmp_path / "offsets").mkdir()
+    with pytest.raises(InputError, match="metadata cannot be read"):
+        read_progress(str(tmp_path))

@@ -10,11 +10,16 @@ import sys
 from pathlib import Path
 
 
-def run() -> None:
-    """Run the command line and exit with its code."""
+def find_rooms() -> None:
+    """Put the folder of `protocol` and `storage` first on sys.path."""
     package = Path(__file__).resolve().parent
     rooms = package / "_rooms"
     sys.path.insert(0, str(rooms if rooms.is_dir() else package.parent))
+
+
+def run() -> None:
+    """Run the command line and exit with its code."""
+    find_rooms()
     from coordinator_server.cli import main
 
     try:

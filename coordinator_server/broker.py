@@ -29,6 +29,8 @@ class Broker:
         self.config = config
         self.node_id = config.node_id
         self.clock = cluster.clock
+        self.client_clock = cluster.client_clock
+        self.machine_clock = cluster.machine_clock
         self.cluster_id = cluster.cluster_id
         self.topics = cluster.topics
         self.producer_ids = cluster.producer_ids
@@ -53,6 +55,11 @@ class Broker:
     def shutting_down(self) -> None:
         """Answer what is parked in groups, so that the connections can be closed."""
         self.groups.stop()
+
+    def forget(self) -> None:
+        """Let all groups and fetch sessions go; the topics are about to be deleted."""
+        self.groups.emigrate_all()
+        self.fetch_sessions.clear()
 
     @property
     def controller_id(self) -> int:

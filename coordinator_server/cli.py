@@ -1,4 +1,4 @@
-"""The command line: `serve`, `protocol`, `settings`, the tools over data, `--version`.
+"""The command line: `serve`, `pipeline`, `protocol`, `settings`, tools over data, `--version`.
 
 Exit codes: 0 after a clean stop, 1 if the broker cannot start, 2 for a wrong argument or a bad
 value of a setting, with one line on standard error.
@@ -26,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if arguments is None else arguments)
     if argv[:1] == ["protocol"]:
         return _protocol(argv[1:])
+    if argv[:1] == ["pipeline"]:
+        return _pipeline(argv[1:])
     if argv and argv[0] in TOOLS:
         return run_tool(argv[0], argv[1:])
     options = parser().parse_args(argv)
@@ -86,9 +88,15 @@ def parser() -> argparse.ArgumentParser:
         "--set", metavar="NAME=VALUE", action="append", default=[], help="set one setting"
     )
     serve.add_argument("--http", metavar="HOST:PORT", help="where to take orders; off by default")
+    serve.add_argument(
+        "--watch-stdin",
+        action="store_true",
+        help="stop when standard input ends, as it does when the process that holds it is gone",
+    )
     serve.add_argument("--log-format", choices=("console", "json"), default="console")
     serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     commands.add_parser("settings", help="print the table of settings")
+    commands.add_parser("pipeline", help="make tables of lag and health from an offsets log")
     commands.add_parser("protocol", help="show an API's declaration, or decode a hex dump")
     for tool in TOOLS.values():
         commands.add_parser(tool.name, help=tool.help)
@@ -108,10 +116,18 @@ def _serve(options: argparse.Namespace) -> int:
 
     LOG.configure(options.log_format, LEVELS[options.log_level])
     try:
-        return run(config, control)
+        return run(config, control, watch_stdin=options.watch_stdin)
     except StartError as error:
         print(f"coordinator-server: {error}", file=sys.stderr)
         return 1
+
+
+def _pipeline(arguments: Sequence[str]) -> int:
+    """The pipeline's own command line; by name, as the server does not know the pipeline."""
+    from importlib import import_module
+
+    code: int = import_module("pipeline.command").main(arguments)
+    return code
 
 
 def _protocol(arguments: Sequence[str]) -> int:

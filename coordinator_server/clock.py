@@ -1,10 +1,34 @@
 """Where the time comes from. Everything that keeps time gets a `Clock`, so that tests can turn it.
 
 Kafka's SystemTime: one clock in milliseconds since the epoch serves timestamps and timers alike.
+What belongs to the broker's time and what to the machine's stands in docs/clock.md.
 """
 
+from __future__ import annotations
+
+import asyncio
 import time
+from collections.abc import Callable
 from typing import Protocol
+
+_SLACK_SECONDS = 0.001
+
+
+class Timer(Protocol):
+    """What `call_later` gives back."""
+
+    def cancel(self) -> None:
+        """Forget the call."""
+
+
+class Scheduler(Protocol):
+    """The part of an event loop that calls back."""
+
+    def call_soon(self, callback: Callable[[], None], /) -> object:
+        """Call after the callbacks that are due now."""
+
+    def call_later(self, delay: float, callback: Callable[[], None], /) -> Timer:
+        """Call after `delay` seconds."""
 
 
 class Clock(Protocol):
@@ -14,10 +38,21 @@ class Clock(Protocol):
         """Milliseconds since 1970-01-01 UTC."""
 
 
+class BrokerClock(Clock, Scheduler, Protocol):
+    """A clock that rings as well: `call_later` counts in its own time."""
+
+    def call_upkeep(self, delay: float, callback: Callable[[], None], /) -> Timer:
+        """As `call_later`, for work that comes back for ever.
+
+        A clock that is put forward by days leaves rounds of it out.
+        """
+
+
 class SystemClock:
     """The time of day at the start, moved on by the monotonic clock.
 
-    A step of the machine's clock must not expire sessions, so it is not followed.
+    A step of the machine's clock must not expire sessions, so it is not followed. Its timers are
+    those of the running loop.
     """
 
     __slots__ = ("_offset_ns",)
@@ -28,3 +63,15 @@ class SystemClock:
     def now_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC."""
         return (time.monotonic_ns() + self._offset_ns) // 1_000_000
+
+    def call_soon(self, callback: Callable[[], None], /) -> object:
+        """Call after the callbacks that are due now."""
+        return asyncio.get_running_loop().call_soon(callback)
+
+    def call_later(self, delay: float, callback: Callable[[], None], /) -> Timer:
+        """Call after `delay` seconds; a millisecond late, as the loop rounds differently."""
+        return asyncio.get_running_loop().call_later(delay + _SLACK_SECONDS, callback)
+
+    def call_upkeep(self, delay: float, callback: Callable[[], None], /) -> Timer:
+        """As `call_later`: this clock cannot be put forward."""
+        return self.call_later(delay, callback)

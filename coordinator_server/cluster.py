@@ -13,11 +13,13 @@ import shutil
 import tempfile
 from typing import TYPE_CHECKING
 
+from coordinator_server.addresses import AddressBook, check_names
 from coordinator_server.broker import Broker
 from coordinator_server.endpoint import Endpoint
 from coordinator_server.events import LOG
 from coordinator_server.offsets_topic import OffsetsTopic
 from coordinator_server.rebalances.journal import RebalanceJournal
+from coordinator_server.routes import Routes, in_container
 from coordinator_server.server import Server, StartError
 from coordinator_server.topics.flusher import Flusher
 from coordinator_server.topics.leadership import NOBODY
@@ -30,7 +32,7 @@ from storage.local_disk import LocalDisk
 from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
-    from coordinator_server.clock import Clock
+    from coordinator_server.clock import BrokerClock, Timer
     from coordinator_server.config import Config, Listener
     from coordinator_server.connection import Connection
     from coordinator_server.topics.manager import Partition, Topic
@@ -41,7 +43,9 @@ class Cluster:
     """The brokers of the process: `start`, perhaps `listen`, and `stop` at the end; one event loop.
 
     `brokers` are those that run, by id; `node_ids` are all. What is declared here is there once
-    the cluster is started. `disk` is for tests.
+    the cluster is started. `clock` is the broker's time, `client_clock` the time that clients wait,
+    `machine_clock` that of sockets: one and the same unless `is_turnable` (see `turning`). Who
+    holds `changing` is changing the cluster or its time. `disk` is for tests.
     """
 
     topics: TopicManager
@@ -51,9 +55,20 @@ class Cluster:
     fetch_purgatory: Purgatory
     cluster_id: str
 
-    def __init__(self, config: Config, clock: Clock, disk: Disk | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        clock: BrokerClock,
+        disk: Disk | None = None,
+        *,
+        is_turnable: bool = False,
+    ) -> None:
         self.config = config
-        self.clock = clock
+        self.machine_clock = self.clock = self.client_clock = clock
+        if is_turnable:
+            from coordinator_server.turnable_clock import TurnableClock
+
+            self.clock, self.client_clock = TurnableClock(clock), TurnableClock(clock)
         self.brokers: dict[int, Broker] = {}
         self._configs = {
             one.node_id: one for one in map(config.of_broker, range(config.integer("broker.count")))
@@ -63,13 +78,11 @@ class Cluster:
         # Where each broker listens, or shall; a broker that stopped comes back there.
         self._addresses = {node_id: one.listeners() for node_id, one in self._configs.items()}
         self._is_listening = False
-        self._advertised = {
-            node_id: one.advertised_listeners() for node_id, one in self._configs.items()
-        }
+        self._address_book = AddressBook(self._configs, Routes.read(), in_container=in_container())
         self._disk = disk
-        self._changing = asyncio.Lock()
+        self.changing = asyncio.Lock()
         self._temporary_directory: str | None = None
-        self._upkeep_timer: asyncio.TimerHandle | None = None
+        self._upkeep_timer: Timer | None = None
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -86,7 +99,7 @@ class Cluster:
         self._flusher = Flusher(asyncio.get_running_loop())
         logs.use(self._flusher)
         self.cluster_id = logs.cluster_id
-        self.fetch_purgatory = Purgatory(asyncio.get_running_loop(), clock.now_ms)
+        self.fetch_purgatory = Purgatory(self.client_clock, self.client_clock.now_ms)
         self.producer_ids = ProducerIdManager(logs.next_producer_ids)
         self.topics = TopicManager(
             logs, config, clock, node_ids=self.node_ids, changed=self.fetch_purgatory.notify
@@ -102,6 +115,7 @@ class Cluster:
     async def listen(self) -> tuple[Listener, ...]:
         """Open the sockets; where the first broker listens. Raises StartError."""
         self._is_listening = True
+        check_names(self.config)
         for node_id, broker in self.brokers.items():
             await self._listen(broker)
             if node_id != self.config.node_id:
@@ -136,15 +150,12 @@ class Cluster:
 
         By default at the host that it reached us by, each broker at its own port.
         """
-        is_stopped = node_id not in self.brokers
-        name = connection.listener_name
-        advertised = self._advertised[node_id].get(name)
-        if advertised is not None:
-            return Endpoint(node_id, advertised.host, advertised.port, is_stopped)
-        host, port = connection.local_address
+        port = connection.local_address[1]
         if node_id != asked_id:
+            name = connection.listener_name
             port = next(one.port for one in self._addresses[node_id] if one.name == name)
-        return Endpoint(node_id, host, port, is_stopped)
+        host, port = self._address_book.address(connection, node_id, port)
+        return Endpoint(node_id, host, port, is_stopped=node_id not in self.brokers)
 
     def addresses(self, node_id: int) -> tuple[Listener, ...]:
         """Where a broker listens, or will when it runs."""
@@ -159,7 +170,7 @@ class Cluster:
 
     async def stop_broker(self, node_id: int) -> None:
         """Stop one broker as a controlled shutdown does: first others lead, then it is gone."""
-        async with self._changing:
+        async with self.changing:
             broker = self.brokers.pop(node_id, None)
             if broker is None:
                 return
@@ -174,7 +185,7 @@ class Cluster:
 
     async def start_broker(self, node_id: int) -> None:
         """Start a broker that was stopped, where it listened before. Raises StartError."""
-        async with self._changing:
+        async with self.changing:
             if node_id in self.brokers:
                 return
             broker = Broker(self, self._configs[node_id])
@@ -197,6 +208,69 @@ class Cluster:
             old.groups.emigrate(partition.index)
         self.topics.leadership.move(topic, partition, node_id)
 
+    async def reset(self, *, moves: bool = False) -> dict[str, int]:
+        """Forget everything that clients made, and the clients; how much there was of it.
+
+        Brokers that were stopped run again. With `moves` they listen at other ports from then on,
+        so that no client of before finds them again. The rest happens in one turn of the loop:
+        connections first, so that nobody is told of it. Producer ids go on, as none may be given
+        twice. A clock that was turned tells the machine's time again. Raises StorageError,
+        StartError.
+        """
+        for node_id in self.node_ids:
+            await self.start_broker(node_id)
+        async with self.changing:
+            fresh = await self._listen_elsewhere() if moves else {}
+            topics = tuple(self.topics.all_topics())
+            told = {
+                "topics": len(topics),
+                "groups": sum(len(broker.groups.tasks) for broker in self.brokers.values()),
+                "connections": sum(map(self.connection_count, self.node_ids)),
+            }
+            left = [self._servers[node_id] for node_id in fresh]
+            for server in left:
+                server.accept_no_more()
+            for server in self._servers.values():
+                server.connections.abort()
+            for node_id, (server, addresses) in fresh.items():
+                self._servers[node_id], self._addresses[node_id] = server, addresses
+            for broker in self.brokers.values():
+                broker.forget()
+            for topic in topics:
+                self.topics.delete(topic)
+            self.journal.forget()
+            self._set_clocks_back()
+            await asyncio.gather(*[server.disconnect() for server in left])
+        LOG.emit("cluster.reset", **told)
+        return told
+
+    async def _listen_elsewhere(self) -> dict[int, tuple[Server, tuple[Listener, ...]]]:
+        """A second server for each broker that listens, at free ports; not known to anybody yet."""
+        servers = {node_id: Server(self.brokers[node_id]) for node_id in self._servers}
+        fresh = {}
+        try:
+            for node_id, server in servers.items():
+                free = [one._replace(port=0) for one in self._addresses[node_id]]
+                fresh[node_id] = server, await server.start(free)
+        except StartError:
+            for server in servers.values():
+                server.accept_no_more()
+                await server.disconnect()
+            raise
+        return fresh
+
+    def _set_clocks_back(self) -> None:
+        """Undo what was turned, now that nothing in the cluster remembers what time it was."""
+        if self.clock is self.machine_clock:
+            return
+        from coordinator_server.turnable_clock import TurnableClock
+
+        before_ms = self.clock.now_ms()
+        for clock in (self.clock, self.client_clock):
+            assert isinstance(clock, TurnableClock)
+            clock.set_back()
+        self.topics.clock_set_back(before_ms - self.clock.now_ms())
+
     def _on_moved(self, partition: Partition, before: int) -> None:
         """The groups follow their partition; fetches that wait for it are told where it is."""
         if partition.topic_name == OFFSETS_TOPIC:
@@ -206,6 +280,36 @@ class Cluster:
             if new is not None:
                 new.groups.immigrate(partition)
         self.fetch_purgatory.check_and_complete(partition)
+
+    # --- for who turns the clock ------------------------------------------------------------------
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether requests that have come wait for the loop alone."""
+        return any(server.connections.is_behind for server in self._servers.values())
+
+    def hold_requests(self) -> None:
+        """Handle no more requests until `release_requests`."""
+        for server in self._servers.values():
+            server.connections.hold()
+
+    def release_requests(self) -> None:
+        """Handle what came meanwhile, and what is to come."""
+        for server in self._servers.values():
+            server.connections.release()
+
+    def busy_with(self, *, with_groups: bool) -> str:
+        """What is being done without anybody's asking for it, "" if nothing."""
+        if self.topics.is_in_upkeep:
+            return "upkeep of the logs"
+        if self._flusher.is_busy:
+            return "syncing the logs"
+        if self.fetch_purgatory.is_busy:
+            return "fetches"
+        found = (
+            broker.groups.busy_with(with_groups=with_groups) for broker in self.brokers.values()
+        )
+        return next(filter(None, found), "")
 
     # --- details ----------------------------------------------------------------------------------
 
@@ -231,5 +335,7 @@ class Cluster:
     def _upkeep(self) -> None:
         """Have the logs do a step of their upkeep, and come back when they want the next one."""
         delay_ms = self.topics.upkeep()
-        loop = asyncio.get_running_loop()
-        self._upkeep_timer = loop.call_later(delay_ms / 1000, self._upkeep)
+        # The pauses within a round are the machine's, the time between rounds is the broker's.
+        is_working = self.topics.is_in_upkeep
+        call = self.machine_clock.call_later if is_working else self.clock.call_upkeep
+        self._upkeep_timer = call(delay_ms / 1000, self._upkeep)

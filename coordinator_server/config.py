@@ -18,7 +18,7 @@ from coordinator_server.settings import (
     Value,
 )
 
-# Variables of Kafka's image that configure the JVM and its logging, not the broker.
+# Variables of Kafka's image that are no settings of a broker: JVM, logging, storage tool.
 _IMAGE_VARIABLES = (
     "KAFKA_HEAP_OPTS",
     "KAFKA_OPTS",
@@ -34,6 +34,7 @@ _IMAGE_VARIABLES = (
     "KAFKA_VERSION",
     "KAFKA_HOME",
     "KAFKA_CLUSTER_ID",
+    "CLUSTER_ID",
 )
 
 
@@ -84,6 +85,7 @@ class Config:
         self.ephemeral = ephemeral
         self._apply("file", file or {})
         self._apply("environment", settings_in_environment(environment or {}))
+        self.ignored += [name for name in _IMAGE_VARIABLES if name in (environment or {})]
         self._apply("set", overrides or {})
         self._check_together()
 
@@ -173,15 +175,19 @@ class Config:
 
     def listeners(self) -> tuple[Listener, ...]:
         """The addresses to listen on; those of a KRaft controller are left out."""
-        controller = self.items("controller.listener.names")
-        found = [_parse_listener("listeners", text) for text in self.items("listeners")]
-        return tuple(listener for listener in found if listener.name not in controller)
+        return tuple(self._broker_listeners("listeners"))
 
     def advertised_listeners(self) -> dict[str, Listener]:
         """Listener name -> address that clients are told; a name that is missing means auto."""
-        texts = [text for text in self.items("advertised.listeners") if text != "auto"]
-        found = [_parse_listener("advertised.listeners", text) for text in texts]
+        found = self._broker_listeners("advertised.listeners")
         return {listener.name: listener for listener in found}
+
+    def _broker_listeners(self, setting: str) -> list[Listener]:
+        """A setting's listeners without those of a KRaft controller, which may be in both."""
+        controller = {name.upper() for name in self.items("controller.listener.names")}
+        texts = [text for text in self.items(setting) if text != "auto"]
+        found = [_parse_listener(setting, text) for text in texts]
+        return [listener for listener in found if listener.name not in controller]
 
     def of_broker(self, index: int) -> "Config":
         """The settings as the broker `index` of this process has them: id and ports count on."""
@@ -190,6 +196,8 @@ class Config:
         other = Config(ephemeral=self.ephemeral)
         other._sources = self._sources
         other._values = {**self._values, "node.id": self.node_id + index}
+        if port := self.integer("published.port"):
+            other._values["published.port"] = port + index
         for name in ("listeners", "advertised.listeners"):
             other._values[name] = tuple(
                 text if text == "auto" else str(_parse_listener(name, text).after(index))
@@ -212,7 +220,8 @@ class Config:
         if not self.listeners():
             raise ConfigError("listeners: no address to listen on")
         protocols = dict(
-            item.partition(":")[::2] for item in self.items("listener.security.protocol.map")
+            item.upper().partition(":")[::2]
+            for item in self.items("listener.security.protocol.map")
         )
         for listener in self.listeners():
             protocol = protocols.get(listener.name, listener.name)
@@ -221,14 +230,35 @@ class Config:
                     f"listeners: {listener}: security protocol {protocol} is not served, "
                     "only PLAINTEXT"
                 )
-        for listener in self.advertised_listeners().values():
-            if not listener.host or listener.host in ("0.0.0.0", "::"):
-                raise ConfigError(
-                    f"advertised.listeners: {listener}: clients cannot connect to every "
-                    "interface, name a host"
-                )
+        self._check_addresses()
         self._check_ports("listeners", self.listeners())
         self._check_ports("advertised.listeners", self.advertised_listeners().values())
+        if port := self.integer("published.port"):
+            self._check_ports("published.port", [Listener("PUBLISHED", "", port)])
+
+    def _check_addresses(self) -> None:
+        """What clients are told must be an address that one can connect to."""
+        names = [listener.name for listener in self.listeners()]
+        for listener in self.advertised_listeners().values():
+            problem = None
+            if listener.name not in names:
+                problem = f"there is no such listener, listeners has {', '.join(names)}"
+            elif not listener.host or listener.host in ("0.0.0.0", "::"):
+                problem = "clients cannot connect to every interface, name a host"
+            elif not listener.port:
+                problem = "clients cannot connect to port 0, name a port"
+            if problem is not None:
+                raise ConfigError(f"advertised.listeners: {listener}: {problem}")
+        if self.optional_text("published.host") in ("0.0.0.0", "::"):
+            raise ConfigError(
+                f"published.host: {self.text('published.host')}: clients cannot connect to every "
+                "interface, name a host"
+            )
+        if self.integer("published.port") and len(names) > 1:
+            raise ConfigError(
+                f"published.port: {self.integer('published.port')} cannot be the port of each of "
+                f"{', '.join(names)}, name their addresses in advertised.listeners"
+            )
 
     def _check_ports(self, setting: str, listeners: Iterable[Listener]) -> None:
         """Each broker of the process takes the next port of every listener."""
@@ -332,4 +362,4 @@ def _parse_listener(setting: str, text: str) -> Listener:
         host, port = parse_address(address)
     except ValueError:
         raise ConfigError(f"{setting}: {text!r} is not NAME://HOST:PORT") from None
-    return Listener(name, host, port)
+    return Listener(name.strip().upper(), host, port)  # Kafka's ListenerName.normalised

@@ -8,8 +8,9 @@ pieces is not copied a thousand times, and an announced length allocates nothing
 As in Kafka's SocketServer (a muted channel) a connection handles one request at a time: while one
 waits for its answer, what follows waits too, and answers go out in the order of the requests.
 Frames wait for as long as `_holds` is not 0: a request is unanswered, the client does not take its
-answers, or this connection had its turn of the loop. Beyond READ_AHEAD_BYTES of waiting bytes the
-socket is no longer read, so TCP stops the client, and memory per connection has a bound.
+answers, this connection had its turn of the loop, or nobody is listened to while the clock is being
+put forward. Beyond READ_AHEAD_BYTES of waiting bytes the socket is no longer read, so TCP stops the
+client, and memory per connection has a bound.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _UNANSWERED = 1
 _WRITE_PAUSED = 2
 _TURN_OVER = 4
 _CLOSED = 8
+_UNHEARD = 16
 
 _length_at = Struct(">i").unpack_from
 
@@ -156,6 +158,20 @@ class Connection(asyncio.Protocol):
     def answer_nothing(self) -> None:
         """End the request being handled without an answer, and go on with the next one."""
         self._holds &= ~_UNANSWERED
+        self._go_on()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether frames that are here wait for the loop alone."""
+        return bool(self._holds & _TURN_OVER)
+
+    def hold(self) -> None:
+        """Handle no more requests until `release`."""
+        self._holds |= _UNHEARD
+
+    def release(self) -> None:
+        """Go on with what came meanwhile."""
+        self._holds &= ~_UNHEARD
         self._go_on()
 
     def refuse(self, reason: str, api: str | int | None = None, version: int | None = None) -> None:

@@ -36,6 +36,7 @@ class Connections:
         self._report_credit = float(_REPORTS_AT_ONCE)
         self._report_time_ms = clock.now_ms()
         self._unreported = 0
+        self._is_held = False
 
     def __len__(self) -> int:
         return len(self._open)
@@ -44,6 +45,8 @@ class Connections:
         """Take a new connection in; one beyond max.connections is closed at once."""
         connection.idle_since_ms = self._clock.now_ms()
         self._open.add(connection)
+        if self._is_held:
+            connection.hold()
         if len(self._open) > self._max_connections:
             reason = f"max.connections is {self._max_connections}"
             self.report("connection.refused", connection, reason)
@@ -58,6 +61,23 @@ class Connections:
             LOG.emit("connection.ended", remote=connection.remote)
         if self._all_gone is not None and not self._open and not self._all_gone.done():
             self._all_gone.set_result(None)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether some connection has requests that wait for the loop alone."""
+        return any(connection.is_behind for connection in self._open)
+
+    def hold(self) -> None:
+        """Handle no request, of connections to come either, until `release`."""
+        self._is_held = True
+        for connection in self._open:
+            connection.hold()
+
+    def release(self) -> None:
+        """Go on with what came meanwhile."""
+        self._is_held = False
+        for connection in tuple(self._open):
+            connection.release()
 
     def report(
         self,
@@ -127,6 +147,11 @@ class Connections:
                         reason = f"took none of its answers for {self._max_idle_ms} ms"
                     self.report("connection.closed", connection, reason)
                 connection.abort()
+
+    def abort(self) -> None:
+        """Cut all connections off at once; what is still to be answered never is."""
+        for connection in tuple(self._open):
+            connection.abort()
 
     async def close(self) -> None:
         """Close all connections: answers already given go out, slow takers are cut off."""

@@ -5,6 +5,16 @@
     POST /brokers/ID/start                      at the ports that it had
     POST /partitions/TOPIC/INDEX/move?to=ID     another broker leads the partition
     POST /groups/GROUP/move?to=ID               another broker coordinates the group
+    GET  /topics, /topics/TOPIC                 topics with configs and offsets (`control_data`)
+    POST /topics/TOPIC                          create one
+    POST /topics/TOPIC/records                  write records
+    GET  /partitions/TOPIC/INDEX/records        read records
+    GET  /groups, /groups/GROUP                 groups (`control_groups`)
+    POST /reset?move=true                       as if it had just been started; elsewhere
+    GET  /clock                                 what time it is (`control_clock`)
+    POST /clock/advance?seconds=N               time goes on by so much, at once
+    POST /clock/freeze                          time stands
+    POST /clock/resume                          time goes on
 
 A group moves with its partition of `__consumer_offsets`, and so do the other groups in it.
 """
@@ -12,9 +22,10 @@ A group moves with its partition of `__consumer_offsets`, and so do the other gr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from coordinator_server import control_clock, control_data, control_groups
+from coordinator_server.orders import ControlError, Order, Route
 from coordinator_server.server import StartError
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.errors import ErrorCode
@@ -24,31 +35,8 @@ if TYPE_CHECKING:
     from coordinator_server.topics.manager import Partition, Topic
 
 
-class ControlError(Exception):
-    """Something that cannot be done; `status` is that of HTTP, the text names what and why."""
-
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.headers = headers or {}
-
-
-Parameters = Mapping[str, str]
-Answer = Callable[["Cluster", Parameters, Parameters], Awaitable[dict[str, Any]]]
-
-
-class Route(NamedTuple):
-    """A method and a path, whose words in capitals are parameters, and what answers there.
-
-    `answer(cluster, parameters, query)` gives what becomes JSON, or raises ControlError.
-    """
-
-    method: str
-    path: str
-    answer: Answer
-
-
-async def _brokers(cluster: Cluster, parameters: Parameters, query: Parameters) -> dict[str, Any]:
+async def _brokers(order: Order) -> dict[str, Any]:
+    cluster = order.cluster
     leaders = Counter(
         partition.leader_id
         for topic in cluster.topics.all_topics()
@@ -56,6 +44,7 @@ async def _brokers(cluster: Cluster, parameters: Parameters, query: Parameters) 
     )
     return {
         "cluster_id": cluster.cluster_id,
+        "data_directory": cluster.topics.volume()[0],
         "controller": cluster.controller_id,
         "brokers": [_broker(cluster, node_id, leaders) for node_id in cluster.node_ids],
         "offline_partitions": leaders[-1],
@@ -74,49 +63,39 @@ def _broker(cluster: Cluster, node_id: int, leaders: Counter[int]) -> dict[str, 
     }
 
 
-async def _stop(cluster: Cluster, parameters: Parameters, query: Parameters) -> dict[str, Any]:
-    node_id = _broker_id(cluster, parameters["ID"])
-    await cluster.stop_broker(node_id)
-    return await _brokers(cluster, parameters, query)
+async def _stop(order: Order) -> dict[str, Any]:
+    node_id = _broker_id(order.cluster, order.parameters["ID"])
+    await order.cluster.stop_broker(node_id)
+    return await _brokers(order)
 
 
-async def _start(cluster: Cluster, parameters: Parameters, query: Parameters) -> dict[str, Any]:
-    node_id = _broker_id(cluster, parameters["ID"])
+async def _start(order: Order) -> dict[str, Any]:
+    node_id = _broker_id(order.cluster, order.parameters["ID"])
     try:
-        await cluster.start_broker(node_id)
+        await order.cluster.start_broker(node_id)
     except StartError as error:
         raise ControlError(500, f"broker {node_id} cannot start: {error}") from error
-    return await _brokers(cluster, parameters, query)
+    return await _brokers(order)
 
 
-async def _move(cluster: Cluster, parameters: Parameters, query: Parameters) -> dict[str, Any]:
-    name, index = parameters["TOPIC"], parameters["INDEX"]
-    topic = cluster.topics.topic(name)
-    if topic is None:
-        raise ControlError(404, f"there is no topic {name}")
-    if not (index.isascii() and index.isdigit()) or int(index) >= len(topic.partitions):
-        raise ControlError(
-            404, f"topic {name} has no partition {index}, but {len(topic.partitions)} of them"
-        )
-    return _moved(cluster, topic, topic.partitions[int(index)], query)
+async def _move(order: Order) -> dict[str, Any]:
+    topic = control_data.topic_of(order)
+    return _moved(order, topic, control_data.partition_of(order, topic))
 
 
-async def _move_group(
-    cluster: Cluster, parameters: Parameters, query: Parameters
-) -> dict[str, Any]:
-    _running_broker(cluster, query)
+async def _move_group(order: Order) -> dict[str, Any]:
+    cluster, group_id = order.cluster, order.parameters["GROUP"]
+    _running_broker(order)
     if cluster.offsets_topic.ensure() is not ErrorCode.NONE:
         raise ControlError(500, f"{OFFSETS_TOPIC} cannot be created")
     topic = cluster.topics.topic(OFFSETS_TOPIC)
     assert topic is not None
-    partition = cluster.offsets_topic.partition_of(parameters["GROUP"])
-    return {"group": parameters["GROUP"], **_moved(cluster, topic, partition, query)}
+    partition = cluster.offsets_topic.partition_of(group_id)
+    return {"group": group_id, **_moved(order, topic, partition)}
 
 
-def _moved(
-    cluster: Cluster, topic: Topic, partition: Partition, query: Parameters
-) -> dict[str, Any]:
-    cluster.move(topic, partition, _running_broker(cluster, query))
+def _moved(order: Order, topic: Topic, partition: Partition) -> dict[str, Any]:
+    order.cluster.move(topic, partition, _running_broker(order))
     return {
         "topic": topic.name,
         "partition": partition.index,
@@ -126,11 +105,11 @@ def _moved(
     }
 
 
-def _running_broker(cluster: Cluster, query: Parameters) -> int:
-    if "to" not in query:
+def _running_broker(order: Order) -> int:
+    if "to" not in order.query:
         raise ControlError(400, "to=ID is missing: the broker to move to")
-    node_id = _broker_id(cluster, query["to"])
-    if node_id not in cluster.brokers:
+    node_id = _broker_id(order.cluster, order.query["to"])
+    if node_id not in order.cluster.brokers:
         raise ControlError(400, f"broker {node_id} is stopped")
     return node_id
 
@@ -150,5 +129,17 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/brokers/ID/start", _start),
     Route("POST", "/partitions/TOPIC/INDEX/move", _move),
     Route("POST", "/groups/GROUP/move", _move_group),
+    Route("GET", "/topics", control_data.topics),
+    Route("GET", "/topics/TOPIC", control_data.topic),
+    Route("POST", "/topics/TOPIC", control_data.create_topic),
+    Route("POST", "/topics/TOPIC/records", control_data.produce),
+    Route("GET", "/partitions/TOPIC/INDEX/records", control_data.records),
+    Route("GET", "/groups", control_groups.groups),
+    Route("GET", "/groups/GROUP", control_groups.group),
+    Route("POST", "/reset", control_data.reset),
+    Route("GET", "/clock", control_clock.state),
+    Route("POST", "/clock/advance", control_clock.advance),
+    Route("POST", "/clock/freeze", control_clock.freeze),
+    Route("POST", "/clock/resume", control_clock.resume),
 )
 """Everything that the control server serves."""

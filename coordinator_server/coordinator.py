@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
     from typing import Any
 
-    from coordinator_server.clock import Clock
+    from coordinator_server.clock import BrokerClock, Timer
     from coordinator_server.config import Config
     from coordinator_server.offsets_topic import OffsetsTopic
     from coordinator_server.rebalances.journal import RebalanceJournal
@@ -51,7 +51,7 @@ class GroupCoordinator:
     def __init__(
         self,
         config: Config,
-        clock: Clock,
+        clock: BrokerClock,
         topics: TopicManager,
         offsets_topic: OffsetsTopic,
         journal: RebalanceJournal,
@@ -73,6 +73,7 @@ class GroupCoordinator:
         self._is_stopping = False
         self._leaves_snapshots = not config.ephemeral
         self._load_turn = asyncio.Lock()
+        self._expiry_timer: Timer | None = None
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -80,11 +81,13 @@ class GroupCoordinator:
         """Begin to load the groups that the log holds, and to look for expired offsets."""
         self._topics.on_deleted.append(self._on_topic_deleted)
         self._look()
-        self._in_background(self._expire_regularly(), "offset expiry")
+        self._expire_later()
 
     def stop(self) -> None:
         """Answer what is parked with NOT_COORDINATOR and end every task."""
         self._is_stopping = True
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
         self._topics.on_deleted.remove(self._on_topic_deleted)
         for background in tuple(self._background):
             background.cancel()
@@ -113,6 +116,10 @@ class GroupCoordinator:
         requests are answered NOT_COORDINATOR, a load in progress is given up.
         """
         self._let_go((index,))
+
+    def emigrate_all(self) -> None:
+        """Let every group go, as `emigrate` does."""
+        self._let_go(tuple(self._led))
 
     def _let_go(self, indexes: Iterable[int]) -> None:
         """Close partitions, all of them before the first answer: more requests may follow it."""
@@ -229,6 +236,16 @@ class GroupCoordinator:
         """The settings that all groups share."""
         return self._settings
 
+    def busy_with(self, *, with_groups: bool) -> str:
+        """What is being done for groups now, "" if nothing; `with_groups` asks each of them."""
+        if self._background:
+            return next(iter(self._background)).get_name()
+        if with_groups:
+            for group_id, task in self.tasks.items():
+                if not task.is_idle:
+                    return f"group {group_id}"
+        return ""
+
     @property
     def is_loading(self) -> bool:
         """Whether some groups are not known yet because their partition is being loaded."""
@@ -260,11 +277,17 @@ class GroupCoordinator:
             if number % _EXPIRED_PER_TURN == 0:
                 await asyncio.sleep(0)
 
-    async def _expire_regularly(self) -> None:
-        """Look for old offsets each offsets.retention.check.interval.ms."""
-        while True:
-            await asyncio.sleep(self._check_interval_ms / 1000)
+    def _expire_later(self) -> None:
+        """Look for old offsets after offsets.retention.check.interval.ms, and so on."""
+        delay_seconds = self._check_interval_ms / 1000
+        self._expiry_timer = self._clock.call_upkeep(delay_seconds, self._begin_expiry)
+
+    def _begin_expiry(self) -> None:
+        async def expire() -> None:
             await self.expire_offsets()
+            self._expire_later()
+
+        self._in_background(expire(), "offset expiry")
 
 
 def group_settings(config: Config) -> GroupSettings:

@@ -19,9 +19,12 @@ VOCABULARY: dict[str, int] = {
     "broker.listening": INFO,
     "broker.removed": INFO,
     "broker.returned": INFO,
+    "cluster.reset": INFO,
     "control.listening": INFO,
     "control.failed": ERROR,
     "settings.ignored": WARNING,
+    "address.doubted": WARNING,
+    "address.unresolved": WARNING,
     # connections and requests
     "connection.opened": DEBUG,
     "connection.ended": DEBUG,
@@ -95,8 +98,7 @@ class EventLog:
         self._write(level, event, **fields)
 
     def _open(self) -> Any:
-        import structlog
-
+        structlog = _structlog()
         stream = self._stream or sys.stderr
         renderer: Any
         if self._format == "json":
@@ -119,6 +121,19 @@ class EventLog:
             cache_logger_on_first_use=True,
         )
         return logger.bind().log
+
+
+def _structlog() -> Any:
+    """structlog without rich, most of its import, for tracebacks that are written plainly here."""
+    is_hidden = "rich" not in sys.modules
+    if is_hidden:
+        sys.modules["rich"] = None  # type: ignore[assignment]  # as if it were not installed
+    try:
+        import structlog
+    finally:
+        if is_hidden:
+            del sys.modules["rich"]
+    return structlog
 
 
 LOG = EventLog()

@@ -26,7 +26,7 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from coordinator_server.clock import Clock
+    from coordinator_server.clock import BrokerClock, Timer
     from coordinator_server.group.effects import Reply
     from coordinator_server.group.explain import Rebalance
     from coordinator_server.offsets_partition import OffsetsPartition
@@ -68,7 +68,7 @@ class GroupTask:
     def __init__(
         self,
         group: GroupMetadata,
-        clock: Clock,
+        clock: BrokerClock,
         partition: OffsetsPartition,
         new_group: Callable[[str], GroupMetadata],
         settled: Callable[[GroupTask], None],
@@ -84,7 +84,7 @@ class GroupTask:
         self._mailbox: deque[tuple[Handle, tuple[Any, ...], Fail | None]] = deque()
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._timer_at_ms = 0
         self._is_broken = False
         self._task = self._loop.create_task(self._run(), name=f"group {group.group_id}")
@@ -179,13 +179,12 @@ class GroupTask:
             self._arm(deadline_ms, now_ms)
 
     def _arm(self, deadline_ms: int, now_ms: int) -> None:
-        """Have the loop wake the task at the deadline; one that rings too early does no harm."""
+        """Have the clock wake the task at the deadline; one that rings too early does no harm."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at_ms = deadline_ms
-        # One millisecond more: the loop's clock and ours round differently.
-        delay_ms = deadline_ms - now_ms + 1
-        self._timer = self._loop.call_later(delay_ms / 1000, self._on_timer)
+        delay_ms = deadline_ms - now_ms
+        self._timer = self._clock.call_later(delay_ms / 1000, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None

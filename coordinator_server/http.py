@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from coordinator_server.config import format_address
-from coordinator_server.control import ROUTES, ControlError
+from coordinator_server.control import ROUTES
 from coordinator_server.events import LOG
+from coordinator_server.orders import ControlError, Order
 from coordinator_server.server import StartError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
 
 _HEAD_BYTES = 16 * 1024
-_BODY_BYTES = 64 * 1024
+_BODY_BYTES = 16 * 1024 * 1024
 _IDLE_SECONDS = 60.0
 _REASONS = {
     200: "OK",
@@ -43,8 +44,8 @@ class ControlServer:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen, on loopback if no host is given. Raises StartError."""
+    async def start(self, host: str, port: int) -> str:
+        """Listen, on loopback if no host is given; the address. Raises StartError."""
         host = host or "127.0.0.1"
         try:
             self._server = await asyncio.start_server(
@@ -53,8 +54,9 @@ class ControlServer:
         except OSError as error:
             address = format_address(host, port)
             raise StartError(f"cannot listen on --http {address}: {error.strerror}") from error
-        port = self._server.sockets[0].getsockname()[1]
-        LOG.emit("control.listening", address=format_address(host, port))
+        address = format_address(host, self._server.sockets[0].getsockname()[1])
+        LOG.emit("control.listening", address=address)
+        return address
 
     async def stop(self) -> None:
         """Close the socket and the connections."""
@@ -119,7 +121,8 @@ class ControlServer:
             if parameters is None:
                 continue
             if route.method == request.method:
-                return await route.answer(self._cluster, parameters, request.query)
+                order = Order(self._cluster, parameters, request.query, request.body)
+                return await route.answer(order)
             there.append(route.method)
         if there:
             allowed = ", ".join(there)
@@ -129,14 +132,15 @@ class ControlServer:
 
 
 class Request:
-    """One request: method, target as it came, path in decoded segments, query, headers."""
+    """One request: method, target as it came, path in decoded segments, query, headers, body."""
 
-    __slots__ = ("headers", "method", "path", "query", "target")
+    __slots__ = ("body", "headers", "method", "path", "query", "target")
 
     def __init__(self, method: str, target: str, headers: dict[str, str]) -> None:
         self.method = method
         self.target = target
         self.headers = headers
+        self.body = b""
         try:
             split = urlsplit(target)
         except ValueError as error:
@@ -147,7 +151,7 @@ class Request:
 
 
 async def _read_request(reader: asyncio.StreamReader) -> Request:
-    """Read one request; its body is taken and forgotten. Raises ControlError."""
+    """Read one request. Raises ControlError."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     first, *lines = head[:-4].split("\r\n")
     words = first.split(" ")
@@ -165,7 +169,7 @@ async def _read_request(reader: asyncio.StreamReader) -> Request:
     if int(length) > _BODY_BYTES:
         raise ControlError(400, f"a body of {length} bytes is too long, {_BODY_BYTES} are allowed")
     request = Request(words[0], words[1], headers)
-    await reader.readexactly(int(length))
+    request.body = await reader.readexactly(int(length))
     return request
 
 

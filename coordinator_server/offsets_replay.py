@@ -34,7 +34,7 @@ STEP_BYTES = 128 * 1024
 STEP_RECORDS = 2000
 """Of the log, and of what it comes to: handled before the loop may do something else."""
 
-_COMMIT_MARKER = 1  # type of a control record (KIP-98)
+_ABORT_MARKER, _COMMIT_MARKER = 0, 1  # types of control records (KIP-98)
 # A committed offset of the usual kind, without metadata and topic id: version, offset, leader
 # epoch, the length of the metadata, commit timestamp, the number of tagged fields.
 _PLAIN_VALUE = Struct(">hqiBqB")
@@ -48,11 +48,11 @@ class OffsetsReplay:
     """The last value of each key of one partition, in `latest`; None is a tombstone.
 
     Records of a transaction count once its commit marker comes, and never without it; then each
-    one counts only if no plain commit of the same key came behind it. `damaged` counts batches and
-    records that do not parse though their CRC is right.
+    one counts only if nothing that counts has been written behind it for the same key. `damaged`
+    counts batches and records that do not parse though their CRC is right.
     """
 
-    __slots__ = ("_log", "_offset", "_open", "_plain", "damaged", "last_reason", "latest")
+    __slots__ = ("_counting", "_log", "_offset", "_open", "damaged", "last_reason", "latest")
 
     def __init__(self, log: PartitionLog) -> None:
         self.latest: dict[bytes, bytes | None] = {}
@@ -62,8 +62,8 @@ class OffsetsReplay:
         self._offset = log.log_start_offset
         # By producer id: (offset, key, value) of what its open transaction has written so far.
         self._open: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
-        # Where the last plain record of a key lies, for keys written while a transaction is open.
-        self._plain: dict[bytes, int] = {}
+        # Where the record lies that counts for a key, as far as it came while one was open.
+        self._counting: dict[bytes, int] = {}
 
     def steps(self) -> Iterator[None]:
         """Read the log to its end; every step is short. StorageError when it cannot be read."""
@@ -108,19 +108,22 @@ class OffsetsReplay:
             for _, _, _, offset_delta, key, value, _ in raw_records(section, header[12])
         ]
         if attributes & CONTROL:
+            # A marker's key: version and type as int16. Compaction may have emptied the batch.
+            kind = int.from_bytes(records[0][1][2:4], "big") if records else -1
+            if kind not in (_ABORT_MARKER, _COMMIT_MARKER):
+                return
             ended = self._open.pop(producer_id, [])
-            # The marker's key: version and type as int16.
-            if any(int.from_bytes(key[2:4], "big") == _COMMIT_MARKER for _, key, _ in records):
-                for offset, key, value in ended:
-                    if self._plain.get(key, -1) < offset:
-                        self.latest[key] = value
+            for offset, key, value in ended if kind == _COMMIT_MARKER else ():
+                if self._counting.get(key, -1) < offset:
+                    self._counting[key] = offset
+                    self.latest[key] = value
             if not self._open:
-                self._plain.clear()
+                self._counting.clear()
         elif attributes & TRANSACTIONAL:
             self._open.setdefault(producer_id, []).extend(records)
         else:
             for offset, key, value in records:
-                self._plain[key] = offset
+                self._counting[key] = offset
                 self.latest[key] = value
 
 

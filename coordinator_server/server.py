@@ -42,7 +42,9 @@ class Server:
 
     def __init__(self, broker: Broker) -> None:
         self._backlog = max(broker.config.integer("socket.listen.backlog.size"), _LEAST_BACKLOG)
-        self.connections = Connections(broker.config, broker.clock, Dispatcher(broker).dispatch)
+        self.connections = Connections(
+            broker.config, broker.machine_clock, Dispatcher(broker).dispatch
+        )
         self._servers: list[asyncio.Server] = []
 
     async def start(self, listeners: Iterable[Listener]) -> tuple[Listener, ...]:
@@ -78,13 +80,16 @@ class Server:
         await self.connections.close()
 
 
-def run(config: Config, control: tuple[str, int] | None = None) -> int:
-    """Serve until a signal comes; `control` is the address of the control server, if wanted.
+def run(
+    config: Config, control: tuple[str, int] | None = None, *, watch_stdin: bool = False
+) -> int:
+    """Serve until a signal comes, or until standard input ends where that is watched.
 
-    Returns the exit code; raises StartError, ConfigError.
+    `control` is the address of the control server, if wanted. Returns the exit code; raises
+    StartError, ConfigError.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(config, control))
+        runner.run(_serve(config, control, watch_stdin))
     return 0
 
 
@@ -96,31 +101,35 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-async def _serve(config: Config, control: tuple[str, int] | None) -> None:
+async def _serve(config: Config, control: tuple[str, int] | None, watch_stdin: bool) -> None:
     from coordinator_server.cluster import Cluster
 
-    cluster = Cluster(config, SystemClock())
+    cluster = Cluster(config, SystemClock(), is_turnable=control is not None)
     try:
         await cluster.start()
     except (StorageError, OSError) as error:
         raise StartError(str(error)) from error
-    control_server = None
+    control_server, control_address = None, ""
     try:
         addresses = await cluster.listen()
         if control is not None:
             from coordinator_server.http import ControlServer
 
             control_server = ControlServer(cluster)
-            await control_server.start(*control)
+            control_address = await control_server.start(*control)
         stop = _stop_on_signal()
+        if watch_stdin:
+            _stop_at_end_of_stdin(stop)
         # What exists now lives as long as the process: the collector need not look at it again.
         gc.freeze()
         for listener in addresses:
             print(f"listening {listener.address}", flush=True)
+        if watch_stdin and control_server is not None:
+            print(f"control {control_address}", flush=True)  # for who holds the other end
         if config.ignored:
             LOG.emit("settings.ignored", settings=", ".join(config.ignored))
-        signal_name = await stop
-        LOG.emit("broker.stopping", signal=signal_name)
+        reason = await stop
+        LOG.emit("broker.stopping", reason=reason)
     finally:
         if control_server is not None:
             await control_server.stop()
@@ -145,6 +154,31 @@ def _stop_on_signal() -> asyncio.Future[str]:
         except NotImplementedError:  # Windows' loops have no signal handlers
             signal.signal(number, lambda n, _: loop.call_soon_threadsafe(on_signal, n))
     return stop
+
+
+def _stop_at_end_of_stdin(stop: asyncio.Future[str]) -> None:
+    """Resolve `stop` when whoever holds the other end of standard input is gone, SIGKILL included.
+
+    What comes in before is taken and forgotten. Raises StartError when it cannot be watched.
+    """
+    loop = asyncio.get_running_loop()
+    stdin = 0
+
+    def on_readable() -> None:
+        try:
+            has_ended = not os.read(stdin, 4096)
+        except OSError:
+            has_ended = True
+        if has_ended:
+            loop.remove_reader(stdin)
+            if not stop.done():
+                stop.set_result("end of standard input")
+
+    try:
+        loop.add_reader(stdin, on_readable)
+    except OSError as error:
+        reason = "standard input has to be a pipe, a socket or a terminal"
+        raise StartError(f"--watch-stdin: {reason}: {error.strerror}") from error
 
 
 def _bind(listener: Listener) -> list[socket.socket]:

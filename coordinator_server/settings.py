@@ -1,6 +1,6 @@
 """The one table of settings: name, type, default, range and meaning of each.
 
-Names and defaults are Kafka 4.1's; `advertised.listeners=auto`, `broker.count` and
+Names and defaults are Kafka 4.1's; `advertised.listeners=auto`, `published.*`, `broker.count` and
 `group.events.*` are ours. The
 properties file, the environment, `--set`, DescribeConfigs, the defaults of topics and
 docs/settings.md are all read from this table, so none of them can know a setting that another
@@ -117,7 +117,14 @@ _LISTENERS = (
          "Where to listen, NAME://HOST:PORT. An empty host is every interface, port 0 picks one."),
     _list("advertised.listeners", ("auto",),
          "Addresses that clients are told, NAME://HOST:PORT. `auto` (ours) tells each client the "
-         "address that it reached us by."),
+         "address that it reached us by, see docker.md."),
+    _string("published.host", None,
+         "Host (ours) that clients are told who came through a published port of a container: the "
+         "gateway, and with a value also all who are in no network of ours. Without one it is "
+         "localhost in a container, and for the gateway only."),
+    _int("published.port", 0,
+         "Port (ours) at which the listener is published, 0 for its own port; further brokers "
+         "count on.", most=65535),
     _list("listener.security.protocol.map", ("PLAINTEXT:PLAINTEXT",),
          "Security protocol of each listener name. Only PLAINTEXT is served; a name that is not "
          "in the map is its own protocol."),
@@ -314,7 +321,6 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "log.roll.jitter.hours",
         "log.roll.jitter.ms",
         "log.segment.delete.delay.ms",
-        "max.request.partition.size.limit",
         "min.insync.replicas",
         "offsets.commit.timeout.ms",
         "offsets.load.buffer.size",

@@ -20,12 +20,11 @@ from storage.errors import StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coordinator_server.clock import Clock
+    from coordinator_server.clock import Clock, Scheduler, Timer
     from coordinator_server.config import Config
     from coordinator_server.group.explain import Rebalance
     from coordinator_server.rebalances.record import Record
     from coordinator_server.topics.manager import Partition, TopicManager
-    from coordinator_server.topics.purgatory import Scheduler, Timer
 
 GATHER_MS = 50
 """How long records wait for others, so that a storm of rebalances is written in few batches."""
@@ -100,6 +99,16 @@ class RebalanceJournal:
             self._timer = None
         while self._queue and self._write():
             pass
+
+    def forget(self) -> None:
+        """Forget every account and record, those not written yet included."""
+        self._accounts.clear()
+        self._rings.clear()
+        self._queue.clear()
+        self._queued_bytes = self._lost = self._retry_ms = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     # --- the record -------------------------------------------------------------------------------
 

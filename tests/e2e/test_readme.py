@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 from tests.support import ROOT, Broker
 
 README = (ROOT / "README.md").read_text()
+EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_example_works() -> None:
     """The kafka-python example, pasted as it stands, prints the ten records it produced."""
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    example, _ = EXAMPLES
     with Broker("--ephemeral") as broker:
         pasted = example.replace("127.0.0.1:9092", broker.bootstrap)
         done = subprocess.run(
@@ -23,6 +25,18 @@ def test_the_example_works() -> None:
         values = [line.split(" ", 2)[2] for line in done.stdout.splitlines()]
         assert values == [f"b'hello {number}'" for number in range(10)]
         assert broker.stop() == 0
+
+
+def test_the_test_passes(tmp_path: Path) -> None:
+    """The test of a newcomer, in an empty folder, has as many lines as it says."""
+    _, example = EXAMPLES
+    (tmp_path / "test_first.py").write_text(example)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=90)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+    lines = [line for line in example.splitlines() if line]
+    assert f"{len(lines)} lines" in README
 
 
 def test_the_tools_it_names_exist() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.test_examples import EXAMPLES, run_copied
 from tests.support import API_VERSIONS_REQUEST, ROOT, Broker, request
 
 
@@ -71,3 +73,31 @@ def test_the_wheel_serves_beside_foreign_packages(
             assert wire.ask(request(3, 1, b"\xff\xff\xff\xff"))
         assert broker.stop() == 0
         assert "Error" not in broker.log
+
+
+@pytest.fixture(scope="module")
+def with_clients(environment: Path) -> Path:
+    """The interpreter of that environment, to which pytest and the client libraries are added.
+
+    Theirs is the last place on its path, and has the checkout only as a link that is not followed
+    from there: `coordinator_server` is the one of the wheel.
+    """
+    python = environment / "python"
+    script = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True)
+    path = Path(site.stdout.strip()) / "clients.pth"
+    path.write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_passes_its_tests_with_the_wheel(
+    with_clients: Path, example: str, tmp_path: Path
+) -> None:
+    """Copied out, beside the wheel and without this checkout."""
+    script = "import coordinator_server; print(coordinator_server.__file__)"
+    found = subprocess.run(
+        [with_clients, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert Path(found.stdout.strip()).is_relative_to(with_clients.parents[1])
+    run_copied(example, tmp_path, with_clients)

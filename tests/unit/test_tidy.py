@@ -12,7 +12,7 @@ import pytest
 from coordinator_server.events import VOCABULARY
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("coordinator_server", "protocol", "storage", "tests", "benchmarks")
+ROOMS = ("coordinator_server", "protocol", "storage", "pipeline", "tests", "benchmarks", "examples")
 # tests/conformance/recorded is taken over as it was recorded; it has its own manners.
 MODULES = sorted(
     path for room in ROOMS for path in (ROOT / room).rglob("*.py") if "recorded" not in path.parts

@@ -32,6 +32,8 @@ OFFSETS_PARTITIONS = 4
 class Nodes:
     """A cluster of brokers 1 to `count`, and clients that ask a broker by its id."""
 
+    is_turnable = False
+
     def __init__(self, disk: MemoryDisk | None = None, count: int = 3, /, **overrides: str) -> None:
         settings = {
             "group_initial_rebalance_delay_ms": "0",
@@ -45,7 +47,7 @@ class Nodes:
         config = Config(
             overrides={name.replace("_", "."): value for name, value in settings.items()}
         )
-        self.cluster = Cluster(config, self.clock, self.disk)
+        self.cluster = Cluster(config, self.clock, self.disk, is_turnable=self.is_turnable)
 
     async def start(self) -> Nodes:
         """Start the cluster; its offsets topic is there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from random import Random
 from typing import Any
 
 import pytest
@@ -26,6 +27,8 @@ from protocol.offsets_log import (
     encode_key,
     encode_value,
 )
+from storage.cleaner import Cleaning
+from storage.log_config import LogConfig
 from storage.memory_disk import MemoryDisk
 from storage.partition_log import PartitionLog
 from tests.unit.coordinator.fakes import GroupBroker, settle
@@ -178,6 +181,59 @@ def test_a_transaction_counts_when_it_is_committed() -> None:
     assert offsets(log) == {0: 1, 1: 1}
     log = log_of(batch(one, producer_id=5), plain(commit("g", 0, 7)), marker(5, commits=True))
     assert offsets(log) == {0: 7}
+
+
+def test_the_later_of_two_transactions_wins_whichever_ends_first() -> None:
+    """It is the order of the records that counts, as for the cleaner, not that of the markers."""
+    one, two = [encode_record(commit("g", 0, 1))], [encode_record(commit("g", 0, 2))]
+    for first, second in ((5, 6), (6, 5)):
+        log = log_of(
+            batch(one, producer_id=5),
+            batch(two, producer_id=6),
+            marker(first, commits=True),
+            marker(second, commits=True),
+        )
+        assert offsets(log) == {0: 2}
+
+
+def test_a_control_batch_that_compaction_emptied_ends_nothing() -> None:
+    """Nor does one of another kind."""
+    emptied = build_batch(
+        [], base_offset=0, producer_id=5, producer_epoch=0, transactional=True, control=True
+    )
+    other = batch([(b"\0\0\0\2", bytes(6))], producer_id=5, control=True)
+    one = [encode_record(commit("g", 0, 1))]
+    log = log_of(batch(one, producer_id=5), emptied, other, marker(5, commits=True))
+    assert offsets(log) == {0: 1}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_compaction_changes_no_group(seed: int) -> None:
+    """Transactions that cross each other, commit, abort or stay open, plain commits and tombstones
+    in any order: the log comes to the same before and after passes at any time."""
+    random = Random(seed)
+    config = LogConfig(cleanup_policy=("compact",), segment_bytes=900, delete_retention_ms=10)
+    log = open_log(MemoryDisk(), config)
+    now_ms = NOW_MS
+    for number in range(120):
+        producer_id = random.randrange(3)
+        record = commit("g", random.randrange(5), number)
+        kind = random.random()
+        if kind < 0.4:
+            log.append_own(batch([encode_record(record)], producer_id=producer_id), NOW_MS)
+        elif kind < 0.65:
+            log.append_own(marker(producer_id, commits=random.random() < 0.5), NOW_MS)
+        elif kind < 0.85:
+            log.append_own(plain(record), NOW_MS)
+        else:
+            log.append_own(plain(offset_tombstone("g", "t", random.randrange(5))), NOW_MS)
+        if random.random() < 0.1:
+            before = offsets(log)
+            log.roll(NOW_MS)
+            now_ms += 7
+            for _ in Cleaning(log, 0, now_ms).run():
+                pass
+            assert offsets(log) == before
 
 
 def test_unknown_and_damaged_records_are_counted_and_left() -> None:

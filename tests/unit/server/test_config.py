@@ -66,6 +66,11 @@ def test_environment_names_follow_kafkas_image() -> None:
         ("listeners", "SSL://:9093", "security protocol SSL is not served"),
         ("listeners", "", "no address to listen on"),
         ("advertised.listeners", "PLAINTEXT://0.0.0.0:9092", "name a host"),
+        ("advertised.listeners", "PLAINTEXT://:9092", "name a host"),
+        ("advertised.listeners", "PLAINTEXT://host:0", "name a port"),
+        ("advertised.listeners", "HOST://host:9092", "no such listener, listeners has PLAINTEXT"),
+        ("published.host", "0.0.0.0", "name a host"),
+        ("published.port", "65536", "65536 is more than 65535"),
     ],
 )
 def test_a_bad_value_is_named(name: str, value: str, expected: str) -> None:
@@ -80,6 +85,9 @@ def test_what_does_not_apply_is_collected() -> None:
     config = Config(file={"process.roles": "broker", "no.such": "1"}, overrides={"no.such": "2"})
     assert config.ignored == ["process.roles", "no.such"]
     assert Config(overrides={"broker.rack": "r"}).ignored == ["broker.rack"]
+    environment = {"KAFKA_HEAP_OPTS": "-Xmx1g", "CLUSTER_ID": "x", "KAFKA_PROCESS_ROLES": "broker"}
+    ignored = Config(environment=environment).ignored
+    assert sorted(ignored) == ["CLUSTER_ID", "KAFKA_HEAP_OPTS", "process.roles"]
 
 
 def test_set_wants_a_name_and_a_value() -> None:
@@ -129,6 +137,49 @@ def test_listeners_may_have_any_name() -> None:
     )
     assert [listener.host for listener in config.listeners()] == ["", "::1"]
     assert config.advertised_listeners() == {"OUTSIDE": Listener("OUTSIDE", "broker.example", 9093)}
+
+
+def test_listeners_of_a_controller_may_be_advertised() -> None:
+    """Controllers advertise themselves since KIP-853; that is not for clients."""
+    config = Config(
+        file={
+            "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+            "advertised.listeners": "PLAINTEXT://broker:9092,CONTROLLER://broker:9093",
+            "controller.listener.names": "CONTROLLER",
+        }
+    )
+    assert list(config.advertised_listeners()) == ["PLAINTEXT"]
+
+
+def test_listener_names_know_no_case() -> None:
+    """Names are compared in upper case, as Kafka's ListenerName does."""
+    config = Config(
+        overrides={
+            "listeners": "inside://:9092,controller://:9093",
+            "listener.security.protocol.map": "Inside:plaintext",
+            "advertised.listeners": "INSIDE://broker:9092",
+            "controller.listener.names": "Controller",
+        }
+    )
+    assert config.listeners() == (Listener("INSIDE", "", 9092),)
+    assert list(config.advertised_listeners()) == ["INSIDE"]
+
+
+def test_one_published_port_is_for_one_listener() -> None:
+    """With several listeners published.port says nothing; with several brokers it counts on."""
+    several = {
+        "listeners": "A://:9092,B://:9093",
+        "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+    }
+    with pytest.raises(
+        ConfigError, match=r"^published\.port: 1 cannot be the port of each of A, B"
+    ):
+        Config(overrides={**several, "published.port": "1"})
+    config = Config(overrides={"broker.count": "3", "published.port": "19092"})
+    assert config.of_broker(2).integer("published.port") == 19094
+    assert config.of_broker(0).integer("published.port") == 19092
+    with pytest.raises(ConfigError, match=r"^published\.port: .* there is no such port"):
+        Config(overrides={"broker.count": "3", "published.port": "65534"})
 
 
 @pytest.mark.parametrize(("given", "expected"), [({}, 1), ({"broker.id": "4"}, 4)])

@@ -53,6 +53,36 @@ def test_frames_in_pieces_of_any_size_come_out_whole(size: int) -> None:
     assert wire.frames == sent
 
 
+def test_while_requests_are_held_they_wait() -> None:
+    """Answers go out, new connections are held as well; then everything is handled in order."""
+    wire = Wire()
+    connection, transport = wire.connect()
+    connection.data_received(frame(b"one"))
+    wire.connections.hold()
+    newcomer, _ = wire.connect()
+    connection.data_received(frame(b"two"))
+    newcomer.data_received(frame(b"new"))
+    connection.answer(b"1", b"a")
+    assert transport.written == [b"1a"]
+    assert wire.frames == [frame(b"one")]
+    wire.connections.release()
+    assert wire.frames[0] == frame(b"one")
+    assert sorted(wire.frames[1:]) == [frame(b"new"), frame(b"two")]
+    wire.connect()[0].data_received(frame(b"later"))
+    assert wire.frames[3] == frame(b"later")
+
+
+async def test_frames_that_wait_for_the_loop_alone_are_behind() -> None:
+    """A connection that had its turn is behind until it has its next one."""
+    wire = Wire(dispatch=lambda connection, _: connection.answer(b"", b"."))
+    connection, transport = wire.connect()
+    connection.data_received(frame(b".") * (FRAMES_PER_TURN + 1))
+    was_behind = wire.connections.is_behind
+    await asyncio.sleep(0)
+    assert (was_behind, wire.connections.is_behind) == (True, False)
+    assert len(transport.written) == FRAMES_PER_TURN + 1
+
+
 def test_a_frame_waits_for_the_answer_of_the_one_before() -> None:
     """One request at a time: the second frame is dispatched when the first is answered."""
     wire = Wire()

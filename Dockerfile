@@ -1,0 +1,43 @@
+# The broker as an image that stands in for apache/kafka on one machine; see docs/docker.md.
+# `docker build .` makes the broker; the target `clients` is kafka-python, for the demo and the tests.
+
+FROM python:3.11-slim-bookworm AS build
+WORKDIR /source
+COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
+COPY coordinator_server coordinator_server
+COPY protocol protocol
+COPY storage storage
+# The environment gets no pip of its own: the one of this stage installs into it.
+RUN python -m venv --without-pip /opt/coordinator-server \
+    && python -m pip --python /opt/coordinator-server/bin/python install --no-cache-dir --compile . \
+    && find /opt/coordinator-server -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]' | xargs rm -f
+
+
+FROM python:3.11-slim-bookworm AS clients
+RUN python -m venv --without-pip /opt/clients \
+    && python -m pip --python /opt/clients/bin/python install --no-cache-dir --compile \
+    "kafka-python>=3.0" "pytest>=8.3" "pytest-asyncio>=0.25"
+ENV PATH=/opt/clients/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+WORKDIR /clients
+USER 1000
+
+
+FROM python:3.11-slim-bookworm
+# The user and the directories of Kafka's image, so that its volumes and mounts fit.
+RUN useradd --uid 1000 --create-home --shell /bin/bash appuser \
+    && mkdir -p /var/lib/kafka/data /tmp/kraft-combined-logs /tmp/kafka-logs /mnt/shared/config \
+    && chown -R appuser /var/lib/kafka /tmp/kraft-combined-logs /tmp/kafka-logs
+COPY --from=build /opt/coordinator-server /opt/coordinator-server
+# The two of Kafka's scripts by which compose files ask whether the broker is there.
+RUN mkdir -p /opt/kafka/bin && for name in kafka-topics.sh kafka-broker-api-versions.sh; do \
+    printf '#!/bin/sh\nexec %s -P -m %s %s "$@"\n' \
+    /opt/coordinator-server/bin/python coordinator_server.kafka_scripts $name >/opt/kafka/bin/$name \
+    && chmod 755 /opt/kafka/bin/$name; done
+ENV PATH=/opt/coordinator-server/bin:$PATH PYTHONDONTWRITEBYTECODE=1
+USER appuser
+EXPOSE 9092
+VOLUME ["/var/lib/kafka/data"]
+HEALTHCHECK --interval=5s --timeout=5s --start-period=20s --retries=3 \
+    CMD ["/opt/coordinator-server/bin/python", "-I", "-S", "/opt/coordinator-server/lib/python3.11/site-packages/coordinator_server/healthcheck.py"]
+# In exec form: the broker is process 1 and gets SIGTERM itself. No shell stands between.
+ENTRYPOINT ["/opt/coordinator-server/bin/python", "-P", "-m", "coordinator_server.container"]

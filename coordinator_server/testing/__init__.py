@@ -1,0 +1,31 @@
+"""A real broker for tests: a subprocess that takes orders, and what tests want to ask of it.
+
+    from coordinator_server.testing import Broker
+
+    with Broker() as broker:
+        broker.bootstrap_servers   # "127.0.0.1:PORT", for any Kafka client
+
+All of this runs in the user's process: standard library only, and nothing heavy of that. The
+fixtures for pytest are in `plugin`, which pytest finds by itself.
+"""
+
+from coordinator_server.testing.broker import Broker
+from coordinator_server.testing.clock import AsyncClock, Clock, ClockState
+from coordinator_server.testing.control import BrokerError, Control
+from coordinator_server.testing.groups import Group, GroupMember
+from coordinator_server.testing.helpers import WaitTimeout
+from coordinator_server.testing.records import Record, TopicPartition
+
+__all__ = [
+    "AsyncClock",
+    "Broker",
+    "BrokerError",
+    "Clock",
+    "ClockState",
+    "Control",
+    "Group",
+    "GroupMember",
+    "Record",
+    "TopicPartition",
+    "WaitTimeout",
+]

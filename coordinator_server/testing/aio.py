@@ -1,0 +1,111 @@
+"""The helpers for tests that run in an event loop: the same by name, to be awaited.
+
+Each runs in a thread meanwhile, so that a client in the loop can do its part of what is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coordinator_server.testing.clock import AsyncClock
+    from coordinator_server.testing.groups import Group
+    from coordinator_server.testing.helpers import Helpers
+    from coordinator_server.testing.records import Content, Headers, Record, TopicPartition
+
+
+class AsyncHelpers:
+    """`Helpers`, each a coroutine; see there."""
+
+    def __init__(self, helpers: Helpers) -> None:
+        self._helpers = helpers
+
+    @property
+    def clock(self) -> AsyncClock:
+        """As `Helpers.clock`."""
+        from coordinator_server.testing.clock import AsyncClock
+
+        return AsyncClock(self._helpers.clock)
+
+    async def reset(self) -> None:
+        """As `Helpers.reset`."""
+        await asyncio.to_thread(self._helpers.reset)
+
+    async def create_topic(
+        self,
+        topic: str,
+        partitions: int | None = None,
+        configs: Mapping[str, object] | None = None,
+    ) -> None:
+        """As `Helpers.create_topic`."""
+        await asyncio.to_thread(self._helpers.create_topic, topic, partitions, configs)
+
+    async def topics(self) -> dict[str, int]:
+        """As `Helpers.topics`."""
+        return await asyncio.to_thread(self._helpers.topics)
+
+    async def produce(
+        self,
+        topic: str,
+        *values: Content,
+        key: Content = None,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> list[Record]:
+        """As `Helpers.produce`."""
+        return await asyncio.to_thread(
+            self._helpers.produce,
+            topic,
+            *values,
+            key=key,
+            partition=partition,
+            headers=headers,
+            timestamp_ms=timestamp_ms,
+        )
+
+    async def consume(
+        self,
+        topic: str,
+        count: int | None = 1,
+        *,
+        partition: int | None = None,
+        offset: int = 0,
+        timeout: float = 10.0,
+    ) -> list[Record]:
+        """As `Helpers.consume`."""
+        return await asyncio.to_thread(
+            self._helpers.consume,
+            topic,
+            count,
+            partition=partition,
+            offset=offset,
+            timeout=timeout,
+        )
+
+    async def groups(self) -> dict[str, str]:
+        """As `Helpers.groups`."""
+        return await asyncio.to_thread(self._helpers.groups)
+
+    async def group(self, group: str) -> Group | None:
+        """As `Helpers.group`."""
+        return await asyncio.to_thread(self._helpers.group, group)
+
+    async def committed(self, group: str) -> dict[TopicPartition, int]:
+        """As `Helpers.committed`."""
+        return await asyncio.to_thread(self._helpers.committed, group)
+
+    async def wait_for_group(
+        self,
+        group: str,
+        *,
+        state: str | None = "Stable",
+        members: int | None = None,
+        timeout: float = 10.0,
+    ) -> Group:
+        """As `Helpers.wait_for_group`."""
+        return await asyncio.to_thread(
+            self._helpers.wait_for_group, group, state=state, members=members, timeout=timeout
+        )

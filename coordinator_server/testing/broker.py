@@ -1,0 +1,236 @@
+"""A broker in a process of its own, for as long as a test, a class or a session wants it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+from weakref import WeakSet
+
+from coordinator_server.testing.control import BrokerError, Control
+from coordinator_server.testing.helpers import Helpers
+from coordinator_server.testing.process import BrokerProcess
+
+if TYPE_CHECKING:
+    from coordinator_server.testing.aio import AsyncHelpers
+
+SettingValue = str | int | float | bool | Iterable[str]
+"""A setting's value; a list becomes what Kafka writes, `a,b`."""
+
+Settings = Mapping[str, SettingValue] | Iterable[str]
+"""Settings by Kafka's names: {"num.partitions": 3}, or ["num.partitions=3"]."""
+
+DEFAULTS: dict[str, SettingValue] = {"group.initial.rebalance.delay.ms": 0}
+"""What is other than in Kafka: no test wants to wait 3 s for more members of a new group."""
+
+STARTED: WeakSet[Broker]
+"""Every broker that was started in this process and is still known to somebody."""
+
+
+class Broker(Helpers):
+    """A broker in a subprocess, at a free port of the loopback interface if none is given.
+
+    `settings` carry Kafka's names; as keywords with `_` for `.` (`num_partitions=3`). Without
+    `data_dir` the data goes with the process. `log_level` is one of debug, info, warning, error.
+    Used as a context manager, `async with` too, or with `start` and `stop`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings = (),
+        /,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        log_level: str = "info",
+        **more: SettingValue,
+    ) -> None:
+        keywords = {name.replace("_", "."): value for name, value in more.items()}
+        self.settings: dict[str, str] = {
+            name: _rendered(value)
+            for name, value in {**DEFAULTS, **_named(settings), **keywords}.items()
+        }
+        self._data_dir = None if data_dir is None else os.fspath(data_dir)
+        self._host = host
+        self._port = port
+        self._moves = port == 0
+        self._log_level = log_level
+        self._process = BrokerProcess()
+        self._addresses: tuple[str, ...] = ()
+        self._control: Control | None = None
+
+    def __repr__(self) -> str:
+        state = f"at {self.bootstrap_servers}" if self._addresses else "not started"
+        return f"<Broker {state}>"
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the broker and wait until it serves; after `stop` or `kill` at the same port.
+
+        Nothing happens if it runs. Raises BrokerError, with the broker's own words.
+        """
+        if self._control is not None and self.is_running:
+            return
+        self.launch()
+        self._process.wait_for_line("listening ")
+        host, _, port = self._process.wait_for_line("control ").rpartition(":")
+        control = Control((host, int(port)))
+        told = control.call("GET", "/brokers")
+        if self._data_dir is None:
+            self._process.data_directory = told["data_directory"]
+        self._is_at([one["listeners"] for one in told["brokers"]])
+        self._control = control
+
+    def _is_at(self, listeners: list[list[str]]) -> None:
+        """Note where the brokers of the process listen."""
+        self._addresses = tuple(one[0].partition("://")[2] for one in listeners)
+        if len(self._addresses) == 1:
+            self._port = int(self._addresses[0].rpartition(":")[2])
+
+    def launch(self) -> None:
+        """Start the process and do not wait for it; `start` does that later."""
+        if self._process.is_running:
+            return
+        self._control = None
+        listener = f"{self._host}:{self._port}"
+        arguments = ["--listener", listener, "--http", f"{self._host}:0", "--watch-stdin"]
+        arguments += ["--log-level", self._log_level]
+        arguments += ["--ephemeral"] if self._data_dir is None else ["--data-dir", self._data_dir]
+        for name, value in self.settings.items():
+            arguments += ["--set", f"{name}={value}"]
+        self._process.launch(arguments)
+        STARTED.add(self)
+
+    def stop(self) -> None:
+        """Stop the broker in good order, as SIGTERM does, and wait for it."""
+        self._control = None
+        self._process.stop()
+
+    def kill(self) -> None:
+        """End the broker at once, as SIGKILL or a crash does. `start` brings it back."""
+        self._control = None
+        self._process.kill()
+
+    def restart(self) -> None:
+        """`stop` and `start`. What there was is there again if the broker has a `data_dir`."""
+        self.stop()
+        self.start()
+
+    def reset(self) -> None:
+        """Make the broker as new: no topic, group, offset or connection is left.
+
+        Clients that are still there are cut off. So that they cannot come back, the broker has
+        another port afterwards, unless it was given one: read `bootstrap_servers` anew. Raises
+        BrokerError.
+        """
+        query = {"move": "true"} if self._moves else None
+        self._is_at(self.control.call("POST", "/reset", query)["listeners"])
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        import asyncio
+
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        import asyncio
+
+        await asyncio.to_thread(self.stop)
+
+    # --- where and what it is ---------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT as clients want it; with broker.count all of them, commas between."""
+        if not self._addresses:
+            raise BrokerError("the broker is not started")
+        return ",".join(self._addresses)
+
+    def get_bootstrap_server(self) -> str:
+        """The same, by the name that testcontainers' KafkaContainer has for it."""
+        return self.bootstrap_servers
+
+    @property
+    def control(self) -> Control:
+        """The way to the broker's control server. Raises BrokerError when it does not run."""
+        if self._control is None:
+            raise BrokerError("the broker is not started")
+        return self._control
+
+    @property
+    def aio(self) -> AsyncHelpers:
+        """The helpers as coroutines, for tests that run in an event loop."""
+        from coordinator_server.testing.aio import AsyncHelpers
+
+        return AsyncHelpers(self)
+
+    @property
+    def pid(self) -> int:
+        """The id of the broker's process."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there."""
+        return self._process.is_running
+
+    @property
+    def log(self) -> str:
+        """What the broker wrote to its log since it was first started."""
+        return self._process.log()
+
+    @property
+    def log_size(self) -> int:
+        """How long the log is, in bytes."""
+        return self._process.log_size
+
+    def log_since(self, start: int) -> str:
+        """The log from byte `start` on."""
+        return self._process.log(start)
+
+
+STARTED = WeakSet()
+
+
+def _named(settings: Settings) -> dict[str, SettingValue]:
+    """Settings by name. Raises ValueError for a text that is not NAME=VALUE."""
+    if isinstance(settings, Mapping):
+        return dict(settings)
+    if isinstance(settings, str):
+        settings = (settings,)
+    found: dict[str, SettingValue] = {}
+    for one in settings:
+        name, equals, value = one.partition("=")
+        if not equals:
+            raise ValueError(f"a setting is NAME=VALUE, not {one!r}")
+        found[name.strip()] = value
+    return found
+
+
+def _rendered(value: SettingValue) -> str:
+    """A value as Kafka writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    return ",".join(value)

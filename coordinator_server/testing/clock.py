@@ -1,0 +1,104 @@
+"""The broker's clock, as tests turn it: five minutes pass in one call.
+
+    broker.clock.advance(300)    # sessions of 45 s expire, as they would in five minutes
+    broker.clock.freeze()        # time stands
+    broker.clock.resume()        # and goes on from there
+
+Only the broker's time is turned. The client libraries in the test keep the machine's time.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from coordinator_server.testing.control import Control
+
+_TIMEOUT_SECONDS = 120.0
+
+
+class ClockState(NamedTuple):
+    """What the broker's clock tells.
+
+    `now_ms` since 1970-01-01 UTC, `offset_ms` later than on the machine (negative after it stood).
+    """
+
+    now_ms: int
+    frozen: bool
+    offset_ms: int
+
+
+class Clock:
+    """The clock of all brokers of one process; get it as `broker.clock`."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+
+    def advance(self, seconds: float | timedelta) -> ClockState:
+        """Put the clock forward; returns once everything that falls due meanwhile has happened.
+
+        What clients had sent before is handled first; what they send meanwhile is handled
+        afterwards. A clock that stood stands again. Raises BrokerError for a time that is negative,
+        not a number or more than ten years.
+        """
+        if isinstance(seconds, timedelta):
+            seconds = seconds.total_seconds()
+        return self._call("POST", "/clock/advance", {"seconds": seconds})
+
+    def freeze(self) -> ClockState:
+        """Let time stand, if it does not: no timer rings, records and commits get one time."""
+        return self._call("POST", "/clock/freeze")
+
+    def resume(self) -> ClockState:
+        """Let time go on from where it stands, if it stands."""
+        return self._call("POST", "/clock/resume")
+
+    def state(self) -> ClockState:
+        """What time it is, and whether it stands."""
+        return self._call("GET", "/clock")
+
+    @property
+    def now_ms(self) -> int:
+        """Milliseconds since 1970-01-01 UTC, by the broker's clock."""
+        return self.state().now_ms
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether time stands."""
+        return self.state().frozen
+
+    def _call(self, method: str, path: str, query: dict[str, object] | None = None) -> ClockState:
+        told = self._control.call(method, path, query, timeout=_TIMEOUT_SECONDS)
+        return ClockState(told["now_ms"], told["frozen"], told["offset_ms"])
+
+
+class AsyncClock:
+    """`Clock` for tests that run in an event loop; get it as `broker.aio.clock`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def advance(self, seconds: float | timedelta) -> ClockState:
+        """As `Clock.advance`."""
+        import asyncio  # a test without a loop should not pay for it
+
+        return await asyncio.to_thread(self._clock.advance, seconds)
+
+    async def freeze(self) -> ClockState:
+        """As `Clock.freeze`."""
+        import asyncio  # a test without a loop should not pay for it
+
+        return await asyncio.to_thread(self._clock.freeze)
+
+    async def resume(self) -> ClockState:
+        """As `Clock.resume`."""
+        import asyncio  # a test without a loop should not pay for it
+
+        return await asyncio.to_thread(self._clock.resume)
+
+    async def state(self) -> ClockState:
+        """As `Clock.state`."""
+        import asyncio  # a test without a loop should not pay for it
+
+        return await asyncio.to_thread(self._clock.state)

@@ -1,0 +1,125 @@
+"""The plugin for pytest, which finds it by its entry point: fixtures, and logs of failed tests.
+
+Nothing is started and next to nothing imported unless a test asks for one of the fixtures. Where
+some do, the broker is launched once the tests are collected, so that it is there when the first of
+them wants it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from coordinator_server.testing.broker import Broker
+
+_SPARE = pytest.StashKey["Broker"]()
+_LOG_STARTS = pytest.StashKey[dict[int, int]]()
+_LOG_CHARACTERS = 20_000
+_MODULE = "coordinator_server.testing.broker"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of the ini file."""
+    parser.addini(
+        "kafka_settings",
+        "Settings of the broker of `kafka_broker`, NAME=VALUE by Kafka's names, one a line.",
+        type="linelist",
+    )
+    parser.addini(
+        "kafka_port", "Its port; by default a free one, and another one for each test.", default="0"
+    )
+    parser.addini("kafka_log_level", "What that broker writes to its log.", default="info")
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(pytestconfig: pytest.Config) -> Iterator[Broker]:
+    """A Kafka broker for the whole session, in a process of its own."""
+    broker = pytestconfig.stash.get(_SPARE, None) or _new_broker(pytestconfig)
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def kafka(kafka_broker: Broker) -> Broker:
+    """The broker of the session, as new: no topic, group, offset or connection is there.
+
+    It has another address than in the test before. A broker that a test has stopped or killed runs
+    again.
+    """
+    if kafka_broker.is_running:
+        kafka_broker.reset()
+    else:
+        kafka_broker.start()
+    return kafka_broker
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Launch the broker now if it will be wanted; the first test need not wait for it."""
+    if not session.config.option.collectonly and any(map(_wants_broker, session.items)):
+        broker = session.config.stash[_SPARE] = _new_broker(session.config)
+        broker.launch()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the broker if no test came to want it."""
+    broker = config.stash.get(_SPARE, None)
+    if broker is not None:
+        broker.stop()
+
+
+def _wants_broker(item: pytest.Item) -> bool:
+    """Whether a test uses `kafka_broker`, and that is ours and not one of the user's."""
+    fixtures: Any = getattr(item, "_fixtureinfo", None)  # doctests have none
+    if fixtures is None or "kafka_broker" not in fixtures.names_closure:
+        return False
+    found = fixtures.name2fixturedefs.get("kafka_broker")
+    return bool(found) and found[-1].func.__module__ == __name__
+
+
+def _new_broker(config: pytest.Config) -> Broker:
+    from coordinator_server.testing.broker import Broker
+
+    port = config.getini("kafka_port")
+    if not port.isdecimal():
+        raise pytest.UsageError(f"kafka_port: {port!r} is not a number")
+    return Broker(
+        config.getini("kafka_settings"),
+        port=int(port),
+        log_level=config.getini("kafka_log_level"),
+    )
+
+
+# --- the log of a broker in the report ------------------------------------------------------------
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note where the logs stand before a test."""
+    item.config.stash[_LOG_STARTS] = {id(one): one.log_size for one in _started()}
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
+    """Add to the report of a failure what brokers wrote to their logs since the test began."""
+    outcome = yield
+    report: pytest.TestReport = outcome.get_result()
+    if not report.failed:
+        return
+    starts = item.config.stash.get(_LOG_STARTS, {})
+    for broker in _started():
+        text = broker.log_since(starts.get(id(broker), 0))
+        if len(text) > _LOG_CHARACTERS:
+            text = f"(...)\n{text[-_LOG_CHARACTERS:]}"
+        if text:
+            report.sections.append((f"Log of {broker!r}", text))
+
+
+def _started() -> tuple[Broker, ...]:
+    """Every broker that was started in this process; nobody has if there is no such module."""
+    module = sys.modules.get(_MODULE)
+    return () if module is None else tuple(module.STARTED)

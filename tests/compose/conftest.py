@@ -1,0 +1,59 @@
+"""The compose tests need Docker and take minutes: `make compose-test` runs them, nothing else does.
+
+`make test` leaves them out and says so in one line. `make compose-test` sets COMPOSE_TESTS; then
+they fail where there is no Docker. CI calls it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.compose.support import (
+    BRIDGE,
+    HOST,
+    Project,
+    build_images,
+    has_bridge_networks,
+    running,
+)
+from tests.left_out import leave_out
+
+HERE = Path(__file__).parent
+NEEDS_BRIDGE = {"test_documentation.py", "test_existing_files.py", "test_published_port.py"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the tests out that were not asked for, or that the engine's networks cannot run."""
+    ours = [item for item in items if HERE in item.path.parents]
+    if not ours:
+        return
+    if not os.environ.get("COMPOSE_TESTS"):
+        reason = "they have a target of their own, make compose-test"
+        if shutil.which("docker") is None:
+            reason = "no Docker; make compose-test brings an engine up on Debian"
+    elif has_bridge_networks():
+        return
+    else:
+        ours = [item for item in ours if item.path.name in NEEDS_BRIDGE]
+        reason = "this Docker engine has no bridge networks"
+    line = f"{len(ours)} compose tests left out: {reason} (see docs/docker.md)"
+    leave_out(config, items, ours, line)
+
+
+@pytest.fixture(scope="session")
+def images() -> None:
+    """Both images, built from the checkout."""
+    build_images()
+
+
+@pytest.fixture(scope="module")
+def project(images: None) -> Iterator[Project]:
+    """A broker for a module of tests, in a network of its own where the engine can."""
+    with running(BRIDGE if has_bridge_networks() else HOST) as project:
+        yield project

@@ -1,0 +1,260 @@
+"""Compose projects for tests: the files of the checkout under a name and a port of their own.
+
+The engine is any that `docker` talks to. Where it has bridge networks, the broker is published on
+a loopback port and the members are beside it in the project's network; elsewhere the override file
+for host networking keeps all traffic on loopback addresses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from tests.clients.worker import Entry, Partition
+from tests.support import ROOT, wait_for
+
+BASE_IMAGE = "python:3.11-slim-bookworm"
+BROKER_IMAGE = "coordinator-server:compose-test"
+CLIENTS_IMAGE = "coordinator-server-clients:compose-test"
+SECONDS = 90.0
+BRIDGE = ("docker-compose.yml", "docker-compose.override.yml")
+HOST = ("docker-compose.yml", "docker-compose.host.yml")
+
+
+def docker(*arguments: str, seconds: float = SECONDS, check: bool = True) -> str:
+    """Run a docker command; what it writes to standard output."""
+    return _run(["docker", *arguments], {}, seconds, check)
+
+
+@cache
+def has_bridge_networks() -> bool:
+    """Whether the engine can make a network of containers."""
+    name = f"coordinator-server-probe-{uuid.uuid4().hex[:8]}"
+    made = subprocess.run(["docker", "network", "create", name], capture_output=True, check=False)
+    subprocess.run(["docker", "network", "rm", name], capture_output=True, check=False)
+    return made.returncode == 0
+
+
+@cache
+def build_images() -> None:
+    """Build both images from the checkout; the engine's cache makes the second time quick."""
+    for image, *target in ((BROKER_IMAGE,), (CLIENTS_IMAGE, "--target", "clients")):
+        docker("build", "--network", "host", "-q", "-t", image, *target, str(ROOT), seconds=300)
+
+
+def free_port() -> int:
+    """A port that nobody uses at this moment."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+class Container:
+    """One container, by its id."""
+
+    def __init__(self, container_id: str) -> None:
+        self.id = container_id
+
+    def inspect(self, template: str) -> str:
+        """A part of `docker inspect`, as a Go template names it."""
+        return docker("inspect", "--format", template, self.id).strip()
+
+    def output(self) -> str:
+        """Standard output so far."""
+        return _run(["docker", "logs", self.id], {}, SECONDS, check=True)
+
+    def log(self) -> str:
+        """Standard output and error so far."""
+        done = subprocess.run(
+            ["docker", "logs", self.id],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return done.stdout
+
+    def wait_until_healthy(self) -> None:
+        """Wait for the healthcheck's word."""
+        wait_for(
+            lambda: self.inspect("{{.State.Health.Status}}") == "healthy",
+            "a healthy container",
+            SECONDS,
+            step_seconds=0.2,
+        )
+
+
+class Member(Container):
+    """A consumer in a container: `tests.clients.worker`, read through its standard output."""
+
+    def events(self, *kinds: str) -> list[dict[str, Any]]:
+        """All events so far, or those of some kinds."""
+        found = [json.loads(line) for line in self.output().splitlines() if line[:1] == "{"]
+        return [event for event in found if not kinds or event["event"] in kinds]
+
+    def owned(self) -> set[Partition]:
+        """The partitions that the consumer believes it owns."""
+        owned: set[Partition] = set()
+        for event in self.events("assigned", "revoked", "lost"):
+            partitions = {(topic, partition) for topic, partition in event["partitions"]}
+            owned = owned | partitions if event["event"] == "assigned" else owned - partitions
+        return owned
+
+    def processed(self) -> list[Entry]:
+        """Records whose commit was acknowledged to this member."""
+        return [tuple(record) for event in self.events("processed") for record in event["records"]]
+
+
+class Project:
+    """One compose project; `bootstrap` is where a client on this machine finds its broker."""
+
+    def __init__(self, files: Sequence[str], settings: Mapping[str, str] | None = None) -> None:
+        self.name = f"coordinator-server-{uuid.uuid4().hex[:8]}"
+        self.files = files
+        port = free_port()
+        self.bootstrap = f"127.0.0.1:{port}"
+        self.settings = {
+            "BROKER_IMAGE": BROKER_IMAGE,
+            "CLIENTS_IMAGE": CLIENTS_IMAGE,
+            "BUILD_NETWORK": "host",
+            "KAFKA_PORT": str(port),
+            **({"BROKER_ADDRESS": self.bootstrap} if files == HOST else {}),
+            **(settings or {}),
+        }
+
+    def compose(
+        self,
+        *arguments: str,
+        settings: Mapping[str, str] | None = None,
+        seconds: float = SECONDS,
+    ) -> str:
+        """Run a compose command on this project."""
+        command = [*_compose_command(), "-p", self.name, "--project-directory", str(ROOT)]
+        for file in self.files:
+            command += ["-f", str(ROOT / file)]
+        return _run(
+            [*command, *arguments], {**self.settings, **(settings or {})}, seconds, check=True
+        )
+
+    def container(self, service: str) -> Container:
+        """The container of a service, running or not."""
+        label = f"com.docker.compose.project={self.name}"
+        of_service = f"com.docker.compose.service={service}"
+        arguments = ("ps", "-aq", "--filter", f"label={label}", "--filter", f"label={of_service}")
+        (container_id,) = docker(*arguments).split()
+        return Container(container_id)
+
+    def up(self, *services: str, settings: Mapping[str, str] | None = None) -> None:
+        """Start services, and nothing that they depend on."""
+        self.compose("up", "-d", "--no-build", "--no-deps", *services, settings=settings)
+
+    def member(self, service: str, group: str) -> Member:
+        """Start a consumer of the group and topic of that name."""
+        self.up(service, settings={"GROUP": group})
+        return Member(self.container(service).id)
+
+    def remove(self, *services: str) -> None:
+        """End containers and take them away, whatever state they are in."""
+        for service in services:
+            container_id = self.container(service).id
+            docker("unpause", container_id, check=False)
+            docker("rm", "-fv", container_id)
+
+    def down(self) -> None:
+        """End everything, volumes included; in every case."""
+        label = f"label=com.docker.compose.project={self.name}"
+        if containers := docker("ps", "-aq", "--filter", label).split():
+            docker("unpause", *containers, check=False)
+            docker("rm", "-fv", *containers, check=False)
+        for kind in ("volume", "network"):
+            if found := docker(kind, "ls", "-q", "--filter", label).split():
+                docker(kind, "rm", *found, check=False)
+
+
+@contextlib.contextmanager
+def running(
+    files: Sequence[str], settings: Mapping[str, str] | None = None, broker: str = "broker"
+) -> Iterator[Project]:
+    """A project whose broker is healthy; everything of it is gone afterwards."""
+    project = Project(files, settings)
+    try:
+        project.up(broker)
+        project.container(broker).wait_until_healthy()
+        yield project
+    finally:
+        project.down()
+
+
+def wait_until_shared(
+    members: Sequence[Member], topic: str, partitions: int, seconds: float = 60.0
+) -> None:
+    """Wait until the members own all partitions of a topic, each exactly one owner, none idle."""
+    wanted = Counter((topic, partition) for partition in range(partitions))
+
+    def shared() -> bool:
+        owned = [member.owned() for member in members]
+        return all(owned) and sum(map(Counter, owned), Counter[Partition]()) == wanted
+
+    _telling(members, lambda: wait_for(shared, "all partitions owned once", seconds, 0.3))
+
+
+def wait_until_processed(
+    members: Sequence[Member], values: Iterable[str], seconds: float = 60.0
+) -> None:
+    """Wait for all these values; then each was processed once over all members, and no other."""
+    wanted = Counter(values)
+
+    def processed() -> Counter[str]:
+        return Counter(record[3] for member in members for record in member.processed())
+
+    _telling(
+        members,
+        lambda: wait_for(
+            lambda: processed().total() >= wanted.total(), "all processed", seconds, 0.3
+        ),
+    )
+    got = processed()
+    assert not wanted - got, f"lost: {sorted(wanted - got)[:9]}"
+    assert not got - wanted, f"too often: {sorted(got - wanted)[:9]}"
+
+
+def _telling(members: Sequence[Member], wait: Any) -> None:
+    """Do a wait, and tell the members' stories when it fails."""
+    try:
+        wait()
+    except AssertionError as error:
+        stories = "\n".join(f"-- {member.id[:12]}\n{member.log()[-1500:]}" for member in members)
+        raise AssertionError(f"{error}\n{stories}") from None
+
+
+@cache
+def _compose_command() -> tuple[str, ...]:
+    """`docker compose`, or the older docker-compose."""
+    modern = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
+    if modern.returncode == 0:
+        return ("docker", "compose")
+    assert shutil.which("docker-compose"), "neither `docker compose` nor docker-compose"
+    return ("docker-compose",)
+
+
+def _run(command: list[str], settings: Mapping[str, str], seconds: float, check: bool) -> str:
+    done = subprocess.run(
+        command,
+        env={**os.environ, **settings},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    failed = check and done.returncode != 0
+    assert not failed, f"{' '.join(command)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout

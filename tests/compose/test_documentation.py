@@ -1,0 +1,72 @@
+"""What docs/docker.md shows is run as it stands there, with the image under test."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.compose.support import (
+    BROKER_IMAGE,
+    CLIENTS_IMAGE,
+    Project,
+    docker,
+    running,
+)
+from tests.support import ROOT
+
+PAGE = (ROOT / "docs" / "docker.md").read_text()
+COMMANDS = re.findall(r"^ {4}(docker (?:run|exec) .*)$", PAGE, re.MULTILINE)
+READ = "import kafka; print(kafka.KafkaAdminClient(bootstrap_servers='{}').list_topics())"
+
+
+def test_the_commands_are_those_that_are_tested() -> None:
+    """Whoever adds a command to the page adds it here."""
+    assert [command.split(" #")[0].split()[1] for command in COMMANDS] == [
+        "run",
+        "run",
+        "run",
+        "exec",
+    ]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_the_page_runs(command: str, project: Project) -> None:
+    """`docker run` serves or answers; `docker exec` runs a tool in the broker's container."""
+    words = shlex.split(command, comments=True)[1:]
+    words = [BROKER_IMAGE if word == "coordinator-server" else word for word in words]
+    if words[0] == "exec":
+        words[words.index("CONTAINER")] = project.container("broker").id
+        words[words.index(BROKER_IMAGE)] = "coordinator-server"
+        # Nobody was ever in that group: the tool says so, and its exit code is 1.
+        assert docker(*words, check=False) == ""
+        return
+    if "-p" not in words:
+        assert "num.partitions" in docker(*words)
+        return
+    # A free port in place of 9092, which may be taken here; in a network without the outside.
+    published = words.index("-p")
+    words[published : published + 2] = ["-d", "--network", "none"]
+    container_id = docker(*words).strip()
+    try:
+        check = ("exec", container_id, "python", "-m", "coordinator_server.healthcheck")
+        for _ in range(50):
+            if docker(*check, check=False):
+                break
+        assert docker(*check).startswith("127.0.0.1:9092 serves ")
+    finally:
+        docker("rm", "-fv", container_id)
+
+
+@pytest.mark.usefixtures("images")
+def test_the_compose_file_of_the_page_serves_its_network(tmp_path: Path) -> None:
+    """An image line is enough: clients of the network dial broker:9092."""
+    match = re.search(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    assert match is not None
+    file = tmp_path / "docker-compose.yml"
+    file.write_text(match.group(1).replace("image: coordinator-server ", f"image: {BROKER_IMAGE} "))
+    with running([str(file)]) as project:
+        command = ("run", "--rm", "--network", f"{project.name}_default", CLIENTS_IMAGE)
+        assert docker(*command, "python", "-c", READ.format("broker:9092")).strip() == "[]"

@@ -1,0 +1,106 @@
+"""The image: its size, user, healthcheck and stop; and the override for host networking."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+
+import kafka
+import pytest
+
+from tests.compose.support import (
+    BASE_IMAGE,
+    BROKER_IMAGE,
+    HOST,
+    Container,
+    docker,
+    free_port,
+    running,
+)
+from tests.support import wait_for
+
+MOST_BYTES_BEYOND_BASE = 120_000_000
+MOST_BYTES_TODAY = 40_000_000
+
+pytestmark = pytest.mark.usefixtures("images")
+
+
+@contextlib.contextmanager
+def serving(*arguments: str) -> Iterator[tuple[Container, str]]:
+    """A broker on a loopback port of this machine: the container and its address."""
+    address = f"127.0.0.1:{free_port()}"
+    listeners = ("-e", f"KAFKA_LISTENERS=PLAINTEXT://{address}")
+    settings = ("--network", "host", "--health-interval=1s", *listeners, *arguments)
+    container = Container(docker("run", "-d", *settings, BROKER_IMAGE).strip())
+    try:
+        container.wait_until_healthy()
+        yield container, address
+    finally:
+        docker("rm", "-fv", container.id)
+
+
+def test_the_image_is_small() -> None:
+    """At most 120 MB beyond its base is the promise; what it is today has a bound as well."""
+    sizes = [
+        int(docker("image", "inspect", "--format", "{{.Size}}", image))
+        for image in (BROKER_IMAGE, BASE_IMAGE)
+    ]
+    assert sizes[0] - sizes[1] < min(MOST_BYTES_TODAY, MOST_BYTES_BEYOND_BASE)
+
+
+def test_it_runs_as_an_ordinary_user_on_a_read_only_root() -> None:
+    """Not root, no capability, nothing written outside of the data volume."""
+    with serving("--read-only", "--cap-drop", "ALL") as (container, address):
+        status = docker("exec", container.id, "cat", "/proc/1/status")
+        assert "Uid:\t1000\t1000" in status
+        assert "CapEff:\t0000000000000000" in status
+        producer = kafka.KafkaProducer(bootstrap_servers=address)
+        assert producer.send("written", b"x").get(20).offset == 0
+        producer.close()
+        assert "written-0" in docker("exec", container.id, "ls", "/var/lib/kafka/data")
+
+
+def test_it_stops_in_good_order() -> None:
+    """`docker stop` reaches the broker itself: exit code 0, and its last words, no SIGKILL."""
+    with serving() as (container, _):
+        docker("stop", "--time", "20", container.id)
+        assert container.inspect("{{.State.ExitCode}}") == "0"
+        assert "broker.stopped" in container.log()
+
+
+def test_the_healthcheck_notices_a_broker_that_hangs() -> None:
+    """A broker that stands still accepts connections and answers none: unhealthy."""
+    with serving("--health-timeout=3s", "--health-retries=2") as (one, _):
+        pid = one.inspect("{{.State.Pid}}")
+        subprocess.run(["docker", "kill", "--signal", "STOP", one.id], check=True)
+        assert pid == one.inspect("{{.State.Pid}}")
+        wait_for(
+            lambda: one.inspect("{{.State.Health.Status}}") == "unhealthy", "unhealthy", 60, 0.5
+        )
+        subprocess.run(["docker", "kill", "--signal", "CONT", one.id], check=True)
+        one.wait_until_healthy()
+
+
+def test_other_commands_run_too() -> None:
+    """The image has the whole command line; `docker exec` finds it on the path."""
+    assert "advertised.listeners" in docker("run", "--rm", BROKER_IMAGE, "settings")
+    with serving() as (container, address):
+        told = docker("exec", container.id, "coordinator-server", "--version")
+        assert told.startswith("coordinator-server ")
+        told = docker("exec", container.id, "python", "-m", "coordinator_server.healthcheck")
+        assert told.startswith(f"{address} serves ")
+
+
+def test_host_networking_is_an_override_file() -> None:
+    """docker-compose.host.yml: broker and clients on a loopback address of this machine."""
+    with running(HOST) as project:
+        assert project.container("broker").inspect("{{.HostConfig.NetworkMode}}") == "host"
+        told = project.compose(
+            "--profile", "test", "run", "--rm", "--no-deps", "integration-tests", seconds=120
+        )
+        assert "2 passed" in told, told
+        admin = kafka.KafkaAdminClient(bootstrap_servers=project.bootstrap)
+        (broker,) = admin.describe_cluster()["brokers"]
+        admin.close()
+        assert f"{broker['host']}:{broker['port']}" == project.bootstrap

@@ -1,0 +1,195 @@
+"""What the image runs, without an image: its entry point and its healthcheck as processes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import kafka
+import pytest
+
+from coordinator_server.healthcheck import ask
+from tests.support import ROOT, Broker, wait_for
+
+HEALTHCHECK = ROOT / "coordinator_server" / "healthcheck.py"
+
+
+def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the healthcheck as the image does: by its path, without installed packages."""
+    return subprocess.run(
+        [sys.executable, "-I", "-S", str(HEALTHCHECK), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def test_a_healthy_broker_answers() -> None:
+    """Exit code 0 and the number of APIs, with the address given or taken from the variables."""
+    with Broker("--ephemeral") as broker:
+        by_address = check(broker.bootstrap)
+        assert by_address.returncode == 0, by_address.stderr
+        assert f"{broker.bootstrap} serves " in by_address.stdout
+        listeners = f"CONTROLLER://:1,PLAINTEXT://:{broker.address[1]}"
+        by_settings = check(KAFKA_LISTENERS=listeners, KAFKA_CONTROLLER_LISTENER_NAMES="CONTROLLER")
+        assert by_settings.stdout == by_address.stdout
+
+
+def test_every_address_of_a_host_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """localhost may be ::1 first while the broker listens on 127.0.0.1 alone."""
+    with Broker("--ephemeral") as broker, socket.create_server(("127.0.0.1", 0)) as unused:
+        closed = unused.getsockname()
+        unused.close()
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", closed)]
+        found.append((socket.AF_INET, socket.SOCK_STREAM, 0, "", broker.address))
+        monkeypatch.setattr("_socket.getaddrinfo", lambda *_: found)
+        assert ask("localhost", broker.address[1]) > 0
+
+
+def test_nobody_there_is_unhealthy() -> None:
+    """A port where nobody listens is exit code 1 and one line."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+    done = check(address)
+    assert done.returncode == 1
+    assert done.stderr.startswith("healthcheck: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b"", "closed after 0 bytes"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "an answer of 1213486160 bytes"),
+        (b"\0\0\0\x0a" + b"\0" * 10, "not an answer to ApiVersions"),
+        (b"\0\0\0\x0aHELT\0\x23\0\0\0\0", "not an answer to ApiVersions"),
+    ],
+)
+def test_an_answer_that_is_none_is_unhealthy(answer: bytes, expected: str) -> None:
+    """A port that is open is not enough: the answer must be that of ApiVersions."""
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(1024)
+            connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        with pytest.raises((OSError, ValueError), match=expected):
+            ask("127.0.0.1", server.getsockname()[1])
+        thread.join(10)
+
+
+def test_the_healthcheck_imports_no_broker() -> None:
+    """It runs every few seconds: neither asyncio nor argparse nor any message class is loaded."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import coordinator_server.healthcheck; "
+        "print(*sorted(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert "coordinator_server.config" in loaded
+    assert not loaded & {"asyncio", "argparse", "socket", "structlog", "construct", "protocol"}
+    assert not {name for name in loaded if name.startswith(("protocol.", "storage"))}
+
+
+def test_the_entry_point_serves_and_stops(tmp_path: Path) -> None:
+    """With the variables of Kafka's image it serves; what does not apply is one line; exit 0."""
+    environment = {
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:0,CONTROLLER://:9093",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
+        "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+        "KAFKA_HEAP_OPTS": "-Xmx512m",
+        "KAFKA_LOG_DIRS": str(tmp_path / "data"),
+        "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
+    }
+    kept = {name: value for name, value in os.environ.items() if name[:6] != "KAFKA_"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "coordinator_server.container"],
+        cwd=ROOT,
+        env={**kept, **environment},
+        stdout=subprocess.PIPE,
+        stderr=(tmp_path / "log").open("w"),
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().removeprefix("listening ").strip()
+        assert check(address).returncode == 0
+        log = tmp_path / "log"
+        wait_for(lambda: "settings.ignored" in log.read_text(), "the line about settings")
+        (line,) = log.read_text().splitlines()
+        for name in ("controller.quorum.voters", "process.roles", "KAFKA_HEAP_OPTS", "CLUSTER_ID"):
+            assert name in line
+        process.terminate()
+        assert process.wait(15) == 0
+        assert (tmp_path / "data" / "meta.properties").exists()
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def test_the_entry_point_names_a_bad_value() -> None:
+    """A variable that cannot be used is one line and exit code 2."""
+    done = subprocess.run(
+        [sys.executable, "-m", "coordinator_server.container"],
+        cwd=ROOT,
+        env={**os.environ, "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://0.0.0.0:9092"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "coordinator-server: advertised.listeners: PLAINTEXT://0.0.0.0:9092: clients cannot "
+        "connect to every interface, name a host\n"
+    )
+
+
+def script(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run one of Kafka's scripts as the image has it."""
+    return subprocess.run(
+        [sys.executable, "-m", "coordinator_server.kafka_scripts", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_kafkas_scripts_that_healthchecks_call() -> None:
+    """kafka-topics.sh --list and kafka-broker-api-versions.sh ask the broker."""
+    with Broker("--ephemeral") as broker:
+        producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap)
+        for topic in ("second", "first"):
+            producer.send(topic, b"x").get(20)
+        producer.close()
+        there = ("--bootstrap-server", broker.bootstrap)
+        listed = script("kafka-topics.sh", *there, "--list")
+        assert (listed.returncode, listed.stdout) == (0, "first\nsecond\n"), listed.stderr
+        versions = script("kafka-broker-api-versions.sh", *there)
+        assert versions.returncode == 0
+        assert versions.stdout.startswith(f"{broker.bootstrap} serves ")
+        refused = script("kafka-topics.sh", *there, "--list", "--exclude-internal")
+        assert refused.returncode == 2
+        assert "--exclude-internal" in refused.stderr
+    for gone in (("kafka-topics.sh", "--list"), ("kafka-broker-api-versions.sh",)):
+        assert script(*gone, *there).returncode == 1

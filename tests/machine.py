@@ -1,0 +1,32 @@
+"""How slow the machine is right now, for the tests that hold a cost in CPU time to a limit.
+
+CPU time is no constant: a busy neighbour on the same core, or an older processor, makes every
+instruction cost more. So such a limit is set for a quiet machine, and stretched by what a fixed
+piece of work costs at that moment.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+QUIET_SECONDS = 0.014
+"""What the fixed work costs on the quiet machine that the limits were set on."""
+
+_SOURCE = "\n".join(
+    f"def f{number}(a, b=1):\n    return [a + {number} for _ in range(b)]" for number in range(150)
+)
+
+
+def slowness() -> float:
+    """By how much this machine is slower at the moment; 1 where it is as fast or faster."""
+    return max(1.0, min(_fixed_work_seconds() for _ in range(3)) / QUIET_SECONDS)
+
+
+def _fixed_work_seconds() -> float:
+    """CPU time of some work of the kind that a start is: objects, strings, byte code."""
+    started = time.process_time()
+    values = {f"k{number % 977}": [number, str(number)] for number in range(20_000)}
+    assert json.loads(json.dumps(values)) == values
+    compile(_SOURCE, "<fixed work>", "exec")
+    return time.process_time() - started

@@ -1,0 +1,45 @@
+"""What the tests of the testing package share: looking at processes of others."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support import wait_for
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def wait_for_end(pid: int) -> None:
+    """Wait until a process is gone."""
+    wait_for(lambda: not is_alive(pid), f"the end of process {pid}", 15)
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process so far, all its threads (clock_getcpuclockid of its id)."""
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def written_pids(directory: Path, count: int) -> list[int]:
+    """The process ids in the files `*.pid` of a directory, once there are so many."""
+
+    def whole() -> list[int]:
+        texts = [path.read_text() for path in directory.glob("*.pid")]
+        found = [int(text) for text in texts if text.endswith("\n")]
+        return found if len(found) == count else []
+
+    return wait_for(whole, f"{count} process ids in {directory}", 60)
+
+
+def outcomes(result: pytest.RunResult) -> dict[str, int]:
+    """Outcomes by name, without warnings."""
+    return {name: one for name, one in result.parseoutcomes().items() if "warning" not in name}

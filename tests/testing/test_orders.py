@@ -1,0 +1,91 @@
+"""Orders of the control server about topics, records and groups: mistakes are named, none harms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator_server.testing import Broker, BrokerError
+from coordinator_server.testing.control import Control, quoted
+
+TOPIC_RECORDS = "/topics/orders/records"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "words"),
+    [
+        ("GET", "/topics/other", None, 404, "there is no topic other, but orders"),
+        ("GET", "/groups/other", None, 404, "there is no group other, but none at all"),
+        ("GET", "/partitions/orders/2/records", None, 404, "has no partition 2, but 2 of them"),
+        ("GET", "/partitions/orders/x/records", None, 404, "has no partition x"),
+        ("GET", "/partitions/orders/0/records?offset=-1", None, 400, "offset=-1 is not a number"),
+        ("GET", "/partitions/orders/0/records?count=all", None, 400, "count=all is not a number"),
+        ("POST", "/topics/new", {"partitions": "3"}, 400, "cannot have '3' partitions"),
+        ("POST", "/topics/new", {"partitions": 20_000}, 400, "cannot have 20000 partitions"),
+        ("POST", "/topics/new", {"configs": ["a"]}, 400, "configs are an object"),
+        ("POST", "/topics/new", {"configs": {"retention.ms": None}}, 400, "topic new"),
+        ("POST", "/topics/new", {"configs": {"no.such": "x"}}, 400, "no.such"),
+        ("POST", TOPIC_RECORDS, {}, 400, "records is a list of objects"),
+        ("POST", TOPIC_RECORDS, {"records": ["x"]}, 400, "records is a list of objects"),
+        ("POST", TOPIC_RECORDS, {"records": [{"value": "%"}]}, 400, "a value is base64 or null"),
+        ("POST", TOPIC_RECORDS, {"records": [{"value": 5}]}, 400, "a value is base64 or null"),
+        ("POST", TOPIC_RECORDS, {"records": [{"key": "ü"}]}, 400, "a key is base64 or null"),
+        ("POST", TOPIC_RECORDS, {"records": [{"headers": ["x"]}]}, 400, "a name and a value"),
+        ("POST", TOPIC_RECORDS, {"records": [{"partition": "0"}]}, 404, "no partition '0'"),
+        ("POST", TOPIC_RECORDS, {"records": [{"timestamp_ms": "now"}]}, 400, "no timestamp"),
+        ("POST", "/reset?move=perhaps", None, 400, "move=perhaps is neither true nor false"),
+    ],
+)
+def test_a_mistake_is_named(
+    kafka: Broker, method: str, path: str, body: Any, status: int, words: str
+) -> None:
+    """The answer has the status and the words, and nothing was written or made."""
+    kafka.create_topic("orders", 2)
+    with pytest.raises(BrokerError) as raised:
+        kafka.control.call(method, path, body=body)
+    assert raised.value.status == status
+    assert words in str(raised.value)
+    assert kafka.topics() == {"orders": 2}
+    assert kafka.consume("orders", None) == []
+
+
+@pytest.mark.parametrize("sent", [b"{", b"[1]", b"\xff"])
+def test_a_body_is_a_json_object(kafka: Broker, sent: bytes) -> None:
+    """Anything else is answered with 400."""
+    import http.client
+
+    connection = http.client.HTTPConnection(*kafka.control.address, timeout=10)
+    connection.request("POST", "/topics/orders", sent)
+    response = connection.getresponse()
+    assert response.status == 400
+    assert b"the body is not" in response.read()
+    connection.close()
+    assert kafka.topics() == {}
+
+
+def test_records_before_the_first_offset_are_passed_over(kafka: Broker) -> None:
+    """A partition whose records were deleted is read from where it begins now."""
+    import confluent_kafka
+    import confluent_kafka.admin
+
+    kafka.produce("orders", *"abcde")
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    (future,) = admin.delete_records([confluent_kafka.TopicPartition("orders", 0, 3)]).values()
+    future.result(10)
+    assert [one.offset for one in kafka.consume("orders", None)] == [3, 4]
+
+
+def test_a_broker_that_is_gone_is_told_of() -> None:
+    """An order to nobody names the order and the reason."""
+    with Broker() as broker:
+        address = broker.control.address
+    with pytest.raises(BrokerError, match=r"GET /brokers: the broker cannot be reached") as raised:
+        Control(address).call("GET", "/brokers")
+    assert raised.value.status == 0
+
+
+def test_quoting() -> None:
+    """Everything but Kafka's own characters is quoted."""
+    assert quoted("a-B.9_~") == "a-B.9_~"
+    assert quoted("a/b ?ü") == "a%2Fb%20%3F%C3%BC"

@@ -8,14 +8,31 @@ BIN := .venv/bin
 LISTENER ?= 127.0.0.1:9092
 DATA_DIR ?= .data
 SEEDS ?= 0-999
+PIPELINE_DIR ?= .pipeline
 
-.PHONY: run test lint coverage sim mutations bench settings clean
+# Tests start hundreds of processes; without byte code on disk each would compile all of it again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: run test pipeline pipeline-test compose-test lint coverage sim mutations bench settings clean
 
 run: .venv/.installed
 	@exec $(BIN)/coordinator-server serve --listener $(LISTENER) --data-dir $(DATA_DIR)
 
 test: .venv/.installed-dev
 	$(BIN)/python -m pytest $(PYTEST_ARGUMENTS)
+
+# A small workload, the tables of the Spark pipeline on its log, and a report; see docs/pipeline.md.
+pipeline: .venv/.installed-pipeline
+	@$(BIN)/python examples/offset_pipeline/demo.py $(PIPELINE_DIR)
+
+# The tests of the pipeline that take many minutes: a cluster of two workers, the demo end to end.
+pipeline-test: .venv/.installed-dev
+	LONG_TESTS=1 $(BIN)/python -m pytest $(PYTEST_ARGUMENTS) tests/long
+
+# Consumers in containers. Brings a Docker engine up where there is none (Debian, as root).
+compose-test: .venv/.installed-dev
+	tests/compose/engine-up.sh
+	COMPOSE_TESTS=1 $(BIN)/python -m pytest -q --durations=5 $(PYTEST_ARGUMENTS) tests/compose
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check
@@ -43,7 +60,7 @@ settings: .venv/.installed
 	$(BIN)/coordinator-server settings > docs/settings.md
 
 clean:
-	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .pipeline dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed" >&2; exit 1; }
@@ -53,6 +70,10 @@ clean:
 .venv/.installed: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
+
+.venv/.installed-pipeline: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[pipeline,migrate]'
+	@touch .venv/.installed $@
 
 .venv/.installed-dev: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'

@@ -51,7 +51,7 @@ def main() -> int:
 
 async def _heartbeats(broker: Broker, connections: int) -> tuple[float, float]:
     """Heartbeats a second, and the broker's CPU for one in microseconds."""
-    frames = [_member(broker, f"group-{connections}-{number}") for number in range(connections)]
+    frames = [_heartbeat(broker, f"group-{connections}-{number}") for number in range(connections)]
     loop = asyncio.get_running_loop()
     clients = [
         (await loop.create_connection(partial(_Heart, beat), *broker.address))[1] for beat in frames
@@ -70,18 +70,24 @@ def _sum(clients: list[_Heart]) -> int:
     return sum(client.answers for client in clients)
 
 
-def _member(broker: Broker, group: str) -> bytes:
-    """Join and sync as the only member of a group; returns the frame of its heartbeat."""
+def _heartbeat(broker: Broker, group: str) -> bytes:
+    """The frame of the heartbeat of the only member of a new group."""
+    member = joined_member(broker, group)
+    beat = HeartbeatRequest(
+        group_id=group, member_id=member.member_id, generation_id=member.generation_id
+    )
+    return frame_of(beat, HEARTBEAT)
+
+
+def joined_member(broker: Broker, group: str) -> JoinGroupResponse:
+    """Join and sync as the only member of a group; returns the answer to the JoinGroup."""
     with broker.connect() as wire:
         joined = _joined(wire, group)
         sync = SyncGroupRequest(
             group_id=group, member_id=joined.member_id, generation_id=joined.generation_id
         )
-        wire.ask(_frame(sync, SYNC))
-    beat = HeartbeatRequest(
-        group_id=group, member_id=joined.member_id, generation_id=joined.generation_id
-    )
-    return _frame(beat, HEARTBEAT)
+        wire.ask(frame_of(sync, SYNC))
+    return joined
 
 
 def _joined(wire: Wire, group: str) -> JoinGroupResponse:
@@ -92,11 +98,12 @@ def _joined(wire: Wire, group: str) -> JoinGroupResponse:
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
-    answer = wire.ask(_frame(join, JOIN))
+    answer = wire.ask(frame_of(join, JOIN))
     return decoder(JoinGroupResponse, JOIN[1])(answer, 4)[0]
 
 
-def _frame(message: Message, api: tuple[int, int]) -> bytes:
+def frame_of(message: Message, api: tuple[int, int]) -> bytes:
+    """A request frame, at the (key, version) of `api`."""
     key, version = api
     body = encoder(type(message), version)(message)
     return request(key, version, body, flexible=message.is_flexible(version))

@@ -130,14 +130,15 @@ class Connections:
         self.start_sweeping()
 
     def close_idle(self) -> None:
-        """Close what was silent for connections.max.idle.ms; unanswered requests are no silence.
+        """Close what was silent for connections.max.idle.ms; unanswered requests are no silence,
+        nor is it the client's that its requests wait for the others' to be handled.
 
         A client that does not take its answers is silent too, and so is one that lingers while
         it is being closed.
         """
         now_ms = self._clock.now_ms()
         for connection in tuple(self._open):
-            if connection.active or connection.answer_is_due:
+            if connection.active or connection.answer_is_due or connection.is_behind:
                 connection.active = False
                 connection.idle_since_ms = now_ms
             elif now_ms - connection.idle_since_ms >= self._max_idle_ms:

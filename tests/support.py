@@ -248,13 +248,16 @@ class Wire:
 def send_until_refused(wires: Sequence[Wire], request: bytes) -> int:
     """Repeat a request and read nothing until no more is taken; returns the bytes sent."""
     block = request * 1000
-    sockets = [wire.socket for wire in wires]
+    # A part of the block may be taken: what is sent next goes on from there.
+    reached = {wire.socket: 0 for wire in wires}
     sent = 0
-    while writable := select.select([], sockets, [], 1.0)[1]:
+    while writable := select.select([], list(reached), [], 1.0)[1]:
         for one in writable:
             one.setblocking(False)
-            sent += one.send(block)
+            taken = one.send(block[reached[one] :])
             one.setblocking(True)
+            reached[one] = (reached[one] + taken) % len(block)
+            sent += taken
         assert sent < 100_000_000 * len(wires), "the broker reads without end"
     return sent
 

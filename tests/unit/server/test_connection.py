@@ -271,6 +271,18 @@ def test_a_parked_request_is_no_silence() -> None:
     assert not transport.aborted
 
 
+async def test_waiting_for_the_turn_is_no_silence() -> None:
+    """A connection whose requests wait for the loop alone is not closed, however busy that is."""
+    wire = Wire(
+        {"connections.max.idle.ms": "1000"},
+        dispatch=lambda connection, _: connection.answer(b"", b"."),
+    )
+    connection, transport = wire.connect()
+    connection.data_received(frame(b".") * (FRAMES_PER_TURN + 1))
+    _idle(wire, 30, 100)
+    assert not transport.aborted
+
+
 def test_a_client_that_does_not_read_is_cut_off(reports: Reports) -> None:
     """Answers that nobody takes do not count as activity, and the line says so."""
     wire = Wire({"connections.max.idle.ms": "1000"})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,13 +16,17 @@ DAY_MS = 24 * HOUR_MS
 
 @dataclass(frozen=True)
 class Bronze:
-    """The bronze frames, with the columns of `schema.BRONZE`; any of them may be empty."""
+    """The bronze frames, with the columns of `schema.BRONZE`; any of them may be empty.
+
+    `made` holds what tables have in common, see `pipeline.tables.kept`.
+    """
 
     offsets_log: DataFrame
     topic_records: DataFrame
     partition_ends: DataFrame
     group_events: DataFrame
     spark_progress: DataFrame
+    made: dict[Hashable, DataFrame] = field(default_factory=dict, init=False, repr=False)
 
 
 @dataclass(frozen=True)

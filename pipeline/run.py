@@ -26,13 +26,10 @@ from pipeline.inputs import Bronze, Questions
 from pipeline.progress import Tell
 from pipeline.sources.source import Source
 from pipeline.store import Store
-from pipeline.tables import positions, rates, standings
 from pipeline.tables.positions import SPARK_GROUP_PREFIX
 
 Make = Callable[[Bronze, Questions], DataFrame]
 
-_SHARED: tuple[Make, ...] = (positions.commits_that_live, standings.standings, rates.make)
-"""Frames that several tables are made from: kept while tables are made, not made again."""
 _WRITERS = 2
 """Tables written at the same time: while one is planned or ends, another has the processors."""
 
@@ -144,8 +141,6 @@ def make_tables(store: Store, questions: Questions, groups: str | None, tell: Te
     """Make every table from bronze and write it over the one before."""
     with _kept(bronze_of(store, groups)) as bronze:
         asked = _with_past(bronze, questions)
-        # Spark takes a kept frame wherever the same plan appears again, in whatever table.
-        shared = [one(bronze, asked).persist(StorageLevel.MEMORY_AND_DISK) for one in _SHARED]
         with ThreadPoolExecutor(_WRITERS) as pool:
             written = {
                 table.name: pool.submit(store.write_table, table, make(bronze, asked))
@@ -154,8 +149,6 @@ def make_tables(store: Store, questions: Questions, groups: str | None, tell: Te
             for name, done in written.items():
                 done.result()
                 tell(f"table {name}: written")
-        for frame in shared:
-            frame.unpersist()
 
 
 @contextmanager

@@ -21,6 +21,8 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
+    # Planning a query again at every stage pays where partitions are many.
+    "spark.sql.adaptive.enabled": "false",
     # A run of a minute gains less from the second compiler than that one costs.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
 }

@@ -12,8 +12,7 @@ from pyspark.sql import functions as sql
 
 from pipeline import schema
 from pipeline.tables import rates
-from pipeline.tables.standings import standings
-from pipeline.tables.unread import with_ages
+from pipeline.tables.unread import standings_with_ages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,7 +35,7 @@ def make(bronze: Bronze, questions: Questions) -> DataFrame:
     )
     size = sql.col("log_end") - sql.col("log_start")
     return (
-        with_ages(bronze, questions, standings(bronze, questions))
+        standings_with_ages(bronze, questions)
         .join(pace, ["group", "topic", "partition"], "left")
         .withColumn("used", sql.when(size > 0, sql.col("lag") / size))
         .withColumn("slack_ms", sql.col("retention_ms") - sql.col("oldest_unread_age_ms"))

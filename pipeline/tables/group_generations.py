@@ -15,6 +15,7 @@ from pyspark.sql import functions as sql
 from pipeline import schema
 from pipeline.decode.kinds import CLASSIC, EPOCH
 from pipeline.tables import kip848
+from pipeline.tables.kept import kept
 from pipeline.tables.known import decoded_records, utc_day
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _KINDS = (CLASSIC, EPOCH, "share_group_metadata", "streams_group_metadata")
 
 
+@kept
 def make(bronze: Bronze, questions: Questions) -> DataFrame:
     """The table `group_generations`."""
     records = decoded_records(bronze, questions)

@@ -9,6 +9,7 @@ from pyspark.sql import functions as sql
 from pipeline import schema
 from pipeline.decode.kinds import CLASSIC
 from pipeline.tables import kip848
+from pipeline.tables.kept import kept
 from pipeline.tables.known import decoded_records
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
 
 
+@kept
 def make(bronze: Bronze, questions: Questions) -> DataFrame:
     """The table `group_members`. Members of KIP-848 groups: see `kip848`."""
     records = decoded_records(bronze, questions)

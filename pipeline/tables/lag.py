@@ -14,8 +14,7 @@ from pyspark.sql import functions as sql
 from pipeline import schema
 from pipeline.tables.commit_delay import commit_delays
 from pipeline.tables.positions import READER
-from pipeline.tables.standings import standings
-from pipeline.tables.unread import with_ages
+from pipeline.tables.unread import standings_with_ages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,7 +26,7 @@ def make(bronze: Bronze, questions: Questions) -> DataFrame:
     """Columns of `schema.LAG`."""
     delays = commit_delays(bronze, questions)
     return (
-        with_ages(bronze, questions, standings(bronze, questions))
+        standings_with_ages(bronze, questions)
         .join(delays, list(READER), "left")
         .withColumn("at_ms", sql.lit(questions.at_ms).cast("bigint"))
         .fillna(0, ["commit_delay_records"])

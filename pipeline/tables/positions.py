@@ -13,6 +13,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sql
 
 from pipeline.tables import offset_commits
+from pipeline.tables.kept import kept
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -37,6 +38,7 @@ GROUP, CHECKPOINT = "group", "checkpoint"
 SPARK_GROUP_PREFIX = "spark:"
 
 
+@kept
 def commits_that_live(bronze: Bronze, questions: Questions) -> DataFrame:
     """Commits of every key that holds, since it last came to be: no tombstone follows them.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 
 from pipeline import schema
+from pipeline.tables.kept import kept
 from pipeline.tables.positions import READER, in_window, positions
 from pipeline.tables.standings import PARTITION, standings
 
@@ -20,6 +21,7 @@ DEAD_BAND_SHARE = 0.01
 """Below one of these, the difference of two rates says nothing: velocity is 0."""
 
 
+@kept
 def make(bronze: Bronze, questions: Questions) -> DataFrame:
     """Columns of `schema.RATES`; one row a row of `lag`."""
     produced, consumed = sql.col("produced_per_second"), sql.col("consumed_per_second")

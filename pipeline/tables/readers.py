@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 
 from pipeline.decode.kinds import ASSIGNMENT, CLASSIC, EPOCH, EXPRESSION, MEMBER
+from pipeline.tables.kept import kept
 from pipeline.tables.known import decoded_records
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _DETAILS = (
 )
 
 
+@kept
 def standing_groups(bronze: Bronze, questions: Questions) -> DataFrame:
     """One row a group that stands at the instant.
 

@@ -215,15 +215,17 @@ def _moved(frame: DataFrame) -> DataFrame:
     aliased = sql.when(sql.size("alias") > 0, same).otherwise(sql.col("pairs"))
     leader = sql.coalesce(sql.try_element_at(alias, sql.col("leader")), sql.col("leader"))
     both = sql.size(sql.array_intersect("places_before", "places"))
-    kept = sql.array_intersect("pairs_before", "owned")
+    kept = sql.array_intersect("holds_before", "holds")
     all_places = sql.size(sql.array_union("places_before", "places"))
-    all_pairs = sql.size(sql.array_union("pairs_before", "owned"))
+    all_pairs = sql.size(sql.array_union("holds_before", "holds"))
     known = sql.col("pairs").isNotNull() & sql.col("pairs_before").isNotNull()
     first = sql.col("people_before").isNull()
     return (
         frame.withColumn("owned", sql.when(first, sql.col("pairs")).otherwise(aliased))
         .withColumn("places", _places("owned"))
         .withColumn("places_before", _places("pairs_before"))
+        .withColumn("holds", _holds("owned"))
+        .withColumn("holds_before", _holds("pairs_before"))
         .withColumn(
             "partitions",
             sql.when(first & sql.col("pairs").isNotNull(), sql.size("places")).when(
@@ -231,9 +233,7 @@ def _moved(frame: DataFrame) -> DataFrame:
             ),
         )
         .withColumn("kept", sql.when(known, sql.size(kept)))
-        .withColumn(
-            "moved", sql.when(known, both - sql.size(sql.array_distinct(_without_owner(kept))))
-        )
+        .withColumn("moved", sql.when(known, both - sql.size(sql.array_distinct(_places_of(kept)))))
         .withColumn("moved_share", sql.try_divide("moved", "partitions"))
         .withColumn("stickiness", sql.try_divide("kept", sql.when(known, all_pairs)))
         .withColumn("leader_changed", leader != sql.col("leader_before"))
@@ -242,14 +242,22 @@ def _moved(frame: DataFrame) -> DataFrame:
 
 
 def _places(name: str) -> Column:
-    return sql.array_distinct(_without_owner(sql.col(name)))
+    """The partitions of pairs, as texts: sets of texts are hashed, of structs they would be
+    compared each with each."""
+    return sql.array_distinct(sql.transform(name, _place))
 
 
-def _without_owner(pairs: Column) -> Column:
-    return sql.transform(
-        pairs,
-        lambda pair: sql.struct(pair["topic"].alias("topic"), pair["partition"].alias("partition")),
-    )
+def _holds(name: str) -> Column:
+    """Pairs as texts, the partition first: no topic has a line end in its name."""
+    return sql.transform(name, lambda pair: sql.concat(_place(pair), sql.lit("\n"), pair["who"]))
+
+
+def _place(pair: Column) -> Column:
+    return sql.concat(pair["topic"], sql.lit("\n"), pair["partition"].cast("string"))
+
+
+def _places_of(holds: Column) -> Column:
+    return sql.transform(holds, lambda one: sql.substring_index(one, "\n", 2))
 
 
 def _storms(frame: DataFrame, questions: Questions) -> DataFrame:

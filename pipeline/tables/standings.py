@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
+from pipeline.tables.kept import kept
 from pipeline.tables.positions import GROUP, READER, positions
 from pipeline.tables.readers import standing_groups
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 PARTITION = ("topic", "partition")
 
 
+@kept
 def standings(bronze: Bronze, questions: Questions) -> DataFrame:
     """One row for each reader's position, and for each partition assigned without one.
 
@@ -77,6 +79,7 @@ def _judged(joined: DataFrame, questions: Questions) -> DataFrame:
     )
 
 
+@kept
 def partition_facts(bronze: Bronze, questions: Questions) -> DataFrame:
     """What is known of each partition at the instant.
 

@@ -50,6 +50,7 @@ from pyspark.sql import Column, Window
 from pyspark.sql import functions as sql
 
 from pipeline import schema
+from pipeline.tables.kept import kept
 from pipeline.tables.log_ends import ends_at
 from pipeline.tables.positions import GROUP, commits_that_live, in_window
 from pipeline.tables.readers import standing_groups
@@ -76,6 +77,14 @@ _SEVERITY = {"OK": 0, "WARN": 1, "STALL": 2, "STOP": 3, "REWIND": 4}
 
 def make(bronze: Bronze, questions: Questions) -> DataFrame:
     """The table `status`."""
+    partitions = _partitions(bronze, questions)
+    names = schema.STATUS.names
+    return partitions.select(*names).unionByName(_groups(partitions).select(*names))
+
+
+@kept
+def _partitions(bronze: Bronze, questions: Questions) -> DataFrame:
+    """The rows of partitions, each with its verdict; groups are judged by them."""
     standing = standings(bronze, questions).where(sql.col("source") == GROUP).drop("source")
     evidence = _evidence(bronze, questions)
     groups = standing_groups(bronze, questions)
@@ -95,9 +104,7 @@ def make(bronze: Bronze, questions: Questions) -> DataFrame:
         .withColumn("window_ms", sql.lit(questions.window_ms).cast("bigint"))
         .withColumn("commits", sql.coalesce("commits", sql.lit(0).cast("bigint")))
     )
-    partitions = _judged(joined, questions)
-    names = schema.STATUS.names
-    return partitions.select(*names).unionByName(_groups(partitions).select(*names))
+    return _judged(joined, questions)
 
 
 def _evidence(bronze: Bronze, questions: Questions) -> DataFrame:

@@ -11,19 +11,23 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as sql
 
+from pipeline.tables.kept import kept
+from pipeline.tables.standings import standings
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.inputs import Bronze, Questions
 
 
-def with_ages(bronze: Bronze, questions: Questions, standings: DataFrame) -> DataFrame:
+@kept
+def standings_with_ages(bronze: Bronze, questions: Questions) -> DataFrame:
     """`standings` with `oldest_unread_age_ms`, `interpolated_age_ms` and `interpolation`.
 
     Also `oldest_unread_ms`, the timestamp of that record; null if there is none or it is unknown.
     Ages are never negative: a record whose producer's clock is ahead has the age 0.
     """
-    located = _neighbours(bronze, standings)
+    located = _neighbours(bronze, standings(bronze, questions))
     position, first = sql.col("committed_offset"), sql.col("_next")
     lag = sql.col("lag")
     gone = position < sql.col("log_start")
@@ -55,19 +59,20 @@ def _age(questions: Questions, since_ms: Column) -> Column:
     return sql.when(since_ms.isNotNull(), sql.greatest(age, sql.lit(0).cast("bigint")))
 
 
-def _neighbours(bronze: Bronze, standings: DataFrame) -> DataFrame:
-    """`standings` with the records around each position.
+def _neighbours(bronze: Bronze, standing: DataFrame) -> DataFrame:
+    """`standing` with the records around each position.
 
     `_next`: offset and timestamp_ms of the first record at or above the position. `_passed_ms`:
     when the log end rose above the position, the least timestamp from there on. `_before`: offset
     and timestamp_ms of the last record below it.
     """
-    names = [name for name in standings.columns if name not in ("topic", "partition")]
-    asked = standings.select(
+    names = [name for name in standing.columns if name not in ("topic", "partition")]
+    asked = standing.select(
         "topic",
         "partition",
         sql.col("committed_offset").alias("_offset"),
         sql.struct(*names).alias("_row"),
+        sql.lit(True).alias("_asks"),
     )
     records = bronze.topic_records.select(
         "topic",
@@ -75,10 +80,12 @@ def _neighbours(bronze: Bronze, standings: DataFrame) -> DataFrame:
         sql.col("offset").alias("_offset"),
         sql.lit(None).cast(asked.schema["_row"].dataType).alias("_row"),
         sql.struct("offset", "timestamp_ms").alias("_record"),
+        sql.lit(False).alias("_asks"),
     )
-    # From the end downwards; the record at the position itself comes before the question.
+    # From the end downwards; the record at the position itself comes before the question. By plain
+    # columns: an expression would be sorted by anew for each of the three.
     downwards = Window.partitionBy("topic", "partition").orderBy(
-        sql.col("_offset").desc(), sql.col("_row").isNotNull()
+        sql.col("_offset").desc(), sql.col("_asks")
     )
     above = downwards.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return (
@@ -86,7 +93,7 @@ def _neighbours(bronze: Bronze, standings: DataFrame) -> DataFrame:
         .withColumn("_next", sql.last("_record", ignorenulls=True).over(above))
         .withColumn("_passed_ms", sql.min("_record.timestamp_ms").over(above))
         .withColumn("_before", sql.expr("lead(_record) ignore nulls").over(downwards))
-        .where(sql.col("_row").isNotNull())
+        .where("_asks")
         .select("topic", "partition", "_row.*", "_next", "_passed_ms", "_before")
     )
 

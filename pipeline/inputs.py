@@ -26,7 +26,9 @@ class Bronze:
     partition_ends: DataFrame
     group_events: DataFrame
     spark_progress: DataFrame
-    made: dict[Hashable, DataFrame] = field(default_factory=dict, init=False, repr=False)
+    made: dict[Hashable, tuple[DataFrame, DataFrame]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
 
 @dataclass(frozen=True)

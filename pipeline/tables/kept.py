@@ -29,7 +29,10 @@ def kept(make: Make) -> Make:
     def once(bronze: Bronze, questions: Questions) -> DataFrame:
         name = (make, questions)
         if name not in bronze.made:
-            bronze.made[name] = make(bronze, questions).localCheckpoint(eager=False)
-        return bronze.made[name]
+            source = make(bronze, questions)
+            # The source is kept as well: with it Spark would forget the counters of its tasks,
+            # and complain of each when they run.
+            bronze.made[name] = (source.localCheckpoint(eager=False), source)
+        return bronze.made[name][0]
 
     return once

@@ -31,7 +31,8 @@ from protocol.offsets_log import (
     encode_value,
 )
 
-RECORDS = 300_000
+RECORDS = 1_000_000
+ROUNDS = 4
 GROUPS, PARTITIONS = 1000, 12
 COLUMNS = (
     StructField("group", StringType()),
@@ -102,9 +103,9 @@ def children_seconds() -> float:
 
 
 def measure(name: str, make: Callable[[], DataFrame], count: int) -> float:
-    """Run a frame to its end twice; prints the better one, returns its CPU seconds."""
+    """Run a frame ROUNDS times, as the JVM warms up; the CPU seconds of the best one."""
     best = float("inf")
-    for _ in range(2):
+    for _ in range(ROUNDS):
         began, cpu = time.perf_counter(), children_seconds()
         make().write.format("noop").mode("overwrite").save()
         taken, used = time.perf_counter() - began, children_seconds() - cpu

@@ -6,6 +6,7 @@ them; each group has two generations. Everything is spread over the last hour be
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 import sys
@@ -155,7 +156,12 @@ def _name(group: int) -> str:
 
 
 def _append(folder: Path, data: bytes) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        # By this file a broker knows that the directory is a topic's; the id is made up.
+        topic = folder.name.rpartition("-")[0]
+        topic_id = base64.urlsafe_b64encode(topic.rjust(16)[-16:].encode()).decode()[:22]
+        (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
     with (folder / _SEGMENT).open("ab") as segment:
         segment.write(data)
 

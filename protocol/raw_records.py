@@ -1,9 +1,9 @@
 """The records of a batch as they lie there: where each one is, its key and its value.
 
 The walk over records that everything is built on: decoding them (`protocol.batch`), loading a log
-of millions of commits. It makes a plain tuple per record and reads one-byte varints, nearly all
-there are, in place. Compaction (`storage.cleaner`), which looks at each record more than once, has
-a walk over the keys alone that costs half.
+of millions of commits. It makes a plain tuple per record and reads varints of one and two bytes,
+nearly all there are, in place. Compaction (`storage.cleaner`), which looks at each record more than
+once, has a walk over the keys alone that costs half.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ def raw_records(section: bytes, count: int, position: int = 0) -> Iterator[RawRe
             length = section[position]
             position += 1
             if length > 127:
-                length, position = unsigned_varint_tail(section, position, length)
+                if section[position] < 128:  # two bytes, as in most records of the offsets topic
+                    length = length & 127 | section[position] << 7
+                    position += 1
+                else:
+                    length, position = unsigned_varint_tail(section, position, length)
             end = position + (length >> 1)
             if length & 1 or not position < end <= size:
                 raise ProtocolError(f"a record of {end - position} bytes at {start} of {size}")
@@ -47,7 +51,11 @@ def raw_records(section: bytes, count: int, position: int = 0) -> Iterator[RawRe
             offset_delta = section[position]
             position += 1
             if offset_delta > 127:
-                offset_delta, position = unsigned_varint_tail(section, position, offset_delta)
+                if section[position] < 128:
+                    offset_delta = offset_delta & 127 | section[position] << 7
+                    position += 1
+                else:
+                    offset_delta, position = unsigned_varint_tail(section, position, offset_delta)
             offset_delta = (offset_delta >> 1) ^ -(offset_delta & 1)
             key = value = None
             length = section[position]

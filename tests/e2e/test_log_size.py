@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from pathlib import Path
 
@@ -18,8 +19,12 @@ ROUNDS = 8
 """How often every offset is committed: as many times the live data is written to the log."""
 
 SETTINGS = {"offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
-MOST = 2.5
-"""The promise is twice the live data; the rest is for a test machine that stands still at times."""
+MOST = 2.0
+"""The promise, as largest size over live data of a half second: the middle one of all."""
+
+MOST_EVER = ROUNDS / 2
+"""Of any half second. A disk that stands still for a while holds compaction up and not the commits,
+until the next sync; without compaction the log would come to `ROUNDS`."""
 
 WARM_UP_SECONDS = 2.0
 """A new log is first looked at after a while; by then many times half a megabyte is written."""
@@ -27,26 +32,28 @@ WARM_UP_SECONDS = 2.0
 SECONDS = 60.0
 
 
-async def largest_ratio(broker: Broker, data: Path) -> float:
-    """The largest size of the offsets log over its live data in so many rounds of commits."""
+async def largest_ratios(broker: Broker, data: Path) -> list[float]:
+    """The largest size of the offsets log over its live data, each half second of the rounds."""
     load = Load(broker, data, GROUPS, connections=10)
     await load.begin()
     await load.run(WARM_UP_SECONDS, 0)
-    worst = commits = 0.0
+    ratios = []
+    commits = 0.0
     end = time.monotonic() + SECONDS
     while commits < ROUNDS * GROUPS * PARTITIONS:
         assert time.monotonic() < end, f"{commits:.0f} commits in {SECONDS} s"
         sizes = await load.run(0.5, 0)
         commits += sizes.commits_per_second * 0.5
-        worst = max(worst, sizes.worst_ratio)
+        ratios.append(sizes.worst_ratio)
     await load.end()
-    return worst
+    return ratios
 
 
 def test_the_offsets_log_stays_small_under_commits(tmp_path: Path) -> None:
     """Every file of it together stays near twice the live data, while eight times that comes."""
     data = tmp_path / "data"
     with Broker("--data-dir", str(data), settings=SETTINGS) as broker:
-        ratio = uvloop.run(largest_ratio(broker, data))
+        ratios = uvloop.run(largest_ratios(broker, data))
         assert broker.stop() == 0
-    assert ratio < MOST
+    assert statistics.median(ratios) < MOST, ratios
+    assert max(ratios) < MOST_EVER, ratios

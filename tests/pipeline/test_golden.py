@@ -1,8 +1,9 @@
 """The tables say what happened: each is the golden one, whichever way the story was read.
 
 The golden rows come from a model of plain Python (`model.py`) and are frozen. The tables are made
-from segment files in one go, for now. Tables are made from bronze alone, so for the other ways in
-(`test_ways_in.py`) equal bronze is shown, which is cheaper to compare.
+from segment files in one go, for now, and from the bronze of that run for a past instant. Tables
+are made from bronze alone, so for the other ways in (`test_ways_in.py`) equal bronze is shown,
+which is cheaper to compare.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pipeline.run import bronze_of, run_batch
 from pipeline.sources.segments import LogDirSource
 from pipeline.store import Store
 from pipeline.tables import current_offsets, group_generations, group_members
-from tests.pipeline.golden import NOW, THEN, frozen, modelled
+from tests.pipeline.golden import NOW, THEN, THEN_MS, frozen, modelled
 from tests.pipeline.scenes import tell
 from tests.pipeline.story import AT_MS, Story
 from tests.pipeline.ways import (
@@ -28,6 +29,7 @@ from tests.pipeline.ways import (
     clock_at,
     differences,
     keep_progress,
+    make_all,
     plain_rows,
     questions,
 )
@@ -79,6 +81,16 @@ def test_no_table_is_empty_and_every_column_says_something() -> None:
 def test_from_segment_files(from_files: tuple[Path, Store]) -> None:
     """In one go, for now."""
     assert_golden(from_files[1], NOW)
+
+
+def test_from_bronze_of_an_earlier_run_for_a_past_instant(
+    spark: SparkSession, from_files: tuple[Path, Store], tmp_path: Path
+) -> None:
+    """As `--parquet` reads it, and `--at` an instant before the partitions were looked at."""
+    store = Store(spark, str(tmp_path))
+    store.use_bronze_of(from_files[1])
+    make_all(store, THEN_MS)
+    assert_golden(store, THEN)
 
 
 def test_the_segments_of_a_real_kafka(spark: SparkSession, tmp_path: Path) -> None:

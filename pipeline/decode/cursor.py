@@ -13,6 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from protocol.json_form import uuid_to_text
+from protocol.schema import ZERO_UUID
 from protocol.utf8 import JAVA_REPLACE
 
 Integers = npt.NDArray[np.int64]
@@ -88,23 +90,26 @@ def string_column(slices: Slices, valid: Flags) -> pa.Array:
 
 
 def uuid_column(data: npt.NDArray[np.uint8], places: Integers, valid: Flags) -> pa.Array:
-    """Uuids as Kafka prints them, null where not `valid` or zero."""
-    raw = np.zeros((len(places), 18), np.uint8)
-    raw[:, :16] = data[np.where(valid, places, 0)[:, None] + np.arange(16)]
-    valid = valid & raw[:, :16].any(axis=1)
-    triples = raw.reshape(-1, 3).astype(np.uint32)
-    bits = triples[:, 0] << 16 | triples[:, 1] << 8 | triples[:, 2]
-    sixes = np.stack([bits >> shift & 63 for shift in (18, 12, 6, 0)], axis=1)
-    letters = _BASE64[sixes].reshape(-1, 24)[:, :22]
-    offsets = np.arange(0, 22 * (len(places) + 1), 22, dtype=np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(letters))]
-    column = pa.Array.from_buffers(pa.string(), len(places), buffers)
-    return pc.if_else(pa.array(valid), column, pa.scalar(None, pa.string()))
+    """Uuids as Kafka prints them, null where not `valid` or zero.
 
-
-_BASE64 = np.frombuffer(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8
-)
+    They name topics, so each different one is written out once.
+    """
+    nothing = pa.nulls(len(places), pa.string())
+    rows = np.flatnonzero(valid)
+    if not rows.size:
+        return nothing
+    width = len(ZERO_UUID)
+    anywhere: npt.NDArray[np.void] = np.ndarray(
+        (len(data) - width + 1,), f"V{width}", data, strides=(1,)
+    )
+    buffers = [None, pa.py_buffer(anywhere[places[rows]])]
+    coded = pa.Array.from_buffers(pa.binary(width), len(rows), buffers).dictionary_encode()
+    texts = [
+        None if one == ZERO_UUID else uuid_to_text(one) for one in coded.dictionary.to_pylist()
+    ]
+    return pc.replace_with_mask(
+        nothing, pa.array(valid), pa.array(texts, pa.string()).take(coded.indices)
+    )
 
 
 class Cursor:

@@ -106,16 +106,3 @@ def test_a_group_goes_on_after_clean_restarts(
         assert broker.stop() == 0
         broker = start_broker(listener=broker.bootstrap)
     assert [member.moves() for member in members] == moves, group.story()
-
-
-def test_members_that_start_together_share_the_first_generation(
-    start_broker: StartBroker, name: str, start_group: StartGroup
-) -> None:
-    """With group.initial.rebalance.delay.ms the first rebalance waits, so there is only one."""
-    broker = start_broker(group_initial_rebalance_delay_ms="3000")
-    create_topic(broker.bootstrap, name, 3)
-    group = start_group(broker.bootstrap, "kafka-python", "range")
-    members = [group.start() for _ in range(3)]
-    group.wait_until_shared(members, [(name, number) for number in range(3)])
-    assert [len(member.events("assigned")) for member in members] == [1, 1, 1]
-    assert [member.generation() for member in members] == [1, 1, 1]

@@ -46,7 +46,7 @@ def main() -> int:
         return 0
     answers = Answers.read(arguments.answers)
     wanted = [one for one in scenarios if one.name in answers.kept]
-    played = player.play_until_same(wanted, answers.kept)
+    played = player.play_as_expected(wanted, answers.kept)
     failed = {name for name, steps in played.items() if steps != answers.kept[name]}
     for one in wanted:
         if one.name in failed:

@@ -32,7 +32,7 @@ def test_the_answers_are_those_of_kafka() -> None:
     with Broker("--ephemeral", *profiles[0]) as a, Broker("--ephemeral", *profiles[1]) as b:
         player = Player(a.bootstrap, b.bootstrap, patience=1.5)
         scenarios = [one for one in all_scenarios() if one.name in wanted]
-        played = player.play_until_same(scenarios, wanted)
+        played = player.play_as_expected(scenarios, wanted, EXPLAINED)
     differing = {name for name, steps in played.items() if steps != wanted[name]}
     unexplained = differing - EXPLAINED.keys()
     report = [

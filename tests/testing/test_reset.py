@@ -215,9 +215,15 @@ def test_resets_under_load_leave_a_sound_broker(kafka: Broker) -> None:
 
     def work(number: int) -> None:
         while not is_over.is_set():
-            one = kafka_python.KafkaConsumer(
-                f"topic-{number}", bootstrap_servers=kafka.bootstrap_servers, group_id="app"
-            )
+            try:
+                one = kafka_python.KafkaConsumer(
+                    f"topic-{number}",
+                    bootstrap_servers=kafka.bootstrap_servers,
+                    bootstrap_timeout_ms=2000,
+                    group_id="app",
+                )
+            except kafka_python.errors.KafkaTimeoutError:
+                continue  # each of its connections was taken from it
             producer = kafka_python.KafkaProducer(
                 bootstrap_servers=kafka.bootstrap_servers, max_block_ms=2000
             )

@@ -24,6 +24,7 @@ from pipeline.bronze import add_offsets_log, next_offsets, read_offsets_log, rea
 from pipeline.decode.kinds import COMMIT
 from pipeline.inputs import Bronze, Questions
 from pipeline.progress import Tell
+from pipeline.session import fit_partitions
 from pipeline.sources.source import Source
 from pipeline.store import Store
 from pipeline.tables.positions import SPARK_GROUP_PREFIX
@@ -139,9 +140,12 @@ def makers() -> list[tuple[schema.Table, Make]]:
 
 def make_tables(store: Store, questions: Questions, groups: str | None, tell: Tell) -> None:
     """Make every table from bronze and write it over the one before."""
+    large = (schema.OFFSETS_LOG, schema.TOPIC_RECORDS)
+    fit_partitions(store.spark, sum(store.read_bronze(table).count() for table in large))
     with _kept(bronze_of(store, groups)) as bronze:
         asked = _with_past(bronze, questions)
-        with ThreadPoolExecutor(_WRITERS) as pool:
+        pool = ThreadPoolExecutor(_WRITERS)
+        try:
             written = {
                 table.name: pool.submit(store.write_table, table, make(bronze, asked))
                 for table, make in makers()
@@ -149,6 +153,9 @@ def make_tables(store: Store, questions: Questions, groups: str | None, tell: Te
             for name, done in written.items():
                 done.result()
                 tell(f"table {name}: written")
+        finally:
+            # What is not begun when a table fails is not wanted any more.
+            pool.shutdown(cancel_futures=True)
 
 
 @contextmanager

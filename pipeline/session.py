@@ -6,6 +6,7 @@ holds as well, and workers are sent the code.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Mapping
@@ -16,11 +17,17 @@ from pyspark.sql import SparkSession
 from pipeline.java import use_java
 from pipeline.shipping import is_local, name_python, ship
 
+PARTITIONS = "spark.sql.shuffle.partitions"
+_PARTITIONS_MIN = 2
+ROWS_PER_PARTITION = 500_000
+"""What the tasks of two cores sort and count side by side within Spark's default heap of 1 GB."""
+_FITTED = "spark.coordinatorServer.fitsPartitions"
+
 _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "2",
+    PARTITIONS: str(_PARTITIONS_MIN),
     # Planning a query again at every stage pays where partitions are many.
     "spark.sql.adaptive.enabled": "false",
     # A run of a minute gains less from the second compiler than that one costs.
@@ -43,7 +50,19 @@ _ALWAYS = {
 
 def settings_for(master: str, given: Mapping[str, str]) -> dict[str, str]:
     """Spark's settings of a session: `given` wins; what is about this machine stays on it."""
-    return {**_ALWAYS, **(_LOCAL if is_local(master) else {}), **given}
+    local = is_local(master)
+    fitted = {_FITTED: "true"} if local and PARTITIONS not in given else {}
+    return {**_ALWAYS, **(_LOCAL if local else {}), **fitted, **given}
+
+
+def fit_partitions(spark: SparkSession, rows: int) -> None:
+    """Shuffle `rows` in as many parts as memory asks for, if all runs on one machine.
+
+    A number that was given to `open_session` stays. On a cluster Spark itself joins small parts.
+    """
+    if spark.conf.get(_FITTED, "false") == "true":
+        parts = max(_PARTITIONS_MIN, math.ceil(rows / ROWS_PER_PARTITION))
+        spark.conf.set(PARTITIONS, str(parts))
 
 
 def open_session(

@@ -35,7 +35,7 @@ class Store:
     """Folders below `out`, a path that Spark knows (local, HDFS, an object store)."""
 
     def __init__(self, spark: SparkSession, out: str, table_format: str = PARQUET) -> None:
-        self._spark = spark
+        self.spark = spark
         self.out = out.rstrip("/")
         self._format = table_format
         self._bronze = self.path("bronze")
@@ -52,8 +52,8 @@ class Store:
         """All batches of a bronze table; an empty frame where there is none."""
         folder = f"{self._bronze}/{table.name}"
         if not self.has(folder):
-            return self._spark.createDataFrame([], table.spark())
-        return self._spark.read.schema(table.spark()).parquet(folder).select(table.names)
+            return self.spark.createDataFrame([], table.spark())
+        return self.spark.read.schema(table.spark()).parquet(folder).select(table.names)
 
     def add_bronze(self, table: schema.Table, batch: str, frame: DataFrame) -> bool:
         """Add a batch by its name, once: False if it is there already."""
@@ -71,7 +71,7 @@ class Store:
         places = [table.names.index(name) for name in table.key]
         for row in rows:
             kept.setdefault(tuple(row[place] for place in places), row)
-        frame = self._spark.createDataFrame(list(kept.values()), table.spark())
+        frame = self.spark.createDataFrame(list(kept.values()), table.spark())
         self.replace_bronze(table, frame)
 
     def _rows(self, table: schema.Table) -> list[Row]:
@@ -102,7 +102,7 @@ class Store:
 
     def read_table(self, table: schema.Table) -> DataFrame:
         """A table as it was written last."""
-        reader = self._spark.read.format(self._format)
+        reader = self.spark.read.format(self._format)
         if self._format == PARQUET:
             reader = reader.schema(table.spark())
         return reader.load(self.path("tables", table.name)).select(table.names)
@@ -115,11 +115,11 @@ class Store:
             raise OSError(f"{source} could not be renamed to {target}")
 
     def _place(self, path: str) -> Any:
-        java: Any = self._spark._jvm
+        java: Any = self.spark._jvm
         return java.org.apache.hadoop.fs.Path(path)
 
     def _call(self, path: str, deed: Callable[[Any, Any], Any]) -> Any:
         """Do something at a path with Hadoop's file system of that path."""
         place = self._place(path)
-        configuration = self._spark._jsc.hadoopConfiguration()
+        configuration = self.spark._jsc.hadoopConfiguration()
         return deed(place.getFileSystem(configuration), place)

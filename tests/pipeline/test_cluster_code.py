@@ -7,12 +7,13 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from pipeline import shipping
-from pipeline.session import settings_for
+from pipeline.session import PARTITIONS, fit_partitions, settings_for
 from tests.pipeline.standalone import Standalone
 from tests.support import ROOT
 
@@ -72,6 +73,39 @@ def _decode_from(archive: Path, folder: Path) -> None:
     assert done.stdout.startswith(str(archive))
 
 
+class _Session:
+    """What `fit_partitions` touches of a session that was opened with these settings."""
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        self.settings = settings
+        self.conf = self
+
+    def get(self, name: str, default: str) -> str:
+        return self.settings.get(name, default)
+
+    def set(self, name: str, value: str) -> None:
+        self.settings[name] = value
+
+
+@pytest.mark.parametrize(
+    ("master", "given", "rows", "parts"),
+    [
+        ("local[2]", {}, 0, "2"),
+        ("local[2]", {}, 1_200_000, "3"),
+        ("local[2]", {}, 10_000_000, "20"),
+        ("local[2]", {PARTITIONS: "7"}, 10_000_000, "7"),
+        ("spark://h:7077", {}, 10_000_000, None),
+    ],
+)
+def test_a_large_log_is_shuffled_in_more_parts(
+    master: str, given: dict[str, str], rows: int, parts: str | None
+) -> None:
+    """So that a part fits into memory; not on a cluster, nor where a number was given."""
+    one: Any = _Session(settings_for(master, given))
+    fit_partitions(one, rows)
+    assert one.settings.get(PARTITIONS) == parts
+
+
 def test_settings_of_one_machine_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only `local` and `local[N]` run in the driver's process."""
     assert [shipping.is_local(one) for one in ("local", "local[2]", "local[*]")] == [True] * 3
@@ -82,6 +116,7 @@ def test_settings_of_one_machine_stay_there(monkeypatch: pytest.MonkeyPatch) -> 
         assert chosen["spark.executor.memory"] == "1g"
         assert chosen["spark.sql.session.timeZone"] == "UTC"
         assert not {"spark.driver.host", "spark.driver.bindAddress"} & set(chosen)
+        assert PARTITIONS not in chosen
     assert settings_for("local[1]", {})["spark.driver.host"] == "127.0.0.1"
     monkeypatch.setenv("PYSPARK_PYTHON", "before")
     monkeypatch.setenv("PATH", "/bin")

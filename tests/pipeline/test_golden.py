@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import schema
+from pipeline import schema, session
 from pipeline.bronze import read_offsets_log
 from pipeline.progress import silent
 from pipeline.run import bronze_of, run_batch
@@ -84,12 +84,23 @@ def test_from_segment_files(from_files: tuple[Path, Store]) -> None:
 
 
 def test_from_bronze_of_an_earlier_run_for_a_past_instant(
-    spark: SparkSession, from_files: tuple[Path, Store], tmp_path: Path
+    spark: SparkSession,
+    from_files: tuple[Path, Store],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As `--parquet` reads it, and `--at` an instant before the partitions were looked at."""
+    """As `--parquet` reads it, and `--at` an instant before the partitions were looked at.
+
+    Made in more parts than the tables for now, as if there were more rows.
+    """
     store = Store(spark, str(tmp_path))
     store.use_bronze_of(from_files[1])
-    make_all(store, THEN_MS)
+    monkeypatch.setattr(session, "ROWS_PER_PARTITION", 100)
+    try:
+        make_all(store, THEN_MS)
+        assert int(spark.conf.get(session.PARTITIONS) or 0) > 2
+    finally:
+        session.fit_partitions(spark, 0)
     assert_golden(store, THEN)
 
 

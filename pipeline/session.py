@@ -38,6 +38,8 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # What is sent to all tasks may itself be the work of many minutes; Spark gives up after five.
+    "spark.sql.broadcastTimeout": "86400",
     # Days of a table are written side by side, without sorting it by day first.
     "spark.sql.maxConcurrentOutputFileWriters": "64",
     # Lists by reader are gathered in a hash table; after 128 readers Spark would sort.

@@ -138,7 +138,7 @@ def story(row: Row) -> str:
 
 def holding_lanes(holding: Holding, axis: TimeAxis) -> str:
     """One lane a partition, one bar for each time that a member held it, named where it fits."""
-    places = sorted({place for place, *_ in holding.spans})[:SHOWN_PARTITIONS]
+    places = holding.partitions[:SHOWN_PARTITIONS]
     owners: dict[str, int] = {}
     for _, owner, _, _ in sorted(holding.spans, key=lambda span: span[2]):
         owners.setdefault(owner, len(owners))

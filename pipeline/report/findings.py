@@ -27,6 +27,11 @@ class Holding:
     group: str
     spans: list[tuple[tuple[str, int], str, int, int]]
 
+    @property
+    def partitions(self) -> list[tuple[str, int]]:
+        """Those that somebody held, in order."""
+        return sorted({place for place, *_ in self.spans})
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -67,10 +72,10 @@ def find(output: Output) -> Findings:
     """Read what a report shows. NoReportError when no table tells the instant."""
     groups = output.rows(schema.STATUS, pc.field("topic").is_null())
     groups.sort(key=lambda row: (_SEVERITY[row["status"]], -(row["lag"] or 0), row["group"]))
-    lag = output.rows(schema.LAG)
-    if not lag:
+    lag = output.any_row(schema.LAG)
+    if lag is None:
         raise NoReportError("the table lag has no rows: no group has an offset or an assignment")
-    at_ms = lag[0]["at_ms"]
+    at_ms = lag["at_ms"]
     rebalances = output.rows(schema.REBALANCES, pc.field("at_ms") > at_ms - DAY_MS)
     starts = [row["at_ms"] for row in rebalances]
     starts += [row["first_commit_ms"] for row in groups if row["first_commit_ms"] is not None]

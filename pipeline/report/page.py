@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
 
 from pipeline.inputs import DAY_MS, HOUR_MS, MINUTE_MS
 from pipeline.report.drawing import (
+    SHOWN_PARTITIONS,
     TimeAxis,
     clock,
     holding_lanes,
@@ -130,19 +132,19 @@ def _lag(found: Findings, axis: TimeAxis) -> str:
         return ""
     statuses = {row["group"]: row["status"] for row in found.groups}
     told = "Records to read, over all partitions of a group. Each panel has its own scale. UTC."
+    if len(found.groups) > len(found.lines):
+        told += f" {len(found.lines)} of {number(len(found.groups))} groups, the worst first."
     return _figure("Lag over time", told, lag_panels(found.lines, statuses, axis))
 
 
 def _rebalances(found: Findings, axis: TimeAxis) -> str:
-    groups = list(dict.fromkeys(row["group"] for row in found.rebalances))
-    if not groups:
+    counts = Counter(row["group"] for row in found.rebalances)
+    if not counts:
         return ""
-    busy = sorted(groups, key=lambda name: -sum(row["group"] == name for row in found.rebalances))[
-        :SHOWN_LANES
-    ]
+    busy = [group for group, _ in counts.most_common(SHOWN_LANES)]
     told = "One mark a generation; red: five or more within five minutes. Point at one to read it."
-    if len(groups) > len(busy):
-        told += f" The {len(busy)} busiest of {len(groups)} groups."
+    if len(counts) > len(busy):
+        told += f" The {len(busy)} busiest of {number(len(counts))} groups."
     return _figure("Rebalances", told, rebalance_lanes(found.rebalances, sorted(busy), axis))
 
 
@@ -153,6 +155,8 @@ def _holdings(found: Findings, axis: TimeAxis) -> str:
         f"<h3>{_text(one.group)}</h3>{holding_lanes(one, axis)}" for one in found.holdings
     )
     told = "The groups with the most generations; one colour a member."
+    if any(len(one.partitions) > SHOWN_PARTITIONS for one in found.holdings):
+        told += f" The first {SHOWN_PARTITIONS} partitions of each."
     return _figure("Who held which partition when", told, pictures)
 
 

@@ -54,6 +54,12 @@ class Output:
         found.sort(key=lambda row: tuple((row[name] is not None, row[name]) for name in table.key))
         return found
 
+    def any_row(self, table: schema.Table) -> Row | None:
+        """Some row of a made table: what is said is the same in all. None if there is no row."""
+        data = self._dataset(self._out / "tables" / table.name, table)
+        rows = [] if data is None else data.head(1, columns=table.names).to_pylist()
+        return rows[0] if rows else None
+
     def lines(self, groups: list[str], from_ms: int, at_ms: int) -> list[Line]:
         """The lag of each group over time, replayed; without those that committed nothing."""
         if not groups:
@@ -102,16 +108,19 @@ class Output:
         found = self._table(folder, table, condition)
         return [] if found is None else list(found.to_pylist())
 
+    def _table(self, folder: Path, table: schema.Table, condition: pc.Expression | None) -> Any:
+        data = self._dataset(folder, table)
+        return None if data is None else data.to_table(columns=table.names, filter=condition)
+
     @staticmethod
-    def _table(folder: Path, table: schema.Table, condition: pc.Expression | None) -> Any:
+    def _dataset(folder: Path, table: schema.Table) -> Any:
         if not folder.is_dir():
             return None
         # Folders named day=... hold the rows of that day; the column is not in the files.
         columns = arrow_schema(table)
         folders = pa.schema([columns.field(name) for name in table.partitioned_by])
         hive = ds.partitioning(folders, flavor="hive") if table.partitioned_by else "hive"
-        data = ds.dataset(folder, columns, format="parquet", partitioning=hive)
-        return data.to_table(columns=table.names, filter=condition)
+        return ds.dataset(folder, columns, format="parquet", partitioning=hive)
 
 
 def _line(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from pipeline.command import main
 from pipeline.report import command
 from pipeline.report.drawing import TimeAxis, number
-from pipeline.report.findings import find
+from pipeline.report.findings import Holding, find
 from pipeline.report.page import duration, render
 from pipeline.report.reading import NoReportError, Output
 from tests.pipeline.report.scene import AT_MS, BEGIN_MS, EVIL, ago, scene
@@ -109,6 +110,31 @@ def test_the_page_stands_alone_and_trusts_no_name(tmp_path: Path) -> None:
     marks = [attributes["class"] for tag, attributes in tags.seen if tag == "rect"]
     assert marks.count("mark storm") == 6
     assert marks.count("mark") == 3
+
+
+def test_what_is_left_out_of_a_picture_is_said(tmp_path: Path) -> None:
+    """Many groups and partitions: how many are drawn, of how many."""
+    found = find(Output(scene(tmp_path)))
+    told = "One mark a generation; red: five or more within five minutes. Point at one to read it."
+    assert "3 of 4 groups, the worst first." in render(found)  # the fourth committed nothing
+    assert f"{told}</p>" in render(found)
+    assert "one colour a member.</p>" in render(found)
+    busy, quiet = found.rebalances[0], found.rebalances[-1]
+    many = replace(
+        found,
+        groups=found.groups * 300,
+        rebalances=[
+            *({**quiet, "group": f"quiet-{index}"} for index in range(1200)),
+            *({**busy, "group": "busy"} for _ in range(3)),
+        ],
+        holdings=[Holding("wide", [(("t", index), "m", BEGIN_MS, AT_MS) for index in range(25)])],
+    )
+    page = render(many)
+    assert f"3 of {number(1200)} groups, the worst first." in page
+    assert f"{told} The 20 busiest of {number(1201)} groups.</p>" in page
+    assert ">busy<" in page
+    assert page.count(">quiet-") == 19
+    assert "one colour a member. The first 24 partitions of each.</p>" in page
 
 
 def test_an_alert_is_an_exit_code_with_reasons(

@@ -19,7 +19,7 @@ run: .venv/.installed
 	@exec $(BIN)/coordinator-server serve --listener $(LISTENER) --data-dir $(DATA_DIR)
 
 test: .venv/.installed-dev
-	$(BIN)/python -m pytest $(PYTEST_ARGUMENTS)
+	$(BIN)/python -m tests.again $(PYTEST_ARGUMENTS)
 
 # A small workload, the tables of the Spark pipeline on its log, and a report; see docs/pipeline.md.
 pipeline: .venv/.installed-pipeline
@@ -27,12 +27,12 @@ pipeline: .venv/.installed-pipeline
 
 # The tests of the pipeline that take many minutes: a cluster of two workers, the demo end to end.
 pipeline-test: .venv/.installed-dev
-	LONG_TESTS=1 $(BIN)/python -m pytest $(PYTEST_ARGUMENTS) tests/long
+	LONG_TESTS=1 $(BIN)/python -m tests.again $(PYTEST_ARGUMENTS) tests/long
 
 # Consumers in containers. Brings a Docker engine up where there is none (Debian, as root).
 compose-test: .venv/.installed-dev
 	tests/compose/engine-up.sh
-	COMPOSE_TESTS=1 $(BIN)/python -m pytest -q --durations=5 $(PYTEST_ARGUMENTS) tests/compose
+	COMPOSE_TESTS=1 $(BIN)/python -m tests.again -q --durations=5 $(PYTEST_ARGUMENTS) tests/compose
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check

@@ -23,14 +23,14 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 ROOT = Path(__file__).parents[1]
-START_SECONDS = 30.0
-STOP_SECONDS = 15.0
+START_SECONDS = 60.0
+STOP_SECONDS = 60.0
 
 T = TypeVar("T")
 
 
 def wait_for(
-    condition: Callable[[], T], what: str, seconds: float = 30.0, step_seconds: float = 0.01
+    condition: Callable[[], T], what: str, seconds: float = 60.0, step_seconds: float = 0.01
 ) -> T:
     """The first truthy value of `condition`; fails with `what` when it does not come in time."""
     end = time.monotonic() + seconds
@@ -147,7 +147,7 @@ class Broker:
         """Log lines that hold all of the words."""
         return [line for line in self.log.splitlines() if all(word in line for word in words)]
 
-    def connect(self, timeout_seconds: float = 10.0) -> Wire:
+    def connect(self, timeout_seconds: float = 30.0) -> Wire:
         """A new raw connection."""
         return Wire(socket.create_connection(self.address, timeout_seconds))
 

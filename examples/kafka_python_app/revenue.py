@@ -63,6 +63,9 @@ class RevenueService:
             auto_offset_reset="earliest",
             **consumer_options,
         )
+        # kafka-python 3.0.12 joins without waiting for metadata: a first member would assign
+        # nothing, rejoin, and lose what it gets if its poll ends meanwhile. So ask before.
+        self._consumer.partitions_for_topic(ORDERS)
         self._producer = kafka.KafkaProducer(bootstrap_servers=bootstrap_servers, acks="all")
 
     def run_once(self, timeout_ms: int = 500) -> int:

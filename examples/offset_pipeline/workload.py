@@ -47,6 +47,7 @@ class Member:
             request_timeout_ms=SESSION_MS + 1000,
             connections_max_idle_ms=2 * SESSION_MS,
         )
+        self._consumer.partitions_for_topic("orders")  # known before the join: no second one
 
     def step(self) -> None:
         """Read what is there, and commit; wait for it, and for a rebalance, two seconds at most."""

@@ -98,6 +98,9 @@ class VisitCounter:
             **options,
         )
         self._consumer.subscribe([VISITS], listener=_Listener(self))
+        # kafka-python 3.0.12 joins without waiting for metadata: a first member would assign
+        # nothing, rejoin, and lose what it gets if its poll ends meanwhile. So ask before.
+        self._consumer.partitions_for_topic(VISITS)
 
     def run_once(self, timeout_ms: int = 200) -> int:
         """Count what comes within `timeout_ms`; how many visits that was."""

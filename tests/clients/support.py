@@ -90,7 +90,7 @@ class Member:
     def close(self) -> None:
         """Let the consumer close in good order, and wait for it."""
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(20) == 0, self.story()
+        assert self.process.wait(60) == 0, self.story()
 
     def end(self) -> None:
         """Whatever state the process is in, it ends now."""
@@ -136,7 +136,7 @@ class Group:
         """What to read when a test fails."""
         return "\n".join(member.story() for member in self.members)
 
-    def wait_until(self, condition: Callable[[], T], what: str, seconds: float = 30.0) -> T:
+    def wait_until(self, condition: Callable[[], T], what: str, seconds: float = 60.0) -> T:
         """Wait, and tell the group's story when it takes too long; no member may have died."""
 
         def check() -> T:
@@ -151,7 +151,7 @@ class Group:
             raise AssertionError(f"{error}\n{self.story()}") from None
 
     def wait_until_shared(
-        self, members: list[Member], partitions: Iterable[Partition], seconds: float = 30.0
+        self, members: list[Member], partitions: Iterable[Partition], seconds: float = 60.0
     ) -> None:
         """Wait until the members own all partitions, each exactly one owner, none idle."""
         wanted = Counter(partitions)

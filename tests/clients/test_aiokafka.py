@@ -59,7 +59,7 @@ def consume(bootstrap: str, clients: AsyncExitStack) -> Open:
 async def take(consumer: Any, count: int) -> list[Any]:
     """Exactly that many records; there must be no others."""
     records: list[Any] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while len(records) < count:
             for batch in (await consumer.getmany(timeout_ms=200)).values():
                 records += batch
@@ -72,7 +72,7 @@ async def take(consumer: Any, count: int) -> list[Any]:
 async def until(condition: Callable[[], object], what: str) -> None:
     """Wait until the condition is true."""
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not condition():
                 await asyncio.sleep(0.02)
     except TimeoutError:
@@ -271,7 +271,7 @@ async def test_a_waiting_fetch_is_answered_when_records_come(
     started = time.monotonic()
     await (await produce()).send_and_wait(name, b"now")
     assert (await waiting).value == b"now"
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
 
 
 async def test_two_members_share_a_topic(bootstrap: str, name: str, consume: Open) -> None:

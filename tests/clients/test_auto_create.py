@@ -33,15 +33,15 @@ def test_kafka_python_subscribes_before_the_topic_exists(strict: str, name: str)
         ) as consumer,
     ):
         with pytest.raises(kafka.errors.KafkaError):
-            producer.send(name, b"lost").get(timeout=10)
+            producer.send(name, b"lost").get(timeout=30)
         wait_for(
             lambda: consumer.poll(500) or consumer.group_metadata().generation_id > 0, "joined"
         )
         assert consumer.assignment() == set()
         create_topic(strict, name)
-        wait_for(lambda: consumer.poll(500) or consumer.assignment(), "an assignment")
-        producer.send(name, b"first").get(timeout=10)
-        [[record]] = wait_for(lambda: consumer.poll(500), "the record").values()
+        producer.send(name, b"first").get(timeout=30)
+        # A poll that sees the join to its end, see know_topics.
+        [[record]] = consumer.poll(timeout_ms=30_000).values()
         assert record.value == b"first"
 
 

@@ -144,10 +144,10 @@ def test_positions_and_times(bootstrap: str, name: str, produce: Open, consume: 
     for number in range(10):
         send_all(producer, name, str(number).encode(), partition=0, timestamp=1_000 * (number + 1))
     consumer = consume()
-    assert consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=10) == (0, 10)
-    assert consumer.get_watermark_offsets(TopicPartition(name, 1), timeout=10) == (0, 0)
+    assert consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=30) == (0, 10)
+    assert consumer.get_watermark_offsets(TopicPartition(name, 1), timeout=30) == (0, 0)
     asked = [TopicPartition(name, 0, 4_500), TopicPartition(name, 1, 0)]
-    found = consumer.offsets_for_times(asked, timeout=10)
+    found = consumer.offsets_for_times(asked, timeout=30)
     assert [place.offset for place in found] == [4, confluent_kafka.OFFSET_END]
 
     consumer.assign([TopicPartition(name, 0, 8)])
@@ -199,12 +199,12 @@ def test_commits_are_kept_with_their_metadata(name: str, produce: Open, consume:
     consumer = consume(name, group_id=name)
     messages = take(consumer, 6)
     asked = [TopicPartition(name, 0)]
-    assert consumer.committed(asked, timeout=10)[0].offset == confluent_kafka.OFFSET_INVALID
+    assert consumer.committed(asked, timeout=30)[0].offset == confluent_kafka.OFFSET_INVALID
     consumer.commit(message=messages[2], asynchronous=False)
-    assert consumer.committed(asked, timeout=10)[0].offset == 3
+    assert consumer.committed(asked, timeout=30)[0].offset == 3
     by_hand = TopicPartition(name, 0, 4, metadata="by hand: ü")
     consumer.commit(offsets=[by_hand], asynchronous=False)
-    [committed] = consumer.committed(asked, timeout=10)
+    [committed] = consumer.committed(asked, timeout=30)
     assert (committed.offset, committed.metadata) == (4, "by hand: ü")
     consumer.close()
     assert values(take(consume(name, group_id=name), 2)) == [b"4", b"5"]
@@ -217,8 +217,8 @@ def test_two_groups_read_one_topic(name: str, produce: Open, consume: Open) -> N
     assert values(take(one, 2)) == values(take(two, 2)) == [b"a", b"b"]
     one.commit(asynchronous=False)
     place = [TopicPartition(name, 0)]
-    assert one.committed(place, timeout=10)[0].offset == 2
-    assert two.committed(place, timeout=10)[0].offset == confluent_kafka.OFFSET_INVALID
+    assert one.committed(place, timeout=30)[0].offset == 2
+    assert two.committed(place, timeout=30)[0].offset == confluent_kafka.OFFSET_INVALID
 
 
 def test_auto_commit_on_close(name: str, produce: Open, consume: Open) -> None:
@@ -283,7 +283,7 @@ def test_a_waiting_fetch_is_answered_when_records_come(
     send_all(producer, name, b"now")
     message = wait_for(lambda: consumer.poll(1), "the message")
     assert message.value() == b"now"
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
 
 
 def test_many_partitions(bootstrap: str, name: str, produce: Open, consume: Open) -> None:

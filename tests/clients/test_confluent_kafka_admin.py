@@ -70,19 +70,19 @@ def test_topics_are_created_described_and_deleted(admin: Any, name: str) -> None
     """A topic lives from create_topics to delete_topics; errors have their codes."""
     new = NewTopic(name, 3, 1, config={"retention.ms": "1000000"})
     one(admin.create_topics([new], validate_only=True))
-    assert name not in admin.list_topics(timeout=10).topics
+    assert name not in admin.list_topics(timeout=30).topics
     one(admin.create_topics([new]))
     assert code(admin.create_topics([new])) == KafkaError.TOPIC_ALREADY_EXISTS
-    listed = admin.list_topics(name, timeout=10).topics[name]
+    listed = admin.list_topics(name, timeout=30).topics[name]
     assert sorted(listed.partitions) == [0, 1, 2]
     description = one(admin.describe_topics(TopicCollection([name])))
     assert (description.name, len(description.partitions)) == (name, 3)
     one(admin.create_partitions([NewPartitions(name, 5)]))
-    assert len(admin.list_topics(name, timeout=10).topics[name].partitions) == 5
+    assert len(admin.list_topics(name, timeout=30).topics[name].partitions) == 5
     shrinking = admin.create_partitions([NewPartitions(name, 2)])
     assert code(shrinking) == KafkaError.INVALID_PARTITIONS
     one(admin.delete_topics([name]))
-    assert name not in admin.list_topics(timeout=10).topics
+    assert name not in admin.list_topics(timeout=30).topics
     assert code(admin.delete_topics([name])) == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
@@ -92,7 +92,7 @@ def test_configs_are_described(admin: Any, name: str) -> None:
     configs = one(admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]))
     assert (configs["retention.ms"].value, configs["retention.ms"].is_default) == ("1000000", False)
     assert configs["max.message.bytes"].is_default
-    [broker] = admin.list_topics(timeout=10).brokers
+    [broker] = admin.list_topics(timeout=30).brokers
     settings = one(admin.describe_configs([ConfigResource(ResourceType.BROKER, str(broker))]))
     assert settings["group.initial.rebalance.delay.ms"].value == "0"
     unknown = admin.describe_configs([ConfigResource(ResourceType.TOPIC, f"{name}-unknown")])
@@ -124,7 +124,7 @@ def test_a_group_is_listed_and_described(admin: Any, name: str, member: Any) -> 
     assert described.host.startswith("/")
     owned = [(place.topic, place.partition) for place in described.assignment.topic_partitions]
     assert owned == [(name, 0), (name, 1)]
-    assert name in {group.id for group in admin.list_groups(timeout=10)}
+    assert name in {group.id for group in admin.list_groups(timeout=30)}
 
 
 def test_groups_are_deleted_only_when_empty(admin: Any, name: str, member: Any) -> None:

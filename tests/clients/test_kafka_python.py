@@ -16,12 +16,11 @@ from kafka.errors import (
 )
 
 from tests.clients.support import create_topic
+from tests.known_topics import know_topics
 from tests.support import wait_for
 
 Open = Callable[..., Any]
 
-# Long enough for a join: a leader that rejoins because its metadata changed, and whose poll ends
-# before the answer, never applies the new assignment (kafka-python 3.0.12, join_group_async).
 POLL_MS = 500
 
 
@@ -61,15 +60,17 @@ def consume(bootstrap: str, clients: ExitStack) -> Open:
 
 def join(consumer: Any) -> None:
     """Poll until the group gives the consumer partitions."""
+    know_topics(consumer)
     wait_for(lambda: consumer.poll(POLL_MS) or consumer.assignment(), "an assignment")
 
 
 def take(consumer: Any, count: int) -> list[Any]:
     """Poll until that many records came; a look at what else is there shows no others."""
+    know_topics(consumer)
     records: list[Any] = []
 
     def poll() -> bool:
-        for batch in consumer.poll(timeout_ms=POLL_MS).values():
+        for batch in consumer.poll(timeout_ms=10_000).values():
             records.extend(batch)
         return len(records) >= count
 
@@ -89,7 +90,7 @@ def send_all(producer: Any, topic: str, *payloads: bytes, **options: object) -> 
     """Send values and wait for all acknowledgements."""
     futures = [producer.send(topic, payload, **options) for payload in payloads]
     producer.flush()
-    return [future.get(timeout=10) for future in futures]
+    return [future.get(timeout=30) for future in futures]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,8 @@ def test_a_topic_appears_when_it_is_produced_to(name: str, produce: Open, consum
 def test_a_topic_appears_when_it_is_subscribed_to(name: str, produce: Open, consume: Open) -> None:
     """A group member that subscribes to an unknown topic makes it, and gets its first message."""
     consumer = consume(name, group_id=name, metadata_max_age_ms=300)
-    join(consumer)
+    # A poll that sees the second join to its end, see know_topics.
+    wait_for(lambda: consumer.poll(3_000) or consumer.assignment(), "an assignment")
     send_all(produce(), name, b"first")
     assert values(take(consumer, 1)) == [b"first"]
 
@@ -293,7 +295,7 @@ def test_big_messages(bootstrap: str, name: str, produce: Open, consume: Open) -
     payloads = [bytes([number]) * 1_000_000 for number in range(5)]
     send_all(producer, name, *payloads)
     with pytest.raises(MessageSizeTooLargeError):
-        producer.send(name, b"x" * 1_100_000).get(timeout=10)
+        producer.send(name, b"x" * 1_100_000).get(timeout=30)
     # The limit of a partition is smaller than a record: one comes nevertheless.
     consumer = consume(name, max_partition_fetch_bytes=1_000)
     assert values(take(consumer, 5)) == payloads
@@ -305,7 +307,7 @@ def test_topic_limit_on_message_size(bootstrap: str, name: str, produce: Open) -
     producer = produce()
     assert len(send_all(producer, name, b"x" * 1_500)) == 1
     with pytest.raises(MessageSizeTooLargeError):
-        producer.send(name, b"x" * 2_500).get(timeout=10)
+        producer.send(name, b"x" * 2_500).get(timeout=30)
 
 
 def test_many_partitions(bootstrap: str, name: str, produce: Open, consume: Open) -> None:
@@ -364,7 +366,7 @@ def test_a_waiting_fetch_is_answered_when_records_come(
     started = time.monotonic()
     send_all(producer, name, b"now")
     assert values(take_first(consumer)) == [b"now"]
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
 
 
 def take_first(consumer: Any) -> list[Any]:

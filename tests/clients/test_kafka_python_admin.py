@@ -19,6 +19,7 @@ from kafka.errors import (
 )
 
 from tests.clients.support import create_topic, feed
+from tests.known_topics import know_topics
 from tests.support import wait_for
 
 
@@ -41,6 +42,7 @@ def member(bootstrap: str, name: str) -> Iterator[Any]:
         enable_auto_commit=False,
         heartbeat_interval_ms=250,
     ) as consumer:
+        know_topics(consumer)
         wait_for(lambda: consumer.poll(500) or consumer.assignment(), "an assignment")
         yield consumer
 
@@ -132,9 +134,11 @@ def test_a_group_takes_in_new_partitions(admin: Any, bootstrap: str, name: str) 
     with kafka.KafkaConsumer(
         name, bootstrap_servers=bootstrap, group_id=name, metadata_max_age_ms=300
     ) as consumer:
+        know_topics(consumer)
         wait_for(lambda: consumer.poll(500) or consumer.assignment(), "an assignment")
         admin.create_partitions({name: 3})
-        wait_for(lambda: consumer.poll(500) or len(consumer.assignment()) == 3, "all three")
+        # A poll that sees the join to its end, see know_topics.
+        wait_for(lambda: consumer.poll(3_000) or len(consumer.assignment()) == 3, "all three")
 
 
 def test_configs_are_described(admin: Any, bootstrap: str, name: str) -> None:
@@ -238,6 +242,7 @@ def test_an_admin_removes_members(admin: Any, bootstrap: str, name: str) -> None
     with kafka.KafkaConsumer(
         name, bootstrap_servers=bootstrap, group_id=name, group_instance_id="stays-long"
     ) as consumer:
+        know_topics(consumer)
         wait_for(lambda: consumer.poll(500) or consumer.assignment(), "an assignment")
     # A static member does not leave when it closes.
     [described] = admin.describe_groups([name])[name]["members"]
@@ -254,7 +259,7 @@ def test_partition_offsets_are_listed(admin: Any, bootstrap: str, name: str) -> 
     create_topic(bootstrap, name)
     with kafka.KafkaProducer(bootstrap_servers=bootstrap) as producer:
         for timestamp_ms in (1_000, 9_000, 5_000):
-            producer.send(name, b"x", timestamp_ms=timestamp_ms).get(timeout=10)
+            producer.send(name, b"x", timestamp_ms=timestamp_ms).get(timeout=30)
     place = kafka.TopicPartition(name, 0)
     expected = {"EARLIEST": (0, -1), "LATEST": (3, -1), "MAX_TIMESTAMP": (1, 9_000)}
     for spec, found in expected.items():

@@ -122,9 +122,11 @@ def run_kafka_python(settings: Settings, diary: Diary) -> None:
         reconnect_backoff_max_ms=500,
     )
     consumer.subscribe(settings.topics, listener=Listener())
+    # As tests.known_topics does; this file is also run by itself, in a container.
+    while not all(map(consumer.partitions_for_topic, settings.topics)):
+        time.sleep(0.05)
     while not diary.stopping:
         try:
-            # Long enough for a join, see POLL_MS in test_kafka_python.
             polled = consumer.poll(timeout_ms=500)
         except kafka.errors.RetriableError as error:
             # A broker that is away for a moment surfaces here now and then.

@@ -9,6 +9,8 @@ from threading import Event
 
 import kafka
 
+from tests.known_topics import know_topics
+
 
 def main(bootstrap: str, group: str, topic: str, client_id: str, session_timeout_ms: str) -> None:
     """Consume until asked to stop."""
@@ -23,9 +25,8 @@ def main(bootstrap: str, group: str, topic: str, client_id: str, session_timeout
         heartbeat_interval_ms=200,
         partition_assignment_strategy=[kafka.coordinator.assignors.range.RangePartitionAssignor],
     )
+    know_topics(consumer)
     while not stopping.is_set():
-        # Long: a poll of kafka-python 3.0.12 that times out in the middle of a join is never
-        # followed by heartbeats, and the member is lost.
         consumer.poll(2_000)
     consumer.close()
 

@@ -136,7 +136,7 @@ def test_the_entry_point_serves_and_stops(tmp_path: Path) -> None:
         for name in ("controller.quorum.voters", "process.roles", "KAFKA_HEAP_OPTS", "CLUSTER_ID"):
             assert name in line
         process.terminate()
-        assert process.wait(15) == 0
+        assert process.wait(60) == 0
         assert (tmp_path / "data" / "meta.properties").exists()
     finally:
         process.kill()

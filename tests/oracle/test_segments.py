@@ -22,6 +22,7 @@ from kafka.structs import OffsetAndMetadata
 from coordinator_server.cli import main
 from coordinator_server.tools.verify_log import Verification
 from tests.groups import Groups, groups_of
+from tests.known_topics import know_topics
 from tests.oracle.kafka_process import Kafka, dump_log_segments, jars
 from tests.support import Broker, wait_for
 from tests.unit.tools.test_dump_log import BATCH_FACTS, FACT
@@ -106,6 +107,7 @@ def consumer(bootstrap: str, group: str, instance: str | None) -> kafka.KafkaCon
         max_poll_records=1,
         session_timeout_ms=45_000,
     )
+    know_topics(member)
     wait_for(lambda: member.poll(2000) or member.assignment(), f"{group} has partitions")
     return member
 

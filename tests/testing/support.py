@@ -21,7 +21,7 @@ def is_alive(pid: int) -> bool:
 
 def wait_for_end(pid: int) -> None:
     """Wait until a process is gone."""
-    wait_for(lambda: not is_alive(pid), f"the end of process {pid}", 15)
+    wait_for(lambda: not is_alive(pid), f"the end of process {pid}", 60)
 
 
 def cpu_seconds(pid: int) -> float:

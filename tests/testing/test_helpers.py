@@ -18,6 +18,7 @@ from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as Place
 
 from coordinator_server.testing import Broker, BrokerError, Record, TopicPartition, WaitTimeout
+from tests.known_topics import know_topics
 
 EVERY_BYTE = bytes(range(256))
 
@@ -35,6 +36,7 @@ def consumer(kafka: Broker, topic: str, **configs: Any) -> Iterator[kafka_python
             one.poll(timeout_ms=500)
         one.close()
 
+    know_topics(one)
     thread = threading.Thread(target=poll)
     thread.start()
     try:
@@ -231,6 +233,7 @@ def test_a_group_of_real_consumers(kafka: Broker) -> None:
 def test_waiting_for_a_state(kafka: Broker) -> None:
     """Empty, Dead and any state can be waited for; a state that is none is refused at once."""
     assert kafka.wait_for_group("app", state="Dead").members == ()
+    kafka.create_topic("orders")
     with consumer(kafka, "orders", group_id="app", enable_auto_commit=False):
         kafka.wait_for_group("app")
         timer = threading.Timer(0.2, lambda: None)
@@ -265,6 +268,7 @@ def test_a_group_that_does_not_come_is_told_of(kafka: Broker) -> None:
 def test_any_name_is_the_name_of_a_group(kafka: Broker) -> None:
     """Slashes, spaces, umlauts: a group is found by what its consumers call it."""
     group = f"a/b c?d=e&ü%41#{uuid.uuid4()}"
+    kafka.create_topic("orders")
     with consumer(kafka, "orders", group_id=group):
         assert kafka.wait_for_group(group, members=1).group == group
     assert group in kafka.groups()

@@ -14,6 +14,7 @@ import kafka as kafka_python
 import pytest
 
 from coordinator_server.testing import Broker
+from tests.known_topics import know_topics
 from tests.machine import slowness
 from tests.support import API_VERSIONS_REQUEST, Wire, request, wait_for
 from tests.testing.support import cpu_seconds
@@ -29,17 +30,15 @@ def fill(kafka: Broker) -> kafka_python.KafkaConsumer:
     """Topics, records, a group with a member and an offset; the member."""
     kafka.create_topic("orders", 3, {"retention.ms": 60_000})
     kafka.produce("orders", *"abc")
-    while True:
-        one = kafka_python.KafkaConsumer(
-            "orders",
-            bootstrap_servers=kafka.bootstrap_servers,
-            group_id="app",
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-        )
-        if any(one.poll(timeout_ms=500) for _ in range(10)):
-            break
-        one.close()  # on a busy machine kafka-python sometimes stands still; not what is tested
+    one = kafka_python.KafkaConsumer(
+        "orders",
+        bootstrap_servers=kafka.bootstrap_servers,
+        group_id="app",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+    know_topics(one)
+    assert one.poll(timeout_ms=30_000)
     one.commit()
     assert kafka.committed("app")
     return one

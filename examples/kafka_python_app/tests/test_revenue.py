@@ -38,7 +38,7 @@ def order(number: int, customer: str, cents: object) -> str:
 def process(service: RevenueService, count: int) -> None:
     """Let the service run until it has processed so many records."""
     while count > 0:
-        count -= service.run_once()
+        count -= service.run_once(10_000)
 
 
 def revenue(kafka: Broker) -> Counter[str]:

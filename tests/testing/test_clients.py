@@ -11,6 +11,7 @@ import confluent_kafka
 import kafka as kafka_python
 
 from coordinator_server.testing import Broker
+from tests.machine import slowness
 
 
 def first_record_seconds(kafka: Broker, group: str) -> float:
@@ -29,14 +30,15 @@ def first_record_seconds(kafka: Broker, group: str) -> float:
 def test_kafka_python_gets_its_first_record_soon(kafka: Broker) -> None:
     """The median of a few new groups is at most 0.25 s; no rebalance waits for more members.
 
-    On a busy machine everything takes longer, so a few rounds may be needed.
+    On a busy machine everything takes longer, so a few rounds may be needed; on a slow one too.
     """
     kafka.produce("orders", "a")
+    limit_seconds = 0.25 * slowness()
     medians: list[float] = []
-    while len(medians) < 5 and (not medians or medians[-1] > 0.25):
+    while len(medians) < 5 and (not medians or medians[-1] > limit_seconds):
         seconds = [first_record_seconds(kafka, f"app-{len(medians)}-{one}") for one in range(5)]
         medians.append(statistics.median(seconds))
-    assert min(medians) <= 0.25, medians
+    assert min(medians) <= limit_seconds, medians
 
 
 def test_confluent_kafka(kafka: Broker) -> None:

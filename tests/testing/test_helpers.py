@@ -19,6 +19,7 @@ from kafka.structs import TopicPartition as Place
 
 from coordinator_server.testing import Broker, BrokerError, Record, TopicPartition, WaitTimeout
 from tests.known_topics import know_topics
+from tests.support import wait_for
 
 EVERY_BYTE = bytes(range(256))
 
@@ -222,6 +223,7 @@ def test_a_group_of_real_consumers(kafka: Broker) -> None:
             assert {one.instance_id for one in both.members} == {None, "static"}
             assert {one.subscription for one in both.members} == {("orders",)}
             index = min(assigned["two"])[1]
+            wait_for(second.assignment, "the second one has learnt of its partitions")
             second.commit({Place("orders", index): OffsetAndMetadata(2, "", -1)})
             assert kafka.committed("app") == {("orders", index): 2}
             assert kafka.committed("app")[TopicPartition("orders", index)] == 2

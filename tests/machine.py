@@ -1,4 +1,4 @@
-"""How slow the machine is right now, for the tests that hold a cost in CPU time to a limit.
+"""How slow the machine is right now, for the tests that hold a cost to a limit.
 
 CPU time is no constant: a busy neighbour on the same core, or an older processor, makes every
 instruction cost more. So such a limit is set for a quiet machine, and stretched by what a fixed
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 
 QUIET_SECONDS = 0.014
 """What the fixed work costs on the quiet machine that the limits were set on."""
@@ -23,10 +24,16 @@ def slowness() -> float:
     return max(1.0, min(_fixed_work_seconds() for _ in range(3)) / QUIET_SECONDS)
 
 
-def _fixed_work_seconds() -> float:
-    """CPU time of some work of the kind that a start is: objects, strings, byte code."""
-    started = time.process_time()
+def slowness_on_the_wall(rounds: int = 10) -> float:
+    """The same for what is held to a limit in real time: also what others take of the processor."""
+    seconds = sum(_fixed_work_seconds(time.perf_counter) for _ in range(rounds))
+    return max(1.0, seconds / rounds / QUIET_SECONDS)
+
+
+def _fixed_work_seconds(clock: Callable[[], float] = time.process_time) -> float:
+    """Time that some work takes of the kind that a start is: objects, strings, byte code."""
+    started = clock()
     values = {f"k{number % 977}": [number, str(number)] for number in range(20_000)}
     assert json.loads(json.dumps(values)) == values
     compile(_SOURCE, "<fixed work>", "exec")
-    return time.process_time() - started
+    return clock() - started

@@ -20,7 +20,7 @@ JARS = ROOT / ".kafka-4.1.0"
 POM = Path(__file__).with_name("pom.xml")
 LEAST_JAVA = 17
 JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
-SECONDS = 90
+SECONDS = 300
 COMPLAINTS = (
     "isvalid: false",
     "log timestamp: ",

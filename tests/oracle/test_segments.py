@@ -181,7 +181,8 @@ def test_kafka_accepts_every_segment(
         ]
         logs = [path for path in files if path.suffix == ".log"]
         ours = our_batches(logs, capsys)
-        assert len(ours) == len(theirs) > 10
+        # How much compaction has left depends on when it ran: a batch for each group at least.
+        assert len(ours) == len(theirs) >= 5
         for our, their in zip(ours, theirs, strict=True):
             assert their["isvalid"] == "true"
             facts = {name: str(our[ours_]).lower() for name, ours_ in BATCH_FACTS.items()}
@@ -225,7 +226,7 @@ def test_kafka_boots_on_our_offsets_log(written: tuple[Path, Groups], real: Kafk
         path.unlink()
     real.start()
     assert set(groups) == {"busy", "simple", "trimmed", "gone", "static"}
-    wait_for(lambda: loaded(real.bootstrap) == groups, "the same groups", 40, 0.5)
+    wait_for(lambda: loaded(real.bootstrap) == groups, "the same groups", 120, 0.5)
     real.stop()
 
 

@@ -24,8 +24,9 @@ def slowness() -> float:
     return max(1.0, min(_fixed_work_seconds() for _ in range(3)) / QUIET_SECONDS)
 
 
-def slowness_on_the_wall(rounds: int = 10) -> float:
+def slowness_on_the_wall() -> float:
     """The same for what is held to a limit in real time: also what others take of the processor."""
+    rounds = 10
     seconds = sum(_fixed_work_seconds(time.perf_counter) for _ in range(rounds))
     return max(1.0, seconds / rounds / QUIET_SECONDS)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import statistics
 import threading
 import time
 
 import uvloop
 
 from tests.e2e.fuzz import Fuzzer
-from tests.machine import slowness
 from tests.support import API_VERSIONS_REQUEST, Broker
 
 FRAMES = int(os.environ.get("FUZZ_FRAMES", "1000000"))
@@ -20,27 +18,21 @@ MOST_RESIDENT_MB = 200
 
 
 class Neighbour(threading.Thread):
-    """A well-behaved client that asks all the while and notes how long it has to wait.
-
-    Also in CPU time of the broker: this is what others can cost it. The rest of a wait is the
-    machine's, which may stand still for seconds.
-    """
+    """A well-behaved client that asks all the while and notes how long it has to wait."""
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(daemon=True)
         self._broker = broker
         self._over = threading.Event()
         self.waits_seconds: list[float] = []
-        self.waits_cpu_seconds: list[float] = []
 
     def run(self) -> None:
         """Ask twenty times a second."""
         with self._broker.connect() as wire:
             while not self._over.wait(0.05):
-                started, used = time.monotonic(), self._broker.cpu_seconds()
+                started = time.monotonic()
                 wire.ask(API_VERSIONS_REQUEST)
                 self.waits_seconds.append(time.monotonic() - started)
-                self.waits_cpu_seconds.append(self._broker.cpu_seconds() - used)
 
     def end(self) -> None:
         """Stop asking."""
@@ -66,7 +58,6 @@ def test_a_million_random_frames_do_no_harm() -> None:
         assert broker.log_lines("group.failed") == [], f"seed {SEED}"
         assert "Traceback" not in broker.log
         assert len(neighbour.waits_seconds) > 10
-        assert max(neighbour.waits_cpu_seconds) < NOTICEABLE_SECONDS * slowness()
-        assert statistics.median(neighbour.waits_seconds) < NOTICEABLE_SECONDS
+        assert max(neighbour.waits_seconds) < NOTICEABLE_SECONDS
         assert broker.resident_mb() < MOST_RESIDENT_MB
         assert broker.stop() == 0

@@ -92,8 +92,8 @@ def test_from_bronze_of_an_earlier_run_for_a_past_instant(
 ) -> None:
     """As `--parquet` reads it, and `--at` an instant before the partitions were looked at.
 
-    Made in three parts where the tables for now are made in two, as if there were more rows. (More
-    parts cost minutes: each as much as the rows of this story.)
+    Made in three parts where the tables for now are made in two, as if there were more rows. More
+    parts cost minutes: each as much as the rows of this story.
     """
     store = Store(spark, str(tmp_path))
     store.use_bronze_of(from_files[1])

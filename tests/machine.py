@@ -8,8 +8,10 @@ piece of work costs at that moment.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 QUIET_SECONDS = 0.014
 """What the fixed work costs on the quiet machine that the limits were set on."""
@@ -29,6 +31,19 @@ def slowness_on_the_wall() -> float:
     rounds = 10
     seconds = sum(_fixed_work_seconds(time.perf_counter) for _ in range(rounds))
     return max(1.0, seconds / rounds / QUIET_SECONDS)
+
+
+def stolen_seconds() -> float:
+    """Processor seconds that the host took from this machine since it started, of all processors.
+
+    The steal time of `/proc/stat`: somebody wanted to run and the host let them wait. 0 where the
+    system does not tell.
+    """
+    try:
+        ticks = Path("/proc/stat").read_text(encoding="ascii").split(maxsplit=9)[8]
+    except FileNotFoundError:
+        return 0.0
+    return int(ticks) / os.sysconf("SC_CLK_TCK")
 
 
 def _fixed_work_seconds(clock: Callable[[], float] = time.process_time) -> float:

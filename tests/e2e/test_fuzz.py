@@ -9,6 +9,7 @@ import time
 import uvloop
 
 from tests.e2e.fuzz import Fuzzer
+from tests.machine import slowness, stolen_seconds
 from tests.support import API_VERSIONS_REQUEST, Broker
 
 FRAMES = int(os.environ.get("FUZZ_FRAMES", "1000000"))
@@ -18,7 +19,11 @@ MOST_RESIDENT_MB = 200
 
 
 class Neighbour(threading.Thread):
-    """A well-behaved client that asks all the while and notes how long it has to wait."""
+    """A well-behaved client that asks all the while and notes how long it has to wait.
+
+    Less what the host of this machine took of its processors meanwhile: for seconds it may let
+    neither the broker nor the asker run.
+    """
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(daemon=True)
@@ -30,9 +35,10 @@ class Neighbour(threading.Thread):
         """Ask twenty times a second."""
         with self._broker.connect() as wire:
             while not self._over.wait(0.05):
-                started = time.monotonic()
+                started, stolen = time.monotonic(), stolen_seconds()
                 wire.ask(API_VERSIONS_REQUEST)
-                self.waits_seconds.append(time.monotonic() - started)
+                waited = time.monotonic() - started
+                self.waits_seconds.append(waited - (stolen_seconds() - stolen))
 
     def end(self) -> None:
         """Stop asking."""
@@ -58,6 +64,6 @@ def test_a_million_random_frames_do_no_harm() -> None:
         assert broker.log_lines("group.failed") == [], f"seed {SEED}"
         assert "Traceback" not in broker.log
         assert len(neighbour.waits_seconds) > 10
-        assert max(neighbour.waits_seconds) < NOTICEABLE_SECONDS
+        assert max(neighbour.waits_seconds) < NOTICEABLE_SECONDS * slowness()
         assert broker.resident_mb() < MOST_RESIDENT_MB
         assert broker.stop() == 0

@@ -94,11 +94,15 @@ class Load:
                 partial(_Committer, own), *self._broker.address
             )
             self._committers.append(client)
+        await self.commit_each()
+        self.live_bytes = log_bytes(self._data, ".log")
+
+    async def commit_each(self) -> None:
+        """Commit every offset once, as fast as the broker answers."""
         for client in self._committers:
             client.allow(len(client.frames))
         while any(client.waiting for client in self._committers):
             await asyncio.sleep(TICK_SECONDS)
-        self.live_bytes = log_bytes(self._data, ".log")
 
     async def run(self, seconds: float, rate: int) -> Sizes:
         """Commit for so long, `rate` offsets a second in all (0: no limit), and watch the log."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from coordinator_server.group.records import value_version
 from protocol.offsets_log import (
     GroupMetadataKey,
-    OffsetCommitKey,
     OffsetCommitValue,
     decode_value,
     encode_value,
@@ -126,18 +125,22 @@ class Decoding:
         column = unpack_from(form, self._data, self._position)
         self._position += calcsize(form)
         metadata = {self._count(): self._text() for _ in range(self._count())}
-        replay, group_id = group.replay, group.group_id
-        for at in range(count):
-            partition = column[at]
-            value = OffsetCommitValue(
-                offset=column[count + at],
-                leader_epoch=column[2 * count + at],
-                metadata=metadata.get(partition, "") if metadata else "",
-                commit_timestamp=column[3 * count + at],
-                expire_timestamp=column[4 * count + at],
+        values = [column[at : at + count] for at in range(0, 5 * count, count)]
+        offsets = {
+            partition: OffsetCommitValue(
+                offset=offset,
+                leader_epoch=leader_epoch,
+                commit_timestamp=commit_timestamp,
+                expire_timestamp=expire_timestamp,
                 topic_id=topic_id,
             )
-            replay((OffsetCommitKey(group=group_id, topic=topic, partition=partition), value))
+            for partition, offset, leader_epoch, commit_timestamp, expire_timestamp in zip(
+                *values, strict=True
+            )
+        }
+        for partition, text in metadata.items():
+            offsets[partition].metadata = text
+        group.restore(topic, offsets)
         return count
 
     def _count(self) -> int:

@@ -1,7 +1,8 @@
 """The hard state of a group: what its records in the log say, and nothing else.
 
 Only `GroupImage.replay` changes it, live and while the log is loaded; so replaying the log from
-empty always gives the image of the running group. What a rebalance has in the making (parked
+empty always gives the image of the running group. (`restore` is the same for many offsets that a
+snapshot holds together.) What a rebalance has in the making (parked
 requests, a generation without an assignment) is soft state and lives in `GroupMetadata`.
 """
 
@@ -41,6 +42,10 @@ class GroupImage:
         elif isinstance(key, GroupMetadataKey):
             assert value is None or isinstance(value, GroupMetadataValue)
             self.group = value
+
+    def restore(self, topic: str, offsets: dict[int, OffsetCommitValue]) -> None:
+        """Apply the offsets of one topic, by partition, as if each had been replayed."""
+        self.offsets.setdefault(topic, {}).update(offsets)
 
     def _drop_offset(self, topic: str, partition: int) -> None:
         partitions = self.offsets.get(topic)

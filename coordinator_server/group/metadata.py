@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from coordinator_server.group.member import MemberMetadata
     from coordinator_server.group.records import Record
     from coordinator_server.group.settings import GroupSettings
+    from protocol.offsets_log import OffsetCommitValue
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
@@ -104,6 +105,11 @@ class GroupMetadata:
         """Apply a record of this group, live or while the log is loaded."""
         self.is_new = False
         self.image.replay(record)
+
+    def restore(self, topic: str, offsets: dict[int, OffsetCommitValue]) -> None:
+        """Apply offsets that a snapshot holds, by partition."""
+        self.is_new = False
+        self.image.restore(topic, offsets)
 
     def record(self, assignments: Mapping[str, bytes] | None = None) -> Record:
         """The GroupMetadata record of the state as it is, with the given or present assignments."""

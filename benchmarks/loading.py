@@ -1,0 +1,81 @@
+"""What it costs to load the groups of a million commits, after kill -9 and after a clean stop.
+
+    python -m benchmarks.loading
+    python -m benchmarks.loading --rounds 1 --groups 100
+
+Groups of 100 partitions commit all of them so many times; then the broker is killed or stopped, and
+started again. Told is the CPU time of the whole process until every partition of the offsets topic
+is loaded, and how much that is above the start of an empty broker. Once with the log as compaction
+leaves it (Kafka's defaults), once with every record kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import uvloop
+
+from benchmarks.log_size import PARTITIONS, Load, log_bytes, switch_compaction
+from tests.support import Broker, wait_for
+
+OFFSETS_PARTITIONS = 50
+
+
+async def _commit(broker: Broker, data: Path, groups: int, rounds: int, keep_all: bool) -> None:
+    load = Load(broker, data, groups, connections=10)
+    await load.begin()
+    if keep_all:
+        switch_compaction(broker, on=False)  # the first commits have made the topic
+    for _ in range(rounds - 1):
+        await load.commit_each()
+    await load.end()
+
+
+def _loading_cpu_seconds(broker: Broker) -> float:
+    """Start a broker and wait until it has loaded everything."""
+    broker.start()
+    wait_for(
+        lambda: len(broker.log_lines("coordinator.loaded")) == OFFSETS_PARTITIONS, "the groups"
+    )
+    return broker.cpu_seconds()
+
+
+def _measure(groups: int, rounds: int, *, keep_all: bool) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        data = Path(directory) / "data"
+        broker = Broker("--data-dir", str(data))
+        with broker:
+            uvloop.run(_commit(broker, data, groups, rounds, keep_all))
+            size = log_bytes(data, ".log")
+            broker.kill()
+            seconds = {"kill -9": _loading_cpu_seconds(broker)}
+            broker.stop()
+            seconds["clean stop"] = _loading_cpu_seconds(broker)
+            broker.stop()
+        with Broker("--ephemeral") as empty:
+            start = empty.cpu_seconds()
+            empty.stop()
+    what = "every record kept" if keep_all else "as compaction left it"
+    print(f"{what}: {size / 1e6:.1f} MB; an empty start costs {start:.2f} s CPU")
+    for after, spent in seconds.items():
+        print(f"  after {after:10} {spent:6.2f} s CPU in all, {spent - start:.2f} s of loading")
+
+
+def main() -> int:
+    """Run it and print the figures."""
+    parser = argparse.ArgumentParser(description="CPU time to load what was committed.")
+    parser.add_argument("--groups", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=10)
+    arguments = parser.parse_args()
+    commits = arguments.groups * arguments.rounds * PARTITIONS
+    print(f"{commits} commits of {arguments.groups} groups")
+    for keep_all in (False, True):
+        _measure(arguments.groups, arguments.rounds, keep_all=keep_all)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,7 +2,8 @@
 
 What the heart decides becomes a record batch here, in Kafka's own bytes (KafkaCoordinator's
 batches: no producer id, base sequence 0, CreateTime), and what the log holds becomes groups again.
-Both ways go through `GroupMetadata.replay`, so a loaded group is the group that was written.
+Both ways go through `GroupMetadata.replay` (a snapshot's offsets through `restore`, its form for
+many), so a loaded group is the group that was written.
 """
 
 from __future__ import annotations

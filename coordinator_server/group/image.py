@@ -2,8 +2,8 @@
 
 Only `GroupImage.replay` changes it, live and while the log is loaded; so replaying the log from
 empty always gives the image of the running group. (`restore` is the same for many offsets that a
-snapshot holds together.) What a rebalance has in the making (parked
-requests, a generation without an assignment) is soft state and lives in `GroupMetadata`.
+snapshot holds together.) What a rebalance has in the making (parked requests, a generation without
+an assignment) is soft state and lives in `GroupMetadata`.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from protocol.offsets_log import (
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
     MemberMetadata,
+    OffsetCommitKey,
     OffsetCommitValue,
 )
 from tests.unit.group.context import GroupContext, commit, offsets
@@ -162,3 +163,30 @@ def test_an_image_is_what_the_records_say() -> None:
     assert image.is_blank
     assert image == GroupImage()
     assert image != "something else"
+
+
+def test_many_offsets_at_once_are_the_image_of_so_many_records() -> None:
+    """As a snapshot has them, beside what is there."""
+    context = GroupContext()
+    commit(context.broker, ("one", 0, 1), ("one", 1, 1))
+    group = context.broker.group
+    assert group is not None
+    for topic in ("one", "two"):
+        group.restore(topic, {1: OffsetCommitValue(offset=5), 2: OffsetCommitValue(offset=6)})
+    by_records = context.broker.replayed()
+    for topic in ("one", "two"):
+        for partition, offset in ((1, 5), (2, 6)):
+            key = OffsetCommitKey(group="g", topic=topic, partition=partition)
+            by_records.replay((key, OffsetCommitValue(offset=offset)))
+    assert group.image == by_records.image
+    assert sorted(group.image.offsets["one"]) == [0, 1, 2]
+
+
+def test_a_group_that_is_made_of_a_snapshot_is_not_new() -> None:
+    """Its offsets alone tell that it was recorded, as its records do."""
+    untouched, from_records, from_snapshot = (GroupContext().broker.replayed() for _ in range(3))
+    value = OffsetCommitValue(offset=5)
+    from_records.replay((OffsetCommitKey(group="g", topic="one", partition=1), value))
+    from_snapshot.restore("one", {1: value})
+    made = (untouched, from_records, from_snapshot)
+    assert [group.is_new for group in made] == [True, False, False]

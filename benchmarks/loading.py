@@ -21,8 +21,6 @@ import uvloop
 from benchmarks.log_size import PARTITIONS, Load, log_bytes, switch_compaction
 from tests.support import Broker, wait_for
 
-OFFSETS_PARTITIONS = 50
-
 
 async def _commit(broker: Broker, data: Path, groups: int, rounds: int, keep_all: bool) -> None:
     load = Load(broker, data, groups, connections=10)
@@ -34,12 +32,11 @@ async def _commit(broker: Broker, data: Path, groups: int, rounds: int, keep_all
     await load.end()
 
 
-def _loading_cpu_seconds(broker: Broker) -> float:
-    """Start a broker and wait until it has loaded everything."""
+def _loading_cpu_seconds(broker: Broker, data: Path) -> float:
+    """Start a broker and wait until it has loaded every partition of the offsets topic."""
+    partitions = len(list(data.glob("__consumer_offsets-*")))
     broker.start()
-    wait_for(
-        lambda: len(broker.log_lines("coordinator.loaded")) == OFFSETS_PARTITIONS, "the groups"
-    )
+    wait_for(lambda: len(broker.log_lines("coordinator.loaded")) == partitions, "the groups")
     return broker.cpu_seconds()
 
 
@@ -51,9 +48,9 @@ def _measure(groups: int, rounds: int, *, keep_all: bool) -> None:
             uvloop.run(_commit(broker, data, groups, rounds, keep_all))
             size = log_bytes(data, ".log")
             broker.kill()
-            seconds = {"kill -9": _loading_cpu_seconds(broker)}
+            seconds = {"kill -9": _loading_cpu_seconds(broker, data)}
             broker.stop()
-            seconds["clean stop"] = _loading_cpu_seconds(broker)
+            seconds["clean stop"] = _loading_cpu_seconds(broker, data)
             broker.stop()
         with Broker("--ephemeral") as empty:
             start = empty.cpu_seconds()

@@ -125,21 +125,20 @@ class Decoding:
         column = unpack_from(form, self._data, self._position)
         self._position += calcsize(form)
         metadata = {self._count(): self._text() for _ in range(self._count())}
-        values = [column[at : at + count] for at in range(0, 5 * count, count)]
+        columns = [column[at : at + count] for at in range(0, 5 * count, count)]
         offsets = {
             partition: OffsetCommitValue(
                 offset=offset,
                 leader_epoch=leader_epoch,
+                metadata=metadata.get(partition, ""),
                 commit_timestamp=commit_timestamp,
                 expire_timestamp=expire_timestamp,
                 topic_id=topic_id,
             )
             for partition, offset, leader_epoch, commit_timestamp, expire_timestamp in zip(
-                *values, strict=True
+                *columns, strict=True
             )
         }
-        for partition, text in metadata.items():
-            offsets[partition].metadata = text
         group.restore(topic, offsets)
         return count
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import polars as pl
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -21,12 +20,12 @@ class Bronze:
     `made` holds what tables have in common, see `pipeline.tables.kept`.
     """
 
-    offsets_log: DataFrame
-    topic_records: DataFrame
-    partition_ends: DataFrame
-    group_events: DataFrame
-    spark_progress: DataFrame
-    made: dict[Hashable, tuple[DataFrame, DataFrame]] = field(
+    offsets_log: pl.LazyFrame
+    topic_records: pl.LazyFrame
+    partition_ends: pl.LazyFrame
+    group_events: pl.LazyFrame
+    spark_progress: pl.LazyFrame
+    made: dict[tuple[str, Questions], pl.DataFrame] = field(
         default_factory=dict, init=False, repr=False
     )
 

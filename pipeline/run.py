@@ -6,12 +6,11 @@ was read.
 
 from __future__ import annotations
 
-import importlib
 import json
+import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 
 from pyspark import StorageLevel
@@ -21,15 +20,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline import schema
 from pipeline.bronze import add_offsets_log, next_offsets, read_offsets_log, read_the_rest
-from pipeline.decode.kinds import COMMIT
-from pipeline.inputs import Bronze, Questions
+from pipeline.inputs import Questions
 from pipeline.progress import Tell
-from pipeline.session import fit_partitions
+from pipeline.shards import ROWS_PER_SHARD, make_pieces, shards_for, table_of
 from pipeline.sources.source import Source
 from pipeline.store import Store
-from pipeline.tables.positions import SPARK_GROUP_PREFIX
-
-Make = Callable[[Bronze, Questions], DataFrame]
 
 _WRITERS = 2
 """Tables written at the same time: while one is planned or ends, another has the processors."""
@@ -117,71 +112,42 @@ def start_stream(
     return query
 
 
-def bronze_of(store: Store, groups: str | None = None) -> Bronze:
-    """The bronze frames that are kept; of `groups` only, a regular expression for whole names."""
-    frames = {table.name: store.read_bronze(table) for table in schema.BRONZE}
-    if groups is not None:
-        pattern = f"^(?:{groups})$"
-        log = frames["offsets_log"]
-        frames["offsets_log"] = log.filter(F.col("group").isNull() | F.col("group").rlike(pattern))
-        frames["group_events"] = frames["group_events"].filter(F.col("group").rlike(pattern))
-        query = F.concat(F.lit(SPARK_GROUP_PREFIX), "query_id")
-        frames["spark_progress"] = frames["spark_progress"].filter(query.rlike(pattern))
-    return Bronze(**frames)
-
-
-def makers() -> list[tuple[schema.Table, Make]]:
-    """What makes each table, in the order of the schema: a module of its name."""
-    return [
-        (table, importlib.import_module(f"pipeline.tables.{table.name}").make)
-        for table in schema.TABLES
-    ]
-
-
 def make_tables(store: Store, questions: Questions, groups: str | None, tell: Tell) -> None:
     """Make every table from bronze and write it over the one before."""
     large = (schema.OFFSETS_LOG, schema.TOPIC_RECORDS)
-    fit_partitions(store.spark, sum(store.read_bronze(table).count() for table in large))
-    with _kept(bronze_of(store, groups)) as bronze:
-        asked = _with_past(bronze, questions)
-        pool = ThreadPoolExecutor(_WRITERS)
-        try:
-            written = {
-                table.name: pool.submit(store.write_table, table, make(bronze, asked))
-                for table, make in makers()
-            }
-            for name, done in written.items():
-                done.result()
-                tell(f"table {name}: written")
-        finally:
-            # What is not begun when a table fails is not wanted any more.
-            pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _kept(bronze: Bronze) -> Iterator[Bronze]:
-    """Keep the few records that are no commits, which half of the tables are about, in memory.
-
-    Commits are read from bronze where they are wanted, with the columns that are. That their kind
-    is a constant lets Spark leave them out of a plan that asks for another one.
-    """
-    log = bronze.offsets_log
-    is_commit = F.col("kind").eqNullSafe(COMMIT) & F.col("problem").isNull()
-    rest = log.where(~is_commit).persist(StorageLevel.MEMORY_AND_DISK)
-    commits = (
-        log.where(is_commit)
-        .withColumn("kind", F.lit(COMMIT))
-        .withColumn("problem", F.lit(None).cast("string"))
-    )
+    shards = shards_for(store.spark, sum(store.read_bronze(table).count() for table in large))
+    tell(f"tables: making them in {shards} parts")
+    pieces = make_pieces(store, _with_past(store, questions), groups, shards)
+    pieces.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        yield replace(bronze, offsets_log=commits.union(rest))
+        # Counting makes them all, with all processors; what is left is to write them.
+        counts: dict[str, int] = dict(pieces.groupBy("name").agg(F.sum("count")).collect())
+        _write_tables(store, pieces, counts, tell)
     finally:
-        rest.unpersist()
+        pieces.unpersist()
 
 
-def _with_past(bronze: Bronze, questions: Questions) -> Questions:
+def _write_tables(store: Store, pieces: DataFrame, counts: Mapping[str, int], tell: Tell) -> None:
+    """Write what was made, each table in as few files as its rows ask for."""
+
+    def write(table: schema.Table) -> None:
+        files = max(1, math.ceil(counts.get(table.name, 0) / ROWS_PER_SHARD))
+        store.write_table(table, table_of(pieces.coalesce(files), table))
+
+    pool = ThreadPoolExecutor(_WRITERS)
+    try:
+        written = {table.name: pool.submit(write, table) for table in schema.TABLES}
+        for name, done in written.items():
+            done.result()
+            tell(f"table {name}: {counts.get(name, 0)} rows")
+    finally:
+        # What is not begun when a table fails is not wanted any more.
+        pool.shutdown(cancel_futures=True)
+
+
+def _with_past(store: Store, questions: Questions) -> Questions:
     """Whether the instant lies before the partitions were looked at."""
-    first = bronze.partition_ends.agg(F.min("sampled_at_ms")).first()
+    first = store.read_bronze(schema.PARTITION_ENDS).agg(F.min("sampled_at_ms")).first()
     sampled_ms = None if first is None else first[0]
     return replace(questions, past=sampled_ms is not None and questions.at_ms < sampled_ms)
 

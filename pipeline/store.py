@@ -55,6 +55,14 @@ class Store:
             return self.spark.createDataFrame([], table.spark())
         return self.spark.read.schema(table.spark()).parquet(folder).select(table.names)
 
+    def bronze_files(self, table: schema.Table) -> DataFrame:
+        """The Parquet files of all batches of a bronze table: a frame with a column `content`."""
+        folder = f"{self._bronze}/{table.name}"
+        if not self.has(folder):
+            return self.spark.createDataFrame([], "content binary")
+        files = self.spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet")
+        return files.load(f"{folder}/{_BATCH}=*").select("content")
+
     def add_bronze(self, table: schema.Table, batch: str, frame: DataFrame) -> bool:
         """Add a batch by its name, once: False if it is there already."""
         target = self.path("bronze", table.name, f"{_BATCH}={batch}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+import polars as pl
 import pyarrow as pa
 
 from pipeline.schema.table import Table
@@ -25,6 +26,14 @@ _TOKENS = re.compile(r"[a-z_]+|[<>,:]")
 def arrow_schema(table: Table) -> pa.Schema:
     """The schema; all columns may be null."""
     return pa.schema([(column.name, arrow_type(column.type)) for column in table.columns])
+
+
+@cache
+def polars_schema(table: Table) -> pl.Schema:
+    """The same as Polars has it."""
+    empty = pl.from_arrow(arrow_schema(table).empty_table())
+    assert isinstance(empty, pl.DataFrame)
+    return empty.schema
 
 
 def arrow_type(ddl: str) -> pa.DataType:

@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column
-from pyspark.sql import functions as sql
+import polars as pl
 
 from pipeline import schema
 from pipeline.tables import current_offsets, group_generations, group_members, rates
@@ -27,128 +26,125 @@ from pipeline.tables.positions import GROUP
 from pipeline.tables.standings import standings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
+_HEX = "[0-9a-fA-F]"
 LITTER = (
-    (r"^console-consumer-\d+$", "console-consumer-*"),
-    (r"^perf-consumer-\d+$", "perf-consumer-*"),
-    (r"^spark-kafka-(source|relation)-.+$", "spark-kafka-$1-*"),
+    (r"^console-consumer-[0-9]+$", "console-consumer-*"),
+    (r"^perf-consumer-[0-9]+$", "perf-consumer-*"),
+    (r"^spark-kafka-(source|relation)-.+$", "spark-kafka-${1}-*"),
     # A uuid with or without dashes, wherever it stands in the name.
-    (r"[0-9a-fA-F]{8}(-?)[0-9a-fA-F]{4}\1[0-9a-fA-F]{4}\1[0-9a-fA-F]{4}\1[0-9a-fA-F]{12}", "*"),
+    (rf"{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}}|{_HEX}{{32}}", "*"),
 )
 """What random names look like, and what they have in common; the first that fits counts."""
 
 _KEY = ("group", "topic", "partition")
 
 
-def make(bronze: Bronze, questions: Questions) -> DataFrame:
+def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """The table `abandoned_groups`."""
-    state = _states(bronze, questions)
-    offsets = _offsets(bronze, questions)
-    silent_ms = sql.lit(questions.at_ms) - sql.greatest("last_commit_ms", "changed_ms")
+    silent_ms = questions.at_ms - pl.max_horizontal("last_commit_ms", "changed_ms")
     return (
-        state.join(offsets, "group", "full")
-        .where(sql.col("stands") | (sql.col("partitions") > 0))
-        .join(_leaders(bronze, questions), "group", "left")
-        .join(_kept(bronze, questions), "group", "left")
-        .withColumn("partitions", sql.coalesce("partitions", sql.lit(0)))
-        .withColumn("silent_ms", silent_ms)
-        .withColumn("litter_family", _litter_family())
-        .withColumn("reasons", _reasons(questions))
-        .where(sql.size("reasons") > 0)
-        .select(*schema.ABANDONED_GROUPS.names)
+        _states(bronze, questions)
+        .join(_offsets(bronze, questions), on="group", how="full", coalesce=True)
+        .filter(pl.col("stands") | (pl.col("partitions") > 0))
+        .join(_leaders(bronze, questions), on="group", how="left")
+        .join(_kept(bronze, questions), on="group", how="left")
+        .with_columns(
+            pl.col("partitions").fill_null(0),
+            silent_ms=silent_ms,
+            litter_family=_litter_family(),
+        )
+        .with_columns(reasons=_reasons(questions))
+        .filter(pl.col("reasons").list.len() > 0)
+        .select(schema.ABANDONED_GROUPS.names)
     )
 
 
-def _states(bronze: Bronze, questions: Questions) -> DataFrame:
+def _states(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Each group's last record of itself; `stands` is false if that removed it."""
     last = group_generations.last_of_group(group_generations.make(bronze, questions))
-    stands = sql.col("event") != "tombstone"
-    changed_ms = sql.coalesce("state_timestamp_ms", "log_timestamp_ms")
+    changed_ms = pl.coalesce("state_timestamp_ms", "log_timestamp_ms")
     return last.select(
         "group",
-        stands.alias("stands"),
         "members",
-        changed_ms.alias("changed_ms"),
-        sql.when(sql.col("members") == 0, changed_ms).alias("empty_since_ms"),
+        stands=pl.col("event") != "tombstone",
+        changed_ms=changed_ms,
+        empty_since_ms=pl.when(pl.col("members") == 0).then(changed_ms),
     )
 
 
-def _offsets(bronze: Bronze, questions: Questions) -> DataFrame:
+def _offsets(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Sums over the offsets that each group holds."""
-    begin_ms = questions.at_ms - questions.window_ms
-    silent = sql.col("commit_timestamp_ms") <= begin_ms
-    grows = silent & (sql.col("lag") > 0) & (sql.col("produced_per_second") > 0)
+    lag = pl.col("lag")
+    silent = pl.col("commit_timestamp_ms") <= questions.at_ms - questions.window_ms
+    grows = silent & (lag > 0) & (pl.col("produced_per_second") > 0)
     produced = rates.make(bronze, questions).select(*_KEY, "produced_per_second")
-    lags = standings(bronze, questions).where(sql.col("source") == GROUP)
+    lags = standings(bronze, questions).filter(pl.col("source") == GROUP)
     return (
         current_offsets.make(bronze, questions)
         .select(*_KEY, "commit_timestamp_ms")
-        .join(lags.select(*_KEY, "lag", "state"), list(_KEY), "left")
-        .join(produced, list(_KEY), "left")
-        .groupBy("group")
+        .join(lags.select(*_KEY, "lag", "state"), on=_KEY, how="left")
+        .join(produced, on=_KEY, how="left")
+        .group_by("group")
         .agg(
-            sql.count("*").cast("int").alias("partitions"),
-            sql.max("commit_timestamp_ms").alias("last_commit_ms"),
-            sql.sum("lag").alias("lag"),
-            sql.min(sql.col("state") == "NO_TOPIC").alias("topic_gone"),
-            sql.max(grows).alias("grows"),
+            partitions=pl.len().cast(pl.Int32),
+            last_commit_ms=pl.col("commit_timestamp_ms").max(),
+            lag=pl.when(lag.count() > 0).then(lag.sum()),
+            topic_gone=(pl.col("state") == "NO_TOPIC").min(),
+            grows=grows.any(),
         )
     )
 
 
-def _leaders(bronze: Bronze, questions: Questions) -> DataFrame:
+def _leaders(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Client id and host of the last leader; of the last member where none leads (KIP-848)."""
-    order = sql.struct("log_offset", "is_leader", "member_id")
-    client = sql.struct("client_id", "client_host")
+    at = pl.col("log_offset")
     return (
         group_members.make(bronze, questions)
-        .groupBy("group")
-        .agg(sql.max_by(client, order).alias("client"))
-        .select(
-            "group",
-            sql.col("client.client_id").alias("last_client_id"),
-            sql.col("client.client_host").alias("last_client_host"),
+        .filter(at == at.max().over("group"))
+        .sort("is_leader", "member_id")
+        .group_by("group", maintain_order=True)
+        .agg(
+            last_client_id=pl.col("client_id").last(), last_client_host=pl.col("client_host").last()
         )
     )
 
 
-def _kept(bronze: Bronze, questions: Questions) -> DataFrame:
+def _kept(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Bytes that compaction leaves: the last record of each key, unless it is a removal."""
-    last = sql.struct("tombstone", "record_bytes")
+    last = pl.col("tombstone", "record_bytes").max_by("log_offset")
     return (
         decoded_records(bronze, questions)
-        .where(sql.col("group").isNotNull())
-        .groupBy("group", "kind", "topic", "partition", "member_id")
-        .agg(sql.max_by(last, "log_offset").alias("last"))
-        .groupBy("group")
+        .filter(pl.col("group").is_not_null())
+        .group_by("group", "kind", "topic", "partition", "member_id")
+        .agg(last)
+        .group_by("group")
         .agg(
-            sql.sum(
-                sql.when(sql.col("last.tombstone"), 0)
-                .otherwise(sql.col("last.record_bytes"))
-                .cast("bigint")
-            ).alias("log_bytes")
+            log_bytes=pl.when("tombstone")
+            .then(0)
+            .otherwise(pl.col("record_bytes").cast(pl.Int64))
+            .sum()
         )
     )
 
 
-def _litter_family() -> Column:
-    group = sql.col("group")
+def _litter_family() -> pl.Expr:
+    group = pl.col("group")
     fitting = (
-        sql.when(group.rlike(pattern), sql.regexp_replace(group, pattern, family))
+        pl.when(group.str.contains(pattern)).then(group.str.replace_all(pattern, family))
         for pattern, family in LITTER
     )
-    return sql.coalesce(*fitting)
+    return pl.coalesce(*fitting)
 
 
-def _reasons(questions: Questions) -> Column:
-    nobody = sql.coalesce("members", sql.lit(0)) == 0
+def _reasons(questions: Questions) -> pl.Expr:
+    nobody = pl.col("members").fill_null(0) == 0
     rules = {
-        "empty_and_silent": nobody & (sql.col("silent_ms") >= questions.abandoned_after_ms),
-        "topic_gone": sql.col("topic_gone"),
-        "lag_grows_without_members": nobody & sql.col("grows"),
-        "litter_name": nobody & sql.col("litter_family").isNotNull(),
+        "empty_and_silent": nobody & (pl.col("silent_ms") >= questions.abandoned_after_ms),
+        "topic_gone": pl.col("topic_gone"),
+        "lag_grows_without_members": nobody & pl.col("grows"),
+        "litter_name": nobody & pl.col("litter_family").is_not_null(),
     }
-    return sql.array_compact(sql.array(*(sql.when(rule, name) for name, rule in rules.items())))
+    found = (pl.when(rule).then(pl.lit(name)) for name, rule in rules.items())
+    return pl.concat_list(*found).list.drop_nulls()

@@ -2,7 +2,7 @@
 
 Nobody publishes it, since commit timestamps are in no API. Every record counts while there are not
 too many of them; then every n-th offset of a reader's partition does, with n fixed by how much it
-read, so that the cost is bounded however many groups read a topic and a run repeated gives the
+read, so that the cost is bounded however many groups read a partition and a run repeated gives the
 same numbers.
 """
 
@@ -10,88 +10,96 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
-from pyspark.sql import functions as sql
+import polars as pl
 
+from pipeline.tables.kept import by_partition
 from pipeline.tables.positions import READER, in_window, positions
+from pipeline.tables.standings import PARTITION
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
-RECORDS_MOST = 1_000_000
-"""How many pairs of reader and record are looked at in one run."""
+RECORDS_MOST_OF_PARTITION = 30_000
+"""How many pairs of reader and record are looked at in a partition; its readers share them."""
+
+_DELAYS = pl.col("delays_ms").list.len().cast(pl.Int64)
+
+
+@by_partition
+def delays_of_readers(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
+    """`commit_delays` of as many records as a run looks at."""
+    return commit_delays(bronze, questions)
 
 
 def commit_delays(
-    bronze: Bronze, questions: Questions, records_most: int = RECORDS_MOST
-) -> DataFrame:
+    bronze: Bronze, questions: Questions, records_most: int = RECORDS_MOST_OF_PARTITION
+) -> pl.LazyFrame:
     """Columns: `READER`, `commit_delay_p50_ms`, `commit_delay_p99_ms`, `commit_delay_records`.
 
     Of the records in [previous position, position) of every position taken within the window; a
     reader without such records has no row. Records read again after a rewind count again.
+    `records_most` pairs of reader and record are looked at in a partition, or one of each reader.
     Percentiles are values that occur: the least one with that part of all at or below it.
     """
-    sampled = _covered_offsets(bronze, questions, records_most)
-    timed = bronze.topic_records.where(sql.col("timestamp_ms").isNotNull()).select(
-        "topic", "partition", "offset", "timestamp_ms"
+    timed = bronze.topic_records.filter(pl.col("timestamp_ms").is_not_null()).select(
+        *PARTITION, "offset", "timestamp_ms"
     )
-    delay = sql.greatest(
-        sql.col("commit_timestamp_ms") - sql.col("timestamp_ms"), sql.lit(0).cast("bigint")
-    )
+    delay = (pl.col("commit_timestamp_ms") - pl.col("timestamp_ms")).clip(lower_bound=0)
     return (
-        sampled.join(timed, ["topic", "partition", "offset"])
-        .groupBy(*READER)
-        .agg(sql.sort_array(sql.collect_list(delay)).alias("delays_ms"))
+        _covered_offsets(bronze, questions, records_most)
+        .join(timed, on=[*PARTITION, "offset"])
+        .group_by(READER)
+        .agg(delay.alias("delays_ms"))
+        .with_columns(pl.col("delays_ms").list.sort())
         .select(
             *READER,
             _percentile(50).alias("commit_delay_p50_ms"),
             _percentile(99).alias("commit_delay_p99_ms"),
-            sql.size("delays_ms").cast("bigint").alias("commit_delay_records"),
+            _DELAYS.alias("commit_delay_records"),
         )
     )
 
 
-def _percentile(percent: int) -> Column:
+def _percentile(percent: int) -> pl.Expr:
     """The least delay with at least that part of all at or below it; in whole numbers."""
-    place = f"cast((size(delays_ms) * {percent}L + 99) div 100 as int)"
-    return sql.expr(f"element_at(delays_ms, {place})")
+    return pl.col("delays_ms").list.get((_DELAYS * percent + 99) // 100 - 1)
 
 
-def _covered_offsets(bronze: Bronze, questions: Questions, records_most: int) -> DataFrame:
+def _covered_offsets(bronze: Bronze, questions: Questions, records_most: int) -> pl.LazyFrame:
     """`READER`, `commit_timestamp_ms`, `offset`: what was covered, or every n-th of it."""
-    span = bronze.topic_records.groupBy("topic", "partition").agg(
-        sql.min("offset").alias("least"), sql.max("offset").alias("most")
-    )
     taken = positions(bronze, questions)
-    covered = (
-        taken.where(in_window(questions) & sql.col("previous_offset").isNotNull())
-        .join(sql.broadcast(span), ["topic", "partition"])
-        .select(
-            *READER,
-            "commit_timestamp_ms",
-            sql.greatest("previous_offset", "least").alias("start"),
-            sql.least("committed_offset", sql.col("most") + 1).alias("stop"),
-        )
-        .where(sql.col("start") < sql.col("stop"))
-    )
     share = (
-        taken.where("is_last")
-        .agg(sql.greatest(sql.lit(1), sql.count("*")).alias("readers"))
-        .select(sql.expr(f"greatest(1L, {records_most} div readers)").alias("share"))
+        taken.filter("is_last")
+        .group_by(PARTITION)
+        .agg((records_most // pl.len().cast(pl.Int64)).clip(lower_bound=1).alias("share"))
     )
-    of_reader = Window.partitionBy(*READER)
-    records = sql.sum(sql.col("stop") - sql.col("start")).over(of_reader)
+    span = bronze.topic_records.group_by(PARTITION).agg(
+        pl.col("offset").min().alias("least"), pl.col("offset").max().alias("most")
+    )
+    start, stop, stride = pl.col("start"), pl.col("stop"), pl.col("stride")
+    records = (stop - start).sum().over(READER)
     return (
-        covered.withColumn("records", records)
-        .crossJoin(sql.broadcast(share))
-        .withColumn("stride", sql.ceil(sql.col("records") / sql.col("share")))
-        .withColumn("first", sql.ceil(sql.col("start") / sql.col("stride")) * sql.col("stride"))
-        .where(sql.col("first") < sql.col("stop"))
+        taken.filter(in_window(questions) & pl.col("previous_offset").is_not_null())
+        .join(span.join(share, on=PARTITION), on=PARTITION)
         .select(
             *READER,
             "commit_timestamp_ms",
-            sql.explode(sql.expr("sequence(first, stop - 1, stride)")).alias("offset"),
+            "share",
+            pl.max_horizontal("previous_offset", "least").alias("start"),
+            pl.min_horizontal("committed_offset", pl.col("most") + 1).alias("stop"),
         )
+        .filter(start < stop)
+        .with_columns(stride=_ceiling(records, pl.col("share")))
+        .with_columns(first=_ceiling(start, stride) * stride)
+        .select(
+            *READER,
+            "commit_timestamp_ms",
+            pl.int_ranges("first", "stop", stride).alias("offset"),
+        )
+        .explode("offset", empty_as_null=False)
     )
+
+
+def _ceiling(dividend: pl.Expr, divisor: pl.Expr) -> pl.Expr:
+    """The quotient, rounded up, of numbers that are not negative."""
+    return (dividend + divisor - 1) // divisor

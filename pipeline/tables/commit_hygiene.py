@@ -15,119 +15,109 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, Window
-from pyspark.sql import functions as sql
+import polars as pl
 
 from pipeline import schema
 from pipeline.decode.kinds import CLASSIC, COMMIT, EPOCH
 from pipeline.tables.known import decoded_records
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
+_KEY = ("group", "topic", "partition")
 
-def make(bronze: Bronze, questions: Questions) -> DataFrame:
+
+def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """The table `commit_hygiene`."""
-    records = decoded_records(bronze, questions).where(sql.col("group").isNotNull())
-    commits = _windowed(_with_generation(records), questions)
-    owned = _owned(records)
-    key = ["group", "generation_at", "topic", "partition"]
-    judged = commits.join(owned, key, "left").withColumn(
-        "stale", sql.col("readable") & sql.col("owner").isNull()
+    records = decoded_records(bronze, questions).filter(pl.col("group").is_not_null())
+    commits = _with_generation(_windowed(records, questions), records)
+    judged = commits.join(
+        _owned(records, commits), on=["group", "generation_at", "topic", "partition"], how="left"
     )
-    commit = ~sql.col("tombstone")
-    keys = _how_many(sql.col("last") & commit)
+    commit = ~pl.col("tombstone")
+    offset, before = pl.col("committed_offset"), pl.col("before")
+    stale = pl.col("readable") & pl.col("owner").is_null()
+    made, keys = pl.col("commits"), pl.col("keys")
     return (
-        judged.groupBy("group")
+        judged.group_by("group")
         .agg(
-            _how_many(commit).alias("commits"),
-            _how_many(commit & (sql.col("committed_offset") == sql.col("before"))).alias(
-                "noop_commits"
-            ),
-            _how_many(commit & (sql.col("committed_offset") < sql.col("before"))).alias("rewinds"),
-            _how_many(sql.col("tombstone")).alias("tombstones"),
-            sql.sum(sql.col("record_bytes").cast("bigint")).alias("log_bytes"),
-            keys.alias("keys"),
-            sql.when(sql.max("modern").isNull(), _how_many(commit & sql.col("stale"))).alias(
-                "stale_commits"
-            ),
-            sql.max(sql.octet_length("metadata")).alias("max_metadata_bytes"),
+            commits=_how_many(commit),
+            noop_commits=_how_many(commit & (offset == before)),
+            rewinds=_how_many(commit & (offset < before)),
+            tombstones=_how_many(pl.col("tombstone")),
+            log_bytes=pl.col("record_bytes").cast(pl.Int64).sum(),
+            keys=_how_many(pl.col("last") & commit),
+            stale_commits=pl.when(~pl.col("modern").any()).then(_how_many(commit & stale)),
+            max_metadata_bytes=pl.col("metadata").str.len_bytes().max().cast(pl.Int32),
         )
-        .withColumn("commits_per_second", sql.col("commits") / (questions.window_ms / 1000))
-        .withColumn("write_amplification", sql.try_divide("commits", "keys"))
-        .select(*schema.COMMIT_HYGIENE.names)
+        .with_columns(
+            commits_per_second=made / (questions.window_ms / 1000),
+            write_amplification=made / pl.when(keys > 0).then(keys),
+        )
+        .select(schema.COMMIT_HYGIENE.names)
     )
 
 
-def _with_generation(records: DataFrame) -> DataFrame:
-    """Commits and removals, each with the place of the generation before it in the log."""
-    kinds = (COMMIT, CLASSIC, EPOCH)
-    readable = sql.forall("members", lambda member: member["assigned"].isNotNull())
-    before = Window.partitionBy("group").orderBy("log_offset", "log_partition")
-    classic = sql.col("kind") == CLASSIC
-    return (
-        records.where(sql.col("kind").isin(*kinds))
-        .withColumn(
-            "of_generation",
-            sql.when(
-                classic,
-                sql.struct(
-                    sql.col("log_offset").alias("generation_at"),
-                    sql.coalesce(
-                        ~sql.col("tombstone") & (sql.size("members") > 0) & readable, sql.lit(False)
-                    ).alias("readable"),
-                    sql.lit(None).cast("boolean").alias("modern"),
-                ),
-            ).when(
-                sql.col("kind") == EPOCH,
-                sql.struct(
-                    sql.col("log_offset").alias("generation_at"),
-                    sql.lit(False).alias("readable"),
-                    sql.when(~sql.col("tombstone"), True).alias("modern"),
-                ),
-            ),
-        )
-        .select(
-            "group", "kind", "topic", "partition", "log_partition", "log_offset", "tombstone",
-            "committed_offset", "commit_timestamp_ms", "log_timestamp_ms", "metadata",
-            "record_bytes", sql.last("of_generation", ignorenulls=True).over(before).alias("now"),
-        )
-        .where(sql.col("kind") == COMMIT)
-        .select("*", "now.*")
-    )  # fmt: skip
+def _windowed(records: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
+    """Commits and removals of the window, in the order of the log.
 
-
-def _windowed(commits: DataFrame, questions: Questions) -> DataFrame:
-    """Those of the window, each with the offset committed before and whether it is the last."""
-    of_key = Window.partitionBy("group", "topic", "partition").orderBy("log_offset")
-    at_ms = sql.coalesce("commit_timestamp_ms", "log_timestamp_ms")
+    Each has `before`, the offset committed before, and `last`: whether no other of its key follows.
+    """
+    at_ms = pl.coalesce("commit_timestamp_ms", "log_timestamp_ms")
     return (
-        commits.withColumn("before", sql.lag("committed_offset").over(of_key))
-        .withColumn("last", sql.lead("log_offset").over(of_key).isNull())
-        .where(at_ms > questions.at_ms - questions.window_ms)
+        records.filter(pl.col("kind") == COMMIT)
+        .sort("log_offset")
+        .with_columns(
+            before=pl.col("committed_offset").shift().over(_KEY),
+            last=pl.col("log_offset").shift(-1).over(_KEY).is_null(),
+        )
+        .filter(at_ms > questions.at_ms - questions.window_ms)
     )
 
 
-def _owned(records: DataFrame) -> DataFrame:
-    """(group, generation_at, topic, partition) that had an owner in that generation."""
-    return (
-        records.where(sql.col("kind") == CLASSIC)
-        .select(
-            "group", sql.col("log_offset").alias("generation_at"), sql.explode("members").alias("m")
-        )
-        .select("group", "generation_at", sql.explode("m.assigned").alias("one"))
-        .select(
-            "group",
-            "generation_at",
-            sql.col("one.topic").alias("topic"),
-            sql.explode("one.partitions").alias("partition"),
-        )
-        .distinct()
-        .withColumn("owner", sql.lit(True))
+def _with_generation(commits: pl.LazyFrame, records: pl.LazyFrame) -> pl.LazyFrame:
+    """`commits`, each with the generation or epoch before it in the log.
+
+    `generation_at` is the place of its record, null before the first one; `readable` tells that
+    the record has members and what each was assigned; `modern` that it is an epoch.
+    """
+    classic = pl.col("kind") == CLASSIC
+    stands = ~pl.col("tombstone")
+    assigned = pl.element().struct.field("assigned")
+    readable = pl.col("members").list.eval(assigned.is_not_null()).list.all()
+    generations = records.filter(pl.col("kind").is_in([CLASSIC, EPOCH])).select(
+        "group",
+        generation_at="log_offset",
+        readable=classic & stands & (pl.col("members").list.len() > 0) & readable,
+        modern=~classic & stands,
+    )
+    # Each group's records lie in one partition of the log, so that offsets tell their order.
+    return commits.join_asof(
+        generations.sort("generation_at"),
+        left_on="log_offset",
+        right_on="generation_at",
+        by="group",
+        coalesce=False,
+        check_sortedness=False,
     )
 
 
-def _how_many(condition: Column) -> Column:
-    return sql.count(sql.when(condition, 1))
+def _owned(records: pl.LazyFrame, commits: pl.LazyFrame) -> pl.LazyFrame:
+    """(group, generation_at, topic, partition) that had an owner in a generation of `commits`."""
+    place = ("group", "generation_at")
+    return (
+        records.filter(pl.col("kind") == CLASSIC)
+        .select("group", "members", generation_at="log_offset")
+        .join(commits.select(place), on=place, how="semi")
+        .explode("members", keep_nulls=False)
+        .select(*place, assigned=pl.col("members").struct.field("assigned"))
+        .explode("assigned", keep_nulls=False)
+        .select(*place, pl.col("assigned").struct.unnest())
+        .explode("partitions", keep_nulls=False)
+        .select(*place, "topic", partition="partitions", owner=True)
+        .unique()
+    )
+
+
+def _how_many(condition: pl.Expr) -> pl.Expr:
+    return condition.sum().cast(pl.Int64)

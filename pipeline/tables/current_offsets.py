@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from pipeline import schema
 from pipeline.tables.positions import commits_that_live
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
 
-def make(bronze: Bronze, questions: Questions) -> DataFrame:
+def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Columns of `schema.CURRENT_OFFSETS`."""
     return (
         commits_that_live(bronze, questions)
-        .where("is_last")
-        .withColumnRenamed("number", "commits")
-        .select(*schema.CURRENT_OFFSETS.names)
+        .filter(pl.col("is_last"))
+        .rename({"number": "commits"})
+        .select(schema.CURRENT_OFFSETS.names)
     )

@@ -8,38 +8,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as sql
+import polars as pl
 
 from pipeline import schema
 from pipeline.tables import rates
 from pipeline.tables.unread import standings_with_ages
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
 
-def make(bronze: Bronze, questions: Questions) -> DataFrame:
+def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Columns of `schema.DATA_LOSS_FORECAST`; one row a row of `lag`."""
-    pace = rates.make(bronze, questions).select("group", "topic", "partition", "catch_up_seconds")
-    slack_ms, catch_up = sql.col("slack_ms"), sql.col("catch_up_seconds")
-    verdict = (
-        sql.when(sql.col("state") == "LOSS", "losing")
-        .when(sql.col("lag") == 0, "safe")
-        .when(sql.col("lag").isNull() | slack_ms.isNull(), "unknown")
-        .when(catch_up.isNotNull() & (catch_up * 1000 > slack_ms), "at_risk")
-        # Not catching up, as far as is known.
-        .when(catch_up.isNull() & (slack_ms < questions.loss_horizon_ms), "at_risk")
-        .otherwise("safe")
-    )
-    size = sql.col("log_end") - sql.col("log_start")
+    reader = ("group", "topic", "partition")
+    pace = rates.make(bronze, questions).select(*reader, "catch_up_seconds")
+    size = pl.col("log_end") - pl.col("log_start")
     return (
         standings_with_ages(bronze, questions)
-        .join(pace, ["group", "topic", "partition"], "left")
-        .withColumn("used", sql.when(size > 0, sql.col("lag") / size))
-        .withColumn("slack_ms", sql.col("retention_ms") - sql.col("oldest_unread_age_ms"))
-        .withColumn("loss_at_ms", sql.col("oldest_unread_ms") + sql.col("retention_ms"))
-        .withColumn("verdict", verdict)
-        .select(*schema.DATA_LOSS_FORECAST.names)
+        .join(pace, on=reader, how="left")
+        .with_columns(
+            used=pl.when(size > 0).then(pl.col("lag") / size),
+            slack_ms=pl.col("retention_ms") - pl.col("oldest_unread_age_ms"),
+            loss_at_ms=pl.col("oldest_unread_ms") + pl.col("retention_ms"),
+        )
+        .with_columns(verdict=_verdict(questions))
+        .select(schema.DATA_LOSS_FORECAST.names)
+    )
+
+
+def _verdict(questions: Questions) -> pl.Expr:
+    """Whether the reader loses records, may lose some, or does not; `unknown` if none can tell."""
+    lag, slack_ms, catch_up = pl.col("lag"), pl.col("slack_ms"), pl.col("catch_up_seconds")
+    return (
+        pl.when(pl.col("state") == "LOSS")
+        .then(pl.lit("losing"))
+        .when(lag == 0)
+        .then(pl.lit("safe"))
+        .when(lag.is_null() | slack_ms.is_null())
+        .then(pl.lit("unknown"))
+        .when(catch_up * 1000 > slack_ms)
+        .then(pl.lit("at_risk"))
+        # Not catching up, as far as is known.
+        .when(catch_up.is_null() & (slack_ms < questions.loss_horizon_ms))
+        .then(pl.lit("at_risk"))
+        .otherwise(pl.lit("safe"))
     )

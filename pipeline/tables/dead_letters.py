@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as sql
+import polars as pl
 
 from pipeline import schema
 from pipeline.tables.known import known_records
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
 
-def make(bronze: Bronze, questions: Questions) -> DataFrame:
+def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """The table `dead_letters`."""
     return (
         known_records(bronze, questions)
-        .where(sql.col("problem").isNotNull())
-        .withColumn("reason", sql.col("problem"))
-        .select(*schema.DEAD_LETTERS.names)
+        .filter(pl.col("problem").is_not_null())
+        .with_columns(reason="problem")
+        .select(schema.DEAD_LETTERS.names)
     )

@@ -9,92 +9,80 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, Window
-from pyspark.sql import functions as sql
+import polars as pl
 
 from pipeline import schema
 from pipeline.decode.kinds import CLASSIC, EPOCH
-from pipeline.tables import kip848
+from pipeline.tables import group_members, kip848
 from pipeline.tables.kept import kept
 from pipeline.tables.known import decoded_records, utc_day
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
 _KINDS = (CLASSIC, EPOCH, "share_group_metadata", "streams_group_metadata")
+_PLACE = ("group", "log_partition", "log_offset")
 
 
 @kept
-def make(bronze: Bronze, questions: Questions) -> DataFrame:
+def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """The table `group_generations`."""
     records = decoded_records(bronze, questions)
-    counts = kip848.member_counts(records).withColumnRenamed("members", "counted")
+    counts = kip848.member_counts(records).rename({"members": "counted"})
     sizes = (
-        kip848.members(records)
-        .groupBy("group", "log_partition", "log_offset")
-        .agg(_sum_or_null("assigned_count").cast("int").alias("owned"))
+        group_members.make(bronze, questions)
+        .group_by(_PLACE)
+        .agg(_sum_or_null("assigned_count").cast(pl.Int32).alias("owned"))
     )
-    place = ["group", "log_partition", "log_offset"]
-    events = records.where(sql.col("kind").isin(*_KINDS) & sql.col("group").isNotNull())
-    joined = events.join(counts, place, "left").join(sizes, place, "left")
-    classic = sql.col("kind") == CLASSIC
-    # Only KIP-848 groups without members have no row in `sizes`.
-    owned = sql.when(sql.col("counted") == 0, 0).otherwise(sql.col("owned"))
+    events = records.filter(pl.col("kind").is_in(_KINDS) & pl.col("group").is_not_null())
+    classic = pl.col("kind") == CLASSIC
+    size = pl.col("members").list.len().cast(pl.Int32)
+    # Only generations without members have no row in `sizes`.
+    owned = pl.when(pl.col("members") == 0).then(0).otherwise(pl.col("owned"))
     return (
-        joined.withColumn("group_type", sql.when(classic, "classic").otherwise(_prefix()))
-        .withColumn("partitions", sql.when(classic, _classic_partitions()).otherwise(owned))
-        .withColumn("members", sql.when(classic, sql.size("members")).otherwise(sql.col("counted")))
-        .withColumn("event", _event())
-        .withColumn("members", _unless_tombstone("members"))
-        .withColumn("partitions", _unless_tombstone("partitions"))
-        .withColumn("generation", _unless_tombstone("generation"))
-        .withColumn("day", utc_day("log_timestamp_ms"))
-        .select(*schema.GROUP_GENERATIONS.names)
+        events.join(counts, on=_PLACE, how="left")
+        .join(sizes, on=_PLACE, how="left")
+        .with_columns(
+            group_type=pl.when(classic).then(pl.lit("classic")).otherwise(_prefix()),
+            members=pl.when(classic).then(size).otherwise(pl.col("counted")),
+            day=utc_day("log_timestamp_ms"),
+        )
+        .with_columns(
+            event=_event(),
+            members=_unless_tombstone(pl.col("members")),
+            partitions=_unless_tombstone(owned),
+            generation=_unless_tombstone(pl.col("generation")),
+        )
+        .select(schema.GROUP_GENERATIONS.names)
     )
 
 
-def last_of_group(generations: DataFrame) -> DataFrame:
+def last_of_group(generations: pl.LazyFrame) -> pl.LazyFrame:
     """The last row of each group: how it stands at the instant. A removed group's is `tombstone`.
 
     `generations` has the columns of `group_generations`.
     """
-    latest = Window.partitionBy("group").orderBy(sql.desc("log_offset"), sql.desc("log_partition"))
+    return generations.sort("log_offset", "log_partition").unique("group", keep="last")
+
+
+def _prefix() -> pl.Expr:
+    return pl.col("kind").str.split("_").list.first()
+
+
+def _event() -> pl.Expr:
     return (
-        generations.withColumn("rank", sql.row_number().over(latest))
-        .where(sql.col("rank") == 1)
-        .drop("rank")
+        pl.when(pl.col("tombstone"))
+        .then(pl.lit("tombstone"))
+        .when(pl.col("members") == 0)
+        .then(pl.lit("empty"))
+        .otherwise(pl.lit("generation"))
     )
 
 
-def _prefix() -> Column:
-    return sql.substring_index("kind", "_", 1)
+def _unless_tombstone(value: pl.Expr) -> pl.Expr:
+    return pl.when(~pl.col("tombstone")).then(value)
 
 
-def _classic_partitions() -> Column:
-    """Partitions over all members; null as soon as one member's cannot be read."""
-    sizes = sql.transform(
-        "members",
-        lambda member: sql.aggregate(
-            member["assigned"], sql.lit(0), lambda total, one: total + sql.size(one["partitions"])
-        ),
-    )
-    return sql.aggregate(sizes, sql.lit(0), lambda total, one: total + one)
-
-
-def _event() -> Column:
-    return (
-        sql.when(sql.col("tombstone"), "tombstone")
-        .when(sql.col("members") == 0, "empty")
-        .otherwise("generation")
-    )
-
-
-def _unless_tombstone(name: str) -> Column:
-    return sql.when(~sql.col("tombstone"), sql.col(name))
-
-
-def _sum_or_null(name: str) -> Column:
+def _sum_or_null(name: str) -> pl.Expr:
     """The sum, null if any is null."""
-    return sql.when(sql.count(name) == sql.count("*"), sql.sum(name))
+    return pl.when(pl.col(name).is_not_null().all()).then(pl.col(name).sum())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as sql
+import polars as pl
 
 from pipeline import schema
 from pipeline.decode.kinds import CLASSIC
@@ -13,27 +13,26 @@ from pipeline.tables.kept import kept
 from pipeline.tables.known import decoded_records
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
 
 @kept
-def make(bronze: Bronze, questions: Questions) -> DataFrame:
+def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """The table `group_members`. Members of KIP-848 groups: see `kip848`."""
     records = decoded_records(bronze, questions)
-    return _classic(records).unionByName(kip848.members(records))
+    return pl.concat([_classic(records), kip848.members(bronze, questions)])
 
 
-def _classic(records: DataFrame) -> DataFrame:
+def _classic(records: pl.LazyFrame) -> pl.LazyFrame:
     place = ("group", "generation", "leader", "log_partition", "log_offset")
     return (
-        records.where(sql.col("kind") == CLASSIC)
-        .select(*place, sql.explode("members").alias("member"))
-        .select(*place, "member.*")
-        .withColumn(
-            "is_leader", sql.coalesce(sql.col("member_id") == sql.col("leader"), sql.lit(False))
+        records.filter(pl.col("kind") == CLASSIC)
+        .select(*place, pl.col("members").alias("member"))
+        .explode("member", keep_nulls=False)
+        .unnest("member")
+        .with_columns(
+            is_leader=(pl.col("member_id") == pl.col("leader")).fill_null(False),
+            assigned_count=kip848.assigned_count(),
         )
-        .withColumn("assigned_count", kip848.assigned_count())
-        .select(*schema.GROUP_MEMBERS.names)
+        .select(schema.GROUP_MEMBERS.names)
     )

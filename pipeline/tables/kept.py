@@ -1,38 +1,43 @@
-"""Frames that several tables are made from: made once a run, and planned once.
-
-Spark plans a table from its very beginning, so a frame that ten tables are made from would be
-analysed and optimised ten times, and on small data planning is nearly all that a run costs. A kept
-frame is a checkpoint without a file: what is made from it is planned from its rows.
-"""
+"""Frames that several tables are made from: made once for a bronze and its questions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import polars as pl
 
     from pipeline.inputs import Bronze, Questions
+    from pipeline.tables import Make
 
-Make = Callable[["Bronze", "Questions"], "DataFrame"]
+BY_PARTITION: dict[str, Make] = {}
+"""What is made by topic and partition, before and apart from what is made by group; by name."""
 
 
 def kept(make: Make) -> Make:
-    """`make`, whose frame is kept with the bronze that it is made from, for each set of questions.
+    """`make`, whose rows are kept with the bronze that it is made from, for each set of questions.
 
-    Nothing is computed before some table wants it; the rows go when the frame does.
+    Nothing is computed before some table wants it; the rows go when the bronze does.
     """
+    name = f"{make.__module__}.{make.__qualname__}"
 
     @wraps(make)
-    def once(bronze: Bronze, questions: Questions) -> DataFrame:
-        name = (make, questions)
-        if name not in bronze.made:
-            source = make(bronze, questions)
-            # The source is kept as well: with it Spark would forget the counters of its tasks,
-            # and complain of each when they run.
-            bronze.made[name] = (source.localCheckpoint(eager=False), source)
-        return bronze.made[name][0]
+    def once(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
+        if (name, questions) not in bronze.made:
+            bronze.made[name, questions] = make(bronze, questions).collect()
+        return bronze.made[name, questions].lazy()
 
+    return once
+
+
+def by_partition(make: Make) -> Make:
+    """A kept frame that is made of all records, commits and ends of a (topic, partition).
+
+    Such functions alone may look at `topic_records` and `partition_ends`, and of the offsets log
+    they may look at commits only: where bronze is split by partition, nothing else is there. Their
+    frames have columns `topic` and `partition`, and those about readers `group` too.
+    """
+    once = kept(make)
+    BY_PARTITION[f"{make.__module__}.{make.__qualname__}"] = once
     return once

@@ -12,149 +12,161 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, Window
-from pyspark.sql import functions as sql
+import polars as pl
 
 from pipeline import schema
 from pipeline.decode.kinds import ASSIGNMENT, EPOCH, MEMBER
+from pipeline.schema.arrow import polars_schema
+from pipeline.tables.kept import kept
+from pipeline.tables.known import decoded_records
+from pipeline.tables.readers import topic_names
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pipeline.inputs import Bronze, Questions
 
 _END = 2**63 - 1
-_ASSIGNED = "value.assignedPartitions"
-_DETAILS = {
-    MEMBER: (
-        "value struct<instanceId: string, clientId: string, clientHost: string, "
-        "subscribedTopicNames: array<string>, rebalanceTimeoutMs: int, "
-        "classicMemberMetadata: struct<sessionTimeoutMs: int>>"
-    ),
-    ASSIGNMENT: (
-        "value struct<assignedPartitions: array<struct<topicId: string, partitions: array<int>>>>"
-    ),
-}
+_SAID = pl.Struct(
+    {
+        "instanceId": pl.String,
+        "clientId": pl.String,
+        "clientHost": pl.String,
+        "subscribedTopicNames": pl.List(pl.String),
+        "rebalanceTimeoutMs": pl.Int32,
+        "classicMemberMetadata": pl.Struct({"sessionTimeoutMs": pl.Int32}),
+    }
+)
+_REPORTED = pl.Struct(
+    {
+        "assignedPartitions": pl.List(
+            pl.Struct({"topicId": pl.String, "partitions": pl.List(pl.Int32)})
+        )
+    }
+)
 
 
-def member_counts(records: DataFrame) -> DataFrame:
+def member_counts(records: pl.LazyFrame) -> pl.LazyFrame:
     """(group, log_partition, log_offset, members) of every epoch's record.
 
     `records` are decoded ones. A member's record counts one up if there was none of it before or
     it had been removed, a removal one down.
     """
-    events = records.where(sql.col("kind").isin(EPOCH, MEMBER) & sql.col("group").isNotNull())
-    of_member = Window.partitionBy("group", "kind", "member_id").orderBy("log_offset")
-    gone_before = sql.coalesce(sql.lag("tombstone").over(of_member), sql.lit(True))
-    change = (
-        sql.when(sql.col("kind") == EPOCH, 0)
-        .when(~sql.col("tombstone") & gone_before, 1)
-        .when(sql.col("tombstone") & ~gone_before, -1)
-        .otherwise(0)
-    )
-    of_group = Window.partitionBy("group").orderBy("log_offset", "log_partition")
+    stands = ~pl.col("tombstone") & (pl.col("kind") == MEMBER)
+    stood = stands.shift(fill_value=False).over("group", "kind", "member_id")
     return (
-        events.withColumn("change", change)
-        .withColumn("members", sql.sum("change").over(of_group).cast("int"))
-        .where(sql.col("kind") == EPOCH)
+        _in_order(records)
+        .with_columns(change=stands.cast(pl.Int32) - stood.cast(pl.Int32))
+        .with_columns(members=pl.col("change").cum_sum().over("group"))
+        .filter(pl.col("kind") == EPOCH)
         .select("group", "log_partition", "log_offset", "members")
     )
 
 
-def members(records: DataFrame) -> DataFrame:
+@kept
+def members(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Every member of every epoch, with the columns of `group_members`."""
-    epochs = _epochs(records)
-    stood = _stood(records)
-    of_epoch = epochs.join(stood, "group").where(
-        (sql.col("since_offset") < sql.col("log_offset"))
-        & (sql.col("log_offset") < sql.col("until_offset"))
+    records = decoded_records(bronze, questions)
+    numbered = _numbered(records)
+    of_epoch = _stood(numbered).join(_epochs(numbered), on=["group", "number"])
+    assignments = _assignments(records, topic_names(bronze, questions))
+    wanted = polars_schema(schema.GROUP_MEMBERS)
+    return (
+        _with_assignments(of_epoch, assignments)
+        .with_columns(assigned_count=assigned_count(), is_leader=False, problem=None)
+        .select(pl.col(name).cast(wanted[name]) for name in wanted)
     )
-    return _with_assignments(of_epoch, _assignments(records)).select(*schema.GROUP_MEMBERS.names)
 
 
-def _epochs(records: DataFrame) -> DataFrame:
+def assigned_count() -> pl.Expr:
+    """How many partitions the column `assigned` holds; null if that is null."""
+    sizes = pl.element().struct.field("partitions").list.len()
+    return pl.col("assigned").list.eval(sizes).list.sum().cast(pl.Int32)
+
+
+def _in_order(records: pl.LazyFrame) -> pl.LazyFrame:
+    """The records of epochs and members, each group's as they lie in the log."""
+    return records.filter(
+        pl.col("kind").is_in([EPOCH, MEMBER]) & pl.col("group").is_not_null()
+    ).sort("log_offset", "log_partition")
+
+
+def _numbered(records: pl.LazyFrame) -> pl.LazyFrame:
+    """The records of epochs and members; `number` counts the epochs of the group up to each."""
+    number = (pl.col("kind") == EPOCH).cum_sum().over("group").cast(pl.Int64)
+    return _in_order(records).with_columns(number=number)
+
+
+def _epochs(numbered: pl.LazyFrame) -> pl.LazyFrame:
     """Every epoch, with the offset at which the next one (or the end of the group) lies."""
-    of_group = Window.partitionBy("group").orderBy("log_offset", "log_partition")
+    next_offset = pl.col("log_offset").shift(-1, fill_value=_END).over("group")
     return (
-        records.where(sql.col("kind") == EPOCH)
-        .withColumn("next_offset", sql.lead("log_offset", 1, _END).over(of_group))
-        .where(~sql.col("tombstone"))
-        .select("group", "generation", "log_partition", "log_offset", "next_offset")
+        numbered.filter(pl.col("kind") == EPOCH)
+        .with_columns(next_offset=next_offset)
+        .filter(~pl.col("tombstone"))
+        .select("group", "number", "generation", "log_partition", "log_offset", "next_offset")
     )
 
 
-def _stood(records: DataFrame) -> DataFrame:
-    """What members said of themselves, with the offsets between which it stood."""
-    of_member = Window.partitionBy("group", "member_id").orderBy("log_offset")
-    value = sql.from_json("details", _DETAILS[MEMBER])["value"]
+def _stood(numbered: pl.LazyFrame) -> pl.LazyFrame:
+    """What members said of themselves, for the `number` of each epoch that it stood for."""
+    until = pl.col("number").shift(-1).over("group", "kind", "member_id")
+    last = pl.col("number").max().over("group")
+    value = pl.col("value").struct
+    classic = value.field("classicMemberMetadata").struct
     return (
-        records.where(sql.col("kind") == MEMBER)
-        .withColumn("since_offset", sql.col("log_offset"))
-        .withColumn("until_offset", sql.lead("log_offset", 1, _END).over(of_member))
-        .where(~sql.col("tombstone"))
-        .withColumn("value", value)
+        numbered.with_columns(until=pl.coalesce(until, last))
+        .filter((pl.col("kind") == MEMBER) & ~pl.col("tombstone"))
+        .with_columns(value=_value(_SAID))
         .select(
             "group",
             "member_id",
-            "since_offset",
-            "until_offset",
-            sql.col("value.instanceId").alias("group_instance_id"),
-            sql.col("value.clientId").alias("client_id"),
-            sql.col("value.clientHost").alias("client_host"),
-            sql.lit(False).alias("is_leader"),
-            sql.col("value.classicMemberMetadata.sessionTimeoutMs").alias("session_timeout_ms"),
-            sql.col("value.rebalanceTimeoutMs").alias("rebalance_timeout_ms"),
-            sql.col("value.subscribedTopicNames").alias("subscribed_topics"),
-            sql.lit(None).cast("string").alias("problem"),
+            value.field("instanceId").alias("group_instance_id"),
+            value.field("clientId").alias("client_id"),
+            value.field("clientHost").alias("client_host"),
+            classic.field("sessionTimeoutMs").alias("session_timeout_ms"),
+            value.field("rebalanceTimeoutMs").alias("rebalance_timeout_ms"),
+            value.field("subscribedTopicNames").alias("subscribed_topics"),
+            # It stands for the epochs that lie between its record and the member's next one.
+            pl.int_ranges(pl.col("number") + 1, pl.col("until") + 1).alias("number"),
         )
+        .explode("number")
     )
 
 
-def _assignments(records: DataFrame) -> DataFrame:
+def _assignments(records: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame:
     """What members reported that they own, with names of topics instead of ids.
 
-    An id that no commit tells the name of stays as the id: the partitions still count.
+    `names` are those that commits tell. An id that no commit tells the name of stays as the id:
+    the partitions still count.
     """
-    names = (
-        records.where(sql.col("topic_id").isNotNull() & sql.col("topic").isNotNull())
-        .groupBy("topic_id")
-        .agg(sql.max("topic").alias("topic"))
-        .agg(sql.map_from_entries(sql.collect_list(sql.struct("topic_id", "topic"))).alias("names"))
-    )
-    assigned = sql.transform(_ASSIGNED, lambda one: _named(one))
+    name = names.group_by("topic_id").agg(pl.max("topic"))
+    given = pl.struct(pl.coalesce("topic", "topicId").alias("topic"), "partitions")
     return (
-        records.where((sql.col("kind") == ASSIGNMENT) & ~sql.col("tombstone"))
-        .withColumn("value", sql.from_json("details", _DETAILS[ASSIGNMENT])["value"])
-        .crossJoin(sql.broadcast(names))
-        .select("group", "member_id", sql.col("log_offset").alias("at"), assigned.alias("assigned"))
+        records.filter((pl.col("kind") == ASSIGNMENT) & ~pl.col("tombstone"))
+        .select("group", "member_id", pl.col("log_offset").alias("at"), value=_value(_REPORTED))
+        .unnest("value")
+        .filter(pl.col("assignedPartitions").is_not_null())
+        # A member that owns nothing keeps one row, without a topic.
+        .explode("assignedPartitions", empty_as_null=True)
+        .unnest("assignedPartitions")
+        .join(name, left_on="topicId", right_on="topic_id", how="left", maintain_order="left")
+        .group_by("group", "member_id", "at", maintain_order=True)
+        .agg(given.filter(pl.col("topicId").is_not_null()).alias("assigned"))
     )
 
 
-def _named(one: Column) -> Column:
-    return sql.struct(
-        sql.coalesce(sql.try_element_at("names", one["topicId"]), one["topicId"]).alias("topic"),
-        one["partitions"].alias("partitions"),
-    )
+def _value(value: pl.Struct) -> pl.Expr:
+    """The value of a record, of which `value` has the fields that are wanted."""
+    return pl.col("details").str.json_decode(pl.Struct({"value": value})).struct.field("value")
 
 
-def _with_assignments(of_epoch: DataFrame, assignments: DataFrame) -> DataFrame:
+def _with_assignments(of_epoch: pl.LazyFrame, assignments: pl.LazyFrame) -> pl.LazyFrame:
     """`of_epoch` with the last assignment that each member reported before `next_offset`."""
-    both = of_epoch.withColumn("at", sql.col("next_offset")).unionByName(
-        assignments, allowMissingColumns=True
-    )
-    before = (
-        Window.partitionBy("group", "member_id")
-        .orderBy("at", sql.col("log_offset").asc_nulls_last())
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    # The assignment that lies at `next_offset` itself cannot be: an epoch lies there.
-    return (
-        both.withColumn("assigned", sql.last("assigned", ignorenulls=True).over(before))
-        .where(sql.col("log_offset").isNotNull())
-        .withColumn("assigned_count", assigned_count())
-    )
-
-
-def assigned_count() -> Column:
-    """How many partitions the column `assigned` holds; null if that is null."""
-    return sql.aggregate(
-        "assigned", sql.lit(0), lambda total, one: total + sql.size(one["partitions"])
+    return of_epoch.sort("next_offset").join_asof(
+        assignments.sort("at"),
+        left_on="next_offset",
+        right_on="at",
+        by=["group", "member_id"],
+        # No assignment can lie at `next_offset` itself: an epoch lies there.
+        allow_exact_matches=False,
+        check_sortedness=False,
     )

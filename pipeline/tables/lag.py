@@ -9,31 +9,30 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as sql
+import polars as pl
 
 from pipeline import schema
-from pipeline.tables.commit_delay import commit_delays
+from pipeline.tables.commit_delay import delays_of_readers
 from pipeline.tables.positions import READER
 from pipeline.tables.unread import standings_with_ages
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
 
-def make(bronze: Bronze, questions: Questions) -> DataFrame:
+def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Columns of `schema.LAG`."""
-    delays = commit_delays(bronze, questions)
     return (
         standings_with_ages(bronze, questions)
-        .join(delays, list(READER), "left")
-        .withColumn("at_ms", sql.lit(questions.at_ms).cast("bigint"))
-        .fillna(0, ["commit_delay_records"])
-        .select(*schema.LAG.names)
+        .join(delays_of_readers(bronze, questions), on=READER, how="left")
+        .with_columns(
+            pl.lit(questions.at_ms, pl.Int64).alias("at_ms"),
+            pl.col("commit_delay_records").fill_null(0),
+        )
+        .select(schema.LAG.names)
     )
 
 
-def lag_at(bronze: Bronze, questions: Questions, at_ms: int) -> DataFrame:
+def lag_at(bronze: Bronze, questions: Questions, at_ms: int) -> pl.LazyFrame:
     """The same table for the past instant `at_ms`."""
     return make(bronze, replace(questions, at_ms=at_ms, past=True))

@@ -7,61 +7,46 @@ What no record shows is not seen here: after a control record the log end is one
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as sql
+from typing import TYPE_CHECKING
 
-from pipeline.inputs import Bronze
+import polars as pl
 
+if TYPE_CHECKING:
+    from pipeline.inputs import Bronze
+
+_PARTITION = ("topic", "partition")
 _BEFORE_ALL_TIME = -(2**63)
 
 
-def ends_at(bronze: Bronze, instants: DataFrame) -> DataFrame:
+def ends_at(bronze: Bronze, instants: pl.LazyFrame) -> pl.LazyFrame:
     """`instants` with a column `log_end` (bigint) added; each row is kept once.
 
     `instants` has at least `topic`, `partition` and `t_ms`, which may be null, and any other
     columns. `log_end` is 0 before the first record of a partition whose log began at 0, and null
     where nothing is known: an instant before the first known record, no instant, no such partition.
+
+    It looks at records and ends: only what is made by partition may call it.
     """
-    others = [name for name in instants.columns if name not in ("topic", "partition")]
-    asked = instants.select(
-        "topic",
-        "partition",
-        sql.col("t_ms").alias("_at"),
-        sql.lit(None).cast("bigint").alias("_end"),
-        sql.struct(*others).alias("_row"),
-    )
-    nothing = sql.lit(None).cast(asked.schema["_row"].dataType)
-    steps = _steps(bronze).select("topic", "partition", "_at", "_end", nothing.alias("_row"))
-    # What happened at the very instant counts: rows without an end, the questions, come last.
-    in_time = Window.partitionBy("topic", "partition").orderBy(
-        "_at", sql.col("_end").desc_nulls_last()
-    )
-    up_to_now = in_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return (
-        steps.unionByName(asked)
-        .withColumn("log_end", sql.max("_end").over(up_to_now))
-        .where(sql.col("_row").isNotNull())
-        .select(*(_kept(name) for name in instants.columns), "log_end")
+    # What happened at the very instant counts: the last step of equal ones is found.
+    return instants.sort("t_ms").join_asof(
+        _steps(bronze),
+        on="t_ms",
+        by=_PARTITION,
+        check_sortedness=False,  # it cannot be checked within groups
     )
 
 
-def _kept(name: str) -> Column:
-    return sql.col(name) if name in ("topic", "partition") else sql.col("_row")[name].alias(name)
-
-
-def _steps(bronze: Bronze) -> DataFrame:
-    """Where a log end is known to have been reached: topic, partition, _at, _end."""
-    records = bronze.topic_records
-    begun = sql.lit(_BEFORE_ALL_TIME).alias("_at"), sql.lit(0).cast("bigint").alias("_end")
-    written = records.where(sql.col("timestamp_ms").isNotNull()).select(
-        "topic",
-        "partition",
-        sql.col("timestamp_ms").alias("_at"),
-        (sql.col("offset") + 1).alias("_end"),
+def _steps(bronze: Bronze) -> pl.LazyFrame:
+    """What the log end was from each known instant on: topic, partition, t_ms, log_end."""
+    begun = pl.lit(_BEFORE_ALL_TIME).alias("t_ms"), pl.lit(0, pl.Int64).alias("log_end")
+    written = bronze.topic_records.filter(pl.col("timestamp_ms").is_not_null()).select(
+        *_PARTITION, pl.col("timestamp_ms").alias("t_ms"), (pl.col("offset") + 1).alias("log_end")
     )
     # A log whose record 0 is known held nothing before it; one that ends at 0 never did.
-    first = written.where(sql.col("_end") == 1).select("topic", "partition", *begun)
-    empty = bronze.partition_ends.where(sql.col("log_end") == 0).select(
-        "topic", "partition", *begun
+    first = written.filter(pl.col("log_end") == 1).select(*_PARTITION, *begun)
+    empty = bronze.partition_ends.filter(pl.col("log_end") == 0).select(*_PARTITION, *begun)
+    return (
+        pl.concat([written, first, empty])
+        .sort("t_ms")
+        .with_columns(pl.col("log_end").cum_max().over(_PARTITION))
     )
-    return written.unionByName(first).unionByName(empty)

@@ -21,16 +21,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, Window
-from pyspark.sql import functions as sql
+import polars as pl
 
 from pipeline import schema
 from pipeline.tables import group_generations, group_members, rates
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.window import WindowSpec
-
     from pipeline.inputs import Bronze, Questions
 
 HOT_SHARE = 3
@@ -43,116 +39,117 @@ _PLACE = ("group", "log_partition", "log_offset")
 _KEY = ("group", "topic", "partition")
 
 
-def make(bronze: Bronze, questions: Questions) -> DataFrame:
+def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """The table `member_skew`."""
     generations = group_generations.make(bronze, questions)
-    current = group_generations.last_of_group(generations).where(sql.col("members") > 0)
-    members = group_members.make(bronze, questions).join(
-        current.select(*_PLACE), list(_PLACE), "left_semi"
-    )
+    current = group_generations.last_of_group(generations).filter(pl.col("members") > 0)
+    members = group_members.make(bronze, questions).join(current, on=_PLACE, how="semi")
     rated = rates.make(bronze, questions).select(
         *_KEY, "produced_per_second", "consumed_per_second", "lag"
     )
     return of_members(members, rated)
 
 
-def of_members(members: DataFrame, rated: DataFrame) -> DataFrame:
+def of_members(members: pl.LazyFrame, rated: pl.LazyFrame) -> pl.LazyFrame:
     """The table, from members of current generations and rates of their partitions.
 
     `members` has the columns of `group_members`, `rated` (group, topic, partition,
     produced_per_second, consumed_per_second, lag).
     """
-    work = members.join(_loads(members, rated), ["group", "member_id"], "left")
     # Without a partition there is no load; with some of which nothing is known it is unknown.
-    for name in ("load_per_second", "consumed_per_second", "lag"):
-        nothing = sql.when(sql.col("assigned_count") == 0, 0)
-        work = work.withColumn(name, sql.coalesce(sql.col(name), nothing))
-    return (
-        _of_group(work.withColumn("partitions", sql.col("assigned_count")))
-        .withColumn("verdicts", _verdicts())
-        .select(*schema.MEMBER_SKEW.names)
+    sums = pl.col("load_per_second", "consumed_per_second", "lag")
+    nothing = pl.when(pl.col("assigned_count") == 0).then(0)
+    work = members.join(_loads(members, rated), on=["group", "member_id"], how="left").with_columns(
+        sums.fill_null(nothing), partitions="assigned_count"
     )
+    return _of_group(work).with_columns(verdicts=_verdicts()).select(schema.MEMBER_SKEW.names)
 
 
-def _loads(members: DataFrame, rated: DataFrame) -> DataFrame:
+def _loads(members: pl.LazyFrame, rated: pl.LazyFrame) -> pl.LazyFrame:
     """Sums over each member's partitions, and whether one of them is hot."""
-    owned = (
-        members.select("group", "member_id", sql.explode("assigned").alias("one"))
-        .select("group", "member_id", "one.topic", sql.explode("one.partitions").alias("partition"))
-        .join(rated, list(_KEY), "left")
-    )
-    topic = Window.partitionBy("group", "topic")
-    load = sql.col("produced_per_second")
-    middle = sql.median(load).over(topic)
-    away = sql.abs(load - sql.col("middle"))
-    deviation = sql.greatest(sql.median(away).over(topic), sql.col("middle") * LEAST_DEVIATION)
-    hot = (load * sql.count(load).over(topic) > HOT_SHARE * sql.sum(load).over(topic)) | (
-        load > sql.col("middle") + HOT_DEVIATIONS * sql.col("deviation")
+    topic = ("group", "topic")
+    load, middle = pl.col("produced_per_second"), pl.col("middle")
+    away = (load - middle).abs().median().over(topic)
+    hot = (load * load.count().over(topic) > HOT_SHARE * load.sum().over(topic)) | (
+        load > middle + HOT_DEVIATIONS * pl.col("deviation")
     )
     return (
-        owned.withColumn("middle", middle)
-        .withColumn("deviation", deviation)
-        .withColumn("hot", hot)
-        .groupBy("group", "member_id")
+        _owned(members)
+        .join(rated, on=_KEY, how="left")
+        .with_columns(middle=load.median().over(topic))
+        .with_columns(deviation=pl.max_horizontal(away, middle * LEAST_DEVIATION))
+        .with_columns(hot=hot)
+        .group_by("group", "member_id")
         .agg(
-            sql.sum(load).alias("load_per_second"),
-            sql.sum("consumed_per_second").alias("consumed_per_second"),
-            sql.sum("lag").alias("lag"),
-            sql.max("hot").alias("hot"),
+            load_per_second=_sum_of_known("produced_per_second"),
+            consumed_per_second=_sum_of_known("consumed_per_second"),
+            lag=_sum_of_known("lag"),
+            hot=pl.col("hot").any(),
         )
     )
 
 
-def _of_group(work: DataFrame) -> DataFrame:
-    """With what is true of the whole group on each of its members."""
-    group = Window.partitionBy("group")
-    upwards = group.orderBy(sql.col("lag").asc_nulls_last(), "member_id")
-    number = sql.col("partitions")
-    load, unread = sql.col("load_per_second"), sql.col("lag")
-    known = sql.count(unread).over(group)
-    # Of values in rising order, x_1 to x_n: 2 * sum(i x_i) / (n * sum(x)) - (n + 1) / n.
-    ranked = sql.sum(sql.col("rank") * unread).over(group)
-    total = sql.sum(unread).over(group)
-    gini = sql.try_divide(2 * ranked, known * total) - sql.try_divide(known + 1, known)
-    consumed = sql.coalesce("consumed_per_second", sql.lit(0.0))
-    # Who goes back keeps up not at all; below 0 it would be slower than itself.
-    pace = sql.greatest(sql.least(consumed / load, sql.lit(1.0)), sql.lit(0.0))
-    keeps_up = sql.when(load > 0, pace)
+def _owned(members: pl.LazyFrame) -> pl.LazyFrame:
+    """(group, member_id, topic, partition) of all that members were given."""
     return (
-        work.withColumn("rank", sql.row_number().over(upwards))
-        .withColumn("group_members", sql.count("*").over(group).cast("int"))
-        .withColumn(
-            "group_idle_members", sql.count(sql.when(number == 0, 1)).over(group).cast("int")
-        )
-        .withColumn("group_partitions", sql.sum(number).over(group))
-        .withColumn("least_partitions", sql.min(number).over(group))
-        .withColumn("partitions_cv", _variation(number, group))
-        .withColumn("load_cv", _variation(load, group))
-        .withColumn("mean_load", sql.avg(load).over(group))
-        .withColumn("load_max_over_mean", sql.try_divide(sql.max(load).over(group), "mean_load"))
-        .withColumn("lag_gini", gini)
-        .withColumn("keeps_up", keeps_up)
-        .withColumn("best", sql.max("keeps_up").over(group))
+        members.select("group", "member_id", "assigned")
+        .explode("assigned", keep_nulls=False)
+        .select("group", "member_id", pl.col("assigned").struct.unnest())
+        .explode("partitions", keep_nulls=False)
+        .rename({"partitions": "partition"})
     )
 
 
-def _variation(value: Column, group: WindowSpec) -> Column:
-    return sql.try_divide(sql.stddev_pop(value).over(group), sql.avg(value).over(group))
+def _sum_of_known(name: str) -> pl.Expr:
+    """The sum, null if all are null."""
+    return pl.when(pl.col(name).count() > 0).then(pl.col(name).sum())
 
 
-def _verdicts() -> Column:
-    number, load = sql.col("partitions"), sql.col("load_per_second")
+def _of_group(work: pl.LazyFrame) -> pl.LazyFrame:
+    """With what is true of the whole group on each of its members."""
+    number = pl.col("partitions")
+    load, unread = pl.col("load_per_second"), pl.col("lag")
+    known = unread.count()
+    # Of values in rising order, x_1 to x_n: 2 * sum(i x_i) / (n * sum(x)) - (n + 1) / n.
+    ranked = (unread.rank("ordinal") * unread).sum()
+    gini = _ratio(2 * ranked, known * unread.sum()) - _ratio(known + 1, known)
+    # Who goes back keeps up not at all; below 0 it would be slower than itself.
+    pace = (pl.col("consumed_per_second").fill_null(0.0) / load).clip(0.0, 1.0)
+    of_group = {
+        "group_members": pl.len().cast(pl.Int32),
+        "group_idle_members": (number == 0).sum().cast(pl.Int32),
+        "group_partitions": number.sum(),
+        "least_partitions": number.min(),
+        "partitions_cv": _ratio(number.std(ddof=0), number.mean()),
+        "load_cv": _ratio(load.std(ddof=0), load.mean()),
+        "mean_load": load.mean(),
+        "load_max_over_mean": _ratio(load.max(), load.mean()),
+        "lag_gini": gini,
+        "best": pl.col("keeps_up").max(),
+    }
+    return work.with_columns(keeps_up=pl.when(load > 0).then(pace)).with_columns(
+        **{name: figure.over("group") for name, figure in of_group.items()}
+    )
+
+
+def _ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+    """The one by the other, null by 0."""
+    return part / pl.when(whole != 0).then(whole)
+
+
+def _verdicts() -> pl.Expr:
+    number, load = pl.col("partitions"), pl.col("load_per_second")
     slow = (
-        (sql.col("lag") > 0)
-        & (load <= NORMAL_LOAD * sql.col("mean_load"))
-        & (sql.col("keeps_up") < SLOW * sql.col("best"))
+        (pl.col("lag") > 0)
+        & (load <= NORMAL_LOAD * pl.col("mean_load"))
+        & (pl.col("keeps_up") < SLOW * pl.col("best"))
     )
     rules = {
-        "assignment_skew": number - sql.col("least_partitions") > 1,
-        "key_skew": sql.col("hot"),
+        "assignment_skew": number - pl.col("least_partitions") > 1,
+        "key_skew": pl.col("hot"),
         "slow_member": slow,
-        "too_many_members": (number == 0)
-        & (sql.col("group_members") > sql.col("group_partitions")),
+        "too_many_members": (number == 0) & (pl.col("group_members") > pl.col("group_partitions")),
         "idle": number == 0,
     }
-    return sql.array_compact(sql.array(*(sql.when(rule, name) for name, rule in rules.items())))
+    found = (pl.when(rule).then(pl.lit(name)) for name, rule in rules.items())
+    return pl.concat_list(*found).list.drop_nulls()

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as sql
+import polars as pl
 
 from pipeline import schema
 from pipeline.decode.kinds import COMMIT
 from pipeline.tables.known import decoded_records, utc_day
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
 
-def make(bronze: Bronze, questions: Questions) -> DataFrame:
+def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Columns of `schema.OFFSET_COMMITS`; for a past instant, the events up to it."""
-    records = decoded_records(bronze, questions).where(sql.col("kind") == COMMIT)
-    event = sql.when(sql.col("tombstone"), "tombstone").otherwise("commit")
-    return (
-        records.withColumn("event", event)
-        .withColumn("day", utc_day("log_timestamp_ms"))
-        .select(*schema.OFFSET_COMMITS.names)
+    records = decoded_records(bronze, questions).filter(pl.col("kind") == COMMIT)
+    event = pl.when("tombstone").then(pl.lit("tombstone")).otherwise(pl.lit("commit"))
+    return records.with_columns(event=event, day=utc_day("log_timestamp_ms")).select(
+        schema.OFFSET_COMMITS.names
     )

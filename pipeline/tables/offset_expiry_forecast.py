@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as sql
+import polars as pl
 
 from pipeline import schema
 from pipeline.tables import current_offsets
@@ -17,62 +17,77 @@ from pipeline.tables.readers import standing_groups
 from pipeline.tables.standings import PARTITION, partition_facts
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
-def make(bronze: Bronze, questions: Questions) -> DataFrame:
+def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Columns of `schema.OFFSET_EXPIRY_FORECAST`; one row a committed offset."""
-    position = sql.col("committed_offset")
-    base, commit_ms = sql.col("base"), sql.col("commit_timestamp_ms")
-    expires_ms = sql.when(base == "own", sql.col("expire_timestamp_ms")).otherwise(
-        sql.col("base_ms") + questions.offsets_retention_ms
+    base, position = pl.col("base"), pl.col("committed_offset")
+    base_ms = (
+        pl.when(base == "empty")
+        .then(pl.col("state_timestamp_ms"))
+        .when(base != "never")
+        .then(pl.col("commit_timestamp_ms"))
     )
+    expires_ms = (
+        pl.when(base == "own")
+        .then(pl.col("expire_timestamp_ms"))
+        .otherwise(pl.col("base_ms") + questions.offsets_retention_ms)
+    )
+    groups = standing_groups(bronze, questions)
+    readable = pl.col("subscribed").is_not_null()
+    states = groups.with_columns(readable=readable).drop("subscribed", "assigned")
+    facts = partition_facts(bronze, questions).select(*PARTITION, "log_start", "log_end")
     return (
         current_offsets.make(bronze, questions)
-        .join(standing_groups(bronze, questions).drop("assigned"), "group", "left")
-        .join(partition_facts(bronze, questions), list(PARTITION), "left")
-        .withColumn("base", _base())
-        .withColumn(
-            "base_ms",
-            sql.when(base == "empty", sql.col("state_timestamp_ms")).when(
-                base != "never", commit_ms
-            ),
+        .join(states, on="group", how="left")
+        .join(_subscriptions(groups), on=("group", "topic"), how="left")
+        .join(facts, on=PARTITION, how="left")
+        .with_columns(base=_base())
+        .with_columns(base_ms=base_ms)
+        .with_columns(expires_ms=expires_ms)
+        .with_columns(
+            latest_ms=pl.col("expires_ms") + questions.offsets_check_interval_ms,
+            expires_in_ms=pl.col("expires_ms") - questions.at_ms,
+            skipped_by_latest=(pl.col("log_end") - position).clip(lower_bound=0),
+            repeated_by_earliest=(position - pl.col("log_start")).clip(lower_bound=0),
         )
-        .withColumn("expires_ms", expires_ms)
-        .withColumn("latest_ms", sql.col("expires_ms") + questions.offsets_check_interval_ms)
-        .withColumn("expires_in_ms", sql.col("expires_ms") - questions.at_ms)
-        .withColumn("skipped_by_latest", _not_below_zero(sql.col("log_end") - position))
-        .withColumn("repeated_by_earliest", _not_below_zero(position - sql.col("log_start")))
-        .select(*schema.OFFSET_EXPIRY_FORECAST.names)
+        .select(schema.OFFSET_EXPIRY_FORECAST.names)
     )
 
 
-def _not_below_zero(number: Column) -> Column:
-    return sql.when(number < 0, 0).otherwise(number)
+def _subscriptions(groups: pl.LazyFrame) -> pl.LazyFrame:
+    """group, topic, is_subscribed (true): one row a topic that members of a group subscribe to."""
+    return (
+        groups.select("group", topic="subscribed")
+        .explode("topic")
+        .unique()
+        .with_columns(is_subscribed=True)
+    )
 
 
-def _base() -> Column:
+def _base() -> pl.Expr:
     """What the time of an offset runs from.
 
     Whether a group lets go of an offset at all comes first: an expiry of its own (value version 1)
     takes the place of the retention, it does not free a topic that somebody reads.
     """
-    simple = sql.col("protocol_type").isNull() & ~sql.coalesce("is_modern", sql.lit(False))
-    empty = sql.col("members") == 0
-    readable = sql.col("subscribed").isNotNull()
-    subscribed = sql.array_contains("subscribed", sql.col("topic"))
-    is_consumer = sql.col("protocol_type") == CONSUMER_PROTOCOL_TYPE
-    may_go = simple | sql.col("is_modern") | empty | (is_consumer & readable)
-    kept = ~simple & ~empty & sql.coalesce(subscribed, sql.lit(False))
+    is_modern = pl.col("is_modern").fill_null(False)
+    simple = pl.col("protocol_type").is_null() & ~is_modern
+    empty = pl.col("members") == 0
+    is_consumer = pl.col("protocol_type") == CONSUMER_PROTOCOL_TYPE
+    may_go = simple | is_modern | empty | (is_consumer & pl.col("readable"))
+    kept = ~simple & ~empty & pl.col("is_subscribed").fill_null(False)
     # Only a classic group's time runs from when it became empty; if that is known.
-    from_empty = ~simple & ~sql.col("is_modern") & empty & sql.col("state_timestamp_ms").isNotNull()
+    from_empty = ~simple & ~is_modern & empty & pl.col("state_timestamp_ms").is_not_null()
     return (
-        sql.when(~may_go | kept, "never")
-        .when(sql.col("expire_timestamp_ms").isNotNull(), "own")
-        .when(from_empty, "empty")
-        .otherwise("commit")
+        pl.when(~may_go | kept)
+        .then(pl.lit("never"))
+        .when(pl.col("expire_timestamp_ms").is_not_null())
+        .then(pl.lit("own"))
+        .when(from_empty)
+        .then(pl.lit("empty"))
+        .otherwise(pl.lit("commit"))
     )

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
-from pyspark.sql import functions as sql
+import polars as pl
 
 from pipeline.tables import offset_commits
 from pipeline.tables.kept import kept
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
 READER = ("group", "topic", "partition", "source")
@@ -39,35 +36,32 @@ SPARK_GROUP_PREFIX = "spark:"
 
 
 @kept
-def commits_that_live(bronze: Bronze, questions: Questions) -> DataFrame:
+def commits_that_live(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Commits of every key that holds, since it last came to be: no tombstone follows them.
 
     The columns of `_KEPT`, and `previous_offset`: committed by the one before, null for the first
     one of the key's life; `number` of it in that life; `is_last`. A group's records lie in one
     partition of the log, so that `log_offset` is the order of its events.
 
-    Rows lie together by group, and in the order of the key and `log_offset`: whoever looks at them
-    that way has nothing to sort.
+    Rows lie in the order of the key and `log_offset`.
     """
-    key = Window.partitionBy(*_KEY)
-    in_order = key.orderBy("log_offset")
-    removed_at = sql.max(sql.when(sql.col("event") == "tombstone", sql.col("log_offset")))
+    at = pl.col("log_offset")
+    removed_at = at.filter(pl.col("event") == "tombstone").max().over(_KEY)
     return (
         offset_commits.make(bronze, questions)
         .select(*_KEPT, "event")
-        .repartition("group")
-        .sortWithinPartitions(*_KEY, "log_offset")
-        .withColumn("_removed_at", removed_at.over(key))
-        .withColumn("_last_at", sql.max("log_offset").over(key))
-        .where(sql.col("log_offset") > sql.coalesce("_removed_at", sql.lit(-1)))
-        .withColumn("previous_offset", sql.lag("committed_offset").over(in_order))
-        .withColumn("number", sql.row_number().over(in_order).cast("bigint"))
-        .withColumn("is_last", sql.col("log_offset") == sql.col("_last_at"))
-        .drop("_removed_at", "_last_at", "event")
+        .filter(at > removed_at.fill_null(-1))
+        .sort(*_KEY, "log_offset")
+        .with_columns(
+            pl.col("committed_offset").shift().over(_KEY).alias("previous_offset"),
+            pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(_KEY).alias("number"),
+            (at == at.max().over(_KEY)).alias("is_last"),
+        )
+        .drop("event")
     )
 
 
-def positions(bronze: Bronze, questions: Questions) -> DataFrame:
+def positions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Every position of readers that stand.
 
     Columns: `READER`, `sequence` (rises from one position to the next), `committed_offset`,
@@ -75,36 +69,34 @@ def positions(bronze: Bronze, questions: Questions) -> DataFrame:
     """
     columns = ("committed_offset", "commit_timestamp_ms", "previous_offset", "is_last")
     committed = commits_that_live(bronze, questions).select(
-        "group",
-        "topic",
-        "partition",
-        sql.lit(GROUP).alias("source"),
-        sql.col("log_offset").alias("sequence"),
-        *columns,
+        *_KEY, pl.lit(GROUP).alias("source"), pl.col("log_offset").alias("sequence"), *columns
     )
-    query = Window.partitionBy("query_id", "topic", "partition").orderBy("batch_id")
+    query = ("query_id", "topic", "partition")
+    before = pl.col("end_offset").shift().over(query, order_by="batch_id")
     planned = (
         _known_batches(bronze, questions)
-        .withColumn("group", sql.concat(sql.lit(SPARK_GROUP_PREFIX), "query_id"))
-        .withColumn("source", sql.lit(CHECKPOINT))
-        .withColumn("previous_offset", sql.lag("end_offset").over(query))
-        .withColumn("is_last", sql.lead("batch_id").over(query).isNull())
-        .withColumn("sequence", sql.col("batch_id"))
-        .withColumn("committed_offset", sql.col("end_offset"))
-        .withColumn("commit_timestamp_ms", sql.col("timestamp_ms"))
+        .with_columns(
+            group=pl.lit(SPARK_GROUP_PREFIX) + pl.col("query_id"),
+            source=pl.lit(CHECKPOINT),
+            sequence="batch_id",
+            committed_offset="end_offset",
+            commit_timestamp_ms="timestamp_ms",
+            previous_offset=before,
+            is_last=pl.col("batch_id") == pl.col("batch_id").max().over(query),
+        )
         .select(*READER, "sequence", *columns)
     )
-    return committed.unionByName(planned)
+    return pl.concat([committed, planned])
 
 
-def _known_batches(bronze: Bronze, questions: Questions) -> DataFrame:
+def _known_batches(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     batches = bronze.spark_progress
-    return batches.where(sql.col("timestamp_ms") <= questions.at_ms) if questions.past else batches
+    return batches.filter(pl.col("timestamp_ms") <= questions.at_ms) if questions.past else batches
 
 
-def in_window(questions: Questions) -> Column:
+def in_window(questions: Questions) -> pl.Expr:
     """Whether a position was taken within the window before the instant.
 
     What lies after the instant was left out before if it does not count.
     """
-    return sql.col("commit_timestamp_ms") > questions.at_ms - questions.window_ms
+    return pl.col("commit_timestamp_ms") > questions.at_ms - questions.window_ms

@@ -8,128 +8,169 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as sql
+import polars as pl
 
-from pipeline.decode.kinds import ASSIGNMENT, CLASSIC, EPOCH, EXPRESSION, MEMBER
-from pipeline.tables.kept import kept
+from pipeline.decode.kinds import ASSIGNMENT, CLASSIC, COMMIT, EPOCH, EXPRESSION, MEMBER
+from pipeline.tables.kept import by_partition, kept
 from pipeline.tables.known import decoded_records
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
-_PARTITIONS = "array<struct<topic: string, partition: int>>"
-_DETAILS = (
-    "key struct<regularExpression: string>, value struct<subscribedTopicNames: array<string>, "
-    "topics: array<string>, "
-    "assignedPartitions: array<struct<topicId: string, partitions: array<int>>>>"
+_TOPICS = pl.List(pl.String)
+_PARTITIONS = pl.List(pl.Struct({"topic": pl.String, "partition": pl.Int32}))
+_OF_TOPICS = pl.List(pl.Struct({"topicId": pl.String, "partitions": pl.List(pl.Int32)}))
+_DETAILS = pl.Struct(
+    {
+        "key": pl.Struct({"regularExpression": pl.String}),
+        "value": pl.Struct(
+            {
+                "subscribedTopicNames": _TOPICS,
+                "topics": _TOPICS,
+                "assignedPartitions": _OF_TOPICS,
+            }
+        ),
+    }
 )
 
 
 @kept
-def standing_groups(bronze: Bronze, questions: Questions) -> DataFrame:
+def standing_groups(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """One row a group that stands at the instant.
 
     Columns: `group`, `is_modern` (KIP-848), `protocol_type`, `members` (how many),
     `state_timestamp_ms`, `subscribed` (array of topics; null: cannot be told), `assigned` (array
     of topic and partition).
     """
-    records = decoded_records(bronze, questions)
-    last = (
-        records.where(sql.col("kind").isin(CLASSIC, EPOCH))
-        .groupBy("group", "kind")
-        .agg(
-            sql.max_by(
-                sql.struct("tombstone", "protocol_type", "state_timestamp_ms", "members"),
-                "log_offset",
-            ).alias("last"),
-            sql.max("log_offset").alias("log_offset"),
-        )
-        .where(~sql.col("last.tombstone"))
+    groups = pl.concat([_classic(bronze, questions), _modern(bronze, questions)])
+    # A group that changed its kind has records of both; the newer one tells what it is.
+    newest = pl.col("log_offset") == pl.col("log_offset").max().over("group")
+    return groups.filter(newest).drop("log_offset")
+
+
+@by_partition
+def topic_names(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
+    """`topic_id`, `topic`, `partition`: the names that commits tell of the ids of topics.
+
+    An id stands there once for each partition and each name; the greatest name of it counts.
+    """
+    names = ("topic_id", "topic", "partition")
+    return (
+        decoded_records(bronze, questions)
+        .filter(pl.col("kind") == COMMIT)
+        .select(names)
+        .drop_nulls(("topic_id", "topic"))
+        .unique()
     )
-    classic = last.where(sql.col("kind") == CLASSIC).select(
+
+
+def _standing(records: pl.LazyFrame, *name: str) -> pl.LazyFrame:
+    """The last record of each `name`, if it is not a tombstone."""
+    last = pl.col("log_offset") == pl.col("log_offset").max().over(name)
+    return records.filter(last & ~pl.col("tombstone"))
+
+
+def _classic(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
+    """The columns of `standing_groups`, and `log_offset`, of classic groups."""
+    records = decoded_records(bronze, questions).filter(pl.col("kind") == CLASSIC)
+    last = _standing(records, "group")
+    protocol_type = pl.col("protocol_type")
+    of_members = pl.col("members").list
+    topics = pl.element().struct.field("subscribed_topics")
+    # One member that cannot be read hides all.
+    readable = ~of_members.eval(topics.is_null()).list.any()
+    subscribed = of_members.eval(topics.explode(keep_nulls=False))
+    partitions = (
+        last.select("group", "members")
+        .explode("members", keep_nulls=False)
+        .select("group", assigned=pl.col("members").struct.field("assigned"))
+        .explode("assigned", keep_nulls=False)
+        .unnest("assigned")
+        .explode("partitions", keep_nulls=False)
+        .rename({"partitions": "partition"})
+    )
+    return last.join(_by_group(partitions), on="group", how="left").select(
         "group",
         "log_offset",
-        sql.lit(False).alias("is_modern"),
-        sql.expr("nullif(last.protocol_type, '')").alias("protocol_type"),
-        sql.expr("coalesce(size(last.members), 0)").alias("members"),
-        "last.state_timestamp_ms",
-        # flatten() is null if one of the lists is: one member that cannot be read hides all.
-        sql.expr("flatten(transform(last.members, m -> m.subscribed_topics))").alias("subscribed"),
-        sql.expr(
-            "flatten(transform(last.members, m -> flatten(transform(coalesce(m.assigned, array()),"
-            " t -> transform(t.partitions, p -> struct(t.topic as topic, p as partition))))))"
-        )
-        .cast(_PARTITIONS)
-        .alias("assigned"),
+        pl.lit(False).alias("is_modern"),
+        pl.when(protocol_type != "").then(protocol_type).alias("protocol_type"),
+        of_members.len().cast(pl.Int32).fill_null(0).alias("members"),
+        "state_timestamp_ms",
+        pl.when(readable).then(subscribed).alias("subscribed"),
+        pl.when(pl.col("members").is_not_null()).then(_given()).alias("assigned"),
     )
-    modern = (
-        last.where(sql.col("kind") == EPOCH)
-        .select("group", "log_offset")
-        .join(_modern_members(records), "group", "left")
-        .join(_modern_partitions(records), "group", "left")
+
+
+def _modern(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
+    """The columns of `standing_groups`, and `log_offset`, of KIP-848 groups."""
+    records = decoded_records(bronze, questions)
+    parts = _modern_records(records)
+    last = _standing(records.filter(pl.col("kind") == EPOCH), "group").select("group", "log_offset")
+    return (
+        last.join(_modern_members(parts), on="group", how="left")
+        .join(_modern_partitions(parts, topic_names(bronze, questions)), on="group", how="left")
         .select(
             "group",
             "log_offset",
-            sql.lit(True).alias("is_modern"),
-            sql.lit("consumer").alias("protocol_type"),
-            sql.expr("coalesce(members, 0)").alias("members"),
-            sql.lit(None).cast("bigint").alias("state_timestamp_ms"),
-            sql.expr("coalesce(subscribed, array())").alias("subscribed"),
-            sql.expr(f"cast(coalesce(assigned, array()) as {_PARTITIONS})").alias("assigned"),
+            pl.lit(True).alias("is_modern"),
+            pl.lit("consumer").alias("protocol_type"),
+            pl.col("members").fill_null(0),
+            pl.lit(None, pl.Int64).alias("state_timestamp_ms"),
+            pl.coalesce("subscribed", pl.lit([], _TOPICS)),
+            _given().alias("assigned"),
         )
     )
-    # A group that changed its kind has records of both; the newer one tells what it is.
-    return (
-        classic.unionByName(modern)
-        .groupBy("group")
-        .agg(sql.max_by(sql.struct("*"), "log_offset").alias("newest"))
-        .select("newest.*")
-        .drop("log_offset")
+
+
+def _modern_records(records: pl.LazyFrame) -> pl.LazyFrame:
+    """`group`, `kind`, `value` of each member, assignment and expression that stands."""
+    details = pl.col("details").str.json_decode(_DETAILS)
+    expression = details.struct.field("key").struct.field("regularExpression")
+    parts = records.filter(pl.col("kind").is_in((MEMBER, ASSIGNMENT, EXPRESSION))).select(
+        "group",
+        "kind",
+        "log_offset",
+        "tombstone",
+        pl.coalesce("member_id", expression).alias("name"),
+        details.struct.field("value"),
     )
+    return _standing(parts, "group", "kind", "name").select("group", "kind", "value")
 
 
-def _modern_records(records: DataFrame) -> DataFrame:
-    """The record of each member, assignment and expression that stands."""
-    name = sql.coalesce("member_id", "details.key.regularExpression")
+def _modern_members(parts: pl.LazyFrame) -> pl.LazyFrame:
+    """`group`, `members`, `subscribed`: names and what expressions were resolved to."""
+    value = pl.col("value").struct
+    topics = pl.coalesce(value.field("subscribedTopicNames"), value.field("topics"))
     return (
-        records.where(sql.col("kind").isin(MEMBER, ASSIGNMENT, EXPRESSION))
-        .withColumn("details", sql.from_json("details", _DETAILS))
-        .groupBy("group", "kind", name.alias("name"))
-        .agg(sql.max_by(sql.struct("tombstone", "details.value"), "log_offset").alias("last"))
-        .where(~sql.col("last.tombstone"))
-        .select("group", "kind", "last.value")
-    )
-
-
-def _modern_members(records: DataFrame) -> DataFrame:
-    """group, members, subscribed: names and what expressions were resolved to."""
-    topics = sql.coalesce("value.subscribedTopicNames", "value.topics", sql.array())
-    return (
-        _modern_records(records)
-        .where(sql.col("kind").isin(MEMBER, EXPRESSION))
-        .groupBy("group")
+        parts.filter(pl.col("kind").is_in((MEMBER, EXPRESSION)))
+        .group_by("group")
         .agg(
-            sql.sum((sql.col("kind") == MEMBER).cast("int")).cast("int").alias("members"),
-            sql.array_distinct(sql.flatten(sql.collect_list(topics))).alias("subscribed"),
+            (pl.col("kind") == MEMBER).sum().cast(pl.Int32).alias("members"),
+            topics.explode(keep_nulls=False).unique(maintain_order=True).alias("subscribed"),
         )
     )
 
 
-def _modern_partitions(records: DataFrame) -> DataFrame:
-    """group, assigned. Topics are known by id there; commits tell the names of ids."""
-    names = (
-        records.where(sql.col("topic_id").isNotNull() & sql.col("topic").isNotNull())
-        .groupBy("topic_id")
-        .agg(sql.max("topic").alias("topic"))
+def _modern_partitions(parts: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame:
+    """`group`, `assigned`. Topics are known by id there; `names` tells the names of ids."""
+    name = names.group_by("topic_id").agg(pl.max("topic"))
+    partitions = (
+        parts.filter(pl.col("kind") == ASSIGNMENT)
+        .select("group", of_topic=pl.col("value").struct.field("assignedPartitions"))
+        .explode("of_topic", keep_nulls=False)
+        .unnest("of_topic")
+        .explode("partitions", keep_nulls=False)
+        .join(name, left_on="topicId", right_on="topic_id")
+        .select("group", "topic", partition="partitions")
     )
-    return (
-        _modern_records(records)
-        .where(sql.col("kind") == ASSIGNMENT)
-        .select("group", sql.explode("value.assignedPartitions").alias("of_topic"))
-        .select("group", "of_topic.topicId", sql.explode("of_topic.partitions").alias("partition"))
-        .join(sql.broadcast(names), sql.col("topicId") == sql.col("topic_id"))
-        .groupBy("group")
-        .agg(sql.collect_list(sql.struct("topic", "partition")).alias("assigned"))
-    )
+    return _by_group(partitions)
+
+
+def _by_group(partitions: pl.LazyFrame) -> pl.LazyFrame:
+    """Rows of group, topic, partition -> `group`, `assigned`."""
+    return partitions.group_by("group").agg(pl.struct("topic", "partition").alias("assigned"))
+
+
+def _given() -> pl.Expr:
+    """`assigned`, empty for a group that was given nothing."""
+    return pl.coalesce("assigned", pl.lit([], _PARTITIONS))

@@ -20,284 +20,257 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, Window
-from pyspark.sql import functions as sql
+import polars as pl
 
 from pipeline import schema
 from pipeline.inputs import HOUR_MS
 from pipeline.tables import group_generations, group_members
+from pipeline.tables.known import utc_day
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
 _PLACE = ("group", "log_partition", "log_offset")
-_CLIENT = "struct<client_id: string, client_host: string, who: string, member_id: string>"
-_PAIR = "struct<who: string, topic: string, partition: int>"
-_BEFORE = ("generation", "people", "pairs", "protocol", "leader", "members", "event")
+_PARTITION = ("number", "topic", "partition")
+_CLIENT = ("number", "client_id", "client_host")
+_NOBODY = pl.lit([], pl.List(pl.String))
 
 
-def make(bronze: Bronze, questions: Questions) -> DataFrame:
+def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """The table `rebalances`."""
-    made = _generations(
-        group_generations.make(bronze, questions), group_members.make(bronze, questions)
-    )
+    generations = _numbered(group_generations.make(bronze, questions))
+    people = _people(generations, group_members.make(bronze, questions))
+    pairs = _restarted_pairs(people)
+    frame = _compared(generations, people)
+    frame = _with_names(frame, people, pairs)
+    frame = _with_moves(frame, people, pairs)
+    frame = _with_changes(frame, pairs)
     return (
-        _explained(_storms(_compared(made), questions), bronze, questions)
-        .withColumn("day", sql.to_date(sql.timestamp_millis("at_ms")))
-        .select(*schema.REBALANCES.names)
+        _explained(_storms(frame, questions), bronze, questions)
+        .with_columns(day=utc_day("at_ms"))
+        .select(schema.REBALANCES.names)
     )
 
 
-def _generations(generations: DataFrame, members: DataFrame) -> DataFrame:
-    """Generations as they were made, removals between them; members as arrays beside them."""
-    who = sql.coalesce("group_instance_id", "member_id")
-    owned = sql.flatten(
-        sql.transform(
-            "assigned",
-            lambda one: sql.transform(
-                one["partitions"],
-                lambda number: sql.struct(
-                    who.alias("who"), one["topic"].alias("topic"), number.alias("partition")
-                ),
-            ),
-        )
-    )
-    of_record = members.groupBy(*_PLACE).agg(
-        sql.sort_array(
-            sql.collect_list(sql.struct("client_id", "client_host", who.alias("who"), "member_id"))
-        ).alias("people"),
-        sql.flatten(sql.collect_list(owned)).alias("pairs"),
-        (sql.count("assigned") == sql.count("*")).alias("readable"),
-        sql.max(sql.when(sql.col("is_leader"), who)).alias("leading"),
-    )
-    by_offset = Window.partitionBy("group").orderBy("log_offset", "log_partition")
-    known = sql.col("group_type").isin("classic", "consumer")
-    again = (sql.col("event") != "tombstone") & sql.col("generation").eqNullSafe(
-        sql.lag("generation").over(by_offset)
-    )
-    nobody = sql.col("members") == 0
+def _numbered(generations: pl.LazyFrame) -> pl.LazyFrame:
+    """Generations as they were made, removals between them, and the `number` of each.
+
+    The next one of the group has the next number. A number stays free between two groups: what
+    comes after the last generation of one is not the first of another.
+    """
+    again = pl.col("generation").eq_missing(pl.col("generation").shift().over("group"))
     return (
-        generations.where(known)
-        .withColumn("again", again)
-        .where(~sql.col("again"))
-        .join(of_record, list(_PLACE), "left")
-        .withColumn("people", sql.coalesce("people", sql.array().cast(f"array<{_CLIENT}>")))
-        .withColumn(
-            "pairs",
-            sql.when(sql.col("readable"), sql.col("pairs")).when(
-                nobody, sql.array().cast(f"array<{_PAIR}>")
-            ),
-        )
-        .withColumn("leader", sql.coalesce("leading", "leader"))
+        generations.filter(pl.col("group_type").is_in(["classic", "consumer"]))
+        .sort("group", "log_offset", "log_partition")
+        .with_columns(again=again & (pl.col("event") != "tombstone"))
+        .filter(~pl.col("again"))
+        .with_columns(number=pl.int_range(pl.len()) + pl.col("group").rle_id())
     )
 
 
-def _compared(made: DataFrame) -> DataFrame:
-    """Each generation beside the one before it."""
-    by_offset = Window.partitionBy("group").orderBy("log_offset", "log_partition")
-    frame = made
-    for name in _BEFORE:
-        frame = frame.withColumn(f"{name}_before", sql.lag(name).over(by_offset))
-    frame = frame.where(sql.col("event") != "tombstone").where(
-        # The record that a group comes to be with is no rebalance.
-        ~((sql.col("generation") == 0) & (sql.col("members") == 0))
+def _people(generations: pl.LazyFrame, members: pl.LazyFrame) -> pl.LazyFrame:
+    """The members of every generation, by the generation's `number`, and `who` each is."""
+    who = pl.coalesce("group_instance_id", "member_id")
+    return members.join(generations.select(*_PLACE, "number"), on=_PLACE).select(
+        "number",
+        "member_id",
+        "client_id",
+        "client_host",
+        "is_leader",
+        "assigned",
+        who=who,
     )
-    removed = sql.col("event_before") == "tombstone"
-    nobody = sql.when(removed, sql.array().cast(f"array<{_CLIENT}>"))
-    nothing = sql.when(removed, sql.array().cast(f"array<{_PAIR}>"))
-    frame = (
-        frame.withColumn("people_before", sql.coalesce(nobody, "people_before"))
-        .withColumn("pairs_before", sql.coalesce(nothing, "pairs_before"))
-        .withColumn("members_before", sql.size("people_before"))
-        .withColumn(
-            "members_before",
-            sql.when(sql.col("people_before").isNotNull(), sql.col("members_before")),
-        )
-        .withColumn("at_ms", sql.col("log_timestamp_ms"))
-    )
-    return _moved(_people(frame))
 
 
-def _people(frame: DataFrame) -> DataFrame:
-    """Who came, went and came back; `alias` tells who a restarted dynamic member was."""
-    names_before = sql.transform("people_before", lambda one: one["who"])
-    names = sql.transform("people", lambda one: one["who"])
-    frame = (
-        frame.withColumn(
-            "gone", sql.filter("people_before", lambda one: ~sql.array_contains(names, one["who"]))
-        )
-        .withColumn(
-            "come", sql.filter("people", lambda one: ~sql.array_contains(names_before, one["who"]))
-        )
-        .withColumn("gone_slots", _slots("gone"))
-        .withColumn("come_slots", _slots("come"))
+def _a_number_on(frame: pl.LazyFrame) -> pl.LazyFrame:
+    """What was of each generation, for the number of the next one: what there was before it."""
+    return frame.with_columns(pl.col("number") + 1)
+
+
+def _compared(generations: pl.LazyFrame, people: pl.LazyFrame) -> pl.LazyFrame:
+    """Each generation, and of the one before it what single columns tell.
+
+    `readable` says that all assignments can be read, `first` that nothing is known of before.
+    """
+    of_members = people.group_by("number").agg(
+        pl.col("assigned").is_not_null().all().alias("readable"),
+        pl.col("who").filter("is_leader").max().alias("leading"),
     )
-    alias = sql.filter(
-        sql.transform(
-            "come",
-            lambda one, index: sql.struct(
-                one["who"].alias("now"), _at("gone", _position("gone_slots", "come_slots", index))
-            ),
-        ),
-        lambda one: one["before"].isNotNull(),
-    )
-    frame = frame.withColumn("alias", alias)
-    back = sql.transform("alias", lambda one: one["now"])
-    back_before = sql.transform("alias", lambda one: one["before"])
-    ids_before = sql.map_from_arrays(
-        sql.array_distinct(names_before),
-        sql.transform("people_before", lambda one: one["member_id"]),
-    )
-    static_back = sql.filter(
-        "people",
-        lambda one: (
-            (one["who"] != one["member_id"])
-            & (sql.try_element_at(ids_before, one["who"]) != one["member_id"])
-        ),
-    )
-    restarted = sql.concat(back, sql.transform(static_back, lambda one: one["who"]))
-    come = sql.transform("come", lambda one: one["who"])
-    gone = sql.transform("gone", lambda one: one["who"])
-    known = sql.col("people_before").isNotNull()
+    before = [
+        pl.col(name).shift().over("group").alias(f"{name}_before")
+        for name in ("generation", "members", "leader", "protocol", "readable")
+    ]
+    # The record that a group comes to be with is no rebalance.
+    comes_to_be = (pl.col("generation") == 0) & (pl.col("members") == 0)
     return (
-        frame.withColumn("joined", sql.when(known, sql.array_sort(sql.array_except(come, back))))
-        .withColumn("left", sql.when(known, sql.array_sort(sql.array_except(gone, back_before))))
-        .withColumn("restarted", sql.when(known, sql.array_sort(restarted)))
+        generations.join(of_members, on="number", how="left", maintain_order="left")
+        .with_columns(
+            pl.coalesce("leading", "leader").alias("leader"),
+            # Who is removed leaves nobody and nothing behind, and that can be read.
+            pl.col("members").fill_null(0),
+            pl.col("readable").fill_null(True),
+        )
+        .with_columns(before)
+        .filter((pl.col("event") != "tombstone") & ~comes_to_be)
+        .with_columns(first=pl.col("members_before").is_null(), at_ms="log_timestamp_ms")
     )
 
 
-def _slots(name: str) -> Column:
-    """For each dynamic member of a sorted array: client id, host, and the how many-th of them."""
-    clients = sql.transform(name, lambda one: _client(one))
-    return sql.transform(
-        name,
-        lambda one, index: sql.when(
-            (one["who"] == one["member_id"]) & _client(one).isNotNull(),
-            sql.concat_ws(
-                "\n",
-                _client(one),
-                (index - sql.array_position(clients, _client(one))).cast("string"),
-            ),
-        ),
-    )
+def _who_changed(people: pl.LazyFrame) -> tuple[pl.LazyFrame, pl.LazyFrame]:
+    """Those who came with a generation, and those who went with it."""
+    before = _a_number_on(people)
+    came = people.join(before, on=["number", "who"], how="anti")
+    went = before.join(people, on=["number", "who"], how="anti")
+    return came, went
 
 
-def _client(one: Column) -> Column:
-    """Client id and host; null unless both are known. A static member is nobody's double."""
-    return sql.when(
-        one["who"] == one["member_id"],
-        sql.concat(one["client_id"], sql.lit("\n"), one["client_host"]),
-    )
+def _restarted_pairs(people: pl.LazyFrame) -> pl.LazyFrame:
+    """`number`, `who`, `was`: dynamic members that restarted, who they are and who they were."""
+    came, went = _who_changed(people)
+    gone = _slots(went).rename({"who": "was"})
+    return _slots(came).join(gone, on=[*_CLIENT, "slot"]).select("number", "who", "was")
 
 
-def _position(slots: str, other_slots: str, index: Column) -> Column:
-    return sql.array_position(slots, sql.get(other_slots, index))
+def _slots(changed: pl.LazyFrame) -> pl.LazyFrame:
+    """For each dynamic member: client id, host, and the how many-th of them it is (`slot`).
 
-
-def _at(name: str, position: Column) -> Column:
-    found = sql.when(position > 0, sql.get(name, (position - 1).cast("int"))["who"])
-    return found.alias("before")
-
-
-def _moved(frame: DataFrame) -> DataFrame:
-    """What changed hands: a restarted member is the owner that it was."""
-    alias = sql.map_from_entries("alias")
-    same = sql.transform(
-        "pairs",
-        lambda pair: sql.struct(
-            sql.coalesce(sql.try_element_at(alias, pair["who"]), pair["who"]).alias("who"),
-            pair["topic"].alias("topic"),
-            pair["partition"].alias("partition"),
-        ),
-    )
-    aliased = sql.when(sql.size("alias") > 0, same).otherwise(sql.col("pairs"))
-    leader = sql.coalesce(sql.try_element_at(alias, sql.col("leader")), sql.col("leader"))
-    both = sql.size(sql.array_intersect("places_before", "places"))
-    kept = sql.array_intersect("holds_before", "holds")
-    all_places = sql.size(sql.array_union("places_before", "places"))
-    all_pairs = sql.size(sql.array_union("holds_before", "holds"))
-    known = sql.col("pairs").isNotNull() & sql.col("pairs_before").isNotNull()
-    first = sql.col("people_before").isNull()
+    A static member is nobody's double.
+    """
     return (
-        frame.withColumn("owned", sql.when(first, sql.col("pairs")).otherwise(aliased))
-        .withColumn("places", _places("owned"))
-        .withColumn("places_before", _places("pairs_before"))
-        .withColumn("holds", _holds("owned"))
-        .withColumn("holds_before", _holds("pairs_before"))
-        .withColumn(
-            "partitions",
-            sql.when(first & sql.col("pairs").isNotNull(), sql.size("places")).when(
-                known, all_places
+        changed.filter(pl.col("who") == pl.col("member_id"))
+        .drop_nulls(["client_id", "client_host"])
+        .sort("who")
+        .select(*_CLIENT, "who", slot=pl.int_range(pl.len()).over(_CLIENT))
+    )
+
+
+def _with_names(frame: pl.LazyFrame, people: pl.LazyFrame, pairs: pl.LazyFrame) -> pl.LazyFrame:
+    """Who joined, left and restarted, in the order of their names."""
+    came, went = _who_changed(people)
+    before = _a_number_on(people).select("number", "who", was="member_id")
+    static_back = people.join(before, on=["number", "who"]).filter(
+        (pl.col("who") != pl.col("member_id")) & (pl.col("was") != pl.col("member_id"))
+    )
+    found = {
+        "joined": came.join(pairs, on=["number", "who"], how="anti"),
+        "left": went.join(pairs, left_on=["number", "who"], right_on=["number", "was"], how="anti"),
+        "restarted": pl.concat([one.select("number", "who") for one in (pairs, static_back)]),
+    }
+    for name, who in found.items():
+        names = who.group_by("number").agg(pl.col("who").unique().sort().alias(name))
+        frame = frame.join(names, on="number", how="left").with_columns(
+            pl.when(~pl.col("first")).then(pl.coalesce(name, _NOBODY)).alias(name)
+        )
+    return frame
+
+
+def _with_moves(frame: pl.LazyFrame, people: pl.LazyFrame, pairs: pl.LazyFrame) -> pl.LazyFrame:
+    """What changed hands; of a first generation only how many partitions there are."""
+    known = pl.col("readable") & pl.col("readable_before")
+    counts = ("places", "both", "same", "kept", "holds")
+    return (
+        frame.join(_hands(people, pairs), on="number", how="left")
+        .with_columns(pl.col(counts).fill_null(0).cast(pl.Int32))
+        .with_columns(
+            partitions=pl.when(pl.when("first").then("readable").otherwise(known)).then("places"),
+            moved=pl.when(known).then(pl.col("both") - pl.col("same")),
+            stickiness=pl.when(known & (pl.col("holds") > 0)).then(
+                pl.col("kept") / pl.col("holds")
             ),
         )
-        .withColumn("kept", sql.when(known, sql.size(kept)))
-        .withColumn("moved", sql.when(known, both - sql.size(sql.array_distinct(_places_of(kept)))))
-        .withColumn("moved_share", sql.try_divide("moved", "partitions"))
-        .withColumn("stickiness", sql.try_divide("kept", sql.when(known, all_pairs)))
-        .withColumn("leader_changed", leader != sql.col("leader_before"))
-        .withColumn("protocol_changed", sql.col("protocol") != sql.col("protocol_before"))
+        .with_columns(
+            moved_share=pl.when(pl.col("partitions") > 0).then(
+                pl.col("moved") / pl.col("partitions")
+            )
+        )
     )
 
 
-def _places(name: str) -> Column:
-    """The partitions of pairs, as texts: sets of texts are hashed, of structs they would be
-    compared each with each."""
-    return sql.array_distinct(sql.transform(name, _place))
+def _hands(people: pl.LazyFrame, pairs: pl.LazyFrame) -> pl.LazyFrame:
+    """By `number`, from one generation to the next: a restarted member is the owner that it was.
+
+    Columns: `places`, the partitions that somebody had or has; of them those that had an owner and
+    have one (`both`), and those that kept one (`same`); `holds`, the pairs of owner and partition
+    before or now, and of them those that stayed (`kept`).
+    """
+    owned = _owned(people)
+    now = owned.join(pairs, on=["number", "who"], how="left").with_columns(
+        who=pl.coalesce("was", "who"), is_now=True
+    )
+    before = _a_number_on(owned).with_columns(is_now=False)
+    was, has = (~pl.col("is_now")).any(), pl.col("is_now").any()
+    return (
+        pl.concat([now.select(*_PARTITION, "who", "is_now"), before])
+        .group_by(*_PARTITION, "who")
+        .agg(was=was, has=has)
+        .group_by(_PARTITION)
+        .agg(
+            both=pl.col("was").any() & pl.col("has").any(),
+            kept=(pl.col("was") & pl.col("has")).sum(),
+            holds=pl.len(),
+        )
+        .group_by("number")
+        .agg(
+            pl.len().alias("places"),
+            pl.sum("both"),
+            (pl.col("kept") > 0).sum().alias("same"),
+            pl.sum("kept"),
+            pl.sum("holds"),
+        )
+    )
 
 
-def _holds(name: str) -> Column:
-    """Pairs as texts, the partition first: no topic has a line end in its name."""
-    return sql.transform(name, lambda pair: sql.concat(_place(pair), sql.lit("\n"), pair["who"]))
+def _owned(people: pl.LazyFrame) -> pl.LazyFrame:
+    """`number`, `topic`, `partition`, `who`: a row a partition that a member was given."""
+    return (
+        people.select("number", "who", "assigned")
+        .explode("assigned", keep_nulls=False)
+        .unnest("assigned")
+        .explode("partitions", keep_nulls=False)
+        .select("number", "topic", "who", partition="partitions")
+        .select(*_PARTITION, "who")
+    )
 
 
-def _place(pair: Column) -> Column:
-    return sql.concat(pair["topic"], sql.lit("\n"), pair["partition"].cast("string"))
+def _with_changes(frame: pl.LazyFrame, pairs: pl.LazyFrame) -> pl.LazyFrame:
+    """Whether another member leads, and whether the assignor is another one."""
+    leads = pairs.select("number", leader="who", led="was")
+    return frame.join(leads, on=["number", "leader"], how="left").with_columns(
+        leader_changed=pl.coalesce("led", "leader") != pl.col("leader_before"),
+        protocol_changed=pl.col("protocol") != pl.col("protocol_before"),
+    )
 
 
-def _places_of(holds: Column) -> Column:
-    return sql.transform(holds, lambda one: sql.substring_index(one, "\n", 2))
-
-
-def _storms(frame: DataFrame, questions: Questions) -> DataFrame:
+def _storms(frame: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
     """`storm`: part of some stretch of that length with that many; `per_hour`: of the last hour."""
-    by_time = Window.partitionBy("group").orderBy("at_ms")
-    span_ms = questions.storm_window_ms
-    return (
-        frame.withColumn("until_here", sql.count("*").over(by_time.rangeBetween(-span_ms, 0)))
-        .withColumn("most", sql.max("until_here").over(by_time.rangeBetween(0, span_ms)))
-        .withColumn("storm", sql.col("most") >= questions.storm_generations)
-        .withColumn(
-            "per_hour",
-            sql.count("*").over(by_time.rangeBetween(1 - HOUR_MS, 0)).cast("double"),
-        )
-    )
+    span = f"{questions.storm_window_ms + 1}i"
+    one = pl.repeat(1, pl.len())
+    most = pl.col("until_here").rolling_max_by(-pl.col("at_ms"), window_size=span)
+    return frame.with_columns(
+        until_here=one.rolling_sum_by("at_ms", window_size=span).over("group"),
+        per_hour=one.rolling_sum_by("at_ms", window_size=f"{HOUR_MS}i")
+        .over("group")
+        .cast(pl.Float64),
+    ).with_columns(storm=most.over("group") >= questions.storm_generations)
 
 
-def _explained(frame: DataFrame, bronze: Bronze, questions: Questions) -> DataFrame:
+def _explained(frame: pl.LazyFrame, bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """With trigger, reason and duration from `__group_events`.
 
     A group that was removed and came again counts its generations from 1 again: of several events
     of a generation that one counts that ended nearest to the record.
     """
-    events = bronze.group_events.where(sql.col("generation").isNotNull())
+    events = bronze.group_events
     if questions.past:
-        events = events.where(sql.col("ended_ms") <= questions.at_ms)
-    told = events.select(
-        "group",
-        "generation",
-        "trigger",
-        "reason",
-        "event_offset",
-        "ended_ms",
-        (sql.col("ended_ms") - sql.col("started_ms")).alias("duration_ms"),
+        events = events.filter(pl.col("ended_ms") <= questions.at_ms)
+    told = frame.select("number", "group", "generation", "at_ms").join(
+        events, on=["group", "generation"]
     )
-    nearest = Window.partitionBy(*_PLACE).orderBy(
-        sql.abs(sql.col("ended_ms") - sql.col("at_ms")).asc_nulls_last(), "event_offset"
+    away_ms = (pl.col("ended_ms") - pl.col("at_ms")).abs()
+    duration_ms = pl.col("ended_ms") - pl.col("started_ms")
+    nearest = (
+        told.sort(away_ms, "event_offset", nulls_last=True)
+        .unique("number", keep="first")
+        .select("number", "trigger", "reason", duration_ms.alias("duration_ms"))
     )
-    return (
-        frame.join(told, ["group", "generation"], "left")
-        .withColumn("rank", sql.row_number().over(nearest))
-        .where(sql.col("rank") == 1)
-    )
+    return frame.join(nearest, on="number", how="left")

@@ -8,43 +8,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as sql
+import polars as pl
 
 from pipeline import schema
+from pipeline.tables.kept import by_partition
 from pipeline.tables.positions import GROUP
 from pipeline.tables.readers import standing_groups
 from pipeline.tables.standings import PARTITION, partition_facts, standings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
 
-def make(bronze: Bronze, questions: Questions) -> DataFrame:
+def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Columns of `schema.REPLAY_PLAN`; no rows if no instant is asked for (`replay_from_ms`)."""
-    members = sql.coalesce("members", sql.lit(0))
+    members = pl.col("members").fill_null(0)
     refusal = (
-        sql.when(members > 0, sql.concat(sql.lit("the group is not empty: members "), members))
-        .when(sql.col("log_end").isNull(), "the topic is not known")
-        .when(sql.col("target_offset").isNull(), "the topic's records are not known")
+        pl.when(members > 0)
+        .then(pl.format("the group is not empty: members {}", members))
+        .when(pl.col("log_end").is_null())
+        .then(pl.lit("the topic is not known"))
+        .when(pl.col("target_offset").is_null())
+        .then(pl.lit("the topic's records are not known"))
     )
-    asked = sql.lit(questions.replay_from_ms).cast("bigint")
+    asked = pl.lit(questions.replay_from_ms, dtype=pl.Int64)
     return (
         standings(bronze, questions)
-        .where((sql.col("source") == GROUP) & asked.isNotNull())
-        .join(standing_groups(bronze, questions).select("group", "members"), "group", "left")
-        .join(_targets(bronze, questions), list(PARTITION), "left")
-        .withColumn("replay_from_ms", asked)
-        .withColumn("change", sql.col("target_offset") - sql.col("committed_offset"))
-        .withColumn("records_to_read", sql.col("log_end") - sql.col("target_offset"))
-        .withColumn("refusal", refusal)
-        .withColumn("allowed", refusal.isNull())
-        .select(*schema.REPLAY_PLAN.names)
+        .filter((pl.col("source") == GROUP) & asked.is_not_null())
+        .join(standing_groups(bronze, questions).select("group", "members"), on="group", how="left")
+        .join(targets(bronze, questions), on=PARTITION, how="left")
+        .with_columns(
+            replay_from_ms=asked,
+            change=pl.col("target_offset") - pl.col("committed_offset"),
+            records_to_read=pl.col("log_end") - pl.col("target_offset"),
+            refusal=refusal,
+            allowed=refusal.is_null(),
+        )
+        .select(schema.REPLAY_PLAN.names)
     )
 
 
-def _targets(bronze: Bronze, questions: Questions) -> DataFrame:
+@by_partition
+def targets(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """`PARTITION`, target_offset, bytes_to_read.
 
     A log with offsets but without known records has no target: its end would skip what is there.
@@ -52,28 +57,27 @@ def _targets(bronze: Bronze, questions: Questions) -> DataFrame:
     facts = partition_facts(bronze, questions).select(
         *PARTITION, "log_start", "log_end", "first_offset"
     )
-    # Records below the log start may be known still; nobody can read them again.
-    there = bronze.topic_records.join(sql.broadcast(facts), list(PARTITION)).where(
-        (sql.col("offset") < sql.col("log_end"))
-        & (sql.col("offset") >= sql.coalesce("log_start", sql.lit(0)))
+    offset, log_start, log_end = pl.col("offset"), pl.col("log_start"), pl.col("log_end")
+    asked = pl.lit(questions.replay_from_ms, dtype=pl.Int64)
+    first_wanted = offset.filter(pl.col("timestamp_ms") >= asked).min()
+    # Where no record is wanted, the target is the log end: nothing is read from there on.
+    bytes_wanted = pl.col("record_bytes").cast(pl.Int64).filter(offset >= first_wanted).sum()
+    wanted = (
+        bronze.topic_records.join(facts, on=PARTITION)
+        # Records below the log start may be known still; nobody can read them again.
+        .filter((offset < log_end) & (offset >= log_start.fill_null(0)))
+        .group_by(PARTITION)
+        .agg(first_wanted.alias("first_wanted"), bytes_wanted.alias("bytes_wanted"))
     )
-    wanted = there.where(sql.col("timestamp_ms") >= sql.lit(questions.replay_from_ms))
-    first = wanted.groupBy(*PARTITION).agg(sql.min("offset").alias("first_wanted"))
-    known = sql.col("first_offset").isNotNull() | (sql.col("log_start") == sql.col("log_end"))
-    targets = facts.join(first, list(PARTITION), "left").select(
-        *PARTITION,
-        sql.coalesce("first_wanted", sql.when(known, sql.col("log_end"))).alias("target_offset"),
-    )
-    size = sql.when(sql.col("offset") >= sql.col("target_offset"), sql.col("record_bytes"))
-    read = (
-        there.join(sql.broadcast(targets), list(PARTITION))
-        .groupBy(*PARTITION)
-        .agg(sql.sum(size).alias("bytes"))
-    )
-    return targets.join(read, list(PARTITION), "left").select(
-        *PARTITION,
-        "target_offset",
-        sql.when(sql.col("target_offset").isNotNull(), sql.coalesce("bytes", sql.lit(0)))
-        .cast("bigint")
-        .alias("bytes_to_read"),
+    known = pl.col("first_offset").is_not_null() | (log_start == log_end)
+    return (
+        facts.join(wanted, on=PARTITION, how="left")
+        .with_columns(target_offset=pl.coalesce("first_wanted", pl.when(known).then(log_end)))
+        .select(
+            *PARTITION,
+            "target_offset",
+            bytes_to_read=pl.when(pl.col("target_offset").is_not_null()).then(
+                pl.col("bytes_wanted").fill_null(0)
+            ),
+        )
     )

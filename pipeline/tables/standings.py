@@ -7,22 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as sql
+import polars as pl
 
-from pipeline.tables.kept import kept
+from pipeline.tables.kept import by_partition, kept
 from pipeline.tables.positions import GROUP, READER, positions
 from pipeline.tables.readers import standing_groups
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
 PARTITION = ("topic", "partition")
 
 
 @kept
-def standings(bronze: Bronze, questions: Questions) -> DataFrame:
+def standings(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """One row for each reader's position, and for each partition assigned without one.
 
     Columns: `READER`, `committed_offset`, `commit_timestamp_ms`, those of `partition_facts`,
@@ -30,91 +28,84 @@ def standings(bronze: Bronze, questions: Questions) -> DataFrame:
     """
     last = (
         positions(bronze, questions)
-        .where("is_last")
+        .filter("is_last")
         .select(*READER, "committed_offset", "commit_timestamp_ms")
     )
     assigned = (
         standing_groups(bronze, questions)
-        .select("group", sql.explode("assigned").alias("one"))
-        .select("group", "one.topic", "one.partition", sql.lit(GROUP).alias("source"))
+        .select("group", "assigned")
+        .explode("assigned", keep_nulls=False)
+        .unnest("assigned")
+        .with_columns(source=pl.lit(GROUP))
     )
     # One row a reader, whether it has a position, an assignment or both.
     readers = (
-        last.unionByName(assigned, allowMissingColumns=True)
-        .groupBy(*READER)
-        .agg(
-            sql.max("committed_offset").alias("committed_offset"),
-            sql.max("commit_timestamp_ms").alias("commit_timestamp_ms"),
-        )
+        pl.concat([last, assigned], how="diagonal")
+        .group_by(READER)
+        .agg(pl.max("committed_offset", "commit_timestamp_ms"))
     )
-    joined = readers.join(partition_facts(bronze, questions), list(PARTITION), "left")
+    joined = readers.join(partition_facts(bronze, questions), on=PARTITION, how="left")
     return _judged(joined, questions)
 
 
-def _judged(joined: DataFrame, questions: Questions) -> DataFrame:
-    position, log_end = sql.col("committed_offset"), sql.col("log_end")
+def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
+    """`joined` with `lag`, `lost`, `state`."""
+    position, log_end = pl.col("committed_offset"), pl.col("log_end")
     if questions.past:
         # Between the last record of then and the next one lie offsets that nobody reads, of
         # control records for instance. Who committed one of those has read everything.
-        between = (position > log_end) & (position <= sql.col("end_at_most"))
-        joined = joined.withColumn("log_end", sql.when(between, position).otherwise(log_end))
-    missing = position < sql.col("log_start")
-    lost = sql.when(missing, sql.col("log_start") - position).otherwise(0)
+        between = (position > log_end) & (position <= pl.col("end_at_most"))
+        joined = joined.with_columns(log_end=pl.when(between).then(position).otherwise(log_end))
+    missing = position < pl.col("log_start")
+    lost = pl.when(missing).then(pl.col("log_start") - position).otherwise(0)
     if questions.past:  # the log start of then is not known, only that it was not above today's
-        lost = sql.when(~missing, sql.lit(0))
-        missing = sql.lit(False)
+        lost = pl.when(~missing).then(pl.lit(0, pl.Int64))
+        missing = pl.lit(False)
     state = (
-        sql.when(position.isNull(), "NO_COMMIT")
-        .when(log_end.isNull(), "NO_TOPIC")
-        .when(missing, "LOSS")
-        .when(position > log_end, "AHEAD")
-        .otherwise("OK")
+        pl.when(position.is_null())
+        .then(pl.lit("NO_COMMIT"))
+        .when(log_end.is_null())
+        .then(pl.lit("NO_TOPIC"))
+        .when(missing)
+        .then(pl.lit("LOSS"))
+        .when(position > log_end)
+        .then(pl.lit("AHEAD"))
+        .otherwise(pl.lit("OK"))
     )
-    known = position.isNotNull() & log_end.isNotNull()
-    unread = sql.greatest(log_end - position, sql.lit(0).cast("bigint"))
-    return (
-        joined.withColumn("lag", sql.when(known, unread))
-        .withColumn("lost", sql.when(known, lost.cast("bigint")))
-        .withColumn("state", state)
+    known = position.is_not_null() & log_end.is_not_null()
+    return joined.with_columns(
+        lag=pl.when(known).then((log_end - position).clip(lower_bound=0)),
+        lost=pl.when(known).then(lost),
+        state=state,
     )
 
 
-@kept
-def partition_facts(bronze: Bronze, questions: Questions) -> DataFrame:
+@by_partition
+def partition_facts(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """What is known of each partition at the instant.
 
     Columns: `topic`, `partition`, `log_start`, `log_end`, `retention_ms`, `first_offset` (of the
     records known), `last_offset` and `last_timestamp_ms` (of the last one then), and for a past
     instant `end_at_most`: the log end was somewhere from `log_end` to there.
     """
-    counted = sql.col("timestamp_ms") <= questions.at_ms if questions.past else sql.lit(True)
-    then = sql.when(counted, sql.col("offset"))
-    # Numbers only: an aggregate of structs would be done by sorting all records.
-    of_records = bronze.topic_records.groupBy(*PARTITION).agg(
-        sql.min("offset").alias("first_offset"),
-        sql.max(then).alias("last_offset"),
-        sql.max_by("timestamp_ms", then).alias("last_timestamp_ms"),
-        sql.min(sql.when(sql.col("timestamp_ms").isNotNull() & (sql.col("offset") == 0), 0)).alias(
-            "began"
-        ),
+    offset, timestamp_ms = pl.col("offset"), pl.col("timestamp_ms")
+    then = pl.when(timestamp_ms <= questions.at_ms).then(offset) if questions.past else offset
+    of_records = bronze.topic_records.group_by(PARTITION).agg(
+        offset.min().alias("first_offset"),
+        then.max().alias("last_offset"),
+        timestamp_ms.max_by(then).alias("last_timestamp_ms"),
+        offset.filter(timestamp_ms.is_not_null() & (offset == 0)).min().alias("began"),
+        offset.filter(offset > then.max()).min().alias("next_offset"),
     )
     ends = bronze.partition_ends.select(*PARTITION, "log_start", "log_end", "retention_ms")
     if not questions.past:
-        return ends.join(of_records, list(PARTITION), "left").drop("began")
-    never_written = sql.when(sql.col("log_end") == 0, 0)
-    replayed = sql.coalesce(sql.col("last_offset") + 1, "began", never_written)
-    following = (
-        bronze.topic_records.join(
-            sql.broadcast(of_records.select(*PARTITION, "last_offset")), list(PARTITION)
-        )
-        .where(sql.col("offset") > sql.col("last_offset"))
-        .groupBy(*PARTITION)
-        .agg(sql.min("offset").alias("next_offset"))
-    )
+        return ends.join(of_records, on=PARTITION, how="left").drop("began", "next_offset")
+    never_written = pl.when(pl.col("log_end") == 0).then(pl.lit(0, pl.Int64))
     return (
-        ends.join(of_records, list(PARTITION), "full")
-        .join(following, list(PARTITION), "left")
-        .withColumn("end_at_most", sql.coalesce("next_offset", "log_end"))
-        .withColumn("log_end", replayed.cast("bigint"))
+        ends.join(of_records, on=PARTITION, how="full", coalesce=True)
+        .with_columns(
+            end_at_most=pl.coalesce("next_offset", "log_end"),
+            log_end=pl.coalesce(pl.col("last_offset") + 1, "began", never_written),
+        )
         .drop("began", "next_offset")
     )

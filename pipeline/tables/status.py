@@ -46,19 +46,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, Window
-from pyspark.sql import functions as sql
+import polars as pl
 
 from pipeline import schema
-from pipeline.tables.kept import kept
+from pipeline.tables.kept import by_partition, kept
 from pipeline.tables.log_ends import ends_at
 from pipeline.tables.positions import GROUP, commits_that_live, in_window
 from pipeline.tables.readers import standing_groups
 from pipeline.tables.standings import standings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from pipeline.inputs import Bronze, Questions
 
 MIN_PATIENCE_MS = 10_000
@@ -70,330 +67,329 @@ SLICES = 10
 WARN_SLICES = 3
 """A trend needs three points."""
 
-_OF_LAST = ("last_order", "last_commit_ms", "previous_ms", "end_then")
 KEY = ("group", "topic", "partition")
 _SEVERITY = {"OK": 0, "WARN": 1, "STALL": 2, "STOP": 3, "REWIND": 4}
 
 
-def make(bronze: Bronze, questions: Questions) -> DataFrame:
+def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """The table `status`."""
     partitions = _partitions(bronze, questions)
     names = schema.STATUS.names
-    return partitions.select(*names).unionByName(_groups(partitions).select(*names))
+    return pl.concat([partitions.select(names), _groups(partitions).select(names)])
 
 
 @kept
-def _partitions(bronze: Bronze, questions: Questions) -> DataFrame:
+def _partitions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """The rows of partitions, each with its verdict; groups are judged by them."""
-    standing = standings(bronze, questions).where(sql.col("source") == GROUP).drop("source")
-    evidence = _evidence(bronze, questions)
+    standing = standings(bronze, questions).filter(pl.col("source") == GROUP).drop("source")
     groups = standing_groups(bronze, questions)
-    owned = groups.select("group", sql.explode("assigned").alias("one"))
-    waiting = _waiting(bronze, questions, standing)
     joined = (
-        waiting.join(evidence, list(KEY), "left")
+        standing.join(waiting(bronze, questions), on=KEY, how="left")
+        .join(evidence(bronze, questions), on=KEY, how="left")
+        .join(_owned(groups), on=KEY, how="left")
         .join(
-            owned.select("group", "one.*").distinct().withColumn("owned", sql.lit(True)),
-            list(KEY),
-            "left",
+            groups.select(
+                "group", "members", "state_timestamp_ms", unreadable=pl.col("subscribed").is_null()
+            ),
+            on="group",
+            how="left",
         )
-        .join(
-            groups.select("group", "members", "state_timestamp_ms", "subscribed"), "group", "left"
+        .join(_subscribed(groups), on=("group", "topic"), how="left")
+        .with_columns(
+            pl.col("commits").fill_null(0),
+            pl.col("owned", "subscribed").fill_null(value=False),
+            allowed_lag=pl.lit(questions.allowed_lag, pl.Int64),
+            window_ms=pl.lit(questions.window_ms, pl.Int64),
         )
-        .withColumn("allowed_lag", sql.lit(questions.allowed_lag).cast("bigint"))
-        .withColumn("window_ms", sql.lit(questions.window_ms).cast("bigint"))
-        .withColumn("commits", sql.coalesce("commits", sql.lit(0).cast("bigint")))
     )
     return _judged(joined, questions)
 
 
-def _evidence(bronze: Bronze, questions: Questions) -> DataFrame:
-    """What the commits of each key show: one row a key that holds."""
-    key = Window.partitionBy(*KEY)
-    changed = ~sql.col("committed_offset").eqNullSafe(sql.col("previous_offset"))
-    commits = commits_that_live(bronze, questions).select(
-        *KEY, "log_offset", "committed_offset", "previous_offset", "commit_timestamp_ms", "is_last"
+def _owned(groups: pl.LazyFrame) -> pl.LazyFrame:
+    """KEY, owned: true for each partition that a member was given."""
+    return (
+        groups.select("group", one="assigned")
+        .explode("one", keep_nulls=False)
+        .unnest("one")
+        .select(*KEY)
+        .unique()
+        .with_columns(owned=True)
     )
+
+
+def _subscribed(groups: pl.LazyFrame) -> pl.LazyFrame:
+    """group, topic, subscribed: true for each topic that a member is known to subscribe to."""
+    return (
+        groups.select("group", topic="subscribed")
+        .explode("topic", keep_nulls=False)
+        .unique()
+        .with_columns(subscribed=True)
+    )
+
+
+@by_partition
+def evidence(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
+    """What the commits of each key show: one row a key that holds.
+
+    Columns: `KEY`, of the window `commits` (how many), `first_commit_ms`, `first_lag`, `min_lag`,
+    `max_lag`, `highest` (offset), `backwards_at` (`log_offset` of the last commit below the one
+    before), `rising` (see rule 7), `run_ms` and `run_min_lag` (of the equal commits at the end);
+    of the last commit wherever it lies `last_order`, `last_commit_ms`, `previous_ms` (of the commit
+    before it) and `end_then`.
+    """
+    order, at_ms = pl.col("log_offset"), pl.col("commit_timestamp_ms")
+    changed = pl.col("committed_offset").ne_missing(pl.col("previous_offset"))
     commits = (
-        commits.withColumn("inside", in_window(questions))
-        .withColumn("previous_ms", sql.lag("commit_timestamp_ms").over(key.orderBy("log_offset")))
-        # The run of equal commits at the end begins at the last change.
-        .withColumn("run_offset", sql.max(sql.when(changed, sql.col("log_offset"))).over(key))
-        .where(sql.col("inside") | sql.col("is_last"))
+        commits_that_live(bronze, questions)
+        .select(
+            *KEY,
+            "log_offset",
+            "committed_offset",
+            "previous_offset",
+            "commit_timestamp_ms",
+            "is_last",
+            inside=in_window(questions),
+            # Commits of a key lie one after the other.
+            previous_ms=pl.when(pl.col("number") > 1).then(at_ms.shift()),
+            # The run of equal commits at the end begins at the last change.
+            run_offset=pl.when(changed).then(order).max().over(KEY),
+        )
+        # Nobody asks for the log end at a commit that the rules do not look at.
+        .filter(pl.col("inside") | pl.col("is_last"))
+        .with_columns(t_ms=at_ms)
     )
-    # Nobody asks for the log end at a commit that the rules do not look at.
-    asked = commits.withColumn("t_ms", sql.col("commit_timestamp_ms"))
-    slices = _with_lag(ends_at(bronze, asked), questions).groupBy(*KEY, "slice")
-    return _of_keys(slices.agg(*_aggregates()))
+    lags = _with_lag(ends_at(bronze, commits), questions)
+    of_keys = lags.group_by(KEY).agg(_aggregates())
+    return of_keys.join(_trends(lags, questions.allowed_lag), on=KEY, how="left")
 
 
-def _with_lag(commits: DataFrame, questions: Questions) -> DataFrame:
-    """The lag at each commit, and which tenth of the window it lies in."""
-    zero = sql.lit(0).cast("bigint")
+def _with_lag(commits: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
+    """The lag at each commit of the window, which tenth of it that is, and whether the run has it.
+
+    The lag of the last commit before the window does not count.
+    """
     begin_ms = questions.at_ms - questions.window_ms
-    slice_ = sql.floor(
-        (sql.col("commit_timestamp_ms") - begin_ms - 1) * SLICES / questions.window_ms
-    )
-    unread = sql.col("log_end") - sql.col("committed_offset")
-    lag = sql.when(unread.isNotNull(), sql.greatest(unread, zero))
-    return (
-        commits.withColumn("lag_then", lag)
-        .withColumn("slice", slice_)
-        .withColumn("run", sql.col("log_offset") >= sql.col("run_offset"))
+    since_ms = pl.col("commit_timestamp_ms") - begin_ms - 1
+    unread = pl.col("log_end") - pl.col("committed_offset")
+    return commits.with_columns(
+        lag=pl.when("inside").then(unread.clip(lower_bound=0)),
+        slice=since_ms * SLICES // questions.window_ms,
+        in_run=pl.col("inside") & (pl.col("log_offset") >= pl.col("run_offset")),
     )
 
 
-def _aggregates() -> list[Column]:
-    """Of the commits of one slice; lags of the last commit before the window do not count."""
-    inside, order = sql.col("inside"), sql.col("log_offset")
-    lag = sql.when(inside, sql.col("lag_then"))
-    backwards = sql.col("committed_offset") < sql.col("previous_offset")
-    run = inside & sql.col("run")
-    at_ms = sql.col("commit_timestamp_ms")
-    # Numbers only: an aggregate of structs would be done by sorting all commits.
-    last = {"last_order": order, "last_commit_ms": at_ms, "previous_ms": sql.col("previous_ms"),
-            "end_then": sql.col("log_end")}  # fmt: skip
+def _aggregates() -> list[pl.Expr]:
+    """What `evidence` tells of the commits of one key."""
+    order, at_ms, lag = pl.col("log_offset"), pl.col("commit_timestamp_ms"), pl.col("lag")
+    backwards = pl.col("committed_offset") < pl.col("previous_offset")
+    inside_order = pl.when("inside").then(order)
+    last = {"last_order": order, "last_commit_ms": at_ms, "previous_ms": pl.col("previous_ms"),
+            "end_then": pl.col("log_end")}  # fmt: skip
     return [
-        sql.count(sql.when(inside, 1)).alias("commits"),
-        sql.min(sql.when(inside, at_ms)).alias("first_ms"),
-        *(sql.max(sql.when(sql.col("is_last"), one)).alias(name) for name, one in last.items()),
-        sql.min(lag).alias("min_lag"),
-        sql.max(lag).alias("max_lag"),
-        sql.min_by(lag, sql.when(inside, order)).alias("first_lag"),
-        sql.min(sql.when(inside, order)).alias("first_order"),
-        sql.max_by(lag, sql.when(lag.isNotNull(), order)).alias("slice_lag"),
-        sql.max(
-            sql.when(inside, sql.greatest("committed_offset", "previous_offset"))
-        ).alias("highest"),
-        sql.max(sql.when(inside & backwards, order)).alias("backwards_at"),
-        sql.min(sql.when(run, at_ms)).alias("run_ms"),
-        sql.min(sql.when(run, lag)).alias("run_min_lag"),
-    ]  # fmt: skip
+        pl.col("inside").sum().cast(pl.Int64).alias("commits"),
+        pl.when("inside").then(at_ms).min().alias("first_commit_ms"),
+        *(pl.when("is_last").then(one).max().alias(name) for name, one in last.items()),
+        lag.min().alias("min_lag"),
+        lag.max().alias("max_lag"),
+        lag.min_by(inside_order).alias("first_lag"),
+        pl.when("inside")
+        .then(pl.max_horizontal("committed_offset", "previous_offset"))
+        .max()
+        .alias("highest"),
+        pl.when(backwards).then(inside_order).max().alias("backwards_at"),
+        pl.when("in_run").then(at_ms).min().alias("run_ms"),
+        pl.when("in_run").then(lag).min().alias("run_min_lag"),
+    ]
 
 
-def _of_keys(slices: DataFrame) -> DataFrame:
-    """The slices of each key together."""
-    tenths = sql.sort_array(
-        sql.collect_list(
-            sql.when(sql.col("slice_lag").isNotNull(), sql.struct("slice", "slice_lag"))
-        )
-    )
-    # A fall is where a tenth's lag lies below the one before.
-    falls = sql.exists(
-        sql.transform(
-            "tenths",
-            lambda one, index: one["slice_lag"] < sql.get("tenths", index - 1)["slice_lag"],
-        ),
-        lambda fallen: sql.coalesce(fallen, sql.lit(False)),
-    )
-    # A steady lag is that of every consumer that reads in turns: a pipe, not a leak.
-    rises = (
-        sql.get("tenths", sql.size("tenths") - 1)["slice_lag"]
-        > sql.get("tenths", sql.lit(0))["slice_lag"]
-    )
+def _trends(lags: pl.LazyFrame, allowed: int) -> pl.LazyFrame:
+    """KEY, rising: the lag never falls from tenth to tenth, and ends above where it began.
+
+    Only keys that have more than is allowed to read at every commit are looked at. A steady lag is
+    that of every consumer that reads in turns: a pipe, not a leak.
+    """
+    lag = pl.col("lag")
+    never_falls = (lag.diff() >= 0).all()
     return (
-        slices.groupBy(*KEY)
-        .agg(
-            sql.sum("commits").alias("commits"),
-            sql.min("first_ms").alias("first_commit_ms"),
-            *(sql.max(name).alias(name) for name in _OF_LAST),
-            sql.min("min_lag").alias("min_lag"),
-            sql.max("max_lag").alias("max_lag"),
-            sql.min_by("first_lag", "first_order").alias("first_lag"),
-            sql.max("highest").alias("highest"),
-            sql.max("backwards_at").alias("backwards_at"),
-            sql.min("run_ms").alias("run_ms"),
-            sql.min("run_min_lag").alias("run_min_lag"),
-            tenths.alias("tenths"),
-        )
-        .withColumn("rising", (sql.size("tenths") >= WARN_SLICES) & ~falls & rises)
-        .drop("tenths")
+        lags.filter(lag.is_not_null() & (lag.min().over(KEY) > allowed))
+        .group_by(*KEY, "slice")
+        .agg(lag.max_by("log_offset"))
+        .sort("slice")
+        .group_by(KEY)
+        .agg(rising=(pl.len() >= WARN_SLICES) & never_falls & (lag.last() > lag.first()))
     )
 
 
-def _waiting(bronze: Bronze, questions: Questions, standing: DataFrame) -> DataFrame:
-    """`standing` with `passed_ms`: when the log end rose above c_N + A, if the records tell.
+@by_partition
+def waiting(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
+    """KEY, passed_ms: when the log end rose above c_N + A, if the records tell.
 
     The least timestamp of the records at or above c_N + A: any of them put the log end there.
     """
-    names = [name for name in standing.columns if name not in ("topic", "partition")]
-    asked = standing.select(
-        "topic",
-        "partition",
-        (sql.col("committed_offset") + questions.allowed_lag).alias("_offset"),
-        sql.struct(*names).alias("_row"),
+    asked = (
+        commits_that_live(bronze, questions)
+        .filter("is_last")
+        .select(*KEY, offset=pl.col("committed_offset") + questions.allowed_lag)
+        .sort("offset")
     )
-    records = bronze.topic_records.select(
-        "topic", "partition", sql.col("offset").alias("_offset"), "timestamp_ms"
+    records = (
+        bronze.topic_records.filter(pl.col("timestamp_ms").is_not_null())
+        .sort("offset")
+        .select(
+            "topic",
+            "partition",
+            "offset",
+            passed_ms=pl.col("timestamp_ms").cum_min(reverse=True).over("topic", "partition"),
+        )
     )
-    downwards = (
-        Window.partitionBy("topic", "partition")
-        .orderBy(sql.col("_offset").desc_nulls_last(), sql.col("_row").isNotNull())
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    return (
-        asked.unionByName(records, allowMissingColumns=True)
-        .withColumn("passed_ms", sql.min("timestamp_ms").over(downwards))
-        .where(sql.col("_row").isNotNull())
-        .select("topic", "partition", "_row.*", "passed_ms")
-    )
+    return asked.join_asof(
+        records, on="offset", by=["topic", "partition"], strategy="forward", check_sortedness=False
+    ).select(*KEY, "passed_ms")
 
 
-def _judged(joined: DataFrame, questions: Questions) -> DataFrame:
-    """The verdicts, each rule a column first: a table to read, and for Spark to plan."""
+def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
+    """The verdicts, each rule a column first: a table to read."""
     at_ms, window_ms, allowed = questions.at_ms, questions.window_ms, questions.allowed_lag
     tenth_ms = window_ms // SLICES
-    members = sql.coalesce("members", sql.lit(0))
-    # Members of which it cannot be read what they subscribe to or own may own it.
-    subscribed = sql.coalesce(sql.array_contains("subscribed", sql.col("topic")), sql.lit(True))
-    unreadable = sql.col("subscribed").isNull()
-    read_by = (members > 0) & (unreadable | sql.col("owned").isNotNull())
-    empty = sql.col("members") == 0
-    span_ms = sql.col("last_commit_ms") - sql.when(
-        sql.col("commits") >= 2, sql.col("first_commit_ms")
-    ).otherwise(sql.col("previous_ms"))
-    patience_ms = sql.greatest(
-        sql.least(sql.coalesce(span_ms, sql.lit(window_ms)), sql.lit(window_ms)),
-        sql.lit(MIN_PATIENCE_MS),
+    is_live, empty = pl.col("members") > 0, pl.col("members") == 0
+    last_ms = pl.col("last_commit_ms")
+    before_ms = pl.when(pl.col("commits") >= 2).then("first_commit_ms").otherwise("previous_ms")
+    span_ms = (last_ms - before_ms).fill_null(window_ms)
+    patience_ms = span_ms.clip(upper_bound=window_ms).clip(lower_bound=MIN_PATIENCE_MS)
+    since_ms = pl.max_horizontal(
+        last_ms,
+        pl.when(pl.col("lag") > 0).then("passed_ms"),
+        pl.when(empty).then("state_timestamp_ms"),
     )
-    since_ms = sql.greatest("last_commit_ms", sql.when(sql.col("lag") > 0, sql.col("passed_ms")))
-    empty_ms = sql.when(empty, sql.greatest(since_ms, sql.col("state_timestamp_ms"))).otherwise(
-        since_ms
+    repeats = (last_ms - pl.col("run_ms") >= tenth_ms) & (pl.col("run_min_lag") > allowed)
+    rewound = pl.col("committed_offset") < pl.col("highest")
+    framed = joined.with_columns(
+        # Members of which it cannot be read what they subscribe to or own may own it.
+        read_by=(is_live & (pl.col("unreadable") | pl.col("owned"))).fill_null(value=False),
+        waited_ms=at_ms - since_ms,
+        patience_ms=pl.when(empty)
+        .then(patience_ms.clip(upper_bound=tenth_ms))
+        .otherwise(patience_ms),
+        expired=at_ms - last_ms > questions.group_expires_ms,
+        left_behind=is_live & ~pl.col("unreadable") & ~pl.col("subscribed"),
+        repeats=repeats,
+        silent=(pl.col("commits") == 0) & (at_ms - since_ms >= window_ms),
+        backwards=pl.col("backwards_at").is_not_null() & rewound,
+        behind=pl.col("min_lag") > allowed,
     )
-    run_ms = sql.col("last_commit_ms") - sql.col("run_ms")
-    repeats = (run_ms >= tenth_ms) & (sql.col("run_min_lag") > allowed)
-    backwards = sql.col("backwards_at").isNotNull() & (
-        sql.col("committed_offset") < sql.col("highest")
-    )
-    framed = (
-        joined.withColumn("read_by", read_by)
-        .withColumn("waited_ms", sql.lit(at_ms) - empty_ms)
-        .withColumn(
-            "patience_ms",
-            sql.when(empty, sql.least(patience_ms, sql.lit(tenth_ms))).otherwise(patience_ms),
-        )
-        .withColumn(
-            "expired", sql.lit(at_ms) - sql.col("last_commit_ms") > questions.group_expires_ms
-        )
-        .withColumn("left_behind", (members > 0) & ~unreadable & ~subscribed)
-        .withColumn("repeats", sql.coalesce(repeats, sql.lit(False)))
-        .withColumn("silent", (sql.col("commits") == 0) & (sql.col("waited_ms") >= window_ms))
-        .withColumn("backwards", sql.coalesce(backwards, sql.lit(False)))
-        .withColumn("behind", sql.col("min_lag") > allowed)
-    )
-    return _with_evidence(framed.withColumn("verdict", _verdict(allowed)), questions)
+    return _with_evidence(framed.with_columns(_verdict(allowed)))
 
 
-def _verdict(allowed: int) -> Column:
-    """The rules in order, each with what it says."""
-    lag, waited = sql.col("lag"), sql.col("waited_ms")
-    nobody = ~sql.col("read_by")
+def _verdict(allowed: int) -> list[pl.Expr]:
+    """status, severity, rule: the rules in order, each with what it says."""
+    waited_ms, members = pl.col("waited_ms"), pl.col("members")
     reader = (
-        sql.when(sql.col("members").isNull(), "a standalone consumer committed nothing more")
-        .when(sql.col("members") == 0, "the group is empty")
-        .otherwise("no member owns the partition")
+        pl.when(members.is_null())
+        .then(pl.lit("a standalone consumer committed nothing more"))
+        .when(members == 0)
+        .then(pl.lit("the group is empty"))
+        .otherwise(pl.lit("no member owns the partition"))
     )
-    seconds = sql.format_string("%d s", sql.floor(waited / 1000))
-    behind = sql.format_string("%d records to read", lag)
+    seconds = pl.format("{} s", waited_ms // 1000)
+    behind = pl.format("{} records to read", "lag")
     rules = (
-        (sql.col("state") == "NO_COMMIT", "OK", sql.lit("no commit to judge by")),
-        (sql.col("state") == "NO_TOPIC", "OK", sql.lit("the topic is not known")),
-        (lag <= allowed, "OK", sql.lit("no more to read than is allowed")),
+        (pl.col("state") == "NO_COMMIT", "OK", pl.lit("no commit to judge by")),
+        (pl.col("state") == "NO_TOPIC", "OK", pl.lit("the topic is not known")),
+        (pl.col("lag") <= allowed, "OK", pl.lit("no more to read than is allowed")),
         (
-            (sql.coalesce("members", sql.lit(0)) == 0) & sql.col("expired"),
+            (members.fill_null(0) == 0) & pl.col("expired"),
             "OK",
-            sql.lit("expired: nobody committed for long, see abandoned_groups"),
+            pl.lit("expired: nobody committed for long, see abandoned_groups"),
         ),
-        (sql.col("left_behind"), "OK", sql.lit("no member subscribes to the topic any more")),
+        (pl.col("left_behind"), "OK", pl.lit("no member subscribes to the topic any more")),
         (
-            nobody & (waited > sql.col("patience_ms")),
+            ~pl.col("read_by") & (waited_ms > pl.col("patience_ms")),
             "STOP",
-            sql.concat(reader, sql.lit(" while "), behind, sql.lit(" wait for "), seconds),
+            pl.format("{} while {} wait for {}", reader, behind, seconds),
         ),
         (
-            sql.col("backwards"),
+            pl.col("backwards"),
             "REWIND",
-            sql.concat(sql.lit("committed below where it was, and did not come back: "), behind),
+            pl.format("committed below where it was, and did not come back: {}", behind),
         ),
         (
-            sql.col("repeats"),
+            pl.col("repeats"),
             "STALL",
-            sql.concat(sql.lit("commits the same offset again with "), behind),
+            pl.format("commits the same offset again with {}", behind),
         ),
         (
-            sql.col("read_by") & sql.col("silent"),
+            pl.col("read_by") & pl.col("silent"),
             "STALL",
-            sql.concat(sql.lit("a live member committed nothing while "), behind,
-                       sql.lit(" wait for "), seconds),
+            pl.format("a live member committed nothing while {} wait for {}", behind, seconds),
         ),
         (
-            sql.col("behind") & sql.col("rising"),
+            pl.col("behind") & pl.col("rising"),
             "WARN",
-            sql.concat(sql.lit("commits, but the lag never falls: "), behind),
+            pl.format("commits, but the lag never falls: {}", behind),
         ),
-    )  # fmt: skip
-    said = [sql.when(holds, _said(status, words)) for holds, status, words in rules]
-    return sql.coalesce(*said, _said("OK", sql.concat(sql.lit("on its way: "), behind)))
+    )
+    # The last `when` of all is the outermost: it is asked first.
+    status, severity, rule = (
+        pl.lit("OK"),
+        pl.lit(_SEVERITY["OK"]),
+        pl.format("on its way: {}", behind),
+    )
+    for holds, name, words in reversed(rules):
+        status = pl.when(holds).then(pl.lit(name)).otherwise(status)
+        severity = pl.when(holds).then(_SEVERITY[name]).otherwise(severity)
+        rule = pl.when(holds).then(words).otherwise(rule)
+    return [status.alias("status"), severity.alias("severity"), rule.alias("rule")]
 
 
-def _said(status: str, words: Column) -> Column:
-    return sql.struct(
-        sql.lit(_SEVERITY[status]).alias("severity"),
-        sql.lit(status).alias("status"),
-        words.alias("rule"),
+def _with_evidence(judged: pl.LazyFrame) -> pl.LazyFrame:
+    risen = pl.col("log_end") - pl.col("end_then")
+    spanned = (pl.col("last_commit_ms") - pl.col("first_commit_ms")) / pl.col("window_ms")
+    return judged.with_columns(
+        produced_since_commit=risen.clip(lower_bound=0),
+        complete=pl.when(pl.col("commits") > 0).then(spanned).otherwise(0.0),
+        evidence_offset=pl.when(pl.col("status") == "REWIND")
+        .then("backwards_at")
+        .otherwise("last_order"),
     )
 
 
-def _with_evidence(judged: DataFrame, questions: Questions) -> DataFrame:
-    zero = sql.lit(0).cast("bigint")
-    risen = sql.col("log_end") - sql.col("end_then")
-    spanned = (sql.col("last_commit_ms") - sql.col("first_commit_ms")) / questions.window_ms
-    rewound = sql.col("verdict.status") == "REWIND"
-    return (
-        judged.withColumn("status", sql.col("verdict.status"))
-        .withColumn("severity", sql.col("verdict.severity"))
-        .withColumn("rule", sql.col("verdict.rule"))
-        .withColumn("produced_since_commit", sql.when(risen.isNotNull(), sql.greatest(risen, zero)))
-        .withColumn("complete", sql.when(sql.col("commits") > 0, spanned).otherwise(0.0))
-        .withColumn(
-            "evidence_offset",
-            sql.when(rewound, sql.col("backwards_at")).otherwise(sql.col("last_order")),
-        )
-    )
-
-
-def _groups(partitions: DataFrame) -> DataFrame:
+def _groups(partitions: pl.LazyFrame) -> pl.LazyFrame:
     """One row a group: as bad as its worst partition, the first of the worst by name."""
-    unknown = sql.lit(None)
-    worst_first = sql.struct(
-        (-sql.col("severity")).alias("severity"), sql.col("topic"), sql.col("partition"),
-        sql.col("status"), sql.col("rule"), sql.col("evidence_offset"),
-    )  # fmt: skip
-    place = sql.concat(
-        sql.col("worst.topic"), sql.lit("-"), sql.col("worst.partition"), sql.lit(": "),
-        sql.when(sql.col("worst.severity") < 0, sql.concat("worst.status", sql.lit(", ")))
-        .otherwise(""), sql.col("worst.rule"),
-    )  # fmt: skip
+    worst = ("topic", "partition", "status", "severity", "rule", "evidence_offset")
+    is_ok = pl.col("severity") == _SEVERITY["OK"]
+    place = pl.format(
+        "{}-{}: {}{}",
+        "topic",
+        "partition",
+        pl.when(is_ok).then(pl.lit("")).otherwise(pl.format("{}, ", "status")),
+        "rule",
+    )
     return (
-        partitions.groupBy("group", "allowed_lag", "window_ms", "members")
+        partitions.sort("severity", "topic", "partition", descending=[True, False, False])
+        .group_by("group")
         .agg(
-            sql.min(worst_first).alias("worst"),
-            sql.sum("lag").alias("lag"),
-            sql.sum("commits").alias("commits"),
-            sql.min("complete").alias("complete"),
-            sql.min("first_commit_ms").alias("first_commit_ms"),
-            sql.max("last_commit_ms").alias("last_commit_ms"),
-            sql.sum("produced_since_commit").alias("produced_since_commit"),
+            pl.first(*worst, "allowed_lag", "window_ms", "members"),
+            *(
+                pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name)
+                for name in ("lag", "produced_since_commit")
+            ),
+            pl.sum("commits"),
+            pl.min("complete", "first_commit_ms"),
+            pl.max("last_commit_ms"),
         )
-        .withColumn("topic", unknown.cast("string"))
-        .withColumn("partition", unknown.cast("int"))
-        .withColumn(
-            "status",
-            sql.when(sql.col("worst.severity") <= -2, "ERR").otherwise(sql.col("worst.status")),
+        .with_columns(
+            pl.when(pl.col("severity") > _SEVERITY["WARN"])
+            .then(pl.lit("ERR"))
+            .otherwise("status")
+            .alias("status"),
+            rule=place,
         )
-        .withColumn("rule", place)
-        .withColumn("evidence_offset", sql.col("worst.evidence_offset"))
-        .withColumn("first_lag", unknown.cast("bigint"))
-        .withColumn("min_lag", unknown.cast("bigint"))
-        .withColumn("max_lag", unknown.cast("bigint"))
+        # What belongs to partitions.
+        .with_columns(
+            topic=pl.lit(None, pl.String),
+            partition=pl.lit(None, pl.Int32),
+            first_lag=pl.lit(None, pl.Int64),
+            min_lag=pl.lit(None, pl.Int64),
+            max_lag=pl.lit(None, pl.Int64),
+        )
     )

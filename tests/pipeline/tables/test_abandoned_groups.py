@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from pipeline import schema
 from pipeline.inputs import DAY_MS, HOUR_MS, Questions
 from pipeline.tables import abandoned_groups
@@ -59,7 +57,7 @@ def log() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def test_why_a_group_seems_abandoned(spark: SparkSession) -> None:
+def test_why_a_group_seems_abandoned() -> None:
     """Whole rows: the reasons, since when, who it was and what it keeps."""
     records = [
         {"topic": "t", "partition": 0, "offset": 99 - hours, "timestamp_ms": ago(hours / 4),
@@ -72,7 +70,7 @@ def test_why_a_group_seems_abandoned(spark: SparkSession) -> None:
         {"topic": topic, "partition": number, "log_start": 0, "log_end": log_end, "source": "log"}
         for topic, number, log_end in (("t", 0, 100), ("quiet", 0, 5), ("quiet", 1, 5))
     ]
-    frames = bronze(spark, offsets_log=log(), topic_records=records, partition_ends=ends)
+    frames = bronze(offsets_log=log(), topic_records=records, partition_ends=ends)
     made = abandoned_groups.make(frames, Questions(at_ms=AT_MS))
     known, nobody = ("client-m", "/10.0.0.1"), (None, None)
 

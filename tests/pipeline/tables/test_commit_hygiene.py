@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
-
 from pipeline import schema
 from pipeline.inputs import Questions
 from pipeline.tables import commit_hygiene
@@ -46,9 +44,9 @@ RECORDS = [
 ]
 
 
-def test_how_groups_commit(spark: SparkSession) -> None:
+def test_how_groups_commit() -> None:
     """Counts, costs and repeats within the window; zombies by the generation of the time."""
-    made = commit_hygiene.make(bronze(spark, offsets_log=RECORDS), QUESTIONS)
+    made = commit_hygiene.make(bronze(offsets_log=RECORDS), QUESTIONS)
     assert rows_of(made, schema.COMMIT_HYGIENE) == [
         # group, commits, per second, noop, rewinds, removals, bytes, amplification, stale, metadata
         ("modern", 1, 0.01, 0, 0, 0, 100, 1.0, None, 0),

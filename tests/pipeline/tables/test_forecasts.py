@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
-
 from pipeline import schema
 from pipeline.inputs import Questions
 from pipeline.tables import data_loss_forecast, replay_plan
@@ -83,10 +81,9 @@ LOSS_EXPECTED = [
 ]
 
 
-def test_where_data_may_be_lost(spark: SparkSession) -> None:
+def test_where_data_may_be_lost() -> None:
     """Every row: how much of the log it lags, when the first unread record may go, the verdict."""
     made = bronze(
-        spark,
         offsets_log=LOSS_COMMITS,
         topic_records=LOSS_RECORDS,
         partition_ends=LOSS_ENDS,
@@ -154,10 +151,9 @@ REPLAY_EXPECTED = [
 ]
 
 
-def test_what_a_replay_would_read(spark: SparkSession) -> None:
+def test_what_a_replay_would_read() -> None:
     """Every row: target, change, records and bytes; refused while the group has members."""
     made = bronze(
-        spark,
         offsets_log=REPLAY_COMMITS,
         topic_records=REPLAY_RECORDS,
         partition_ends=REPLAY_ENDS,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from pyspark.sql import SparkSession
 
 from pipeline import schema
 from pipeline.inputs import Questions
@@ -74,9 +73,9 @@ def classic_row(
     )  # fmt: skip
 
 
-def test_every_generation_is_a_row(spark: SparkSession) -> None:
+def test_every_generation_is_a_row() -> None:
     """Generations, empty ones and removals; unreadable assignments make the sum null, no error."""
-    made = group_generations.make(bronze(spark, offsets_log=[*CLASSIC, *MODERN, *SHARE]), NOW)
+    made = group_generations.make(bronze(offsets_log=[*CLASSIC, *MODERN, *SHARE]), NOW)
     nothing = (None, None, None)
 
     def modern_row(
@@ -101,9 +100,9 @@ def test_every_generation_is_a_row(spark: SparkSession) -> None:
     ]
 
 
-def test_every_member_is_a_row(spark: SparkSession) -> None:
+def test_every_member_is_a_row() -> None:
     """Classic members as their record has them; KIP-848 members as they stood at each epoch."""
-    made = group_members.make(bronze(spark, offsets_log=[*CLASSIC, *MODERN]), NOW)
+    made = group_members.make(bronze(offsets_log=[*CLASSIC, *MODERN]), NOW)
 
     def classic(
         number: int, name: str, assigned: dict[str, list[int]] | None, problem: str | None = None
@@ -138,9 +137,9 @@ def test_every_member_is_a_row(spark: SparkSession) -> None:
     ]
 
 
-def test_what_came_later_does_not_count_in_the_past(spark: SparkSession) -> None:
+def test_what_came_later_does_not_count_in_the_past() -> None:
     """For a past instant the log ends there."""
-    then = bronze(spark, offsets_log=[*CLASSIC, *MODERN])
+    then = bronze(offsets_log=[*CLASSIC, *MODERN])
     made = group_generations.make(then, Questions(at_ms=2000, past=True))
     assert rows_of(made, schema.GROUP_GENERATIONS, "group", "log_offset") == [
         ("a", 1),
@@ -150,7 +149,7 @@ def test_what_came_later_does_not_count_in_the_past(spark: SparkSession) -> None
     ]
 
 
-def test_what_cannot_be_decoded_is_kept_with_its_reason(spark: SparkSession) -> None:
+def test_what_cannot_be_decoded_is_kept_with_its_reason() -> None:
     """Hex and reason, and nothing that was decoded."""
-    made = dead_letters.make(bronze(spark, offsets_log=CLASSIC), NOW)
+    made = dead_letters.make(bronze(offsets_log=CLASSIC), NOW)
     assert rows_of(made, schema.DEAD_LETTERS) == [(0, 5, 5000, 2, "version 9", "00", "0009")]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from pipeline import schema
 from pipeline.inputs import Questions
 from pipeline.tables import lag
@@ -179,9 +177,9 @@ EXPECTED_NOW = [
 ]
 
 
-def test_lag_now(spark: SparkSession) -> None:
+def test_lag_now() -> None:
     """Every row of the table, for groups and for a Spark query."""
-    made = rows_of(lag.make(bronze(spark, **NOW), Questions(AT_MS)), schema.LAG)
+    made = rows_of(lag.make(bronze(**NOW), Questions(AT_MS)), schema.LAG)
     assert made == sorted(EXPECTED_NOW, key=lambda one: one[:3])
 
 
@@ -269,14 +267,14 @@ EXPECTED_THEN = [
 ]
 
 
-def test_lag_at_a_past_instant(spark: SparkSession) -> None:
+def test_lag_at_a_past_instant() -> None:
     """The same code tells what was so then: log ends replayed, nothing of later seen."""
-    made = lag.lag_at(bronze(spark, **THEN), Questions(AT_MS + 9000), AT_MS)
+    made = lag.lag_at(bronze(**THEN), Questions(AT_MS + 9000), AT_MS)
     assert rows_of(made, schema.LAG) == sorted(EXPECTED_THEN, key=lambda one: one[:3])
 
 
-def test_delays_of_many_records_are_taken_from_every_nth(spark: SparkSession) -> None:
+def test_delays_of_many_records_are_taken_from_every_nth() -> None:
     """12 records where 4 may be looked at: offsets 0, 3, 6, 9, of which 3 was covered twice."""
-    made = bronze(spark, offsets_log=DELAYED, topic_records=DELAYED_RECORDS)
+    made = bronze(offsets_log=DELAYED, topic_records=DELAYED_RECORDS)
     delays = commit_delays(made, Questions(AT_MS), records_most=4).collect()
-    assert [tuple(one) for one in delays] == [("g", "delayed", 0, "group", 3500, 5000, 5)]
+    assert delays.rows() == [("g", "delayed", 0, "group", 3500, 5000, 5)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+import polars as pl
 
 from pipeline.tables.log_ends import ends_at
 from tests.pipeline.frames import bronze
@@ -43,10 +43,9 @@ QUESTIONS = (
 )
 
 
-def test_the_log_end_is_the_running_maximum_of_the_records(spark: SparkSession) -> None:
+def test_the_log_end_is_the_running_maximum_of_the_records() -> None:
     """Every question gets the log end of its instant; the other columns come through."""
     made = bronze(
-        spark,
         topic_records=[
             {"topic": topic, "partition": partition, "offset": offset, "timestamp_ms": at_ms}
             for topic, partition, offset, at_ms in RECORDS
@@ -56,11 +55,12 @@ def test_the_log_end_is_the_running_maximum_of_the_records(spark: SparkSession) 
             {"topic": "trimmed", "partition": 0, "log_start": 5, "log_end": 5},
         ],
     )
-    instants = spark.createDataFrame(
+    instants = pl.LazyFrame(
         [(why, topic, partition, at_ms) for topic, partition, at_ms, _, why in QUESTIONS],
-        "why string, topic string, partition int, t_ms bigint",
+        schema={"why": pl.String, "topic": pl.String, "partition": pl.Int32, "t_ms": pl.Int64},
+        orient="row",
     )
-    answered = ends_at(made, instants)
+    answered = ends_at(made, instants).collect()
     assert answered.columns == ["why", "topic", "partition", "t_ms", "log_end"]
     expected = [(why, topic, part, at_ms, end) for topic, part, at_ms, end, why in QUESTIONS]
-    assert sorted(map(tuple, answered.collect()), key=str) == sorted(expected, key=str)
+    assert sorted(answered.rows(), key=str) == sorted(expected, key=str)

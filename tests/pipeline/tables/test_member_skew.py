@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from pipeline import schema
 from pipeline.inputs import Questions
 from pipeline.tables import member_skew
@@ -58,7 +56,7 @@ def rounded(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [tuple(round(one, 4) if isinstance(one, float) else one for one in row) for row in rows]
 
 
-def test_who_has_how_much_of_the_work(spark: SparkSession) -> None:
+def test_who_has_how_much_of_the_work() -> None:
     """Sums of members, figures of groups, and verdicts at those that they are about."""
     members = [
         {
@@ -71,10 +69,8 @@ def test_who_has_how_much_of_the_work(spark: SparkSession) -> None:
     ]  # fmt: skip
     names = ("group", "topic", "partition", "produced_per_second", "consumed_per_second", "lag")
     made = member_skew.of_members(
-        frame(spark, schema.GROUP_MEMBERS, members),
-        frame(spark, schema.RATES, [dict(zip(names, one, strict=True)) for one in RATED]).select(
-            *names
-        ),
+        frame(schema.GROUP_MEMBERS, members),
+        frame(schema.RATES, [dict(zip(names, one, strict=True)) for one in RATED]).select(*names),
     )
     found = rounded(rows_of(made, schema.MEMBER_SKEW))
     assert {row[2:4] for row in found} == {("c", "/h")}
@@ -107,7 +103,7 @@ def test_who_has_how_much_of_the_work(spark: SparkSession) -> None:
     ]  # fmt: skip
 
 
-def test_only_the_current_generation_counts(spark: SparkSession) -> None:
+def test_only_the_current_generation_counts() -> None:
     """The last generation's members with the rates of their partitions; none of ended groups."""
     records = [
         {"topic": "t", "partition": 0, "offset": offset, "timestamp_ms": 1000 * offset,
@@ -125,7 +121,7 @@ def test_only_the_current_generation_counts(spark: SparkSession) -> None:
         removal("removed", 2000, 8),
     ]
     made = member_skew.make(
-        bronze(spark, offsets_log=log, topic_records=records, partition_ends=ends),
+        bronze(offsets_log=log, topic_records=records, partition_ends=ends),
         Questions(at_ms=100_000, window_ms=100_000),
     )
     assert rounded(rows_of(made, schema.MEMBER_SKEW)) == [

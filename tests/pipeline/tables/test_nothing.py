@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyspark.sql import DataFrame, SparkSession
+import polars as pl
 
 from pipeline import schema
 from pipeline.inputs import Bronze, Questions
@@ -16,7 +16,7 @@ from pipeline.tables import (
 )
 from tests.pipeline.frames import bronze, rows_of
 
-MAKERS: tuple[tuple[Callable[[Bronze, Questions], DataFrame], schema.Table], ...] = (
+MAKERS: tuple[tuple[Callable[[Bronze, Questions], pl.LazyFrame], schema.Table], ...] = (
     (lag.make, schema.LAG),
     (offset_expiry_forecast.make, schema.OFFSET_EXPIRY_FORECAST),
     (data_loss_forecast.make, schema.DATA_LOSS_FORECAST),  # made from `rates`
@@ -24,9 +24,9 @@ MAKERS: tuple[tuple[Callable[[Bronze, Questions], DataFrame], schema.Table], ...
 )
 
 
-def test_nothing_comes_of_nothing(spark: SparkSession) -> None:
+def test_nothing_comes_of_nothing() -> None:
     """A cluster without groups and topics has tables without rows."""
-    empty = bronze(spark)
+    empty = bronze()
     questions = Questions(0, replay_from_ms=0)
     for make, table in MAKERS:
         assert rows_of(make(empty, questions), table) == []

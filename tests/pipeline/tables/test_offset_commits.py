@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 
-from pyspark.sql import SparkSession
-
 from pipeline import schema
 from pipeline.inputs import Questions
 from pipeline.tables import current_offsets, offset_commits
@@ -32,9 +30,9 @@ LOG = (
 )
 
 
-def test_every_commit_and_removal_is_an_event(spark: SparkSession) -> None:
+def test_every_commit_and_removal_is_an_event() -> None:
     """Undecodable records and other kinds are not among them; each has its day and its place."""
-    made = offset_commits.make(bronze(spark, offsets_log=LOG), Questions(AT_MS))
+    made = offset_commits.make(bronze(offsets_log=LOG), Questions(AT_MS))
     orders = ("orders", 0)
     tombstone = ("tombstone", None, None, None, None, None, None, 0)
     expected = [
@@ -89,21 +87,21 @@ def test_every_commit_and_removal_is_an_event(spark: SparkSession) -> None:
     assert rows_of(made, schema.OFFSET_COMMITS) == expected
 
 
-def test_the_day_is_that_of_utc(spark: SparkSession) -> None:
+def test_the_day_is_that_of_utc() -> None:
     """One millisecond before midnight is another day than midnight."""
     midnight = datetime.datetime(2024, 3, 1, tzinfo=datetime.UTC)
     at_ms = int(midnight.timestamp() * 1000)
     log = [commit(one, READER, 1, at_ms - AT_MS - 1 + one) for one in (0, 1)]
-    made = offset_commits.make(bronze(spark, offsets_log=log), Questions(AT_MS))
+    made = offset_commits.make(bronze(offsets_log=log), Questions(AT_MS))
     assert rows_of(made, schema.OFFSET_COMMITS, "day") == [
         (datetime.date(2024, 2, 29),),
         (datetime.date(2024, 3, 1),),
     ]
 
 
-def test_a_tombstone_ends_the_life_of_a_key(spark: SparkSession) -> None:
+def test_a_tombstone_ends_the_life_of_a_key() -> None:
     """The last commit holds unless a tombstone follows; commits count from the key's rebirth."""
-    made = bronze(spark, offsets_log=LOG)
+    made = bronze(offsets_log=LOG)
     assert rows_of(current_offsets.make(made, Questions(AT_MS)), schema.CURRENT_OFFSETS) == [
         ("late", "orders", 0, 6, 0, "", AT_MS + 1000, None, 1, 20),
         ("readers", "orders", 0, 3, 0, "", AT_MS - 5500, None, 2, 16),

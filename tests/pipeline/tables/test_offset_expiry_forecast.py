@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from coordinator_server.group.effects import Effects
 from coordinator_server.group.lifecycle import load_finished
 from coordinator_server.group.metadata import GroupMetadata
@@ -125,9 +123,9 @@ EXPECTED: list[tuple[str, str, int, str, int | None, int | None]] = [
 RESETS = {("t", 5): (4, 3), ("t", 20): (0, 18), ("t", 1): (8, 0)}
 
 
-def test_when_offsets_expire(spark: SparkSession) -> None:
+def test_when_offsets_expire() -> None:
     """Every row: what the time runs from, when it is over, what would be skipped or repeated."""
-    made = bronze(spark, offsets_log=[*CLASSIC, *MODERN], partition_ends=[ends("t", 0, 2, 9)])
+    made = bronze(offsets_log=[*CLASSIC, *MODERN], partition_ends=[ends("t", 0, 2, 9)])
     questions = Questions(
         AT_MS, offsets_retention_ms=RETENTION_MS, offsets_check_interval_ms=CHECK_MS
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from pipeline import schema
 from pipeline.inputs import Questions
 from pipeline.tables import rates
@@ -97,10 +95,9 @@ EXPECTED = [
 ]
 
 
-def test_rates_in_the_window(spark: SparkSession) -> None:
+def test_rates_in_the_window() -> None:
     """Every row of the table; a Spark query's batches count as commits do."""
     made = bronze(
-        spark,
         offsets_log=COMMITS,
         topic_records=RECORDS,
         partition_ends=ENDS,
@@ -112,10 +109,9 @@ def test_rates_in_the_window(spark: SparkSession) -> None:
     assert rows_of(rates.make(made, questions), schema.RATES) == expected
 
 
-def test_rates_at_a_past_instant(spark: SparkSession) -> None:
+def test_rates_at_a_past_instant() -> None:
     """Records and commits of after the instant do not count."""
     made = bronze(
-        spark,
         offsets_log=[*COMMITS[3:5], commit(30, reader("growing"), 900, 500)],
         topic_records=[*RECORDS[:2], *log("growing", (2000, 500))],
         partition_ends=[ends("growing", 0, 0, 2001)],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from pyspark.sql import SparkSession
 
 from pipeline import schema
 from pipeline.inputs import HOUR_MS, MINUTE_MS, Questions
@@ -75,12 +74,12 @@ MODERN = [
 ]
 
 
-def test_what_changed_from_one_generation_to_the_next(spark: SparkSession) -> None:
+def test_what_changed_from_one_generation_to_the_next() -> None:
     """Members by who they are, partitions by whose they are, and the reason that was given.
 
     The five generations of `plain` in as many seconds are a storm.
     """
-    made = rebalances.make(bronze(spark, offsets_log=[*RECORDS, *MODERN], group_events=EVENTS), NOW)
+    made = rebalances.make(bronze(offsets_log=[*RECORDS, *MODERN], group_events=EVENTS), NOW)
     first = (None, None, None)  # joined, left, restarted of the first generation that is known
     no_story = (None, None, None)
 
@@ -124,7 +123,7 @@ def test_what_changed_from_one_generation_to_the_next(spark: SparkSession) -> No
     ]  # fmt: skip
 
 
-def test_a_storm_is_five_generations_within_five_minutes(spark: SparkSession) -> None:
+def test_a_storm_is_five_generations_within_five_minutes() -> None:
     """All of a storm are marked, its first ones too; the hour is counted up to each."""
     minutes = {
         # Five in exactly five minutes, then one more an hour later.
@@ -137,7 +136,7 @@ def test_a_storm_is_five_generations_within_five_minutes(spark: SparkSession) ->
         for group, times in minutes.items()
         for number, minute in enumerate(times, 1)
     ]
-    made = rebalances.make(bronze(spark, offsets_log=records), NOW)
+    made = rebalances.make(bronze(offsets_log=records), NOW)
     assert rows_of(made, schema.REBALANCES, "group", "generation", "storm", "per_hour") == [
         ("breeze", 1, False, 1.0),
         ("breeze", 2, False, 2.0),

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pyspark.sql import SparkSession
-
 from pipeline import schema
 from pipeline.inputs import HOUR_MS, MINUTE_MS, Questions
 from pipeline.tables import status
@@ -91,7 +89,7 @@ def _end(topic: str, log_end: int) -> Row:
             "high_watermark": log_end, "sampled_at_ms": AT_MS, "source": "log"}  # fmt: skip
 
 
-def test_burrows_own_cases_come_out_as_burrow_says(spark: SparkSession) -> None:
+def test_burrows_own_cases_come_out_as_burrow_says() -> None:
     """All but those that a repair changes on purpose, which are named here."""
     live = {f"{name} (live)": BURROW[name] for name in BURROW if BURROW[name].burrow == "STOP"}
     log: list[Row] = []
@@ -102,7 +100,7 @@ def test_burrows_own_cases_come_out_as_burrow_says(spark: SparkSession) -> None:
         log += of_case[0]
         records += of_case[1]
         ends.append(of_case[2])
-    frames = bronze(spark, offsets_log=log, topic_records=records, partition_ends=ends)
+    frames = bronze(offsets_log=log, topic_records=records, partition_ends=ends)
     made = status.make(frames, Questions(at_ms=AT_MS, window_ms=1000 * SECOND_MS))
     found = {
         topic: verdict
@@ -180,10 +178,10 @@ def _false_alarms() -> tuple[list[Row], list[Row], list[Row], dict[str, str]]:
     return log, records, ends, right
 
 
-def test_what_burrow_was_wrong_about_comes_out_right(spark: SparkSession) -> None:
+def test_what_burrow_was_wrong_about_comes_out_right() -> None:
     """The false alarms that its users reported, and the alarms that came late or stayed."""
     log, records, ends, right = _false_alarms()
-    frames = bronze(spark, offsets_log=log, topic_records=records, partition_ends=ends)
+    frames = bronze(offsets_log=log, topic_records=records, partition_ends=ends)
     made = status.make(frames, Questions(at_ms=AT_MS))
     found = rows_of(made, schema.STATUS, "topic", "status", "lag", "produced_since_commit")
     of_partitions = {row[0]: row[1:] for row in found if row[0] is not None}
@@ -244,10 +242,10 @@ def _rule_rows() -> tuple[list[Row], list[Row], list[Row]]:
     return log, records, ends
 
 
-def test_each_rule_with_its_evidence(spark: SparkSession) -> None:
+def test_each_rule_with_its_evidence() -> None:
     """Whole rows: the verdict, and what it was made from."""
     log, records, ends = _rule_rows()
-    frames = bronze(spark, offsets_log=log, topic_records=records, partition_ends=ends)
+    frames = bronze(offsets_log=log, topic_records=records, partition_ends=ends)
     made = status.make(frames, Questions(at_ms=AT_MS))
     found = rows_of(made, schema.STATUS)
 

@@ -24,6 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     tell = teller()
     try:
         import numpy  # noqa: F401
+        import polars  # noqa: F401
         import pyarrow  # noqa: F401
         import pyspark  # noqa: F401
     except ImportError as error:

@@ -32,6 +32,7 @@ PURE = ("construct",)
 NEEDED = {
     "numpy": "numpy",
     "pyarrow": "pyarrow",
+    "polars": "polars",
     "cramjam": "cramjam",
     "google_crc32c": "google-crc32c",
 }

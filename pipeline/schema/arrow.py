@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import TYPE_CHECKING
 
-import polars as pl
 import pyarrow as pa
 
 from pipeline.schema.table import Table
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _PLAIN = {
     "int": pa.int32(),
@@ -31,6 +34,8 @@ def arrow_schema(table: Table) -> pa.Schema:
 @cache
 def polars_schema(table: Table) -> pl.Schema:
     """The same as Polars has it."""
+    import polars as pl
+
     empty = pl.from_arrow(arrow_schema(table).empty_table())
     assert isinstance(empty, pl.DataFrame)
     return empty.schema

@@ -25,12 +25,14 @@ import polars as pl
 from pipeline import schema
 from pipeline.inputs import HOUR_MS
 from pipeline.tables import group_generations, group_members
+from pipeline.tables.kept import kept
 from pipeline.tables.known import utc_day
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
 
 _PLACE = ("group", "log_partition", "log_offset")
+_MEMBER = ("number", "who")
 _PARTITION = ("number", "topic", "partition")
 _CLIENT = ("number", "client_id", "client_host")
 _NOBODY = pl.lit([], pl.List(pl.String))
@@ -38,21 +40,18 @@ _NOBODY = pl.lit([], pl.List(pl.String))
 
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """The table `rebalances`."""
-    generations = _numbered(group_generations.make(bronze, questions))
-    people = _people(generations, group_members.make(bronze, questions))
-    pairs = _restarted_pairs(people)
-    frame = _compared(generations, people)
-    frame = _with_names(frame, people, pairs)
-    frame = _with_moves(frame, people, pairs)
-    frame = _with_changes(frame, pairs)
+    frame = _with_names(_compared(bronze, questions), bronze, questions)
+    frame = _with_changes(_with_moves(frame, bronze, questions), bronze, questions)
     return (
-        _explained(_storms(frame, questions), bronze, questions)
+        _storms(frame, questions)
+        .join(_stories(bronze, questions), on="number", how="left")
         .with_columns(day=utc_day("at_ms"))
         .select(schema.REBALANCES.names)
     )
 
 
-def _numbered(generations: pl.LazyFrame) -> pl.LazyFrame:
+@kept
+def _generations(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Generations as they were made, removals between them, and the `number` of each.
 
     The next one of the group has the next number. A number stays free between two groups: what
@@ -60,41 +59,79 @@ def _numbered(generations: pl.LazyFrame) -> pl.LazyFrame:
     """
     again = pl.col("generation").eq_missing(pl.col("generation").shift().over("group"))
     return (
-        generations.filter(pl.col("group_type").is_in(["classic", "consumer"]))
+        group_generations.make(bronze, questions)
+        .filter(pl.col("group_type").is_in(["classic", "consumer"]))
         .sort("group", "log_offset", "log_partition")
         .with_columns(again=again & (pl.col("event") != "tombstone"))
         .filter(~pl.col("again"))
         .with_columns(number=pl.int_range(pl.len()) + pl.col("group").rle_id())
+        .drop("again")
     )
 
 
-def _people(generations: pl.LazyFrame, members: pl.LazyFrame) -> pl.LazyFrame:
+@kept
+def _people(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """The members of every generation, by the generation's `number`, and `who` each is."""
-    who = pl.coalesce("group_instance_id", "member_id")
-    return members.join(generations.select(*_PLACE, "number"), on=_PLACE).select(
-        "number",
-        "member_id",
-        "client_id",
-        "client_host",
-        "is_leader",
-        "assigned",
-        who=who,
+    return (
+        group_members.make(bronze, questions)
+        .join(_generations(bronze, questions).select(*_PLACE, "number"), on=_PLACE)
+        .with_columns(who=pl.coalesce("group_instance_id", "member_id"))
+        .select(*_CLIENT, "who", "member_id", "is_leader", "assigned")
     )
 
 
-def _a_number_on(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """What was of each generation, for the number of the next one: what there was before it."""
+def _before(frame: pl.LazyFrame) -> pl.LazyFrame:
+    """What is of each generation, by the number of the next one: what there was before that."""
     return frame.with_columns(pl.col("number") + 1)
 
 
-def _compared(generations: pl.LazyFrame, people: pl.LazyFrame) -> pl.LazyFrame:
+@kept
+def _came(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
+    """Those of `_people` who were not there before."""
+    people = _people(bronze, questions)
+    return people.join(_before(people), on=_MEMBER, how="anti")
+
+
+@kept
+def _went(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
+    """Those who were there before and are no more, by the number of the first without them."""
+    people = _people(bronze, questions)
+    return _before(people).join(people, on=_MEMBER, how="anti")
+
+
+@kept
+def _again(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
+    """`number`, `who`, `was`: dynamic members that restarted, who they are and who they were."""
+    now = _slots(_came(bronze, questions))
+    then = _slots(_went(bronze, questions)).rename({"who": "was"})
+    return now.join(then, on=[*_CLIENT, "slot"]).select(*_MEMBER, "was")
+
+
+def _slots(people: pl.LazyFrame) -> pl.LazyFrame:
+    """Dynamic members, and the how many-th of its client id and host each is (`slot`).
+
+    A static member is nobody's double.
+    """
+    return (
+        people.filter(pl.col("who") == pl.col("member_id"))
+        .drop_nulls(["client_id", "client_host"])
+        .sort("who")
+        .select(*_CLIENT, "who", slot=pl.int_range(pl.len()).over(_CLIENT))
+    )
+
+
+def _compared(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Each generation, and of the one before it what single columns tell.
 
     `readable` says that all assignments can be read, `first` that nothing is known of before.
     """
-    of_members = people.group_by("number").agg(
-        pl.col("assigned").is_not_null().all().alias("readable"),
-        pl.col("who").filter("is_leader").max().alias("leading"),
+    of_members = (
+        _people(bronze, questions)
+        .group_by("number")
+        .agg(
+            pl.col("assigned").is_not_null().all().alias("readable"),
+            pl.col("who").filter("is_leader").max().alias("leading"),
+        )
     )
     before = [
         pl.col(name).shift().over("group").alias(f"{name}_before")
@@ -103,10 +140,11 @@ def _compared(generations: pl.LazyFrame, people: pl.LazyFrame) -> pl.LazyFrame:
     # The record that a group comes to be with is no rebalance.
     comes_to_be = (pl.col("generation") == 0) & (pl.col("members") == 0)
     return (
-        generations.join(of_members, on="number", how="left", maintain_order="left")
+        _generations(bronze, questions)
+        .join(of_members, on="number", how="left", maintain_order="left")
         .with_columns(
             pl.coalesce("leading", "leader").alias("leader"),
-            # Who is removed leaves nobody and nothing behind, and that can be read.
+            # A removal leaves nobody and nothing, which is as good as read.
             pl.col("members").fill_null(0),
             pl.col("readable").fill_null(True),
         )
@@ -116,45 +154,18 @@ def _compared(generations: pl.LazyFrame, people: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _who_changed(people: pl.LazyFrame) -> tuple[pl.LazyFrame, pl.LazyFrame]:
-    """Those who came with a generation, and those who went with it."""
-    before = _a_number_on(people)
-    came = people.join(before, on=["number", "who"], how="anti")
-    went = before.join(people, on=["number", "who"], how="anti")
-    return came, went
-
-
-def _restarted_pairs(people: pl.LazyFrame) -> pl.LazyFrame:
-    """`number`, `who`, `was`: dynamic members that restarted, who they are and who they were."""
-    came, went = _who_changed(people)
-    gone = _slots(went).rename({"who": "was"})
-    return _slots(came).join(gone, on=[*_CLIENT, "slot"]).select("number", "who", "was")
-
-
-def _slots(changed: pl.LazyFrame) -> pl.LazyFrame:
-    """For each dynamic member: client id, host, and the how many-th of them it is (`slot`).
-
-    A static member is nobody's double.
-    """
-    return (
-        changed.filter(pl.col("who") == pl.col("member_id"))
-        .drop_nulls(["client_id", "client_host"])
-        .sort("who")
-        .select(*_CLIENT, "who", slot=pl.int_range(pl.len()).over(_CLIENT))
-    )
-
-
-def _with_names(frame: pl.LazyFrame, people: pl.LazyFrame, pairs: pl.LazyFrame) -> pl.LazyFrame:
-    """Who joined, left and restarted, in the order of their names."""
-    came, went = _who_changed(people)
-    before = _a_number_on(people).select("number", "who", was="member_id")
-    static_back = people.join(before, on=["number", "who"]).filter(
+def _with_names(frame: pl.LazyFrame, bronze: Bronze, questions: Questions) -> pl.LazyFrame:
+    """Who came, went and came back, in the order of their names."""
+    people, again = _people(bronze, questions), _again(bronze, questions)
+    came, went = _came(bronze, questions), _went(bronze, questions)
+    then = _before(people).select(*_MEMBER, was="member_id")
+    static_back = people.join(then, on=_MEMBER).filter(
         (pl.col("who") != pl.col("member_id")) & (pl.col("was") != pl.col("member_id"))
     )
     found = {
-        "joined": came.join(pairs, on=["number", "who"], how="anti"),
-        "left": went.join(pairs, left_on=["number", "who"], right_on=["number", "was"], how="anti"),
-        "restarted": pl.concat([one.select("number", "who") for one in (pairs, static_back)]),
+        "joined": came.join(again, on=_MEMBER, how="anti"),
+        "left": went.join(again, left_on=_MEMBER, right_on=["number", "was"], how="anti"),
+        "restarted": pl.concat([again.select(_MEMBER), static_back.select(_MEMBER)]),
     }
     for name, who in found.items():
         names = who.group_by("number").agg(pl.col("who").unique().sort().alias(name))
@@ -164,58 +175,55 @@ def _with_names(frame: pl.LazyFrame, people: pl.LazyFrame, pairs: pl.LazyFrame) 
     return frame
 
 
-def _with_moves(frame: pl.LazyFrame, people: pl.LazyFrame, pairs: pl.LazyFrame) -> pl.LazyFrame:
+def _with_moves(frame: pl.LazyFrame, bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """What changed hands; of a first generation only how many partitions there are."""
     known = pl.col("readable") & pl.col("readable_before")
-    counts = ("places", "both", "same", "kept", "holds")
+    counted = pl.when("first").then("readable").otherwise(known)
+    moved = pl.col("both") - pl.col("same")
     return (
-        frame.join(_hands(people, pairs), on="number", how="left")
-        .with_columns(pl.col(counts).fill_null(0).cast(pl.Int32))
+        frame.drop("partitions")
+        .join(_hands(bronze, questions), on="number", how="left")
         .with_columns(
-            partitions=pl.when(pl.when("first").then("readable").otherwise(known)).then("places"),
-            moved=pl.when(known).then(pl.col("both") - pl.col("same")),
-            stickiness=pl.when(known & (pl.col("holds") > 0)).then(
-                pl.col("kept") / pl.col("holds")
-            ),
+            pl.col("partitions", "both", "same", "kept", "pairs").fill_null(0).cast(pl.Int32)
         )
         .with_columns(
-            moved_share=pl.when(pl.col("partitions") > 0).then(
-                pl.col("moved") / pl.col("partitions")
-            )
+            pl.when(counted).then("partitions").alias("partitions"),
+            pl.when(known).then(moved).alias("moved"),
+            pl.when(known).then(_share(pl.col("kept"), "pairs")).alias("stickiness"),
+            pl.when(known).then(_share(moved, "partitions")).alias("moved_share"),
         )
     )
 
 
-def _hands(people: pl.LazyFrame, pairs: pl.LazyFrame) -> pl.LazyFrame:
+def _share(some: pl.Expr, of_all: str) -> pl.Expr:
+    """The quotient; null where there is nothing at all."""
+    return pl.when(pl.col(of_all) > 0).then(some / pl.col(of_all))
+
+
+def _hands(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """By `number`, from one generation to the next: a restarted member is the owner that it was.
 
-    Columns: `places`, the partitions that somebody had or has; of them those that had an owner and
-    have one (`both`), and those that kept one (`same`); `holds`, the pairs of owner and partition
-    before or now, and of them those that stayed (`kept`).
+    Columns: `partitions` that somebody had or has; of them those that had an owner and have one
+    (`both`), and those that kept one (`same`); `pairs` of owner and partition, before or now, and
+    of them those that stayed (`kept`).
     """
-    owned = _owned(people)
-    now = owned.join(pairs, on=["number", "who"], how="left").with_columns(
-        who=pl.coalesce("was", "who"), is_now=True
+    owned = _owned(_people(bronze, questions))
+    now = owned.join(_again(bronze, questions), on=_MEMBER, how="left").select(
+        *_PARTITION, pl.coalesce("was", "who").alias("who"), pl.lit(True).alias("is_now")
     )
-    before = _a_number_on(owned).with_columns(is_now=False)
-    was, has = (~pl.col("is_now")).any(), pl.col("is_now").any()
+    then = _before(owned).with_columns(is_now=False)
+    had, has = pl.col("had"), pl.col("has")
     return (
-        pl.concat([now.select(*_PARTITION, "who", "is_now"), before])
+        pl.concat([now, then])
         .group_by(*_PARTITION, "who")
-        .agg(was=was, has=has)
+        .agg(had=(~pl.col("is_now")).any(), has=pl.col("is_now").any())
         .group_by(_PARTITION)
-        .agg(
-            both=pl.col("was").any() & pl.col("has").any(),
-            kept=(pl.col("was") & pl.col("has")).sum(),
-            holds=pl.len(),
-        )
+        .agg(both=had.any() & has.any(), kept=(had & has).sum(), pairs=pl.len())
         .group_by("number")
         .agg(
-            pl.len().alias("places"),
-            pl.sum("both"),
+            pl.len().alias("partitions"),
             (pl.col("kept") > 0).sum().alias("same"),
-            pl.sum("kept"),
-            pl.sum("holds"),
+            pl.sum("both", "kept", "pairs"),
         )
     )
 
@@ -223,39 +231,44 @@ def _hands(people: pl.LazyFrame, pairs: pl.LazyFrame) -> pl.LazyFrame:
 def _owned(people: pl.LazyFrame) -> pl.LazyFrame:
     """`number`, `topic`, `partition`, `who`: a row a partition that a member was given."""
     return (
-        people.select("number", "who", "assigned")
+        people.select(*_MEMBER, "assigned")
         .explode("assigned", keep_nulls=False)
         .unnest("assigned")
         .explode("partitions", keep_nulls=False)
-        .select("number", "topic", "who", partition="partitions")
+        .rename({"partitions": "partition"})
         .select(*_PARTITION, "who")
     )
 
 
-def _with_changes(frame: pl.LazyFrame, pairs: pl.LazyFrame) -> pl.LazyFrame:
+def _with_changes(frame: pl.LazyFrame, bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Whether another member leads, and whether the assignor is another one."""
-    leads = pairs.select("number", leader="who", led="was")
-    return frame.join(leads, on=["number", "leader"], how="left").with_columns(
-        leader_changed=pl.coalesce("led", "leader") != pl.col("leader_before"),
+    again = _again(bronze, questions)
+    leader = pl.coalesce("was", "leader")
+    return frame.join(
+        again, left_on=["number", "leader"], right_on=_MEMBER, how="left"
+    ).with_columns(
+        leader_changed=leader != pl.col("leader_before"),
         protocol_changed=pl.col("protocol") != pl.col("protocol_before"),
     )
 
 
 def _storms(frame: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
     """`storm`: part of some stretch of that length with that many; `per_hour`: of the last hour."""
+    # Windows are open at their far end, and times are whole: one more holds both ends.
     span = f"{questions.storm_window_ms + 1}i"
     one = pl.repeat(1, pl.len())
+    until_here = one.rolling_sum_by("at_ms", window_size=span)
     most = pl.col("until_here").rolling_max_by(-pl.col("at_ms"), window_size=span)
-    return frame.with_columns(
-        until_here=one.rolling_sum_by("at_ms", window_size=span).over("group"),
-        per_hour=one.rolling_sum_by("at_ms", window_size=f"{HOUR_MS}i")
-        .over("group")
-        .cast(pl.Float64),
-    ).with_columns(storm=most.over("group") >= questions.storm_generations)
+    per_hour = one.rolling_sum_by("at_ms", window_size=f"{HOUR_MS}i")
+    return (
+        frame.with_columns(until_here=until_here.over("group"))
+        .with_columns(storm=most.over("group") >= questions.storm_generations)
+        .with_columns(per_hour=per_hour.over("group").cast(pl.Float64))
+    )
 
 
-def _explained(frame: pl.LazyFrame, bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """With trigger, reason and duration from `__group_events`.
+def _stories(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
+    """By `number`: trigger, reason and duration from `__group_events`.
 
     A group that was removed and came again counts its generations from 1 again: of several events
     of a generation that one counts that ended nearest to the record.
@@ -263,14 +276,11 @@ def _explained(frame: pl.LazyFrame, bronze: Bronze, questions: Questions) -> pl.
     events = bronze.group_events
     if questions.past:
         events = events.filter(pl.col("ended_ms") <= questions.at_ms)
-    told = frame.select("number", "group", "generation", "at_ms").join(
-        events, on=["group", "generation"]
-    )
-    away_ms = (pl.col("ended_ms") - pl.col("at_ms")).abs()
-    duration_ms = pl.col("ended_ms") - pl.col("started_ms")
-    nearest = (
-        told.sort(away_ms, "event_offset", nulls_last=True)
+    ended_ms = pl.col("ended_ms")
+    return (
+        _generations(bronze, questions)
+        .join(events, on=["group", "generation"])
+        .sort((ended_ms - pl.col("log_timestamp_ms")).abs(), "event_offset", nulls_last=True)
         .unique("number", keep="first")
-        .select("number", "trigger", "reason", duration_ms.alias("duration_ms"))
+        .select("number", "trigger", "reason", duration_ms=ended_ms - pl.col("started_ms"))
     )
-    return frame.join(nearest, on="number", how="left")

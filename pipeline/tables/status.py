@@ -149,7 +149,7 @@ def evidence(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             "commit_timestamp_ms",
             "is_last",
             inside=in_window(questions),
-            # Commits of a key lie one after the other.
+            # The commits of a key lie one after the other.
             previous_ms=pl.when(pl.col("number") > 1).then(at_ms.shift()),
             # The run of equal commits at the end begins at the last change.
             run_offset=pl.when(changed).then(order).max().over(KEY),
@@ -277,7 +277,7 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
         backwards=pl.col("backwards_at").is_not_null() & rewound,
         behind=pl.col("min_lag") > allowed,
     )
-    return _with_evidence(framed.with_columns(_verdict(allowed)))
+    return _with_evidence(framed.with_columns(_verdict(allowed)), questions)
 
 
 def _verdict(allowed: int) -> list[pl.Expr]:
@@ -328,7 +328,7 @@ def _verdict(allowed: int) -> list[pl.Expr]:
             pl.format("commits, but the lag never falls: {}", behind),
         ),
     )
-    # The last `when` of all is the outermost: it is asked first.
+    # Wrapped from the last rule to the first: the outermost is asked first.
     status, severity, rule = (
         pl.lit("OK"),
         pl.lit(_SEVERITY["OK"]),
@@ -341,9 +341,9 @@ def _verdict(allowed: int) -> list[pl.Expr]:
     return [status.alias("status"), severity.alias("severity"), rule.alias("rule")]
 
 
-def _with_evidence(judged: pl.LazyFrame) -> pl.LazyFrame:
+def _with_evidence(judged: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
     risen = pl.col("log_end") - pl.col("end_then")
-    spanned = (pl.col("last_commit_ms") - pl.col("first_commit_ms")) / pl.col("window_ms")
+    spanned = (pl.col("last_commit_ms") - pl.col("first_commit_ms")) / questions.window_ms
     return judged.with_columns(
         produced_since_commit=risen.clip(lower_bound=0),
         complete=pl.when(pl.col("commits") > 0).then(spanned).otherwise(0.0),

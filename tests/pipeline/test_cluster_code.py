@@ -7,13 +7,13 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from pipeline import shipping
-from pipeline.session import PARTITIONS, fit_partitions, settings_for
+from pipeline.session import settings_for
+from pipeline.shards import shards_for
 from tests.pipeline.standalone import Standalone
 from tests.support import ROOT
 
@@ -62,8 +62,10 @@ def _decode_from(archive: Path, folder: Path) -> None:
     """Import the workers' modules from the archive alone, beside the libraries."""
     cluster = Standalone(folder)
     cluster.libraries.mkdir()
-    cluster.lend("numpy", "pyarrow", "cramjam", "google_crc32c", "pyspark", "py4j")
-    code = "import pipeline.sources.datasource as one, construct; print(one.__file__)"
+    native = ("numpy", "polars", "_polars_runtime_32", "pyarrow", "cramjam", "google_crc32c")
+    cluster.lend(*native, "pyspark", "py4j")
+    code = "import pipeline.sources.datasource, construct, pipeline.shards as one"
+    code += "; print(one.__file__)"
     environment = {"PYTHONPATH": os.pathsep.join([str(archive), str(cluster.libraries)])}
     command = [sys.executable, "-S", "-c", code]
     done = subprocess.run(
@@ -73,37 +75,12 @@ def _decode_from(archive: Path, folder: Path) -> None:
     assert done.stdout.startswith(str(archive))
 
 
-class _Session:
-    """What `fit_partitions` touches of a session that was opened with these settings."""
-
-    def __init__(self, settings: dict[str, str]) -> None:
-        self.settings = settings
-        self.conf = self
-
-    def get(self, name: str, default: str) -> str:
-        return self.settings.get(name, default)
-
-    def set(self, name: str, value: str) -> None:
-        self.settings[name] = value
-
-
-@pytest.mark.parametrize(
-    ("master", "given", "rows", "parts"),
-    [
-        ("local[2]", {}, 0, "2"),
-        ("local[2]", {}, 1_200_000, "3"),
-        ("local[2]", {}, 10_000_000, "20"),
-        ("local[2]", {PARTITIONS: "7"}, 10_000_000, "7"),
-        ("spark://h:7077", {}, 10_000_000, None),
-    ],
-)
-def test_a_large_log_is_shuffled_in_more_parts(
-    master: str, given: dict[str, str], rows: int, parts: str | None
+@pytest.mark.parametrize(("rows", "shards"), [(0, 2), (500_000, 2), (500_001, 3), (10_000_000, 40)])
+def test_a_large_log_is_made_into_tables_in_more_parts(
+    spark: SparkSession, rows: int, shards: int
 ) -> None:
-    """So that a part fits into memory; not on a cluster, nor where a number was given."""
-    one: Any = _Session(settings_for(master, given))
-    fit_partitions(one, rows)
-    assert one.settings.get(PARTITIONS) == parts
+    """So that a part fits into a worker's memory; and one for each processor at least."""
+    assert shards_for(spark, rows) == shards
 
 
 def test_settings_of_one_machine_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +93,7 @@ def test_settings_of_one_machine_stay_there(monkeypatch: pytest.MonkeyPatch) -> 
         assert chosen["spark.executor.memory"] == "1g"
         assert chosen["spark.sql.session.timeZone"] == "UTC"
         assert not {"spark.driver.host", "spark.driver.bindAddress"} & set(chosen)
-        assert PARTITIONS not in chosen
+        assert "spark.sql.shuffle.partitions" not in chosen
     assert settings_for("local[1]", {})["spark.driver.host"] == "127.0.0.1"
     monkeypatch.setenv("PYSPARK_PYTHON", "before")
     monkeypatch.setenv("PATH", "/bin")

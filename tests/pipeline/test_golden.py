@@ -9,19 +9,17 @@ which is cheaper to compare.
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import schema, session
+from pipeline import run, schema
 from pipeline.bronze import read_offsets_log
 from pipeline.progress import silent
-from pipeline.run import bronze_of, run_batch
+from pipeline.run import run_batch
 from pipeline.sources.segments import LogDirSource
 from pipeline.store import Store
-from pipeline.tables import current_offsets, group_generations, group_members
 from tests.pipeline.golden import NOW, THEN, THEN_MS, frozen, modelled
 from tests.pipeline.scenes import tell
 from tests.pipeline.story import AT_MS, Story
@@ -92,21 +90,12 @@ def test_from_bronze_of_an_earlier_run_for_a_past_instant(
 ) -> None:
     """As `--parquet` reads it, and `--at` an instant before the partitions were looked at.
 
-    Made in three parts where the tables for now are made in two, as if there were more rows. More
-    parts cost minutes: each as much as the rows of this story.
+    Made in seven shards where the tables for now are made in two, as if there were more rows.
     """
     store = Store(spark, str(tmp_path))
     store.use_bronze_of(from_files[1])
-    parts = 3
-    rows = sum(
-        store.read_bronze(table).count() for table in (schema.OFFSETS_LOG, schema.TOPIC_RECORDS)
-    )
-    monkeypatch.setattr(session, "ROWS_PER_PARTITION", math.ceil(rows / parts))
-    try:
-        make_all(store, THEN_MS)
-        assert spark.conf.get(session.PARTITIONS) == str(parts)
-    finally:
-        session.fit_partitions(spark, 0)
+    monkeypatch.setattr(run, "shards_for", lambda session, rows: 7)
+    make_all(store, THEN_MS)
     assert_golden(store, THEN)
 
 
@@ -114,11 +103,12 @@ def test_the_segments_of_a_real_kafka(spark: SparkSession, tmp_path: Path) -> No
     """Offsets, members and instances of every group are what Kafka's own tools said of them."""
     store = Store(spark, str(tmp_path))
     read_offsets_log(LogDirSource(spark, str(SEGMENTS)), store, silent)
-    bronze, asked = bronze_of(store), questions()
-    offsets = plain_rows(current_offsets.make(bronze, asked), schema.CURRENT_OFFSETS)
-    people = plain_rows(group_members.make(bronze, asked), schema.GROUP_MEMBERS)
+    make_all(store)
+    offsets = plain_rows(store.read_table(schema.CURRENT_OFFSETS), schema.CURRENT_OFFSETS)
+    people = plain_rows(store.read_table(schema.GROUP_MEMBERS), schema.GROUP_MEMBERS)
     last: dict[str, int] = {}
-    for row in plain_rows(group_generations.make(bronze, asked), schema.GROUP_GENERATIONS):
+    generations = store.read_table(schema.GROUP_GENERATIONS)
+    for row in plain_rows(generations, schema.GROUP_GENERATIONS):
         last[row["group"]] = row["log_offset"]
     for group, told in json.loads((SEGMENTS / "expected.json").read_text()).items():
         held = {

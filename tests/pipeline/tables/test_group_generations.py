@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-
 from pipeline import schema
 from pipeline.inputs import Questions
 from pipeline.tables import dead_letters, group_generations, group_members

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-
 from pipeline import schema
 from pipeline.inputs import HOUR_MS, MINUTE_MS, Questions
 from pipeline.tables import rebalances

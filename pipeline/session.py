@@ -31,6 +31,8 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Files of bronze are read as a whole.
+    "spark.sql.files.maxRecordsPerFile": "500000",
     # Days of a table are written side by side, without sorting it by day first.
     "spark.sql.maxConcurrentOutputFileWriters": "64",
     # A task has one processor.

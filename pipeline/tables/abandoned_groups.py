@@ -21,6 +21,7 @@ import polars as pl
 
 from pipeline import schema
 from pipeline.tables import current_offsets, group_generations, group_members, rates
+from pipeline.tables.keys import KEY
 from pipeline.tables.known import decoded_records
 from pipeline.tables.positions import GROUP
 from pipeline.tables.standings import standings
@@ -37,8 +38,6 @@ LITTER = (
     (rf"{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}}|{_HEX}{{32}}", "*"),
 )
 """What random names look like, and what they have in common; the first that fits counts."""
-
-_KEY = ("group", "topic", "partition")
 
 
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
@@ -79,13 +78,13 @@ def _offsets(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     lag = pl.col("lag")
     silent = pl.col("commit_timestamp_ms") <= questions.at_ms - questions.window_ms
     grows = silent & (lag > 0) & (pl.col("produced_per_second") > 0)
-    produced = rates.make(bronze, questions).select(*_KEY, "produced_per_second")
+    produced = rates.make(bronze, questions).select(*KEY, "produced_per_second")
     lags = standings(bronze, questions).filter(pl.col("source") == GROUP)
     return (
         current_offsets.make(bronze, questions)
-        .select(*_KEY, "commit_timestamp_ms")
-        .join(lags.select(*_KEY, "lag", "state"), on=_KEY, how="left")
-        .join(produced, on=_KEY, how="left")
+        .select(*KEY, "commit_timestamp_ms")
+        .join(lags.select(*KEY, "lag", "state"), on=KEY, how="left")
+        .join(produced, on=KEY, how="left")
         .group_by("group")
         .agg(
             partitions=pl.len().cast(pl.Int32),
@@ -113,7 +112,7 @@ def _leaders(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 def _kept(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Bytes that compaction leaves: the last record of each key, unless it is a removal."""
-    last = pl.col("tombstone", "record_bytes").max_by("log_offset")
+    last = pl.col("tombstone", "record_bytes").get(pl.col("log_offset").arg_max())
     return (
         decoded_records(bronze, questions)
         .filter(pl.col("group").is_not_null())

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline.tables.kept import by_partition
-from pipeline.tables.positions import READER, in_window, positions
-from pipeline.tables.standings import PARTITION
+from pipeline.tables.keys import PARTITION, READER
+from pipeline.tables.positions import in_window, positions
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions

@@ -19,12 +19,12 @@ import polars as pl
 
 from pipeline import schema
 from pipeline.decode.kinds import CLASSIC, COMMIT, EPOCH
+from pipeline.tables.assigned import owned
+from pipeline.tables.keys import KEY
 from pipeline.tables.known import decoded_records
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
-
-_KEY = ("group", "topic", "partition")
 
 
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
@@ -68,8 +68,8 @@ def _windowed(records: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
         records.filter(pl.col("kind") == COMMIT)
         .sort("log_offset")
         .with_columns(
-            before=pl.col("committed_offset").shift().over(_KEY),
-            last=pl.col("log_offset").shift(-1).over(_KEY).is_null(),
+            before=pl.col("committed_offset").shift().over(KEY),
+            last=pl.col("log_offset").shift(-1).over(KEY).is_null(),
         )
         .filter(at_ms > questions.at_ms - questions.window_ms)
     )
@@ -105,18 +105,14 @@ def _with_generation(commits: pl.LazyFrame, records: pl.LazyFrame) -> pl.LazyFra
 def _owned(records: pl.LazyFrame, commits: pl.LazyFrame) -> pl.LazyFrame:
     """(group, generation_at, topic, partition) that had an owner in a generation of `commits`."""
     place = ("group", "generation_at")
-    return (
+    members = (
         records.filter(pl.col("kind") == CLASSIC)
         .select("group", "members", generation_at="log_offset")
         .join(commits.select(place), on=place, how="semi")
         .explode("members", keep_nulls=False)
-        .select(*place, assigned=pl.col("members").struct.field("assigned"))
-        .explode("assigned", keep_nulls=False)
-        .select(*place, pl.col("assigned").struct.unnest())
-        .explode("partitions", keep_nulls=False)
-        .select(*place, "topic", partition="partitions", owner=True)
-        .unique()
+        .unnest("members")
     )
+    return owned(members, *place).unique().with_columns(owner=True)
 
 
 def _how_many(condition: pl.Expr) -> pl.Expr:

@@ -15,13 +15,13 @@ from pipeline import schema
 from pipeline.decode.kinds import CLASSIC, EPOCH
 from pipeline.tables import group_members, kip848
 from pipeline.tables.kept import kept
+from pipeline.tables.keys import PLACE
 from pipeline.tables.known import decoded_records, utc_day
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
 
 _KINDS = (CLASSIC, EPOCH, "share_group_metadata", "streams_group_metadata")
-_PLACE = ("group", "log_partition", "log_offset")
 
 
 @kept
@@ -31,7 +31,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     counts = kip848.member_counts(records).rename({"members": "counted"})
     sizes = (
         group_members.make(bronze, questions)
-        .group_by(_PLACE)
+        .group_by(PLACE)
         .agg(_sum_or_null("assigned_count").cast(pl.Int32).alias("owned"))
     )
     events = records.filter(pl.col("kind").is_in(_KINDS) & pl.col("group").is_not_null())
@@ -40,8 +40,8 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     # Only generations without members have no row in `sizes`.
     owned = pl.when(pl.col("members") == 0).then(0).otherwise(pl.col("owned"))
     return (
-        events.join(counts, on=_PLACE, how="left")
-        .join(sizes, on=_PLACE, how="left")
+        events.join(counts, on=PLACE, how="left")
+        .join(sizes, on=PLACE, how="left")
         .with_columns(
             group_type=pl.when(classic).then(pl.lit("classic")).otherwise(_prefix()),
             members=pl.when(classic).then(size).otherwise(pl.col("counted")),

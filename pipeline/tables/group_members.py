@@ -9,6 +9,7 @@ import polars as pl
 from pipeline import schema
 from pipeline.decode.kinds import CLASSIC
 from pipeline.tables import kip848
+from pipeline.tables.assigned import assigned_count
 from pipeline.tables.kept import kept
 from pipeline.tables.known import decoded_records
 
@@ -32,7 +33,7 @@ def _classic(records: pl.LazyFrame) -> pl.LazyFrame:
         .unnest("member")
         .with_columns(
             is_leader=(pl.col("member_id") == pl.col("leader")).fill_null(False),
-            assigned_count=kip848.assigned_count(),
+            assigned_count=assigned_count(),
         )
         .select(schema.GROUP_MEMBERS.names)
     )

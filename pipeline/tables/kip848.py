@@ -17,6 +17,7 @@ import polars as pl
 from pipeline import schema
 from pipeline.decode.kinds import ASSIGNMENT, EPOCH, MEMBER
 from pipeline.schema.arrow import polars_schema
+from pipeline.tables.assigned import assigned_count
 from pipeline.tables.kept import kept
 from pipeline.tables.known import decoded_records
 from pipeline.tables.readers import topic_names
@@ -74,12 +75,6 @@ def members(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         .with_columns(assigned_count=assigned_count(), is_leader=False, problem=None)
         .select(pl.col(name).cast(wanted[name]) for name in wanted)
     )
-
-
-def assigned_count() -> pl.Expr:
-    """How many partitions the column `assigned` holds; null if that is null."""
-    sizes = pl.element().struct.field("partitions").list.len()
-    return pl.col("assigned").list.eval(sizes).list.sum().cast(pl.Int32)
 
 
 def _in_order(records: pl.LazyFrame) -> pl.LazyFrame:

@@ -13,7 +13,7 @@ import polars as pl
 
 from pipeline import schema
 from pipeline.tables.commit_delay import delays_of_readers
-from pipeline.tables.positions import READER
+from pipeline.tables.keys import READER
 from pipeline.tables.unread import standings_with_ages
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from pipeline.tables.keys import PARTITION
+
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze
 
-_PARTITION = ("topic", "partition")
 _BEFORE_ALL_TIME = -(2**63)
 
 
@@ -31,7 +32,7 @@ def ends_at(bronze: Bronze, instants: pl.LazyFrame) -> pl.LazyFrame:
     return instants.sort("t_ms").join_asof(
         _steps(bronze),
         on="t_ms",
-        by=_PARTITION,
+        by=PARTITION,
         check_sortedness=False,  # it cannot be checked within groups
     )
 
@@ -40,13 +41,13 @@ def _steps(bronze: Bronze) -> pl.LazyFrame:
     """What the log end was from each known instant on: topic, partition, t_ms, log_end."""
     begun = pl.lit(_BEFORE_ALL_TIME).alias("t_ms"), pl.lit(0, pl.Int64).alias("log_end")
     written = bronze.topic_records.filter(pl.col("timestamp_ms").is_not_null()).select(
-        *_PARTITION, pl.col("timestamp_ms").alias("t_ms"), (pl.col("offset") + 1).alias("log_end")
+        *PARTITION, pl.col("timestamp_ms").alias("t_ms"), (pl.col("offset") + 1).alias("log_end")
     )
     # A log whose record 0 is known held nothing before it; one that ends at 0 never did.
-    first = written.filter(pl.col("log_end") == 1).select(*_PARTITION, *begun)
-    empty = bronze.partition_ends.filter(pl.col("log_end") == 0).select(*_PARTITION, *begun)
+    first = written.filter(pl.col("log_end") == 1).select(*PARTITION, *begun)
+    empty = bronze.partition_ends.filter(pl.col("log_end") == 0).select(*PARTITION, *begun)
     return (
         pl.concat([written, first, empty])
         .sort("t_ms")
-        .with_columns(pl.col("log_end").cum_max().over(_PARTITION))
+        .with_columns(pl.col("log_end").cum_max().over(PARTITION))
     )

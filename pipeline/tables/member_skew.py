@@ -25,6 +25,8 @@ import polars as pl
 
 from pipeline import schema
 from pipeline.tables import group_generations, group_members, rates
+from pipeline.tables.assigned import owned
+from pipeline.tables.keys import KEY, PLACE
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
@@ -35,17 +37,14 @@ LEAST_DEVIATION = 0.1
 NORMAL_LOAD = 1.5
 SLOW = 0.5
 
-_PLACE = ("group", "log_partition", "log_offset")
-_KEY = ("group", "topic", "partition")
-
 
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """The table `member_skew`."""
     generations = group_generations.make(bronze, questions)
     current = group_generations.last_of_group(generations).filter(pl.col("members") > 0)
-    members = group_members.make(bronze, questions).join(current, on=_PLACE, how="semi")
+    members = group_members.make(bronze, questions).join(current, on=PLACE, how="semi")
     rated = rates.make(bronze, questions).select(
-        *_KEY, "produced_per_second", "consumed_per_second", "lag"
+        *KEY, "produced_per_second", "consumed_per_second", "lag"
     )
     return of_members(members, rated)
 
@@ -74,8 +73,8 @@ def _loads(members: pl.LazyFrame, rated: pl.LazyFrame) -> pl.LazyFrame:
         load > middle + HOT_DEVIATIONS * pl.col("deviation")
     )
     return (
-        _owned(members)
-        .join(rated, on=_KEY, how="left")
+        owned(members, "group", "member_id")
+        .join(rated, on=KEY, how="left")
         .with_columns(middle=load.median().over(topic))
         .with_columns(deviation=pl.max_horizontal(away, middle * LEAST_DEVIATION))
         .with_columns(hot=hot)
@@ -86,17 +85,6 @@ def _loads(members: pl.LazyFrame, rated: pl.LazyFrame) -> pl.LazyFrame:
             lag=_sum_of_known("lag"),
             hot=pl.col("hot").any(),
         )
-    )
-
-
-def _owned(members: pl.LazyFrame) -> pl.LazyFrame:
-    """(group, member_id, topic, partition) of all that members were given."""
-    return (
-        members.select("group", "member_id", "assigned")
-        .explode("assigned", keep_nulls=False)
-        .select("group", "member_id", pl.col("assigned").struct.unnest())
-        .explode("partitions", keep_nulls=False)
-        .rename({"partitions": "partition"})
     )
 
 

@@ -13,8 +13,9 @@ import polars as pl
 
 from pipeline import schema
 from pipeline.tables import current_offsets
-from pipeline.tables.readers import standing_groups
-from pipeline.tables.standings import PARTITION, partition_facts
+from pipeline.tables.keys import PARTITION
+from pipeline.tables.readers import standing_groups, subscriptions
+from pipeline.tables.standings import partition_facts
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
@@ -43,7 +44,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     return (
         current_offsets.make(bronze, questions)
         .join(states, on="group", how="left")
-        .join(_subscriptions(groups), on=("group", "topic"), how="left")
+        .join(subscriptions(groups), on=("group", "topic"), how="left")
         .join(facts, on=PARTITION, how="left")
         .with_columns(base=_base())
         .with_columns(base_ms=base_ms)
@@ -55,16 +56,6 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             repeated_by_earliest=(position - pl.col("log_start")).clip(lower_bound=0),
         )
         .select(schema.OFFSET_EXPIRY_FORECAST.names)
-    )
-
-
-def _subscriptions(groups: pl.LazyFrame) -> pl.LazyFrame:
-    """group, topic, is_subscribed (true): one row a topic that members of a group subscribe to."""
-    return (
-        groups.select("group", topic="subscribed")
-        .explode("topic")
-        .unique()
-        .with_columns(is_subscribed=True)
     )
 
 

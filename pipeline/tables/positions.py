@@ -13,16 +13,13 @@ import polars as pl
 
 from pipeline.tables import offset_commits
 from pipeline.tables.kept import kept
+from pipeline.tables.keys import KEY, READER
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
 
-READER = ("group", "topic", "partition", "source")
-"""What names a reader of a partition in every frame made from positions."""
-
-_KEY = ("group", "topic", "partition")
 _KEPT = (
-    *_KEY,
+    *KEY,
     "committed_offset",
     "leader_epoch",
     "metadata",
@@ -46,16 +43,16 @@ def commits_that_live(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     Rows lie in the order of the key and `log_offset`.
     """
     at = pl.col("log_offset")
-    removed_at = at.filter(pl.col("event") == "tombstone").max().over(_KEY)
+    removed_at = at.filter(pl.col("event") == "tombstone").max().over(KEY)
     return (
         offset_commits.make(bronze, questions)
         .select(*_KEPT, "event")
         .filter(at > removed_at.fill_null(-1))
-        .sort(*_KEY, "log_offset")
+        .sort(*KEY, "log_offset")
         .with_columns(
-            pl.col("committed_offset").shift().over(_KEY).alias("previous_offset"),
-            pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(_KEY).alias("number"),
-            (at == at.max().over(_KEY)).alias("is_last"),
+            pl.col("committed_offset").shift().over(KEY).alias("previous_offset"),
+            pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(KEY).alias("number"),
+            (at == at.max().over(KEY)).alias("is_last"),
         )
         .drop("event")
     )
@@ -69,7 +66,7 @@ def positions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """
     columns = ("committed_offset", "commit_timestamp_ms", "previous_offset", "is_last")
     committed = commits_that_live(bronze, questions).select(
-        *_KEY, pl.lit(GROUP).alias("source"), pl.col("log_offset").alias("sequence"), *columns
+        *KEY, pl.lit(GROUP).alias("source"), pl.col("log_offset").alias("sequence"), *columns
     )
     query = ("query_id", "topic", "partition")
     before = pl.col("end_offset").shift().over(query, order_by="batch_id")

@@ -8,8 +8,9 @@ import polars as pl
 
 from pipeline import schema
 from pipeline.tables.kept import by_partition, kept
-from pipeline.tables.positions import READER, in_window, positions
-from pipeline.tables.standings import PARTITION, standings
+from pipeline.tables.keys import PARTITION, READER
+from pipeline.tables.positions import in_window, positions
+from pipeline.tables.standings import standings
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
@@ -76,7 +77,8 @@ def _consumed(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _change(name: str) -> pl.Expr:
-    return pl.col(name).max_by("sequence") - pl.col(name).min_by("sequence")
+    value, sequence = pl.col(name), pl.col("sequence")
+    return value.get(sequence.arg_max()) - value.get(sequence.arg_min())
 
 
 @by_partition
@@ -102,7 +104,7 @@ def produced(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             (offset.max() + 1).alias("end"),
             (offset.filter(at_ms <= begin_ms).max() + 1).alias("end_before"),
             offset.min().alias("first_offset"),
-            at_ms.min_by("offset").alias("first_ms"),
+            at_ms.get(offset.arg_min()).alias("first_ms"),
         )
         .filter(elapsed_ms > 0)
         .select(

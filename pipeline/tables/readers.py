@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline.decode.kinds import ASSIGNMENT, CLASSIC, COMMIT, EPOCH, EXPRESSION, MEMBER
+from pipeline.tables.assigned import owned
 from pipeline.tables.kept import by_partition, kept
 from pipeline.tables.known import decoded_records
 
@@ -48,6 +49,29 @@ def standing_groups(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     return groups.filter(newest).drop("log_offset")
 
 
+def assignments(groups: pl.LazyFrame) -> pl.LazyFrame:
+    """`group`, `topic`, `partition`: a row for each partition that a group's member was given.
+
+    `groups` are those of `standing_groups`.
+    """
+    return (
+        groups.select("group", "assigned").explode("assigned", keep_nulls=False).unnest("assigned")
+    )
+
+
+def subscriptions(groups: pl.LazyFrame) -> pl.LazyFrame:
+    """`group`, `topic`, `is_subscribed` (true): a row for each topic that a member subscribes to.
+
+    `groups` are those of `standing_groups`.
+    """
+    return (
+        groups.select("group", topic="subscribed")
+        .explode("topic", keep_nulls=False)
+        .unique()
+        .with_columns(is_subscribed=True)
+    )
+
+
 @by_partition
 def topic_names(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """`topic_id`, `topic`, `partition`: the names that commits tell of the ids of topics.
@@ -80,16 +104,8 @@ def _classic(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     # One member that cannot be read hides all.
     readable = ~of_members.eval(topics.is_null()).list.any()
     subscribed = of_members.eval(topics.explode(keep_nulls=False))
-    partitions = (
-        last.select("group", "members")
-        .explode("members", keep_nulls=False)
-        .select("group", assigned=pl.col("members").struct.field("assigned"))
-        .explode("assigned", keep_nulls=False)
-        .unnest("assigned")
-        .explode("partitions", keep_nulls=False)
-        .rename({"partitions": "partition"})
-    )
-    return last.join(_by_group(partitions), on="group", how="left").select(
+    members = last.select("group", "members").explode("members", keep_nulls=False).unnest("members")
+    return last.join(_by_group(owned(members, "group")), on="group", how="left").select(
         "group",
         "log_offset",
         pl.lit(False).alias("is_modern"),

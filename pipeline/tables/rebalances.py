@@ -25,13 +25,14 @@ import polars as pl
 from pipeline import schema
 from pipeline.inputs import HOUR_MS
 from pipeline.tables import group_generations, group_members
+from pipeline.tables.assigned import owned
 from pipeline.tables.kept import kept
+from pipeline.tables.keys import PLACE
 from pipeline.tables.known import utc_day
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
 
-_PLACE = ("group", "log_partition", "log_offset")
 _MEMBER = ("number", "who")
 _PARTITION = ("number", "topic", "partition")
 _CLIENT = ("number", "client_id", "client_host")
@@ -74,7 +75,7 @@ def _people(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """The members of every generation, by the generation's `number`, and `who` each is."""
     return (
         group_members.make(bronze, questions)
-        .join(_generations(bronze, questions).select(*_PLACE, "number"), on=_PLACE)
+        .join(_generations(bronze, questions).select(*PLACE, "number"), on=PLACE)
         .with_columns(who=pl.coalesce("group_instance_id", "member_id"))
         .select(*_CLIENT, "who", "member_id", "is_leader", "assigned")
     )
@@ -207,11 +208,11 @@ def _hands(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     (`both`), and those that kept one (`same`); `pairs` of owner and partition, before or now, and
     of them those that stayed (`kept`).
     """
-    owned = _owned(_people(bronze, questions))
-    now = owned.join(_again(bronze, questions), on=_MEMBER, how="left").select(
+    owners = owned(_people(bronze, questions), *_MEMBER)
+    now = owners.join(_again(bronze, questions), on=_MEMBER, how="left").select(
         *_PARTITION, pl.coalesce("was", "who").alias("who"), pl.lit(True).alias("is_now")
     )
-    then = _before(owned).with_columns(is_now=False)
+    then = _before(owners).select(*_PARTITION, "who", is_now=False)
     had, has = pl.col("had"), pl.col("has")
     return (
         pl.concat([now, then])
@@ -225,18 +226,6 @@ def _hands(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             (pl.col("kept") > 0).sum().alias("same"),
             pl.sum("both", "kept", "pairs"),
         )
-    )
-
-
-def _owned(people: pl.LazyFrame) -> pl.LazyFrame:
-    """`number`, `topic`, `partition`, `who`: a row a partition that a member was given."""
-    return (
-        people.select(*_MEMBER, "assigned")
-        .explode("assigned", keep_nulls=False)
-        .unnest("assigned")
-        .explode("partitions", keep_nulls=False)
-        .rename({"partitions": "partition"})
-        .select(*_PARTITION, "who")
     )
 
 

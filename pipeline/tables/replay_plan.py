@@ -12,9 +12,10 @@ import polars as pl
 
 from pipeline import schema
 from pipeline.tables.kept import by_partition
+from pipeline.tables.keys import PARTITION
 from pipeline.tables.positions import GROUP
 from pipeline.tables.readers import standing_groups
-from pipeline.tables.standings import PARTITION, partition_facts, standings
+from pipeline.tables.standings import partition_facts, standings
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline.tables.kept import by_partition, kept
-from pipeline.tables.positions import GROUP, READER, positions
-from pipeline.tables.readers import standing_groups
+from pipeline.tables.keys import PARTITION, READER
+from pipeline.tables.positions import GROUP, positions
+from pipeline.tables.readers import assignments, standing_groups
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
-
-PARTITION = ("topic", "partition")
 
 
 @kept
@@ -31,13 +30,7 @@ def standings(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         .filter("is_last")
         .select(*READER, "committed_offset", "commit_timestamp_ms")
     )
-    assigned = (
-        standing_groups(bronze, questions)
-        .select("group", "assigned")
-        .explode("assigned", keep_nulls=False)
-        .unnest("assigned")
-        .with_columns(source=pl.lit(GROUP))
-    )
+    assigned = assignments(standing_groups(bronze, questions)).with_columns(source=pl.lit(GROUP))
     # One row a reader, whether it has a position, an assignment or both.
     readers = (
         pl.concat([last, assigned], how="diagonal")
@@ -93,7 +86,7 @@ def partition_facts(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     of_records = bronze.topic_records.group_by(PARTITION).agg(
         offset.min().alias("first_offset"),
         then.max().alias("last_offset"),
-        timestamp_ms.max_by(then).alias("last_timestamp_ms"),
+        timestamp_ms.get(then.arg_max()).alias("last_timestamp_ms"),
         offset.filter(timestamp_ms.is_not_null() & (offset == 0)).min().alias("began"),
         offset.filter(offset > then.max()).min().alias("next_offset"),
     )

@@ -50,9 +50,10 @@ import polars as pl
 
 from pipeline import schema
 from pipeline.tables.kept import by_partition, kept
+from pipeline.tables.keys import KEY, PARTITION
 from pipeline.tables.log_ends import ends_at
 from pipeline.tables.positions import GROUP, commits_that_live, in_window
-from pipeline.tables.readers import standing_groups
+from pipeline.tables.readers import assignments, standing_groups, subscriptions
 from pipeline.tables.standings import standings
 
 if TYPE_CHECKING:
@@ -67,7 +68,6 @@ SLICES = 10
 WARN_SLICES = 3
 """A trend needs three points."""
 
-KEY = ("group", "topic", "partition")
 _SEVERITY = {"OK": 0, "WARN": 1, "STALL": 2, "STOP": 3, "REWIND": 4}
 
 
@@ -86,7 +86,7 @@ def _partitions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     joined = (
         standing.join(waiting(bronze, questions), on=KEY, how="left")
         .join(evidence(bronze, questions), on=KEY, how="left")
-        .join(_owned(groups), on=KEY, how="left")
+        .join(assignments(groups).unique().with_columns(owned=True), on=KEY, how="left")
         .join(
             groups.select(
                 "group", "members", "state_timestamp_ms", unreadable=pl.col("subscribed").is_null()
@@ -94,37 +94,15 @@ def _partitions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             on="group",
             how="left",
         )
-        .join(_subscribed(groups), on=("group", "topic"), how="left")
+        .join(subscriptions(groups), on=("group", "topic"), how="left")
         .with_columns(
             pl.col("commits").fill_null(0),
-            pl.col("owned", "subscribed").fill_null(value=False),
+            pl.col("owned", "is_subscribed").fill_null(value=False),
             allowed_lag=pl.lit(questions.allowed_lag, pl.Int64),
             window_ms=pl.lit(questions.window_ms, pl.Int64),
         )
     )
     return _judged(joined, questions)
-
-
-def _owned(groups: pl.LazyFrame) -> pl.LazyFrame:
-    """KEY, owned: true for each partition that a member was given."""
-    return (
-        groups.select("group", one="assigned")
-        .explode("one", keep_nulls=False)
-        .unnest("one")
-        .select(*KEY)
-        .unique()
-        .with_columns(owned=True)
-    )
-
-
-def _subscribed(groups: pl.LazyFrame) -> pl.LazyFrame:
-    """group, topic, subscribed: true for each topic that a member is known to subscribe to."""
-    return (
-        groups.select("group", topic="subscribed")
-        .explode("topic", keep_nulls=False)
-        .unique()
-        .with_columns(subscribed=True)
-    )
 
 
 @by_partition
@@ -191,7 +169,7 @@ def _aggregates() -> list[pl.Expr]:
         *(pl.when("is_last").then(one).max().alias(name) for name, one in last.items()),
         lag.min().alias("min_lag"),
         lag.max().alias("max_lag"),
-        lag.min_by(inside_order).alias("first_lag"),
+        lag.get(inside_order.arg_min()).alias("first_lag"),
         pl.when("inside")
         .then(pl.max_horizontal("committed_offset", "previous_offset"))
         .max()
@@ -213,7 +191,7 @@ def _trends(lags: pl.LazyFrame, allowed: int) -> pl.LazyFrame:
     return (
         lags.filter(lag.is_not_null() & (lag.min().over(KEY) > allowed))
         .group_by(*KEY, "slice")
-        .agg(lag.max_by("log_offset"))
+        .agg(lag.get(pl.col("log_offset").arg_max()))
         .sort("slice")
         .group_by(KEY)
         .agg(rising=(pl.len() >= WARN_SLICES) & never_falls & (lag.last() > lag.first()))
@@ -239,11 +217,11 @@ def waiting(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             "topic",
             "partition",
             "offset",
-            passed_ms=pl.col("timestamp_ms").cum_min(reverse=True).over("topic", "partition"),
+            passed_ms=pl.col("timestamp_ms").cum_min(reverse=True).over(PARTITION),
         )
     )
     return asked.join_asof(
-        records, on="offset", by=["topic", "partition"], strategy="forward", check_sortedness=False
+        records, on="offset", by=PARTITION, strategy="forward", check_sortedness=False
     ).select(*KEY, "passed_ms")
 
 
@@ -271,7 +249,7 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
         .then(patience_ms.clip(upper_bound=tenth_ms))
         .otherwise(patience_ms),
         expired=at_ms - last_ms > questions.group_expires_ms,
-        left_behind=is_live & ~pl.col("unreadable") & ~pl.col("subscribed"),
+        left_behind=is_live & ~pl.col("unreadable") & ~pl.col("is_subscribed"),
         repeats=repeats,
         silent=(pl.col("commits") == 0) & (at_ms - since_ms >= window_ms),
         backwards=pl.col("backwards_at").is_not_null() & rewound,

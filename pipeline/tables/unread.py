@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline.tables.kept import by_partition, kept
-from pipeline.tables.positions import READER, positions
-from pipeline.tables.standings import PARTITION, standings
+from pipeline.tables.keys import PARTITION, READER
+from pipeline.tables.positions import positions
+from pipeline.tables.standings import standings
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ from pipeline import schema
 from pipeline.bronze import add_offsets_log, next_offsets, read_offsets_log, read_the_rest
 from pipeline.inputs import Questions
 from pipeline.progress import Tell
-from pipeline.shards import ROWS_PER_SHARD, make_pieces, shards_for, table_of
+from pipeline.shards import ROWS_PER_SHARD, make_files, make_pieces, shards_for, table_of
 from pipeline.sources.source import Source
 from pipeline.store import Store
 
@@ -113,36 +113,44 @@ def start_stream(
 
 
 def make_tables(store: Store, questions: Questions, groups: str | None, tell: Tell) -> None:
-    """Make every table from bronze and write it over the one before."""
+    """Make every table from bronze and put it in the place of the one before."""
     large = (schema.OFFSETS_LOG, schema.TOPIC_RECORDS)
     shards = shards_for(store.spark, sum(store.read_bronze(table).count() for table in large))
     tell(f"tables: making them in {shards} parts")
-    pieces = make_pieces(store, _with_past(store, questions), groups, shards)
+    asked = _with_past(store, questions)
+    folder = store.folder_for_files()
+    if folder is None:
+        _write_by_spark(store, make_pieces(store, asked, groups, shards), tell)
+        return
+    counts = make_files(store, asked, groups, shards, folder)
+    for table in schema.TABLES:
+        store.put_table(table, folder)
+        tell(f"table {table.name}: {counts.get(table.name, 0)} rows")
+
+
+def _write_by_spark(store: Store, pieces: DataFrame, tell: Tell) -> None:
+    """Write each table in as few files as its rows ask for, some tables at a time."""
     pieces.persist(StorageLevel.MEMORY_AND_DISK)
+    pool = ThreadPoolExecutor(_WRITERS)
+
+    def write(table: schema.Table, count: int) -> None:
+        files = max(1, math.ceil(count / ROWS_PER_SHARD))
+        store.write_table(table, table_of(pieces.coalesce(files), table))
+
     try:
         # Counting makes them all, with all processors; what is left is to write them.
         counts: dict[str, int] = dict(pieces.groupBy("name").agg(F.sum("count")).collect())
-        _write_tables(store, pieces, counts, tell)
-    finally:
-        pieces.unpersist()
-
-
-def _write_tables(store: Store, pieces: DataFrame, counts: Mapping[str, int], tell: Tell) -> None:
-    """Write what was made, each table in as few files as its rows ask for."""
-
-    def write(table: schema.Table) -> None:
-        files = max(1, math.ceil(counts.get(table.name, 0) / ROWS_PER_SHARD))
-        store.write_table(table, table_of(pieces.coalesce(files), table))
-
-    pool = ThreadPoolExecutor(_WRITERS)
-    try:
-        written = {table.name: pool.submit(write, table) for table in schema.TABLES}
+        written = {
+            table.name: pool.submit(write, table, counts.get(table.name, 0))
+            for table in schema.TABLES
+        }
         for name, done in written.items():
             done.result()
             tell(f"table {name}: {counts.get(name, 0)} rows")
     finally:
         # What is not begun when a table fails is not wanted any more.
         pool.shutdown(cancel_futures=True)
+        pieces.unpersist()
 
 
 def _with_past(store: Store, questions: Questions) -> Questions:

@@ -6,8 +6,7 @@ all records and commits of each, and what is `by_partition` is made; in the seco
 groups, with all that the log says of each and what the first pass found out about their readers.
 Within a shard tables are made by Polars, in Spark's Python workers.
 
-Bronze comes as files, and what goes from pass to pass goes in pieces: many rows of one frame in
-Arrow's stream format. Spark moves both as they are.
+Bronze comes as whole files, and what goes from pass to pass goes in pieces (`pipeline.pieces`).
 """
 
 from __future__ import annotations
@@ -15,11 +14,9 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from zlib import crc32
 
 import polars as pl
 import pyarrow as pa
@@ -27,7 +24,9 @@ from pyspark.sql import functions as sql
 
 from pipeline import schema
 from pipeline.decode.kinds import COMMIT
+from pipeline.files import write_rows
 from pipeline.inputs import Bronze, Questions
+from pipeline.pieces import PIECES, ROWS_PER_PIECE, Batches, by_shard, cut, meet, pack, unpack
 from pipeline.schema.arrow import arrow_schema, polars_schema
 from pipeline.tables import makers
 from pipeline.tables.kept import BY_PARTITION
@@ -42,11 +41,6 @@ ROWS_PER_SHARD = 250_000
 """What a worker makes tables of at once, in some hundred MB; more is one group's or partition's."""
 
 _MAKERS = makers()  # importing all tables fills BY_PARTITION
-_ROWS_PER_PIECE = 50_000
-_PIECES = "shard int, name string, count bigint, rows binary"
-_PIECES_ARROW = pa.schema(
-    [("shard", pa.int32()), ("name", pa.string()), ("count", pa.int64()), ("rows", pa.binary())]
-)
 _OF_COMMITS = (
     "log_partition",
     "log_offset",
@@ -70,8 +64,6 @@ _GROUP = pl.col("group")
 _GROUP_OF_QUERY = SPARK_GROUP_PREFIX + pl.col("query_id")
 _PARTITION = pl.concat_str("topic", "partition", separator="-")
 _IS_COMMIT = (pl.col("kind") == COMMIT) & pl.col("problem").is_null()
-
-Batches = Iterable[pa.RecordBatch]
 
 
 class _Part(NamedTuple):
@@ -98,8 +90,9 @@ _BY_GROUP = (
 
 
 def shards_for(spark: SparkSession, rows: int) -> int:
-    """How many shards `rows` of bronze are made into tables in."""
-    return max(spark.sparkContext.defaultParallelism, math.ceil(rows / ROWS_PER_SHARD))
+    """How many shards `rows` of bronze are made into tables in: as many for each processor."""
+    processors = spark.sparkContext.defaultParallelism
+    return processors * max(1, math.ceil(rows / ROWS_PER_SHARD / processors))
 
 
 def make_pieces(store: Store, questions: Questions, groups: str | None, shards: int) -> DataFrame:
@@ -108,31 +101,56 @@ def make_pieces(store: Store, questions: Questions, groups: str | None, shards: 
     `groups` is a regular expression for whole names: others are left out.
     """
 
-    def first_pass(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for found in _by_shard(batches):
-            yield from _make_by_partition(found, questions, shards)
+    def make(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for shard, found in by_shard(batches):
+            for table, rows in _tables(found, questions):
+                yield from pack(shard, table.name, rows)
 
-    def second_pass(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for found in _by_shard(batches):
-            yield from _make_tables(found, questions)
-
-    by_partition = [_cut_bronze(store, part, groups, shards) for part in _BY_PARTITION]
-    facts = _meet(by_partition, shards).mapInArrow(first_pass, _PIECES)
-    by_group = [_cut_bronze(store, part, groups, shards) for part in _BY_GROUP]
-    return _meet([*by_group, facts], shards).mapInArrow(second_pass, _PIECES)
+    return _by_group(store, questions, groups, shards).mapInArrow(make, PIECES)
 
 
 def table_of(pieces: DataFrame, table: schema.Table) -> DataFrame:
     """The rows of one table out of what `make_pieces` gave."""
     wanted = arrow_schema(table)
 
-    def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def unpack_all(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for rows in batch.column("rows"):
-                yield from _unpacked(rows).to_arrow().cast(wanted).to_batches()
+                yield from unpack(rows).to_arrow().cast(wanted).to_batches()
 
     of_table = pieces.where(sql.col("name") == table.name).select("rows")
-    return of_table.mapInArrow(unpack, table.ddl)
+    return of_table.mapInArrow(unpack_all, table.ddl)
+
+
+def make_files(
+    store: Store, questions: Questions, groups: str | None, shards: int, folder: Path
+) -> dict[str, int]:
+    """Write all tables as Parquet below a folder that all workers see; returns counts of rows.
+
+    The same rows as by `make_pieces`, in a folder for each table that has some.
+    """
+
+    def make(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for shard, found in by_shard(batches):
+            for table, rows in _tables(found, questions):
+                write_rows(table, rows, folder / table.name, f"part-{shard:05}.parquet")
+                yield pa.record_batch([[table.name], [len(rows)]], names=["name", "count"])
+
+    made = _by_group(store, questions, groups, shards).mapInArrow(make, "name string, count bigint")
+    return dict(made.groupBy("name").agg(sql.sum("count")).collect())
+
+
+def _by_group(store: Store, questions: Questions, groups: str | None, shards: int) -> DataFrame:
+    """The first pass; its pieces and those of bronze where the second one wants them."""
+
+    def make(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for _, found in by_shard(batches):
+            yield from _make_by_partition(found, questions, shards)
+
+    by_partition = [_cut_bronze(store, part, groups, shards) for part in _BY_PARTITION]
+    facts = meet(by_partition, shards).mapInArrow(make, PIECES)
+    by_group = [_cut_bronze(store, part, groups, shards) for part in _BY_GROUP]
+    return meet([*by_group, facts], shards)
 
 
 def _cut_bronze(store: Store, part: _Part, groups: str | None, shards: int) -> DataFrame:
@@ -141,18 +159,18 @@ def _cut_bronze(store: Store, part: _Part, groups: str | None, shards: int) -> D
     Spark brings the files as they are: it would make each value an object of its own first.
     """
 
-    def cut(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def cut_files(batches: Batches) -> Iterator[pa.RecordBatch]:
         waiting: list[pl.DataFrame] = []
         for batch in batches:
             for content in batch.column("content"):
                 waiting.append(_read(content.as_py(), part, groups))
-                if sum(map(len, waiting)) >= _ROWS_PER_PIECE:
-                    yield from _cut(pl.concat(waiting), part.table.name, part.key, shards)
+                if sum(map(len, waiting)) >= ROWS_PER_PIECE:
+                    yield from cut(pl.concat(waiting), part.table.name, part.key, shards)
                     waiting.clear()
         if waiting:
-            yield from _cut(pl.concat(waiting), part.table.name, part.key, shards)
+            yield from cut(pl.concat(waiting), part.table.name, part.key, shards)
 
-    return store.bronze_files(part.table).mapInArrow(cut, _PIECES)
+    return store.bronze_files(part.table).mapInArrow(cut_files, PIECES)
 
 
 def _read(content: bytes, part: _Part, groups: str | None) -> pl.DataFrame:
@@ -166,51 +184,6 @@ def _read(content: bytes, part: _Part, groups: str | None) -> pl.DataFrame:
     of_row = found.select(part.group).to_series()
     wanted = [one for one in of_row.unique() if one is None or re.fullmatch(groups, one)]
     return found.filter(of_row.is_in(wanted, nulls_equal=True))
-
-
-def _cut(frame: pl.DataFrame, name: str, key: pl.Expr, shards: int) -> Iterator[pa.RecordBatch]:
-    keyed = frame.with_columns(key.alias("_key"))
-    keys = keyed.get_column("_key").unique()
-    homes = pl.DataFrame(
-        {"_key": keys, "_shard": [crc32((one or "").encode()) % shards for one in keys]},
-        schema_overrides={"_shard": pl.Int32},
-    )
-    homed = keyed.join(homes, on="_key", how="left", nulls_equal=True).drop("_key")
-    for (shard,), rows in homed.partition_by("_shard", as_dict=True, include_key=False).items():
-        yield from _packed(shard, name, rows)
-
-
-def _packed(shard: int, name: str, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
-    """Pieces of a frame, one even if it has no rows; a batch each, for they are large."""
-    for some in frame.iter_slices(_ROWS_PER_PIECE) if len(frame) else [frame]:
-        packed = io.BytesIO()
-        some.write_ipc_stream(packed, compression="lz4")
-        columns = [[shard], [name], [len(some)], [packed.getvalue()]]
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(one, field.type) for one, field in zip(columns, _PIECES_ARROW, strict=True)],
-            schema=_PIECES_ARROW,
-        )
-
-
-def _unpacked(rows: pa.BinaryScalar) -> pl.DataFrame:
-    return pl.read_ipc_stream(io.BytesIO(rows.as_py()))
-
-
-def _meet(pieces: list[DataFrame], shards: int) -> DataFrame:
-    """The pieces of all frames, those of a shard in one place."""
-    return reduce(lambda one, other: one.unionAll(other), pieces).repartitionById(shards, "shard")
-
-
-def _by_shard(batches: Batches) -> Iterator[dict[str, pl.DataFrame]]:
-    """The whole frames of each shard that came here, by name."""
-    shards: defaultdict[int, defaultdict[str, list[pl.DataFrame]]]
-    shards = defaultdict(lambda: defaultdict(list))
-    for batch in batches:
-        for shard, name, rows in zip(*(batch.column(one) for one in (0, 1, 3)), strict=True):
-            shards[shard.as_py()][name.as_py()].append(_unpacked(rows))
-    while shards:
-        _, found = shards.popitem()
-        yield {name: pl.concat(frames, rechunk=True) for name, frames in found.items()}
 
 
 def _bronze(found: Mapping[str, pl.DataFrame]) -> Bronze:
@@ -233,21 +206,18 @@ def _make_by_partition(
     for name, make in BY_PARTITION.items():
         made = make(bronze, questions).collect()
         if "group" in made.columns:
-            yield from _cut(made, name, _GROUP, shards)
+            yield from cut(made, name, _GROUP, shards)
         else:
             for shard in range(shards):
-                yield from _packed(shard, name, made)
+                yield from pack(shard, name, made)
 
 
-def _make_tables(
+def _tables(
     found: Mapping[str, pl.DataFrame], questions: Questions
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[tuple[schema.Table, pl.DataFrame]]:
     bronze, nothing = _bronze(found), _bronze({})
     for name, make in BY_PARTITION.items():
-        if name in found:
-            kept = found[name]
-        else:
-            kept = make(nothing, questions).collect()
+        kept = found[name] if name in found else make(nothing, questions).collect()
         bronze.made[name, questions] = kept
     for table, make in _MAKERS:
-        yield from _packed(0, table.name, make(bronze, questions).collect())
+        yield table, make(bronze, questions).collect()

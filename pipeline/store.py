@@ -6,12 +6,15 @@ it is a batch of, so that writing it a second time changes nothing.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from pipeline import schema
+from pipeline.files import write_no_rows
 
 _BATCH = "batch"
 _STAGING = "staging"
@@ -107,6 +110,26 @@ class Store:
         if table.partitioned_by:
             writer = writer.partitionBy(*table.partitioned_by)
         writer.save(self.path("tables", table.name))
+
+    def folder_for_files(self) -> Path | None:
+        """An empty folder below `out` for files of tables; None where only Spark can write them."""
+        place = self._place(self.path(_STAGING, "tables"))
+        files = place.getFileSystem(self.spark._jsc.hadoopConfiguration())
+        if self._format != PARQUET or files.getUri().getScheme() != "file":
+            return None
+        folder = Path(files.makeQualified(place).toUri().getPath())
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return folder
+
+    def put_table(self, table: schema.Table, folder: Path) -> None:
+        """Put the files that were written into such a folder in the place of a table."""
+        staged = folder / table.name
+        if not staged.exists():
+            write_no_rows(table, staged)
+        target = self.path("tables", table.name)
+        self._call(target, lambda files, place: files.delete(place, True))
+        self._rename(str(staged), target)
 
     def read_table(self, table: schema.Table) -> DataFrame:
         """A table as it was written last."""

@@ -75,7 +75,7 @@ def _decode_from(archive: Path, folder: Path) -> None:
     assert done.stdout.startswith(str(archive))
 
 
-@pytest.mark.parametrize(("rows", "shards"), [(0, 2), (500_000, 2), (500_001, 3), (10_000_000, 40)])
+@pytest.mark.parametrize(("rows", "shards"), [(0, 2), (500_000, 2), (500_001, 4), (10_000_000, 40)])
 def test_a_large_log_is_made_into_tables_in_more_parts(
     spark: SparkSession, rows: int, shards: int
 ) -> None:

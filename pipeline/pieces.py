@@ -1,0 +1,75 @@
+"""Rows on their way through Spark: pieces of frames, which it moves as they are.
+
+A piece is many rows of one frame in Arrow's stream format, with the number of the shard that they
+are for. For Spark it is one row: it makes objects of no value, and sorts and copies bytes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import polars as pl
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROWS_PER_PIECE = 50_000
+PIECES = "shard int, name string, count bigint, rows binary"
+_PIECES_ARROW = pa.schema(
+    [("shard", pa.int32()), ("name", pa.string()), ("count", pa.int64()), ("rows", pa.binary())]
+)
+
+Batches = Iterable[pa.RecordBatch]
+
+
+def cut(frame: pl.DataFrame, name: str, key: pl.Expr, shards: int) -> Iterator[pa.RecordBatch]:
+    """A frame in pieces, each for the shard that its rows' key, a string, belongs to."""
+    keyed = frame.with_columns(key.alias("_key"))
+    keys = keyed.get_column("_key").unique()
+    homes = pl.DataFrame(
+        {"_key": keys, "_shard": [crc32((one or "").encode()) % shards for one in keys]},
+        schema_overrides={"_shard": pl.Int32},
+    )
+    homed = keyed.join(homes, on="_key", how="left", nulls_equal=True).drop("_key")
+    for (shard,), rows in homed.partition_by("_shard", as_dict=True, include_key=False).items():
+        yield from pack(shard, name, rows)
+
+
+def pack(shard: int, name: str, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
+    """Pieces of a frame, one even if it has no rows; a batch each, for they are large."""
+    for some in frame.iter_slices(ROWS_PER_PIECE) if len(frame) else [frame]:
+        packed = io.BytesIO()
+        some.write_ipc_stream(packed, compression="lz4")
+        columns = [[shard], [name], [len(some)], [packed.getvalue()]]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(one, field.type) for one, field in zip(columns, _PIECES_ARROW, strict=True)],
+            schema=_PIECES_ARROW,
+        )
+
+
+def unpack(rows: pa.BinaryScalar) -> pl.DataFrame:
+    """The rows of a piece."""
+    return pl.read_ipc_stream(io.BytesIO(rows.as_py()))
+
+
+def meet(pieces: Sequence[DataFrame], shards: int) -> DataFrame:
+    """The pieces of all frames, those of a shard in one place."""
+    return reduce(lambda one, other: one.unionAll(other), pieces).repartitionById(shards, "shard")
+
+
+def by_shard(batches: Batches) -> Iterator[tuple[int, dict[str, pl.DataFrame]]]:
+    """Each shard that came here, with its whole frames by name."""
+    shards: defaultdict[int, defaultdict[str, list[pl.DataFrame]]]
+    shards = defaultdict(lambda: defaultdict(list))
+    for batch in batches:
+        for shard, name, rows in zip(*(batch.column(one) for one in (0, 1, 3)), strict=True):
+            shards[shard.as_py()][name.as_py()].append(unpack(rows))
+    while shards:
+        shard, found = shards.popitem()
+        yield shard, {name: pl.concat(frames, rechunk=True) for name, frames in found.items()}

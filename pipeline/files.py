@@ -25,7 +25,7 @@ def write_rows(table: schema.Table, rows: pl.DataFrame, folder: Path, name: str)
     A file is there whole or not at all, and writing it a second time changes nothing.
     """
     by = table.partitioned_by
-    parts = {(): rows} if len(rows) else {}
+    parts: dict[tuple[object, ...], pl.DataFrame] = {(): rows} if len(rows) else {}
     if by:
         parts = rows.partition_by(by, as_dict=True, include_key=False)
     for values, part in parts.items():

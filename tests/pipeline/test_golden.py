@@ -9,6 +9,7 @@ which is cheaper to compare.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from pyspark.sql import SparkSession
 from pipeline import run, schema
 from pipeline.bronze import read_offsets_log
 from pipeline.progress import silent
-from pipeline.run import run_batch
+from pipeline.run import make_tables, run_batch
 from pipeline.sources.segments import LogDirSource
 from pipeline.store import Store
 from tests.pipeline.golden import NOW, THEN, THEN_MS, frozen, modelled
@@ -90,13 +91,30 @@ def test_from_bronze_of_an_earlier_run_for_a_past_instant(
 ) -> None:
     """As `--parquet` reads it, and `--at` an instant before the partitions were looked at.
 
-    Made in seven shards where the tables for now are made in two, as if there were more rows.
+    Made in seven shards where the tables for now are made in two, as if there were more rows, and
+    written by Spark, as if `--out` were no folder.
     """
     store = Store(spark, str(tmp_path))
     store.use_bronze_of(from_files[1])
     monkeypatch.setattr(run, "shards_for", lambda session, rows: 7)
+    monkeypatch.setattr(store, "folder_for_files", lambda: None)
     make_all(store, THEN_MS)
     assert_golden(store, THEN)
+
+
+def test_of_some_groups_only(
+    spark: SparkSession, from_files: tuple[Path, Store], tmp_path: Path
+) -> None:
+    """`--groups`: rows of groups whose whole names fit, as they were; none of others."""
+    store = Store(spark, str(tmp_path))
+    store.use_bronze_of(from_files[1])
+    pattern = "healthy|l.*|modern|spark:.*|日本.*"
+    make_tables(store, questions(), pattern, silent)
+    for table in schema.TABLES:
+        if table == schema.DEAD_LETTERS:
+            continue  # they are of no group
+        wanted = [row for row in frozen(NOW, table.name) if re.fullmatch(pattern, row["group"])]
+        assert differences(plain_rows(store.read_table(table), table), wanted) == []
 
 
 def test_the_segments_of_a_real_kafka(spark: SparkSession, tmp_path: Path) -> None:

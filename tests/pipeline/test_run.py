@@ -20,6 +20,9 @@ class _FullStore(Store):
 
     written: list[str]
 
+    def folder_for_files(self) -> None:
+        """No folder: Spark writes."""
+
     def write_table(self, table: schema.Table, frame: DataFrame) -> None:
         """Instead of writing."""
         if table == schema.TABLES[0]:

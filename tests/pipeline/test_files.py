@@ -1,0 +1,90 @@
+"""Files of tables as workers write them, and pieces of frames on their way to them."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import polars as pl
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline import schema
+from pipeline.files import write_no_rows, write_rows
+from pipeline.pieces import ROWS_PER_PIECE, by_shard, cut, pack
+from pipeline.schema.arrow import polars_schema
+from pipeline.store import DELTA, Store
+from tests.pipeline.frames import frame
+
+GENERATIONS, LAG = schema.GROUP_GENERATIONS, schema.LAG
+DAYS = (date(2026, 11, 22), date(2026, 11, 23), None)
+
+
+def test_rows_lie_in_the_folders_of_their_days(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark reads them back, those without a day too, and finds nothing that was begun only."""
+    rows = [{"group": f"g{number}", "day": DAYS[number % 3]} for number in range(9)]
+    for shard in range(2):
+        some = frame(GENERATIONS, rows[shard::2]).collect()
+        for _ in range(2):  # a task that is run again
+            write_rows(GENERATIONS, some, tmp_path / "tables" / GENERATIONS.name, f"part-{shard}")
+    assert not list(tmp_path.rglob(".*"))
+    found = Store(spark, str(tmp_path)).read_table(GENERATIONS).collect()
+    assert sorted(row["group"] for row in found) == [f"g{number}" for number in range(9)]
+    assert {(row["group"], row["day"]) for row in found} == {tuple(one.values()) for one in rows}
+
+
+@pytest.mark.parametrize("table", [GENERATIONS, LAG])
+def test_a_table_without_rows_is_a_table(
+    table: schema.Table, spark: SparkSession, tmp_path: Path
+) -> None:
+    """No shard writes a file then; the one that is put there has the columns alone."""
+    write_rows(table, frame(table).collect(), tmp_path / table.name, "part-0")
+    assert not (tmp_path / table.name).exists()
+    write_no_rows(table, tmp_path / "tables" / table.name)
+    assert Store(spark, str(tmp_path)).read_table(table).collect() == []
+
+
+def test_a_table_takes_the_place_of_the_one_before(spark: SparkSession, tmp_path: Path) -> None:
+    """With its files alone; what a run that was stopped left is not among them."""
+    store = Store(spark, str(tmp_path / "out"))
+    for groups in (["old", "older"], ["new"], []):
+        folder = store.folder_for_files()
+        assert folder is not None
+        assert not list(folder.iterdir())
+        rows = frame(LAG, [{"group": group} for group in groups]).collect()
+        for number, row in enumerate(rows.iter_slices(1)):
+            write_rows(LAG, row, folder / LAG.name, f"part-{number}")
+        store.put_table(LAG, folder)
+        assert sorted(row["group"] for row in store.read_table(LAG).collect()) == sorted(groups)
+        write_rows(LAG, frame(LAG, [{"group": "stopped"}]).collect(), folder / LAG.name, "part-0")
+
+
+def test_only_spark_can_write_elsewhere(spark: SparkSession, tmp_path: Path) -> None:
+    """To file systems that are not the machine's, and in Delta's format."""
+    assert Store(spark, "http://127.0.0.1/lake").folder_for_files() is None
+    assert Store(spark, str(tmp_path), DELTA).folder_for_files() is None
+    assert Store(spark, (tmp_path / "a b").as_uri()).folder_for_files() is not None
+
+
+def test_all_rows_of_a_key_come_to_one_shard() -> None:
+    """Whatever frame and order they come in; no row is lost on the way."""
+    count = 3 * ROWS_PER_PIECE + 1
+    numbers = pl.DataFrame({"number": range(count)})
+    rows = numbers.with_columns(group=(pl.col("number") % 100).cast(pl.String))
+    rows = rows.with_columns(group=pl.when(pl.col("group") != "7").then("group"))
+    key = pl.col("group")
+    batches = [*cut(rows, "rows", key, 3), *cut(rows.reverse().head(500), "others", key, 3)]
+    found = dict(by_shard(batches))
+    assert set(found) == {0, 1, 2}
+    assert pl.concat(one["rows"] for one in found.values()).sort("number").equals(rows)
+    homes = [set(one["rows"]["group"]) | set(one["others"]["group"]) for one in found.values()]
+    assert sum(map(len, homes)) == 100
+    assert all(batch.num_rows == 1 for batch in batches)
+
+
+def test_a_frame_without_rows_is_a_piece() -> None:
+    """Its columns are to be known where it arrives."""
+    nothing = frame(LAG).collect()
+    [(shard, found)] = by_shard(pack(4, "lag", nothing))
+    assert shard == 4
+    assert found["lag"].schema == polars_schema(LAG)

@@ -25,7 +25,7 @@ test: .venv/.installed-dev
 pipeline: .venv/.installed-pipeline
 	@$(BIN)/python examples/offset_pipeline/demo.py $(PIPELINE_DIR)
 
-# The tests of the pipeline that take many minutes: a cluster of two workers, the demo end to end.
+# The tests of the pipeline that take minutes each: a cluster of two workers, the demo end to end.
 pipeline-test: .venv/.installed-dev
 	LONG_TESTS=1 $(BIN)/python -m tests.again $(PYTEST_ARGUMENTS) tests/long
 

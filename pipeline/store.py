@@ -7,7 +7,7 @@ it is a batch of, so that writing it a second time changes nothing.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +55,19 @@ class Store:
         """All batches of a bronze table; an empty frame where there is none."""
         folder = f"{self._bronze}/{table.name}"
         if not self.has(folder):
-            return self.spark.createDataFrame([], table.spark())
+            return self._nothing({column.name: column.type for column in table.columns})
         return self.spark.read.schema(table.spark()).parquet(folder).select(table.names)
+
+    def _nothing(self, columns: Mapping[str, str]) -> DataFrame:
+        """A frame without rows, of which Spark sees that there is nothing to do."""
+        given = (f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in columns.items())
+        return self.spark.range(1).where("false").selectExpr(*given)
 
     def bronze_files(self, table: schema.Table) -> DataFrame:
         """The Parquet files of all batches of a bronze table: a frame with a column `content`."""
         folder = f"{self._bronze}/{table.name}"
         if not self.has(folder):
-            return self.spark.createDataFrame([], "content binary")
+            return self._nothing({"content": "binary"})
         files = self.spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet")
         return files.load(f"{folder}/{_BATCH}=*").select("content")
 

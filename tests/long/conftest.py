@@ -1,4 +1,4 @@
-"""Tests of the pipeline that take many minutes: `make pipeline-test` runs them, nothing else does.
+"""Tests of the pipeline that take minutes each: `make pipeline-test` runs them, and `.ci/run`.
 
 `make test` leaves them out and says so in one line.
 """

@@ -67,7 +67,7 @@ def _executors(events: Path, began_ms: int, ended_ms: int) -> set[str]:
 
 
 def _rows(out: Path, table: schema.Table) -> list[Row]:
-    """A table; sums of doubles depend on their order in the last bits, and Spark has none."""
+    """A table; sums of doubles depend in their last bits on the order, and that on the shards."""
     return [
         {name: float(f"{one:.11g}") if isinstance(one, float) else one for name, one in row.items()}
         for row in Output(out).rows(table)

@@ -6,7 +6,6 @@ What an input cannot know is said here alone: when a partition was looked at and
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
@@ -22,6 +21,7 @@ from pipeline.inputs import Questions
 from pipeline.progress import silent
 from pipeline.run import make_tables
 from pipeline.store import Store
+from tests.pipeline.frames import Double
 from tests.pipeline.golden import REPLAY_FROM_MS, frozen, in_order
 from tests.pipeline.story import AT_MS, Story
 
@@ -29,9 +29,6 @@ Row = dict[str, Any]
 
 NOT_OF_THE_INPUT = {schema.PARTITION_ENDS.name: ("sampled_at_ms", "source")}
 """Bronze columns that tell how it was read. Golden tables have none of them."""
-
-EXACT_PART = 1e-12
-"""Sums of doubles depend on their order in the last bits, and Spark has none."""
 
 
 @contextmanager
@@ -116,6 +113,4 @@ def differences(made: Sequence[Row], wanted: Sequence[Row], most: int = 8) -> li
 def _same(value: Any, other: Any) -> bool:
     if type(value) is not type(other):
         return False
-    if isinstance(value, float):
-        return math.isclose(value, other, rel_tol=EXACT_PART, abs_tol=1e-15)
-    return bool(value == other)
+    return bool((Double(value) if isinstance(value, float) else value) == other)

@@ -23,6 +23,8 @@ DELTA = "delta"
 DELTA_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # The log of a table is a few lines; Delta would read it in fifty tasks.
+    "spark.databricks.delta.snapshotPartitions": "2",
 }
 
 

@@ -74,7 +74,9 @@ def _add_questions(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--window", type=duration_ms, default=HOUR_MS, metavar="TIME")
     command.add_argument("--allowed-lag", type=int, default=0, metavar="RECORDS")
-    command.add_argument("--groups", metavar="REGEX", help="groups with such whole names only")
+    command.add_argument(
+        "--groups", type=regex, metavar="REGEX", help="groups with such whole names only"
+    )
     command.add_argument(
         "--offsets-retention",
         type=duration_ms,
@@ -113,6 +115,15 @@ def duration_ms(text: str) -> int:
     if parts is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no time such as 500ms, 30s, 10m, 12h, 7d")
     return int(parts[1]) * _UNITS_MS[parts[2]]
+
+
+def regex(text: str) -> str:
+    """A regular expression as `re` knows it; ArgumentTypeError for what is none."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
+    return text
 
 
 def instant_ms(text: str) -> int:

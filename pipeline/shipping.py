@@ -31,8 +31,8 @@ PURE = ("construct",)
 
 NEEDED = {
     "numpy": "numpy",
-    "pyarrow": "pyarrow",
     "polars": "polars",
+    "pyarrow": "pyarrow",
     "cramjam": "cramjam",
     "google_crc32c": "google-crc32c",
 }

@@ -71,7 +71,7 @@ class Store:
         if not self.has(folder):
             return self._nothing({"content": "binary"})
         files = self.spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet")
-        return files.load(f"{folder}/{_BATCH}=*").select("content")
+        return files.option("recursiveFileLookup", "true").load(folder).select("content")
 
     def add_bronze(self, table: schema.Table, batch: str, frame: DataFrame) -> bool:
         """Add a batch by its name, once: False if it is there already."""

@@ -88,3 +88,13 @@ def test_a_frame_without_rows_is_a_piece() -> None:
     [(shard, found)] = by_shard(pack(4, "lag", nothing))
     assert shard == 4
     assert found["lag"].schema == polars_schema(LAG)
+
+
+def test_bronze_that_was_begun_is_bronze_without_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """A kill between the making of a table's folder and the first batch leaves it empty."""
+    store = Store(spark, str(tmp_path))
+    for table in (schema.OFFSETS_LOG, schema.TOPIC_RECORDS):
+        assert store.bronze_files(table).collect() == []
+        (tmp_path / "bronze" / table.name).mkdir(parents=True)
+        assert store.bronze_files(table).collect() == []
+        assert store.read_bronze(table).collect() == []

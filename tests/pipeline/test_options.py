@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.command import main
-from pipeline.options import duration_ms, instant_ms, parser, questions_of
+from pipeline.options import duration_ms, instant_ms, parser, questions_of, regex
 from pipeline.sources.errors import InputError
 from pipeline.sources.jars import connector_settings
 from pipeline.sources.spark_progress import read_progress
@@ -38,6 +38,13 @@ def test_instants() -> None:
     assert instant_ms("1795225500000") == 1_795_225_500_000
     with pytest.raises(argparse.ArgumentTypeError):
         instant_ms("yesterday")
+
+
+def test_groups_are_a_regular_expression() -> None:
+    """What is none is told before anything is read, with its reason."""
+    assert regex("app-[0-9]+") == "app-[0-9]+"
+    with pytest.raises(argparse.ArgumentTypeError, match=r"'app-.' is no .*unterminated"):
+        regex("app-[")
 
 
 def test_options_become_questions() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pipeline.inputs import Questions
 from pipeline.options import parser, questions_of
-from pipeline.progress import Tell, teller
+from pipeline.progress import Tell, teller, watched
 from pipeline.report import command as report
 
 _EXTRA = "coordinator-server[pipeline]"
@@ -108,12 +108,13 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
     def ask() -> Questions:
         return questions_of(options)
 
-    if options.command == "run":
-        run_batch(source, store, ask, options.groups, tell)
-        return
-    assert source is not None
-    interval = None if options.interval is None else options.interval / 1000
-    run_stream(source, store, ask, options.groups, tell, interval)
+    with watched(spark, tell):
+        if options.command == "run":
+            run_batch(source, store, ask, options.groups, tell)
+            return
+        assert source is not None
+        interval = None if options.interval is None else options.interval / 1000
+        run_stream(source, store, ask, options.groups, tell, interval)
 
 
 def _settings(pairs: Sequence[str]) -> dict[str, str]:

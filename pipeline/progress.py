@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Tell = Callable[[str], None]
+
+EVERY_SECONDS = 10.0
 
 
 def teller() -> Tell:
@@ -21,3 +29,28 @@ def teller() -> Tell:
 
 def silent(text: str) -> None:
     """For who wants no lines."""
+
+
+@contextmanager
+def watched(
+    spark: SparkSession, tell: Tell, every_seconds: float = EVERY_SECONDS
+) -> Iterator[None]:
+    """Tell now and then how many tasks of the stages at work are done; nothing while none is."""
+    tracker = spark.sparkContext.statusTracker()
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(every_seconds):
+            stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+            there = [stage for stage in stages if stage is not None]
+            if there:
+                done = sum(stage.numCompletedTasks for stage in there)
+                tell(f"  at work: {done} of {sum(stage.numTasks for stage in there)} tasks done")
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

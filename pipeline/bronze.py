@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import uuid4
 
+import polars as pl
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -36,18 +37,18 @@ def _new_name() -> str:
 
 def next_offsets(store: Store) -> dict[int, int]:
     """Where the offsets log goes on, by partition."""
+    if not store.has_bronze(schema.OFFSETS_LOG):
+        return {}  # Spark would take seconds to find nothing: it is a run's first question
     kept = store.read_bronze(schema.OFFSETS_LOG)
     ends = kept.groupBy("log_partition").agg(F.max("log_offset")).collect()
     return {int(row[0]): int(row[1]) + 1 for row in ends}
 
 
-def add_offsets_log(store: Store, batch: str, decoded: DataFrame, starts: dict[int, int]) -> bool:
-    """Add decoded records as a batch, False if it is there; below `starts` all are kept."""
-    if starts:
-        known = F.create_map(*(F.lit(part) for pair in starts.items() for part in pair))
-        start = F.coalesce(known[F.col("log_partition")], F.lit(0))
-        decoded = decoded.filter(F.col("log_offset") >= start)
-    return store.add_bronze(schema.OFFSETS_LOG, batch, decoded)
+def add_offsets_log(store: Store, batch: str, packed: DataFrame, starts: dict[int, int]) -> bool:
+    """Add packed records as a batch, False if it is there; below `starts` all are kept."""
+    start = pl.col("log_partition").replace_strict(starts, default=0, return_dtype=pl.Int64)
+    new = pl.col("log_offset") >= start if starts else None
+    return store.add_packed_bronze(schema.OFFSETS_LOG, batch, packed, new)
 
 
 def read_the_rest(source: Source, store: Store, tell: Tell) -> None:

@@ -1,10 +1,11 @@
-"""Files of tables, written by Spark's workers themselves.
+"""Parquet files, written by Spark's workers themselves.
 
 Spark would take ten times as long: it makes a row of each value first, and a value of each row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,6 +15,9 @@ import pyarrow.parquet as pq
 
 from pipeline import schema
 from pipeline.schema.arrow import arrow_schema, polars_schema
+
+ROWS_PER_FILE = 250_000
+"""Of bronze, of which files are read as a whole."""
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 """How Spark names the folder of no value."""
@@ -40,6 +44,22 @@ def write_no_rows(table: schema.Table, folder: Path) -> None:
     folder.mkdir(parents=True)
     empty = pl.DataFrame(schema=polars_schema(table)).drop(table.partitioned_by)
     _write(table, empty, folder, "part-00000.parquet")
+
+
+def write_parts(
+    table: schema.Table, frames: Iterable[pl.DataFrame], folder: Path, name: str
+) -> None:
+    """Write rows that come bit by bit as `name-0.parquet` and so on; no file if none come."""
+    waiting: list[pl.DataFrame] = []
+    number = 0
+    for frame in frames:
+        waiting.append(frame)
+        if sum(map(len, waiting)) >= ROWS_PER_FILE:
+            _write(table, pl.concat(waiting), folder, f"{name}-{number}.parquet")
+            waiting.clear()
+            number += 1
+    if any(map(len, waiting)):
+        _write(table, pl.concat(waiting), folder, f"{name}-{number}.parquet")
 
 
 def _write(table: schema.Table, rows: pl.DataFrame, folder: Path, name: str) -> None:

@@ -1,7 +1,8 @@
 """Rows on their way through Spark: pieces of frames, which it moves as they are.
 
-A piece is many rows of one frame in Arrow's stream format, with the number of the shard that they
-are for. For Spark it is one row: it makes objects of no value, and sorts and copies bytes.
+Packed rows are many rows of one frame in Arrow's stream format: for Spark one row, with a column
+`rows`. It makes objects of no value then, and sorts and copies bytes. A piece has also the number
+of the shard that its rows are for.
 """
 
 from __future__ import annotations
@@ -16,10 +17,15 @@ from zlib import crc32
 import polars as pl
 import pyarrow as pa
 
+from pipeline.schema.arrow import arrow_schema
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from pipeline.schema import Table
+
 ROWS_PER_PIECE = 50_000
+PACKED = "rows binary"
 PIECES = "shard int, name string, count bigint, rows binary"
 _PIECES_ARROW = pa.schema(
     [("shard", pa.int32()), ("name", pa.string()), ("count", pa.int64()), ("rows", pa.binary())]
@@ -53,9 +59,36 @@ def pack(shard: int, name: str, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]
         )
 
 
+def pack_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Packed rows."""
+    packed = io.BytesIO()
+    with pa.ipc.new_stream(packed, batch.schema) as stream:
+        stream.write_batch(batch)
+    return pa.record_batch([pa.array([packed.getvalue()], pa.binary())], names=["rows"])
+
+
 def unpack(rows: pa.BinaryScalar) -> pl.DataFrame:
     """The rows of a piece."""
     return pl.read_ipc_stream(io.BytesIO(rows.as_py()))
+
+
+def unpack_all(batches: Batches, where: pl.Expr | None = None) -> Iterator[pl.DataFrame]:
+    """A frame for each of many packed rows, of those rows that are wanted."""
+    for batch in batches:
+        for rows in batch.column("rows"):
+            frame = unpack(rows)
+            yield frame if where is None else frame.filter(where)
+
+
+def unpacked(packed: DataFrame, table: Table, where: pl.Expr | None = None) -> DataFrame:
+    """Packed rows of a table as a frame of Spark's."""
+    wanted = arrow_schema(table)
+
+    def take_apart(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for rows in unpack_all(batches, where):
+            yield from rows.to_arrow().cast(wanted).to_batches()
+
+    return packed.mapInArrow(take_apart, table.ddl)
 
 
 def meet(pieces: Sequence[DataFrame], shards: int) -> DataFrame:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from pipeline.files import ROWS_PER_FILE
+from pipeline.home import fast_home
 from pipeline.java import use_java
 from pipeline.shipping import is_local, name_python, ship
 
@@ -32,7 +35,7 @@ _ALWAYS = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Files of bronze are read as a whole.
-    "spark.sql.files.maxRecordsPerFile": "500000",
+    "spark.sql.files.maxRecordsPerFile": str(ROWS_PER_FILE),
     # Days of a table are written side by side, without sorting it by day first.
     "spark.sql.maxConcurrentOutputFileWriters": "64",
     # A task has one processor.
@@ -68,7 +71,8 @@ def open_session(
     builder = SparkSession.builder.master(master).appName("coordinator-server pipeline")
     for name, value in settings_for(master, given).items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with fast_home() if local else nullcontext():
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     if not local:
         ship(session)

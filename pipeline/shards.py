@@ -26,8 +26,8 @@ from pipeline import schema
 from pipeline.decode.kinds import COMMIT
 from pipeline.files import write_rows
 from pipeline.inputs import Bronze, Questions
-from pipeline.pieces import PIECES, ROWS_PER_PIECE, Batches, by_shard, cut, meet, pack, unpack
-from pipeline.schema.arrow import arrow_schema, polars_schema
+from pipeline.pieces import PIECES, ROWS_PER_PIECE, Batches, by_shard, cut, meet, pack, unpacked
+from pipeline.schema.arrow import polars_schema
 from pipeline.tables import makers
 from pipeline.tables.kept import BY_PARTITION
 from pipeline.tables.positions import SPARK_GROUP_PREFIX
@@ -111,15 +111,7 @@ def make_pieces(store: Store, questions: Questions, groups: str | None, shards: 
 
 def table_of(pieces: DataFrame, table: schema.Table) -> DataFrame:
     """The rows of one table out of what `make_pieces` gave."""
-    wanted = arrow_schema(table)
-
-    def unpack_all(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for rows in batch.column("rows"):
-                yield from unpack(rows).to_arrow().cast(wanted).to_batches()
-
-    of_table = pieces.where(sql.col("name") == table.name).select("rows")
-    return of_table.mapInArrow(unpack_all, table.ddl)
+    return unpacked(pieces.where(sql.col("name") == table.name).select("rows"), table)
 
 
 def make_files(

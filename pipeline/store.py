@@ -7,14 +7,19 @@ it is a batch of, so that writing it a second time changes nothing.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from pipeline import schema
-from pipeline.files import write_no_rows
+from pipeline.files import write_no_rows, write_parts
+from pipeline.pieces import PACKED, Batches, unpack_all, unpacked
 
 _BATCH = "batch"
 _STAGING = "staging"
@@ -36,6 +41,10 @@ def has_delta(spark: SparkSession) -> bool:
     return loader.getResource(name) is not None
 
 
+def _write_parquet(frame: DataFrame, path: str) -> None:
+    frame.write.mode("overwrite").parquet(path)
+
+
 class Store:
     """Folders below `out`, a path that Spark knows (local, HDFS, an object store)."""
 
@@ -53,12 +62,19 @@ class Store:
         """Whether something lies there."""
         return bool(self._call(path, lambda files, place: files.exists(place)))
 
+    def has_bronze(self, table: schema.Table) -> bool:
+        """Whether a batch of a bronze table was begun at least."""
+        return self.has(self._folder(table))
+
+    def _folder(self, table: schema.Table) -> str:
+        return f"{self._bronze}/{table.name}"
+
     def read_bronze(self, table: schema.Table) -> DataFrame:
         """All batches of a bronze table; an empty frame where there is none."""
-        folder = f"{self._bronze}/{table.name}"
-        if not self.has(folder):
+        if not self.has_bronze(table):
             return self._nothing({column.name: column.type for column in table.columns})
-        return self.spark.read.schema(table.spark()).parquet(folder).select(table.names)
+        reader = self.spark.read.schema(table.spark())
+        return reader.parquet(self._folder(table)).select(table.names)
 
     def _nothing(self, columns: Mapping[str, str]) -> DataFrame:
         """A frame without rows, of which Spark sees that there is nothing to do."""
@@ -67,19 +83,45 @@ class Store:
 
     def bronze_files(self, table: schema.Table) -> DataFrame:
         """The Parquet files of all batches of a bronze table: a frame with a column `content`."""
-        folder = f"{self._bronze}/{table.name}"
-        if not self.has(folder):
+        if not self.has_bronze(table):
             return self._nothing({"content": "binary"})
         files = self.spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet")
-        return files.option("recursiveFileLookup", "true").load(folder).select("content")
+        return (
+            files.option("recursiveFileLookup", "true").load(self._folder(table)).select("content")
+        )
 
     def add_bronze(self, table: schema.Table, batch: str, frame: DataFrame) -> bool:
         """Add a batch by its name, once: False if it is there already."""
+        return self._add(table, batch, partial(_write_parquet, frame.select(table.names)))
+
+    def add_packed_bronze(
+        self, table: schema.Table, batch: str, packed: DataFrame, where: pl.Expr | None
+    ) -> bool:
+        """The same with packed rows, see `pipeline.pieces`, of which some are wanted."""
+
+        def write(staging: str) -> None:
+            folder = self._empty_folder(staging)
+            if folder is None:
+                _write_parquet(unpacked(packed, table, where), staging)
+                return
+
+            def write_some(batches: Batches) -> Iterator[pa.RecordBatch]:
+                task = TaskContext.get()
+                assert task is not None
+                name = f"part-{task.partitionId():05}"
+                write_parts(table, unpack_all(batches, where), folder, name)
+                yield from ()
+
+            packed.mapInArrow(write_some, PACKED).count()
+
+        return self._add(table, batch, write)
+
+    def _add(self, table: schema.Table, batch: str, write: Callable[[str], None]) -> bool:
         target = self.path("bronze", table.name, f"{_BATCH}={batch}")
         if self.has(target):
             return False
         staging = self.path(_STAGING, table.name, batch)
-        frame.select(table.names).write.mode("overwrite").parquet(staging)
+        write(staging)
         self._rename(staging, target)
         return True
 
@@ -102,7 +144,7 @@ class Store:
     def replace_bronze(self, table: schema.Table, frame: DataFrame) -> None:
         """Put a small table in the place of what was kept of it."""
         staging = self.path(_STAGING, table.name)
-        frame.select(table.names).coalesce(1).write.mode("overwrite").parquet(staging)
+        _write_parquet(frame.select(table.names).coalesce(1), staging)
         folder = self.path("bronze", table.name)
         self._call(folder, lambda files, place: files.delete(place, True))
         self._rename(staging, f"{folder}/{_BATCH}=0")
@@ -120,9 +162,15 @@ class Store:
 
     def folder_for_files(self) -> Path | None:
         """An empty folder below `out` for files of tables; None where only Spark can write them."""
-        place = self._place(self.path(_STAGING, "tables"))
+        if self._format != PARQUET:
+            return None
+        return self._empty_folder(self.path(_STAGING, "tables"))
+
+    def _empty_folder(self, path: str) -> Path | None:
+        """A folder at a path; None if that is not of the machine's own file system."""
+        place = self._place(path)
         files = place.getFileSystem(self.spark._jsc.hadoopConfiguration())
-        if self._format != PARQUET or files.getUri().getScheme() != "file":
+        if files.getUri().getScheme() != "file":
             return None
         folder = Path(files.makeQualified(place).toUri().getPath())
         shutil.rmtree(folder, ignore_errors=True)

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from pipeline import schema
 from pipeline.decode.batch import decode_batch
+from pipeline.pieces import PACKED, Batches, pack_batch
 
 
 def decode(raw: DataFrame) -> DataFrame:
-    """Frame of `schema.RAW` -> frame of `schema.OFFSETS_LOG`."""
+    """Frame of `schema.RAW` -> packed rows of `schema.OFFSETS_LOG`, see `pipeline.pieces`."""
 
-    def decode_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return map(decode_batch, batches)
+    def decode_all(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pack_batch(decode_batch(batch))
 
-    return raw.mapInArrow(decode_all, schema.OFFSETS_LOG.spark())
+    return raw.mapInArrow(decode_all, PACKED)

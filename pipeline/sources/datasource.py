@@ -5,8 +5,8 @@ stream; `topic_log` gives place, time and size of the records of several topics.
 
 - `path`: the log directory
 - `topic` of `offsets_log` (default `__consumer_offsets`), `topics` of `topic_log`: a JSON list
-- `decoded` of `offsets_log`: `true` for the columns of `schema.OFFSETS_LOG`, decoded where they are
-  read, which saves two ways through Spark
+- `packed` of `offsets_log`: `true` for one column `rows`, see `pipeline.pieces`: the columns of
+  `schema.OFFSETS_LOG`, decoded where they are read, which Spark then need not take apart
 - `starts`: a JSON object of next offsets to read, by partition (`topic_log`: by TOPIC-PARTITION)
 - `slice_bytes`: what one task reads at once
 - `records_per_trigger`: how far the offsets of a micro-batch reach at most, streams only
@@ -37,6 +37,7 @@ from pyspark.sql.types import StructType
 from pipeline import schema
 from pipeline.decode.batch import decode_batch
 from pipeline.decode.cursor import binary_column
+from pipeline.pieces import PACKED, pack_batch
 from pipeline.schema.arrow import arrow_schema
 from pipeline.sources.errors import InputError
 from pipeline.sources.logdir import (
@@ -74,8 +75,8 @@ class OffsetsLogSource(DataSource):
         return OFFSETS_LOG
 
     def schema(self) -> str:
-        """As in `schema.RAW`, or in `schema.OFFSETS_LOG`."""
-        return schema.OFFSETS_LOG.ddl if _Plan(self.options).decoded else schema.RAW.ddl
+        """As in `schema.RAW`, or a column of packed rows."""
+        return PACKED if _Plan(self.options).packed else schema.RAW.ddl
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Everything that is there."""
@@ -112,7 +113,7 @@ class _Plan:
             options.get("topic", OFFSETS_TOPIC)
         ]
         self.starts: dict[str, int] = json.loads(options.get("starts", "{}"))
-        self.decoded: bool = options.get("decoded", "false") == "true"
+        self.packed: bool = options.get("packed", "false") == "true"
         self.slice_bytes = int(options.get("slice_bytes", SLICE_BYTES))
         self.records_per_trigger = int(options.get("records_per_trigger", 0))
 
@@ -167,7 +168,7 @@ class _LogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of a task's slices."""
-        return _read_log(partition, decoded=self._plan.decoded)
+        return _read_log(partition, packed=self._plan.packed)
 
 
 class _TopicReader(DataSourceReader):
@@ -230,7 +231,7 @@ class _LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of a task's slices."""
-        return _read_log(partition, decoded=self._plan.decoded)
+        return _read_log(partition, packed=self._plan.packed)
 
     def _ends(self) -> Offsets:
         self._refresh()
@@ -271,11 +272,11 @@ def _slices(partition: InputPartition) -> list[Slice]:
     return partition.slices if isinstance(partition, SliceTask) else []
 
 
-def _read_log(partition: InputPartition, *, decoded: bool) -> Iterator[pa.RecordBatch]:
+def _read_log(partition: InputPartition, *, packed: bool) -> Iterator[pa.RecordBatch]:
     for part in _slices(partition):
         for found in read_slice(part):
             raw = _raw_batch(part, found)
-            yield decode_batch(raw) if decoded else raw
+            yield pack_batch(decode_batch(raw)) if packed else raw
 
 
 def _raw_batch(part: Slice, found: Records | Damage) -> pa.RecordBatch:

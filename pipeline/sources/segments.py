@@ -43,13 +43,13 @@ class LogDirSource:
     def offsets_log(self, starts: Mapping[int, int]) -> DataFrame:
         """The offsets log; slices that were read before are not opened."""
         reader = self._spark.read.format(OFFSETS_LOG).option("path", self._log_dir)
-        reader = reader.option("decoded", "true")
+        reader = reader.option("packed", "true")
         return reader.option("starts", json.dumps(dict(starts))).load()
 
     def offsets_log_stream(self) -> DataFrame:
         """The offsets log from its beginning, and on."""
         reader = self._spark.readStream.format(OFFSETS_LOG).option("path", self._log_dir)
-        reader = reader.option("decoded", "true")
+        reader = reader.option("packed", "true")
         return reader.option("records_per_trigger", str(self._records_per_trigger)).load()
 
     def partition_ends(self, topics: Sequence[str]) -> DataFrame:

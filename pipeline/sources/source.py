@@ -15,7 +15,7 @@ class Source(Protocol):
     """Frames; `starts` are next offsets to read, and a source may give more than asked for."""
 
     def offsets_log(self, starts: Mapping[int, int]) -> DataFrame:
-        """The offsets log, decoded: `schema.OFFSETS_LOG`."""
+        """The offsets log, decoded: `schema.OFFSETS_LOG` in packed rows, see `pipeline.pieces`."""
 
     def offsets_log_stream(self) -> DataFrame:
         """The same as a stream from its beginning."""

@@ -9,7 +9,9 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from pyspark.sql import SparkSession
 
+from pipeline import schema
 from pipeline.command import main
+from pipeline.pieces import unpacked
 from pipeline.sources.errors import InputError
 from pipeline.sources.kafka import BrokerSource
 from tests.support import Broker
@@ -41,7 +43,8 @@ def test_the_readers_take_them(connector: SparkSession, tmp_path: Path) -> None:
         consumer.close()
         good = _file(tmp_path, "client.id=lag-pipeline\n")
         log = BrokerSource(connector, broker.bootstrap, client_config=good).offsets_log({})
-        assert [row["group"] for row in log.select("group").collect()] == ["g"]
+        found = unpacked(log, schema.OFFSETS_LOG)
+        assert [row["group"] for row in found.select("group").collect()] == ["g"]
         bad = _file(tmp_path, "max.partition.fetch.bytes=many\n")
         with pytest.raises(Exception, match=r"max\.partition\.fetch\.bytes"):
             BrokerSource(connector, broker.bootstrap, client_config=bad).offsets_log({}).count()

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import schema
-from pipeline.files import write_no_rows, write_rows
-from pipeline.pieces import ROWS_PER_PIECE, by_shard, cut, pack
-from pipeline.schema.arrow import polars_schema
+from pipeline import files, schema
+from pipeline.files import write_no_rows, write_parts, write_rows
+from pipeline.pieces import PACKED, ROWS_PER_PIECE, by_shard, cut, pack, pack_batch
+from pipeline.schema.arrow import arrow_schema, polars_schema
 from pipeline.store import DELTA, Store
 from tests.pipeline.frames import frame
 
@@ -98,3 +98,52 @@ def test_bronze_that_was_begun_is_bronze_without_rows(spark: SparkSession, tmp_p
         (tmp_path / "bronze" / table.name).mkdir(parents=True)
         assert store.bronze_files(table).collect() == []
         assert store.read_bronze(table).collect() == []
+
+
+def test_rows_that_come_bit_by_bit_are_files_of_a_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left at the end is one too, and nothing is none."""
+    monkeypatch.setattr(files, "ROWS_PER_FILE", 4)
+    rows = frame(LAG, [{"group": f"g{number}"} for number in range(11)]).collect()
+    write_parts(LAG, rows.iter_slices(3), tmp_path, "part-7")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "part-7-0.parquet",
+        "part-7-1.parquet",
+    ]
+    first, second = (pl.read_parquet(tmp_path / f"part-7-{number}.parquet") for number in range(2))
+    assert (len(first), len(second)) == (6, 5)
+    assert pl.concat([first, second])["group"].equals(rows["group"])
+    write_parts(LAG, [rows.clear()], tmp_path / "nothing", "part-8")
+    assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize("writer", ["workers", "Spark"])
+def test_packed_rows_become_bronze(
+    writer: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are wanted, once by the name of their batch, of whatever nested types."""
+    store = Store(spark, str(tmp_path))
+    if writer == "Spark":
+        monkeypatch.setattr(store, "_empty_folder", lambda path: None)
+    member = {"member_id": "m", "subscribed_topics": ["t"], "assigned": None}
+    given = [
+        {"log_partition": 1, "log_offset": at, "members": [member]} for at in (2**40, 7, 2**40 + 1)
+    ]
+    table = schema.OFFSETS_LOG
+    [batch] = frame(table, given).collect().to_arrow().cast(arrow_schema(table)).to_batches()
+    packed = spark.createDataFrame([tuple(pack_batch(batch).to_pylist()[0].values())], PACKED)
+    wanted = pl.col("log_offset") >= 2**40
+    assert store.add_packed_bronze(table, "one", packed, wanted)
+    assert not store.add_packed_bronze(table, "one", packed, None)
+    found = store.read_bronze(table).collect()
+    assert sorted(row["log_offset"] for row in found) == [2**40, 2**40 + 1]
+    for row in found:
+        [told] = row["members"]
+        assert (told["member_id"], told["subscribed_topics"], told["assigned"]) == (
+            "m",
+            ["t"],
+            None,
+        )
+    assert store.add_packed_bronze(table, "nothing", packed, wanted & (pl.col("log_partition") > 1))
+    assert len(store.read_bronze(table).collect()) == 2

@@ -1,0 +1,41 @@
+"""Where Spark's Python processes take PySpark from: not from a zip that has to be compiled."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.home import fast_home
+from pipeline.pieces import Batches
+
+
+def test_workers_import_the_installed_package(spark: SparkSession) -> None:
+    """By a folder that bears the zip's name; the files behind it have bytecode beside them."""
+
+    def where(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            found = [os.path.realpath(str(files(name))) for name in ("pyspark", "py4j")]
+            yield pa.record_batch([found], names=["folder"])
+
+    found = {row["folder"] for row in spark.range(1).mapInArrow(where, "folder string").collect()}
+    assert found == {os.path.realpath(str(files(name))) for name in ("pyspark", "py4j")}
+
+
+def test_the_home_is_that_of_the_start_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has set one keeps it; nothing of ours stays for other processes."""
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    with fast_home():
+        home = Path(os.environ["SPARK_HOME"])
+        assert (home / "bin" / "spark-submit").exists()
+        assert list((home / "jars").glob("spark-core_*.jar"))
+    assert "SPARK_HOME" not in os.environ
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    with fast_home():
+        assert os.environ["SPARK_HOME"] == "/opt/spark"
+    assert os.environ["SPARK_HOME"] == "/opt/spark"

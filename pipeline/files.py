@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline import schema
+from pipeline.pieces import gathered
 from pipeline.schema.arrow import arrow_schema, polars_schema
 
 ROWS_PER_FILE = 250_000
@@ -50,16 +51,9 @@ def write_parts(
     table: schema.Table, frames: Iterable[pl.DataFrame], folder: Path, name: str
 ) -> None:
     """Write rows that come bit by bit as `name-0.parquet` and so on; no file if none come."""
-    waiting: list[pl.DataFrame] = []
-    number = 0
-    for frame in frames:
-        waiting.append(frame)
-        if sum(map(len, waiting)) >= ROWS_PER_FILE:
-            _write(table, pl.concat(waiting), folder, f"{name}-{number}.parquet")
-            waiting.clear()
-            number += 1
-    if any(map(len, waiting)):
-        _write(table, pl.concat(waiting), folder, f"{name}-{number}.parquet")
+    for number, rows in enumerate(gathered(frames, ROWS_PER_FILE)):
+        if len(rows):
+            _write(table, rows, folder, f"{name}-{number}.parquet")
 
 
 def _write(table: schema.Table, rows: pl.DataFrame, folder: Path, name: str) -> None:

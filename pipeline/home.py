@@ -8,15 +8,14 @@ folder of that name, by which Python comes to the installed package.
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+
+from pipeline.temporary import temporary_folder
 
 _INSTALLED = Path(str(files("pyspark")))
 
@@ -37,8 +36,7 @@ def fast_home() -> Iterator[None]:
 @cache
 def _make() -> Path:
     """Links to what PySpark has installed; they go with this process."""
-    home = Path(tempfile.mkdtemp(prefix="spark-home-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    home = temporary_folder("spark-home-")
     for one in _INSTALLED.iterdir():
         if one.name != "python":
             (home / one.name).symlink_to(one)

@@ -9,15 +9,15 @@ through a script that leaves this one argument out.
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
+
+from pipeline.temporary import temporary_folder
 
 LEAST_VERSION = 17
 """What Spark 4 needs."""
@@ -89,8 +89,7 @@ def _of_extra() -> str | None:
 
 def _home_of_launcher(java: str) -> Path:
     """A JAVA_HOME whose `java` calls another one; it goes with this process."""
-    home = Path(tempfile.mkdtemp(prefix="java-for-spark-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    home = temporary_folder("java-for-spark-")
     launcher = home / "bin" / "java"
     launcher.parent.mkdir()
     launcher.write_text(_LAUNCHER.format(module=_ABSENT_MODULE, java=quote(java)))

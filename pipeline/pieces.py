@@ -72,6 +72,18 @@ def unpack(rows: pa.BinaryScalar) -> pl.DataFrame:
     return pl.read_ipc_stream(io.BytesIO(rows.as_py()))
 
 
+def gathered(frames: Iterable[pl.DataFrame], rows_least: int) -> Iterator[pl.DataFrame]:
+    """The rows of many frames in a few, of that many rows at least; the last one has the rest."""
+    waiting: list[pl.DataFrame] = []
+    for frame in frames:
+        waiting.append(frame)
+        if sum(map(len, waiting)) >= rows_least:
+            yield pl.concat(waiting)
+            waiting.clear()
+    if waiting:
+        yield pl.concat(waiting)
+
+
 def unpack_all(batches: Batches, where: pl.Expr | None = None) -> Iterator[pl.DataFrame]:
     """A frame for each of many packed rows, of those rows that are wanted."""
     for batch in batches:

@@ -26,7 +26,17 @@ from pipeline import schema
 from pipeline.decode.kinds import COMMIT
 from pipeline.files import write_rows
 from pipeline.inputs import Bronze, Questions
-from pipeline.pieces import PIECES, ROWS_PER_PIECE, Batches, by_shard, cut, meet, pack, unpacked
+from pipeline.pieces import (
+    PIECES,
+    ROWS_PER_PIECE,
+    Batches,
+    by_shard,
+    cut,
+    gathered,
+    meet,
+    pack,
+    unpacked,
+)
 from pipeline.schema.arrow import polars_schema
 from pipeline.tables import makers
 from pipeline.tables.kept import BY_PARTITION
@@ -152,15 +162,10 @@ def _cut_bronze(store: Store, part: _Part, groups: str | None, shards: int) -> D
     """
 
     def cut_files(batches: Batches) -> Iterator[pa.RecordBatch]:
-        waiting: list[pl.DataFrame] = []
-        for batch in batches:
-            for content in batch.column("content"):
-                waiting.append(_read(content.as_py(), part, groups))
-                if sum(map(len, waiting)) >= ROWS_PER_PIECE:
-                    yield from cut(pl.concat(waiting), part.table.name, part.key, shards)
-                    waiting.clear()
-        if waiting:
-            yield from cut(pl.concat(waiting), part.table.name, part.key, shards)
+        contents = (content for batch in batches for content in batch.column("content"))
+        read = (_read(content.as_py(), part, groups) for content in contents)
+        for rows in gathered(read, ROWS_PER_PIECE):
+            yield from cut(rows, part.table.name, part.key, shards)
 
     return store.bronze_files(part.table).mapInArrow(cut_files, PIECES)
 

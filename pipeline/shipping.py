@@ -7,19 +7,18 @@ libraries of NEEDED and nothing of ours; nothing is kept there when the run has 
 
 from __future__ import annotations
 
-import atexit
 import importlib.util
 import os
 import re
-import shutil
 import socket
 import sys
-import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,9 +104,7 @@ def ship(spark: SparkSession) -> None:
 @cache
 def _archive() -> Path:
     """One for all sessions of a process: the same place for the same name."""
-    folder = tempfile.mkdtemp(prefix="pipeline-code-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return write_archive(Path(folder))
+    return write_archive(temporary_folder("pipeline-code-"))
 
 
 def check_workers(spark: SparkSession) -> list[Worker]:

@@ -45,6 +45,19 @@ def _write_parquet(frame: DataFrame, path: str) -> None:
     frame.write.mode("overwrite").parquet(path)
 
 
+def _write_by_workers(
+    packed: DataFrame, table: schema.Table, where: pl.Expr | None, folder: Path
+) -> None:
+    def write(batches: Batches) -> Iterator[pa.RecordBatch]:
+        task = TaskContext.get()
+        assert task is not None
+        name = f"part-{task.partitionId():05}"
+        write_parts(table, unpack_all(batches, where), folder, name)
+        yield from ()
+
+    packed.mapInArrow(write, PACKED).count()
+
+
 class Store:
     """Folders below `out`, a path that Spark knows (local, HDFS, an object store)."""
 
@@ -103,16 +116,8 @@ class Store:
             folder = self._empty_folder(staging)
             if folder is None:
                 _write_parquet(unpacked(packed, table, where), staging)
-                return
-
-            def write_some(batches: Batches) -> Iterator[pa.RecordBatch]:
-                task = TaskContext.get()
-                assert task is not None
-                name = f"part-{task.partitionId():05}"
-                write_parts(table, unpack_all(batches, where), folder, name)
-                yield from ()
-
-            packed.mapInArrow(write_some, PACKED).count()
+            else:
+                _write_by_workers(packed, table, where, folder)
 
         return self._add(table, batch, write)
 

@@ -31,13 +31,13 @@ COPY --from=build /opt/coordinator-server /opt/coordinator-server
 # The two of Kafka's scripts by which compose files ask whether the broker is there.
 RUN mkdir -p /opt/kafka/bin && for name in kafka-topics.sh kafka-broker-api-versions.sh; do \
     printf '#!/bin/sh\nexec %s -P -m %s %s "$@"\n' \
-    /opt/coordinator-server/bin/python coordinator_server.kafka_scripts $name >/opt/kafka/bin/$name \
+    /opt/coordinator-server/bin/python coordinator_server.container.scripts $name >/opt/kafka/bin/$name \
     && chmod 755 /opt/kafka/bin/$name; done
 ENV PATH=/opt/coordinator-server/bin:$PATH PYTHONDONTWRITEBYTECODE=1
 USER appuser
 EXPOSE 9092
 VOLUME ["/var/lib/kafka/data"]
 HEALTHCHECK --interval=5s --timeout=5s --start-period=20s --retries=3 \
-    CMD ["/opt/coordinator-server/bin/python", "-I", "-S", "/opt/coordinator-server/lib/python3.11/site-packages/coordinator_server/healthcheck.py"]
+    CMD ["/opt/coordinator-server/bin/python", "-I", "-S", "/opt/coordinator-server/lib/python3.11/site-packages/coordinator_server/container/healthcheck.py"]
 # In exec form: the broker is process 1 and gets SIGTERM itself. No shell stands between.
-ENTRYPOINT ["/opt/coordinator-server/bin/python", "-P", "-m", "coordinator_server.container"]
+ENTRYPOINT ["/opt/coordinator-server/bin/python", "-P", "-m", "coordinator_server.container.entrypoint"]

@@ -9,14 +9,14 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
-from coordinator_server.coordinator import GroupCoordinator
+from coordinator_server.coordinator.groups import GroupCoordinator
 from coordinator_server.topics.fetch_session import FetchSessionCache
 
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
-    from coordinator_server.config import Config
-    from coordinator_server.connection import Connection
-    from coordinator_server.endpoint import Endpoint
+    from coordinator_server.config.config import Config
+    from coordinator_server.net.connection import Connection
+    from coordinator_server.net.endpoint import Endpoint
 
 
 class Broker:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from coordinator_server import __version__
-from coordinator_server.config import (
+from coordinator_server.config.config import (
     Config,
     ConfigError,
     parse_address,
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run_tool(argv[0], argv[1:])
     options = parser().parse_args(argv)
     if options.command == "settings":
-        from coordinator_server.settings import describe
+        from coordinator_server.config.settings import describe
 
         print(describe(), end="")
         return 0
@@ -47,7 +47,7 @@ def load_config(options: argparse.Namespace) -> Config:
     """The settings of `serve`: file, environment, then --set and the flags that stand for it."""
     file: dict[str, str] = {}
     if options.config is not None:
-        from coordinator_server.properties import parse_properties
+        from coordinator_server.config.properties import parse_properties
 
         try:
             with open(options.config, encoding="latin-1") as stream:
@@ -111,7 +111,7 @@ def _serve(options: argparse.Namespace) -> int:
             control = parse_address(options.http)
         except ValueError as error:
             raise ConfigError(f"--http: {error}") from error
-    from coordinator_server.events import LEVELS, LOG
+    from coordinator_server.events.log import LEVELS, LOG
     from coordinator_server.server import StartError, run
 
     LOG.configure(options.log_format, LEVELS[options.log_level])

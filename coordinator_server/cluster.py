@@ -13,28 +13,28 @@ import shutil
 import tempfile
 from typing import TYPE_CHECKING
 
-from coordinator_server.addresses import AddressBook, check_names
 from coordinator_server.broker import Broker
-from coordinator_server.endpoint import Endpoint
-from coordinator_server.events import LOG
-from coordinator_server.offsets_topic import OffsetsTopic
+from coordinator_server.coordinator.offsets_topic import OffsetsTopic
+from coordinator_server.events.log import LOG
+from coordinator_server.maintenance.flusher import Flusher
+from coordinator_server.net.addresses import AddressBook, check_names
+from coordinator_server.net.endpoint import Endpoint
+from coordinator_server.net.networks import Routes, in_container
 from coordinator_server.rebalances.journal import RebalanceJournal
-from coordinator_server.routes import Routes, in_container
 from coordinator_server.server import Server, StartError
-from coordinator_server.topics.flusher import Flusher
+from coordinator_server.topics.keyed_purgatory import Purgatory
 from coordinator_server.topics.leadership import NOBODY
 from coordinator_server.topics.manager import TopicManager
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from coordinator_server.topics.producer_ids import ProducerIdManager
-from coordinator_server.topics.purgatory import Purgatory
 from coordinator_server.topics.topic_configs import log_defaults
 from storage.local_disk import LocalDisk
 from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
-    from coordinator_server.clock import BrokerClock, Timer
-    from coordinator_server.config import Config, Listener
-    from coordinator_server.connection import Connection
+    from coordinator_server.clock.broker_clock import BrokerClock, Timer
+    from coordinator_server.config.config import Config, Listener
+    from coordinator_server.net.connection import Connection
     from coordinator_server.topics.manager import Partition, Topic
     from storage.disk import Disk
 
@@ -66,7 +66,7 @@ class Cluster:
         self.config = config
         self.machine_clock = self.clock = self.client_clock = clock
         if is_turnable:
-            from coordinator_server.turnable_clock import TurnableClock
+            from coordinator_server.clock.virtual_clock import TurnableClock
 
             self.clock, self.client_clock = TurnableClock(clock), TurnableClock(clock)
         self.brokers: dict[int, Broker] = {}
@@ -263,7 +263,7 @@ class Cluster:
         """Undo what was turned, now that nothing in the cluster remembers what time it was."""
         if self.clock is self.machine_clock:
             return
-        from coordinator_server.turnable_clock import TurnableClock
+        from coordinator_server.clock.virtual_clock import TurnableClock
 
         before_ms = self.clock.now_ms()
         for clock in (self.clock, self.client_clock):

@@ -17,18 +17,18 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coordinator_server.clock import SystemClock
-from coordinator_server.connection import Connection
-from coordinator_server.connections import Connections
-from coordinator_server.dispatch import Dispatcher
-from coordinator_server.events import LOG
+from coordinator_server.clock.broker_clock import SystemClock
+from coordinator_server.events.log import LOG
+from coordinator_server.net.connection import Connection
+from coordinator_server.net.connections import Connections
+from coordinator_server.net.dispatch import Dispatcher
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from coordinator_server.broker import Broker
-    from coordinator_server.config import Config, Listener
+    from coordinator_server.config.config import Config, Listener
 
 _LEAST_BACKLOG = 1024
 
@@ -113,7 +113,7 @@ async def _serve(config: Config, control: tuple[str, int] | None, watch_stdin: b
     try:
         addresses = await cluster.listen()
         if control is not None:
-            from coordinator_server.http import ControlServer
+            from coordinator_server.control.http import ControlServer
 
             control_server = ControlServer(cluster)
             control_address = await control_server.start(*control)

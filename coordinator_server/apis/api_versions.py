@@ -17,7 +17,7 @@ from protocol.registry import SPECS
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.call import Call
+    from coordinator_server.net.call import Call
 
 # KIP-511: what a client may call itself.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

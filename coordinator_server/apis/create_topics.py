@@ -24,7 +24,7 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.call import Call
+    from coordinator_server.net.call import Call
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 """Kafka's limit of what one request may create, by CreateTopics or CreatePartitions."""

@@ -14,7 +14,7 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.call import Call
+    from coordinator_server.net.call import Call
 
 _BROKERS = 1
 _CONTROLLERS = 2

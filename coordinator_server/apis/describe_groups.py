@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.gathering import Gathering
+from coordinator_server.coordinator.fan_in import Gathering
 from coordinator_server.group.admission import describe_unknown
-from coordinator_server.group.metadata import GroupMetadata
+from coordinator_server.group.classic.metadata import GroupMetadata
 from protocol.apis.describe_groups import DescribedGroup, DescribeGroupsResponse
 from protocol.errors import ErrorCode
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coordinator_server.broker import Broker
-    from coordinator_server.call import Call
+    from coordinator_server.net.call import Call
     from protocol.apis.describe_groups import DescribeGroupsRequest
 
 _ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11

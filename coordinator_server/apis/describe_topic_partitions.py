@@ -23,7 +23,7 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.call import Call
+    from coordinator_server.net.call import Call
     from coordinator_server.topics.manager import Partition, Topic
 
 

@@ -13,7 +13,7 @@ from protocol.apis.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.call import Call
+    from coordinator_server.net.call import Call
 
 
 def handle(broker: Broker, call: Call, request: FetchRequest) -> None:

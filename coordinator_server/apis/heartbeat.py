@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.group.admission import heartbeat_unknown, refuse_heartbeat
-from coordinator_server.group.metadata import GroupMetadata
+from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.responses import HEARTBEAT
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.call import Call
+    from coordinator_server.net.call import Call
     from protocol.apis.heartbeat import HeartbeatRequest
 
 

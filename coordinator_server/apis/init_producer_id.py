@@ -15,7 +15,7 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.call import Call
+    from coordinator_server.net.call import Call
 
 
 def handle(broker: Broker, call: Call, request: InitProducerIdRequest) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.describe import is_listed
+from coordinator_server.group.classic.describe_groups import is_listed
 from protocol.apis.list_groups import ListGroupsResponse
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.call import Call
+    from coordinator_server.net.call import Call
     from protocol.apis.list_groups import ListGroupsRequest
 
 

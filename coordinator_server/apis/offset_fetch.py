@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.gathering import Gathering
+from coordinator_server.coordinator.fan_in import Gathering
 from coordinator_server.group.admission import fetch_unknown
-from coordinator_server.group.fetch import fetch_groups, fetch_response
-from coordinator_server.group.metadata import GroupMetadata
+from coordinator_server.group.classic.metadata import GroupMetadata
+from coordinator_server.group.offset_fetch import fetch_groups, fetch_response
 from coordinator_server.group.responses import fetch_error
 from protocol.errors import ErrorCode
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coordinator_server.broker import Broker
-    from coordinator_server.call import Call
+    from coordinator_server.net.call import Call
     from protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchResponseGroup
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coordinator_server.events import LOG
+from coordinator_server.events.log import LOG
 from protocol.apis.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -25,7 +25,7 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.call import Call
+    from coordinator_server.net.call import Call
     from coordinator_server.topics.manager import Partition, Topic
 
     Unsynced = list[tuple[Partition, PartitionProduceResponse]]

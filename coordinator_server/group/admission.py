@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.commit import PartitionCount, split_unknown
-from coordinator_server.group.fetch import fetch_from
-from coordinator_server.group.leave import identities
+from coordinator_server.group.classic.leave_group import identities
+from coordinator_server.group.classic.state import DEAD
+from coordinator_server.group.offset_commit import PartitionCount, split_unknown
+from coordinator_server.group.offset_fetch import fetch_from
 from coordinator_server.group.responses import (
     HEARTBEAT,
     join_error,
@@ -20,7 +21,6 @@ from coordinator_server.group.responses import (
     offset_delete_error,
     sync_error,
 )
-from coordinator_server.group.state import DEAD
 from protocol.apis.delete_groups import DeletableGroupResult
 from protocol.apis.describe_groups import DescribedGroup
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupResponse

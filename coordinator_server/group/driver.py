@@ -13,8 +13,8 @@ from coordinator_server.group.storage_errors import TOO_LARGE
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.effects import Effects, Write
-    from coordinator_server.group.metadata import GroupMetadata
     from coordinator_server.group.records import Record
 
 Append = Callable[[Sequence["Record"]], ErrorCode]

@@ -13,7 +13,7 @@ from protocol.errors import ErrorCode
 from protocol.schema import Message
 
 if TYPE_CHECKING:
-    from coordinator_server.group.explain import Rebalance
+    from coordinator_server.group.classic.explain import Rebalance
     from coordinator_server.group.records import Record
 
 Reply = Callable[[Any], None]

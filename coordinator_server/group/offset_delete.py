@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.commit import PartitionCount
+from coordinator_server.group.classic.state import DEAD
+from coordinator_server.group.offset_commit import PartitionCount
 from coordinator_server.group.records import offset_tombstone
 from coordinator_server.group.responses import offset_delete_error
-from coordinator_server.group.state import DEAD
 from coordinator_server.group.storage_errors import client_error
 from protocol.apis.offset_delete import (
     OffsetDeleteRequest,
@@ -18,8 +18,8 @@ from protocol.apis.offset_delete import (
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.effects import Caller, Effects, Reply
-    from coordinator_server.group.metadata import GroupMetadata
 
 
 def offset_delete(

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.effects import Effects
-    from coordinator_server.group.metadata import GroupMetadata
 
 
 class DelayedOperation:

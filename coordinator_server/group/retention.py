@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.delete import end_group
-from coordinator_server.group.explain import Trigger
+from coordinator_server.group.classic.explain import Trigger
+from coordinator_server.group.classic.state import DEAD, EMPTY, STABLE
+from coordinator_server.group.delete_groups import end_group
 from coordinator_server.group.records import (
     NO_EXPIRE_TIMESTAMP,
     Record,
     group_tombstone,
     offset_tombstone,
 )
-from coordinator_server.group.state import DEAD, EMPTY, STABLE
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.effects import Effects
-    from coordinator_server.group.metadata import GroupMetadata
     from protocol.offsets_log import OffsetCommitValue
 
 

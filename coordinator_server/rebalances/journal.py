@@ -12,17 +12,17 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from coordinator_server.events import LOG
-from coordinator_server.group.explain import WITHOUT_REBALANCE, Outcome
+from coordinator_server.events.log import LOG
+from coordinator_server.group.classic.explain import WITHOUT_REBALANCE, Outcome
 from coordinator_server.topics.names import GROUP_EVENTS_TOPIC
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coordinator_server.clock import Clock, Scheduler, Timer
-    from coordinator_server.config import Config
-    from coordinator_server.group.explain import Rebalance
+    from coordinator_server.clock.broker_clock import Clock, Scheduler, Timer
+    from coordinator_server.config.config import Config
+    from coordinator_server.group.classic.explain import Rebalance
     from coordinator_server.rebalances.record import Record
     from coordinator_server.topics.manager import Partition, TopicManager
 

@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from coordinator_server.config import parse_address
-from coordinator_server.rebalances.client import ClientError, EventsReader, NoTopicError
+from coordinator_server.client.connection import ClientError, EventsReader, NoTopicError
+from coordinator_server.config.config import parse_address
 from coordinator_server.rebalances.schema import SCHEMA_VERSION
 from coordinator_server.rebalances.story import tell
 

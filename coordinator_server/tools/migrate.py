@@ -347,7 +347,7 @@ def client_settings(path: str | None) -> dict[str, str]:
     """The settings in a properties file, dots as underscores."""
     if path is None:
         return {}
-    from coordinator_server.properties import parse_properties
+    from coordinator_server.config.properties import parse_properties
 
     with open(path, encoding="latin-1") as stream:
         return {

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.settings import TOPIC_SETTINGS, render
+from coordinator_server.config.settings import TOPIC_SETTINGS, render
 from coordinator_server.topics.names import name_error
 from coordinator_server.topics.topic_configs import configs_error
 from protocol.errors import ErrorCode
@@ -20,7 +20,7 @@ from storage.log_config import SETTINGS
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.config import Config
+    from coordinator_server.config.config import Config
 
 TOPIC = 2
 BROKER = 4

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.topics.purgatory import DelayedOperation
+from coordinator_server.topics.keyed_purgatory import DelayedOperation
 from protocol.apis.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -28,7 +28,7 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.call import Call
+    from coordinator_server.net.call import Call
     from coordinator_server.topics.fetch_session import FetchContext, FetchTarget
     from coordinator_server.topics.manager import Partition
     from storage.partition_log import PartitionLog

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from coordinator_server.events import LOG
+from coordinator_server.events.log import LOG
 from protocol.hashing import java_hash
 from storage.errors import StorageError
 from storage.topic_catalogue import PartitionLeadership

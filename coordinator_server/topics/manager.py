@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from coordinator_server.clock import Clock
-from coordinator_server.config import Config
-from coordinator_server.events import LOG
+from coordinator_server.clock.broker_clock import Clock
+from coordinator_server.config.config import Config
+from coordinator_server.events.log import LOG
+from coordinator_server.maintenance.scheduler import Upkeep
 from coordinator_server.topics.leadership import Leadership
 from coordinator_server.topics.names import (
     OFFSETS_TOPIC,
@@ -22,7 +23,6 @@ from coordinator_server.topics.names import (
     is_internal,
     name_error,
 )
-from coordinator_server.topics.upkeep import Upkeep
 from protocol.errors import ErrorCode
 from storage.disk import Buffer
 from storage.errors import StorageError

@@ -8,9 +8,9 @@ synonyms as DescribeConfigs and CreateTopics need them (Kafka's ConfigHelper).
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from coordinator_server.config import Config
-from coordinator_server.settings import SETTINGS as BROKER_SETTINGS
-from coordinator_server.settings import TOPIC_SETTINGS, Kind, render
+from coordinator_server.config.config import Config
+from coordinator_server.config.settings import SETTINGS as BROKER_SETTINGS
+from coordinator_server.config.settings import TOPIC_SETTINGS, Kind, render
 from storage.log_config import SETTINGS as LOG_SETTINGS
 from storage.log_config import LogConfig, parse_setting
 

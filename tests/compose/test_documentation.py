@@ -51,7 +51,7 @@ def test_a_command_of_the_page_runs(command: str, project: Project) -> None:
     words[published : published + 2] = ["-d", "--network", "none"]
     container_id = docker(*words).strip()
     try:
-        check = ("exec", container_id, "python", "-m", "coordinator_server.healthcheck")
+        check = ("exec", container_id, "python", "-m", "coordinator_server.container.healthcheck")
         for _ in range(50):
             if docker(*check, check=False):
                 break

@@ -88,7 +88,9 @@ def test_other_commands_run_too() -> None:
     with serving() as (container, address):
         told = docker("exec", container.id, "coordinator-server", "--version")
         assert told.startswith("coordinator-server ")
-        told = docker("exec", container.id, "python", "-m", "coordinator_server.healthcheck")
+        told = docker(
+            "exec", container.id, "python", "-m", "coordinator_server.container.healthcheck"
+        )
         assert told.startswith(f"{address} serves ")
 
 

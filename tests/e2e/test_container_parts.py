@@ -12,7 +12,7 @@ from pathlib import Path
 import kafka
 import pytest
 
-from coordinator_server.healthcheck import ask
+from coordinator_server.container.healthcheck import ask
 from tests.support import ROOT, Broker, wait_for
 
 HEALTHCHECK = ROOT / "coordinator_server" / "healthcheck.py"
@@ -91,14 +91,15 @@ def test_an_answer_that_is_none_is_unhealthy(answer: bytes, expected: str) -> No
 def test_the_healthcheck_imports_no_broker() -> None:
     """It runs every few seconds: neither asyncio nor argparse nor any message class is loaded."""
     code = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import coordinator_server.healthcheck; "
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
+        "import coordinator_server.container.healthcheck; "
         "print(*sorted(sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
     )
     loaded = set(done.stdout.split())
-    assert "coordinator_server.config" in loaded
+    assert "coordinator_server.config.config" in loaded
     assert not loaded & {"asyncio", "argparse", "socket", "structlog", "construct", "protocol"}
     assert not {name for name in loaded if name.startswith(("protocol.", "storage"))}
 
@@ -119,7 +120,7 @@ def test_the_entry_point_serves_and_stops(tmp_path: Path) -> None:
     }
     kept = {name: value for name, value in os.environ.items() if name[:6] != "KAFKA_"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "coordinator_server.container"],
+        [sys.executable, "-m", "coordinator_server.container.entrypoint"],
         cwd=ROOT,
         env={**kept, **environment},
         stdout=subprocess.PIPE,
@@ -148,7 +149,7 @@ def test_the_entry_point_serves_and_stops(tmp_path: Path) -> None:
 def test_the_entry_point_names_a_bad_value() -> None:
     """A variable that cannot be used is one line and exit code 2."""
     done = subprocess.run(
-        [sys.executable, "-m", "coordinator_server.container"],
+        [sys.executable, "-m", "coordinator_server.container.entrypoint"],
         cwd=ROOT,
         env={**os.environ, "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://0.0.0.0:9092"},
         capture_output=True,
@@ -166,7 +167,7 @@ def test_the_entry_point_names_a_bad_value() -> None:
 def script(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's scripts as the image has it."""
     return subprocess.run(
-        [sys.executable, "-m", "coordinator_server.kafka_scripts", *arguments],
+        [sys.executable, "-m", "coordinator_server.container.scripts", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from coordinator_server.group import admission
+from coordinator_server.group.classic.explain import Rebalance
+from coordinator_server.group.classic.metadata import GroupMetadata
+from coordinator_server.group.classic.state import EMPTY, STABLE, GroupState
 from coordinator_server.group.driver import drain
 from coordinator_server.group.effects import Caller, Effects
-from coordinator_server.group.explain import Rebalance
-from coordinator_server.group.fetch import fetch_groups, fetch_response
 from coordinator_server.group.image import GroupImage
-from coordinator_server.group.metadata import GroupMetadata
+from coordinator_server.group.offset_fetch import fetch_groups, fetch_response
 from coordinator_server.group.records import Record, encode_record
 from coordinator_server.group.responses import (
     HEARTBEAT,
@@ -28,7 +29,6 @@ from coordinator_server.group.responses import (
     sync_error,
 )
 from coordinator_server.group.settings import GroupSettings
-from coordinator_server.group.state import EMPTY, STABLE, GroupState
 from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.join_group import JoinGroupRequest
 from protocol.apis.leave_group import LeaveGroupRequest

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator_server.group.metadata import GroupMetadata
-from coordinator_server.group.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from coordinator_server.group.classic.metadata import GroupMetadata
+from coordinator_server.group.classic.state import (
+    COMPLETING_REBALANCE,
+    EMPTY,
+    PREPARING_REBALANCE,
+    STABLE,
+)
 from tests.sim.broker import Answer
 
 

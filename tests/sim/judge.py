@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator_server.group.state import (
+from coordinator_server.group.classic.state import (
     COMPLETING_REBALANCE,
     DEAD,
     EMPTY,
@@ -28,8 +28,8 @@ from protocol.apis.sync_group import SyncGroupRequest
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinator_server.group.member import MemberMetadata
-    from coordinator_server.group.metadata import GroupMetadata
+    from coordinator_server.group.classic.member import MemberMetadata
+    from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.settings import GroupSettings
 
 E = ErrorCode

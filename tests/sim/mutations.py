@@ -46,6 +46,11 @@ class Result(NamedTuple):
         return f"| {self.bug.name} | {killer} | {self.how} |"
 
 
+def module_path(bug: Bug) -> Path:
+    """The module of a bug, below the root of a checkout."""
+    return GROUP / f"{bug.module.replace('.', '/')}.py"
+
+
 def stage(directory: Path, bug: Bug | None) -> None:
     """Copy the package into `directory` with the bug in it; everything else is linked."""
     package = GROUP.parts[0]
@@ -54,7 +59,7 @@ def stage(directory: Path, bug: Bug | None) -> None:
         (directory / name).symlink_to(ROOT / name)
     if bug is None:
         return
-    module = directory / GROUP / f"{bug.module}.py"
+    module = directory / module_path(bug)
     module.write_text(broken(module.read_text(encoding="utf-8"), bug), encoding="utf-8")
 
 
@@ -151,7 +156,7 @@ def main() -> int:
     arguments = parser.parse_args()
     bugs = [bug for bug in BUGS if arguments.word in bug.name]
     for bug in bugs:  # all fragments first: a bug that does not fit is no reason to wait
-        broken((ROOT / GROUP / f"{bug.module}.py").read_text(encoding="utf-8"), bug)
+        broken((ROOT / module_path(bug)).read_text(encoding="utf-8"), bug)
     check_health()
     results = try_all(bugs, arguments.jobs)
     survivors = [result for result in results if result.killer is None]

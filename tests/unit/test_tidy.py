@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.events import VOCABULARY
+from coordinator_server.events.log import VOCABULARY
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("coordinator_server", "protocol", "storage", "pipeline", "tests", "benchmarks", "examples")
@@ -26,7 +26,7 @@ FUNCTION_LINES = 70
 LINE_COLUMNS = 100
 
 # Where a bug of someone else's code is caught: the dispatch door and the task of a group.
-DOORS = {"coordinator_server/dispatch.py", "coordinator_server/group_task.py"}
+DOORS = {"coordinator_server/net/dispatch.py", "coordinator_server/coordinator/task.py"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from coordinator_server.group.classic.lifecycle import load_finished
+from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.effects import Effects
-from coordinator_server.group.lifecycle import load_finished
-from coordinator_server.group.metadata import GroupMetadata
 from coordinator_server.group.retention import expire_offsets
 from coordinator_server.group.settings import GroupSettings
 from pipeline import schema

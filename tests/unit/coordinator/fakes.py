@@ -6,8 +6,8 @@ import asyncio
 from importlib import import_module
 from typing import Any, cast
 
-from coordinator_server.coordinator import GroupCoordinator
-from coordinator_server.offsets_topic import OffsetsTopic
+from coordinator_server.coordinator.groups import GroupCoordinator
+from coordinator_server.coordinator.offsets_topic import OffsetsTopic
 from coordinator_server.rebalances.journal import RebalanceJournal
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.apis.offset_commit import (

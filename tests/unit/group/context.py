@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from coordinator_server.group.classic.state import GroupState
 from coordinator_server.group.settings import GroupSettings
-from coordinator_server.group.state import GroupState
 from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity

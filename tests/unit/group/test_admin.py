@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator_server.group.describe import is_listed
-from coordinator_server.group.state import GroupState
+from coordinator_server.group.classic.describe_groups import is_listed
+from coordinator_server.group.classic.state import GroupState
 from protocol.apis.list_groups import ListedGroup
 from protocol.errors import ErrorCode
 from tests.unit.group.context import GroupContext, commit, commit_answer, offsets

@@ -1,7 +1,7 @@
 """Answers that need no group: requests refused before, errors, older versions."""
 
 from coordinator_server.group.admission import creates_group
-from coordinator_server.group.fetch import fetch_groups, fetch_response
+from coordinator_server.group.offset_fetch import fetch_groups, fetch_response
 from coordinator_server.group.responses import commit_error, fetch_error
 from protocol.apis.join_group import JoinGroupRequest
 from protocol.apis.offset_commit import (

@@ -6,7 +6,7 @@
 import re
 from pathlib import Path
 
-from coordinator_server.group.state import (
+from coordinator_server.group.classic.state import (
     COMMIT_ANSWER,
     HEARTBEAT_ANSWER,
     SYNC_ANSWER,

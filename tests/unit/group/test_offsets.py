@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.group.state import GroupState
+from coordinator_server.group.classic.state import GroupState
 from protocol.apis.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

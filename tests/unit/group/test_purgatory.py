@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.effects import Effects
-from coordinator_server.group.metadata import GroupMetadata
 from coordinator_server.group.purgatory import DelayedOperation, Purgatory
 from tests.unit.group.context import GroupContext
 

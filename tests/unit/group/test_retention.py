@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.group.state import GroupState
+from coordinator_server.group.classic.state import GroupState
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue
 from tests.unit.group.context import GroupContext, Member, commit, offsets, subscription

@@ -21,7 +21,7 @@ from protocol.consumer_protocol import (
     encode_assignment,
 )
 from protocol.offsets_log import GroupMetadataValue, MemberMetadata
-from tests.unit.group.explained import ExplainedGroup, assignment
+from tests.unit.group.classic.explained import ExplainedGroup, assignment
 from tests.unit.rebalances.schema import faults
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.rebalances.schema import OBJECTS, SCHEMA_VERSION, describe
-from tests.unit.group.explained import ExplainedGroup
+from tests.unit.group.classic.explained import ExplainedGroup
 from tests.unit.rebalances.schema import faults
 
 PAGE = Path(__file__).parents[3] / "docs" / "rebalances.md"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.rebalances.story import details, ranges, sentence, tell, time_of
-from tests.unit.group.explained import EMPTY_RECORD
+from tests.unit.group.classic.explained import EMPTY_RECORD
 
 Record = dict[str, Any]
 

@@ -9,12 +9,12 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from coordinator_server.config import Config
-from coordinator_server.endpoint import Endpoint
+from coordinator_server.config.config import Config
+from coordinator_server.net.endpoint import Endpoint
 from coordinator_server.topics.fetch_session import FetchSessionCache
+from coordinator_server.topics.keyed_purgatory import Purgatory
 from coordinator_server.topics.manager import TopicManager
 from coordinator_server.topics.producer_ids import ProducerIdManager
-from coordinator_server.topics.purgatory import Purgatory
 from coordinator_server.topics.topic_configs import log_defaults
 from protocol.codec import decoder, encoder
 from protocol.schema import Message
@@ -23,7 +23,7 @@ from storage.memory_disk import MemoryDisk
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.call import Call
+    from coordinator_server.net.call import Call
 
 from protocol.batch import Record, build_batch
 

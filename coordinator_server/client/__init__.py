@@ -1,0 +1,1 @@
+"""A small synchronous client of the protocol, for tools."""

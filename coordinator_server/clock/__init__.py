@@ -1,0 +1,1 @@
+"""Where the time comes from, and the virtual clock that tests advance."""

@@ -1,0 +1,1 @@
+"""The settings: their table, where values come from, typed access."""

@@ -1,0 +1,365 @@
+"""The settings of a running broker: where the values come from, and typed access to them.
+
+Order: default < properties file < environment < `--set`. What the table in `settings.py` does not
+know, or what has no effect, is collected in `ignored` and named in one warning line, so that a
+server.properties or an environment made for Kafka's image can be used as it is. Read a setting
+once, not per request.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from coordinator_server.config.settings import (
+    SETTINGS,
+    TOPIC_SETTINGS,
+    WITHOUT_EFFECT,
+    Kind,
+    Setting,
+    Value,
+)
+
+# Variables of Kafka's image that are no settings of a broker: JVM, logging, storage tool.
+_IMAGE_VARIABLES = (
+    "KAFKA_HEAP_OPTS",
+    "KAFKA_OPTS",
+    "KAFKA_JVM_PERFORMANCE_OPTS",
+    "KAFKA_GC_LOG_OPTS",
+    "KAFKA_JMX_OPTS",
+    "KAFKA_JMX_PORT",
+    "KAFKA_JMX_HOSTNAME",
+    "KAFKA_LOG4J_OPTS",
+    "KAFKA_LOG4J_ROOT_LOGLEVEL",
+    "KAFKA_LOG4J_LOGGERS",
+    "KAFKA_TOOLS_LOG4J_LOGLEVEL",
+    "KAFKA_VERSION",
+    "KAFKA_HOME",
+    "KAFKA_CLUSTER_ID",
+    "CLUSTER_ID",
+)
+
+
+class ConfigError(Exception):
+    """A setting that cannot be used; the message names setting and value. Exit code 2."""
+
+
+class Listener(NamedTuple):
+    """One address to listen on, or to advertise; an empty host is every interface."""
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.name}://{self.address}"
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT."""
+        return format_address(self.host, self.port)
+
+    def after(self, count: int) -> "Listener":
+        """The same listener so many ports further; port 0, which picks one, stays."""
+        return self._replace(port=self.port + count) if self.port else self
+
+
+class Config:
+    """Values of all settings. The typed getters take the setting's name, as Kafka writes it.
+
+    `ephemeral` asks for a data directory that goes with the process. `ignored` names what was
+    given but does not apply here, in the order of its appearance.
+    """
+
+    __slots__ = ("_sources", "_values", "ephemeral", "ignored")
+
+    def __init__(
+        self,
+        *,
+        file: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        overrides: Mapping[str, str] | None = None,
+        ephemeral: bool = False,
+    ) -> None:
+        self._values: dict[str, Value] = {name: s.default for name, s in SETTINGS.items()}
+        self._sources: dict[str, str] = {}
+        self.ignored: list[str] = []
+        self.ephemeral = ephemeral
+        self._apply("file", file or {})
+        self._apply("environment", settings_in_environment(environment or {}))
+        self.ignored += [name for name in _IMAGE_VARIABLES if name in (environment or {})]
+        self._apply("set", overrides or {})
+        self._check_together()
+
+    def integer(self, name: str) -> int:
+        """A setting of type int, short or long that has a value."""
+        value = self._values[name]
+        assert type(value) is int, name
+        return value
+
+    def optional_integer(self, name: str) -> int | None:
+        """A setting of type int or long that may be null, such as `log.retention.ms`."""
+        value = self._values[name]
+        assert value is None or type(value) is int, name
+        return value
+
+    def number(self, name: str) -> float:
+        """A setting of type double."""
+        value = self._values[name]
+        assert type(value) is float, name
+        return value
+
+    def boolean(self, name: str) -> bool:
+        """A setting of type boolean."""
+        value = self._values[name]
+        assert type(value) is bool, name
+        return value
+
+    def text(self, name: str) -> str:
+        """A setting of type string that has a value."""
+        value = self._values[name]
+        assert type(value) is str, name
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        """A setting of type string that may be null."""
+        value = self._values[name]
+        assert value is None or type(value) is str, name
+        return value
+
+    def items(self, name: str) -> tuple[str, ...]:
+        """A setting of type list."""
+        value = self._values[name]
+        assert type(value) is tuple, name
+        return value
+
+    def value(self, name: str) -> Value:
+        """A setting of any type."""
+        return self._values[name]
+
+    def source(self, name: str) -> str:
+        """Where the value comes from: "default", "file", "environment" or "set"."""
+        return self._sources.get(name, "default")
+
+    def topic_default(self, topic_config: str) -> Value:
+        """What a topic has that says nothing about `topic_config`, such as "retention.ms".
+
+        Of several units the finest that has a value counts: ms, then minutes, then hours. -1
+        stays -1 in every unit (Kafka's KafkaConfig.logRetentionTimeMillis).
+        """
+        topic_setting = TOPIC_SETTINGS[topic_config]
+        for name, factor in topic_setting.sources:
+            value = self._values[name]
+            if value is None:
+                continue
+            if factor != 1:
+                assert type(value) is int
+                return value * factor if value >= 0 else -1
+            return value
+        return topic_setting.default
+
+    def topic_defaults(self) -> dict[str, Value]:
+        """`topic_default` of every topic config."""
+        return {name: self.topic_default(name) for name in TOPIC_SETTINGS}
+
+    @property
+    def node_id(self) -> int:
+        """The id of this broker: node.id, else broker.id, else 1."""
+        for name in ("node.id", "broker.id"):
+            if self.integer(name) >= 0:
+                return self.integer(name)
+        return 1
+
+    @property
+    def data_directory(self) -> str:
+        """Path of the data directory; means nothing when `ephemeral`."""
+        return (self.optional_text("log.dirs") or self.text("log.dir")).split(",")[0].strip()
+
+    def listeners(self) -> tuple[Listener, ...]:
+        """The addresses to listen on; those of a KRaft controller are left out."""
+        return tuple(self._broker_listeners("listeners"))
+
+    def advertised_listeners(self) -> dict[str, Listener]:
+        """Listener name -> address that clients are told; a name that is missing means auto."""
+        found = self._broker_listeners("advertised.listeners")
+        return {listener.name: listener for listener in found}
+
+    def _broker_listeners(self, setting: str) -> list[Listener]:
+        """A setting's listeners without those of a KRaft controller, which may be in both."""
+        controller = {name.upper() for name in self.items("controller.listener.names")}
+        texts = [text for text in self.items(setting) if text != "auto"]
+        found = [_parse_listener(setting, text) for text in texts]
+        return [listener for listener in found if listener.name not in controller]
+
+    def of_broker(self, index: int) -> "Config":
+        """The settings as the broker `index` of this process has them: id and ports count on."""
+        if index == 0:
+            return self
+        other = Config(ephemeral=self.ephemeral)
+        other._sources = self._sources
+        other._values = {**self._values, "node.id": self.node_id + index}
+        if port := self.integer("published.port"):
+            other._values["published.port"] = port + index
+        for name in ("listeners", "advertised.listeners"):
+            other._values[name] = tuple(
+                text if text == "auto" else str(_parse_listener(name, text).after(index))
+                for text in self.items(name)
+            )
+        return other
+
+    def _apply(self, source: str, given: Mapping[str, str]) -> None:
+        for name, text in given.items():
+            setting = SETTINGS.get(name)
+            if (setting is None or name in WITHOUT_EFFECT) and name not in self.ignored:
+                self.ignored.append(name)
+            if setting is None:
+                continue
+            self._values[name] = parse_value(setting, text)
+            self._sources[name] = source
+
+    def _check_together(self) -> None:
+        """What no setting can tell alone."""
+        if not self.listeners():
+            raise ConfigError("listeners: no address to listen on")
+        protocols = dict(
+            item.upper().partition(":")[::2]
+            for item in self.items("listener.security.protocol.map")
+        )
+        for listener in self.listeners():
+            protocol = protocols.get(listener.name, listener.name)
+            if protocol != "PLAINTEXT":
+                raise ConfigError(
+                    f"listeners: {listener}: security protocol {protocol} is not served, "
+                    "only PLAINTEXT"
+                )
+        self._check_addresses()
+        self._check_ports("listeners", self.listeners())
+        self._check_ports("advertised.listeners", self.advertised_listeners().values())
+        if port := self.integer("published.port"):
+            self._check_ports("published.port", [Listener("PUBLISHED", "", port)])
+
+    def _check_addresses(self) -> None:
+        """What clients are told must be an address that one can connect to."""
+        names = [listener.name for listener in self.listeners()]
+        for listener in self.advertised_listeners().values():
+            problem = None
+            if listener.name not in names:
+                problem = f"there is no such listener, listeners has {', '.join(names)}"
+            elif not listener.host or listener.host in ("0.0.0.0", "::"):
+                problem = "clients cannot connect to every interface, name a host"
+            elif not listener.port:
+                problem = "clients cannot connect to port 0, name a port"
+            if problem is not None:
+                raise ConfigError(f"advertised.listeners: {listener}: {problem}")
+        if self.optional_text("published.host") in ("0.0.0.0", "::"):
+            raise ConfigError(
+                f"published.host: {self.text('published.host')}: clients cannot connect to every "
+                "interface, name a host"
+            )
+        if self.integer("published.port") and len(names) > 1:
+            raise ConfigError(
+                f"published.port: {self.integer('published.port')} cannot be the port of each of "
+                f"{', '.join(names)}, name their addresses in advertised.listeners"
+            )
+
+    def _check_ports(self, setting: str, listeners: Iterable[Listener]) -> None:
+        """Each broker of the process takes the next port of every listener."""
+        count = self.integer("broker.count")
+        taken: dict[int, Listener] = {}
+        for listener in listeners if count > 1 else ():
+            for port in range(listener.port, listener.port + count) if listener.port else ():
+                reason = "there is no such port"
+                if port in taken:
+                    reason = f"it overlaps {taken[port]}"
+                if port in taken or port > 65535:
+                    raise ConfigError(
+                        f"{setting}: {listener}: with broker.count={count} it needs the ports up "
+                        f"to {listener.port + count - 1}, {reason}"
+                    )
+                taken[port] = listener
+
+
+def settings_in_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Settings in KAFKA_* variables, by the rule of Kafka's image.
+
+    `_` is `.`, `__` is `_`, `___` is `-`: KAFKA_GROUP_MAX_SIZE is group.max.size.
+    """
+    found: dict[str, str] = {}
+    for variable, value in sorted(environment.items()):
+        if variable.startswith("KAFKA_") and variable not in _IMAGE_VARIABLES:
+            name = variable[len("KAFKA_") :].lower()
+            name = name.replace("___", "-").replace("__", "\0").replace("_", ".")
+            found[name.replace("\0", "_")] = value
+    return found
+
+
+def settings_in_arguments(arguments: Iterable[str]) -> dict[str, str]:
+    """Settings in `NAME=VALUE` arguments (`--set`). Raises ConfigError on one without `=`."""
+    found: dict[str, str] = {}
+    for argument in arguments:
+        name, separator, value = argument.partition("=")
+        if not separator or not name.strip():
+            raise ConfigError(f"--set {argument}: NAME=VALUE expected")
+        found[name.strip()] = value
+    return found
+
+
+def parse_value(setting: Setting, text: str) -> Value:
+    """The typed value of `text`. Raises ConfigError that names the setting and the text."""
+    text = text.strip()
+    value: Value
+    if setting.kind is Kind.STRING:
+        value = text or setting.default
+    elif setting.kind is Kind.LIST:
+        value = tuple(item.strip() for item in text.split(",") if item.strip())
+    elif setting.kind is Kind.BOOLEAN:
+        if text.lower() not in ("true", "false"):
+            raise ConfigError(f"{setting.name}: {text!r} is neither true nor false")
+        value = text.lower() == "true"
+    else:
+        value = _parse_number(setting, text)
+    if setting.choices:
+        for item in value if isinstance(value, tuple) else (value,):
+            if item not in setting.choices:
+                choices = ", ".join(setting.choices)
+                raise ConfigError(f"{setting.name}: {item!r} is none of {choices}")
+    return value
+
+
+def _parse_number(setting: Setting, text: str) -> int | float:
+    number: int | float
+    try:
+        number = float(text) if setting.kind is Kind.DOUBLE else int(text)
+    except ValueError:
+        raise ConfigError(
+            f"{setting.name}: {text!r} is not a number of type {setting.kind.name.lower()}"
+        ) from None
+    if setting.least is not None and not number >= setting.least:
+        raise ConfigError(f"{setting.name}: {text} is less than {setting.least}")
+    if setting.most is not None and not number <= setting.most:
+        raise ConfigError(f"{setting.name}: {text} is more than {setting.most}")
+    return number
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """HOST:PORT, the host maybe empty or an IPv6 address in brackets. Raises ValueError."""
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    return host, int(port)
+
+
+def format_address(host: str, port: int) -> str:
+    """HOST:PORT, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _parse_listener(setting: str, text: str) -> Listener:
+    name, separator, address = text.partition("://")
+    if not separator or not name:
+        raise ConfigError(f"{setting}: {text!r} is not NAME://HOST:PORT")
+    try:
+        host, port = parse_address(address)
+    except ValueError:
+        raise ConfigError(f"{setting}: {text!r} is not NAME://HOST:PORT") from None
+    return Listener(name.strip().upper(), host, port)  # Kafka's ListenerName.normalised

@@ -1,0 +1,112 @@
+"""Orders about groups: what a group looks like from inside, and how it came to that.
+
+A group is read between two drains of its task, so it is always whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.control.request import ControlError, Order
+from coordinator_server.group.classic.state import DEAD
+from coordinator_server.rebalances.ownership import assigned
+from protocol.consumer_protocol import decode_subscription
+from protocol.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from coordinator_server.broker import Broker
+    from coordinator_server.cluster import Cluster
+    from coordinator_server.group.classic.member import MemberMetadata
+    from coordinator_server.group.classic.metadata import GroupMetadata
+
+
+async def groups(order: Order) -> dict[str, Any]:
+    """GET /groups."""
+    return {
+        "groups": [
+            {"group": one.group_id, "state": one.state.value, "members": len(one.roster.members)}
+            for _, one in _groups(order.cluster)
+        ]
+    }
+
+
+async def group(order: Order) -> dict[str, Any]:
+    """GET /groups/GROUP."""
+    group_id = order.parameters["GROUP"]
+    for broker, one in _groups(order.cluster):
+        if one.group_id == group_id:
+            return _group(order.cluster, broker, one)
+    if any(broker.groups.is_loading for broker in order.cluster.brokers.values()):
+        raise ControlError(404, f"there is no group {group_id} so far, groups are being loaded")
+    names = ", ".join(sorted(one.group_id for _, one in _groups(order.cluster))[:20])
+    raise ControlError(404, f"there is no group {group_id}, but {names or 'none at all'}")
+
+
+def _groups(cluster: Cluster) -> Iterator[tuple[Broker, GroupMetadata]]:
+    """Every group with its coordinator."""
+    for broker in cluster.brokers.values():
+        for task in broker.groups.tasks.values():
+            if task.group.state is not DEAD:
+                yield broker, task.group
+
+
+def _group(cluster: Cluster, broker: Broker, one: GroupMetadata) -> dict[str, Any]:
+    from coordinator_server.rebalances.story import tell
+
+    history = cluster.journal.history(one.group_id)
+    return {
+        "group": one.group_id,
+        "coordinator": broker.node_id,
+        "state": one.state.value,
+        "generation": one.generation_id,
+        "protocol_type": one.protocol_type,
+        "protocol": one.protocol_name,
+        "leader": one.roster.leader_id,
+        "members": [_member(one, member) for member in one.roster.members.values()],
+        "offsets": [
+            {
+                "topic": topic,
+                "partition": partition,
+                "offset": commit.offset,
+                "metadata": commit.metadata,
+                "commit_timestamp_ms": commit.commit_timestamp,
+            }
+            for topic, partitions in one.image.offsets.items()
+            for partition, commit in sorted(partitions.items())
+        ],
+        "last_rebalance": tell(history[-1]) if history else [],
+    }
+
+
+def _member(one: GroupMetadata, member: MemberMetadata) -> dict[str, Any]:
+    assignment = assigned(member.assignment) if one.uses_consumer_protocol else None
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "host": member.client_host,
+        "subscription": _subscription(one, member),
+        "assignment": assignment or {},
+        "waits_for": _waits_for(member),
+    }
+
+
+def _subscription(one: GroupMetadata, member: MemberMetadata) -> list[str]:
+    """Topics that a member asks for, by the first protocol that tells."""
+    if not one.uses_consumer_protocol:
+        return []
+    for _, metadata in member.protocols:
+        try:
+            return sorted(decode_subscription(metadata).topics)
+        except ProtocolError:
+            continue  # written by a client, which may put there what it likes
+    return []
+
+
+def _waits_for(member: MemberMetadata) -> str | None:
+    """The request that the member waits in."""
+    if member.awaiting_join is not None:
+        return "JoinGroup"
+    return None if member.awaiting_sync is None else "SyncGroup"

@@ -1,0 +1,150 @@
+"""One partition of `__consumer_offsets`, as the coordinator sees it: append records, load groups.
+
+What the heart decides becomes a record batch here, in Kafka's own bytes (KafkaCoordinator's
+batches: no producer id, base sequence 0, CreateTime), and what the log holds becomes groups again.
+Both ways go through `GroupMetadata.replay` (a snapshot's offsets through `restore`, its form for
+many), so a loaded group is the group that was written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from coordinator_server.coordinator.replay import OffsetsReplay, Restoring
+from coordinator_server.coordinator.snapshot import VERSION as SNAPSHOT_VERSION
+from coordinator_server.coordinator.snapshot import Decoding, encode_groups
+from coordinator_server.events.log import LOG
+from coordinator_server.group.records import encode_record
+from coordinator_server.topics.names import OFFSETS_TOPIC
+from protocol.batch import Record, build_batch
+from protocol.errors import ErrorCode
+from storage.errors import StorageError
+from storage.state_snapshot import load_state, save_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from coordinator_server.clock.broker_clock import Clock
+    from coordinator_server.group.classic.metadata import GroupMetadata
+    from coordinator_server.group.records import Record as GroupRecord
+    from coordinator_server.topics.manager import Partition
+    from storage.flush import Done
+
+_FIRST_SEQUENCE = 0  # Kafka's coordinator writes it though there is no producer id
+
+
+class PartitionState(Enum):
+    """Whether the groups of a partition can be served (Kafka's CoordinatorState)."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+class OffsetsPartition:
+    """One partition of the offsets topic, and what its groups need of it."""
+
+    __slots__ = ("_clock", "_epoch", "_kept_at", "_partition", "index", "state")
+
+    def __init__(self, partition: Partition, clock: Clock) -> None:
+        self.index = partition.index
+        self.state = PartitionState.LOADING
+        self._partition = partition
+        self._epoch = partition.epoch
+        self._clock = clock
+        self._kept_at = -1  # the log end that the snapshot on the disk belongs to
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing to load. False as well when that cannot be told."""
+        try:
+            log = self._partition.log
+        except StorageError:
+            return False
+        return log.log_start_offset == log.log_end_offset
+
+    def append(self, records: Sequence[GroupRecord]) -> ErrorCode:
+        """Write records as one batch, all or nothing. NONE, or the log's error.
+
+        NOT_LEADER_OR_FOLLOWER once another broker leads: its log must not get our records.
+        """
+        if self.state is PartitionState.CLOSED or self._partition.epoch != self._epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        now_ms = self._clock.now_ms()
+        encoded = [
+            Record(offset, now_ms, *encode_record(record)) for offset, record in enumerate(records)
+        ]
+        batch = build_batch(encoded, base_sequence=_FIRST_SEQUENCE)
+        try:
+            self._partition.append_own(batch, now_ms)
+        except StorageError as error:
+            LOG.emit(
+                "log.failed",
+                topic=OFFSETS_TOPIC,
+                partition=self.index,
+                error=error.code.name,
+                reason=str(error),
+            )
+            return error.code
+        return ErrorCode.NONE
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Whether the last append must be synced before anybody is told of it."""
+        return self._partition.flush_is_due
+
+    def when_flushed(self, done: Done) -> None:
+        """Call `done` once the last append is synced, later."""
+        self._partition.when_flushed(done)
+
+    async def load(self, make: Callable[[str], GroupMetadata]) -> dict[str, GroupMetadata]:
+        """Give the groups in the log, by its snapshot or from its records, in short steps.
+
+        Raises StorageError when the log cannot be read.
+        """
+        log = self._partition.log
+        contents = load_state(log, SNAPSHOT_VERSION)
+        if contents is not None:
+            decoding = Decoding(contents, make)
+            for _ in decoding.steps():
+                await asyncio.sleep(0)
+            self._kept_at = log.log_end_offset
+            return decoding.groups
+        replay = OffsetsReplay(log)
+        for _ in replay.steps():
+            await asyncio.sleep(0)
+        restoring = Restoring(make)
+        for _ in restoring.steps(replay.latest.items()):
+            await asyncio.sleep(0)
+        if replay.damaged or restoring.skipped:
+            LOG.emit(
+                "records.skipped",
+                topic=OFFSETS_TOPIC,
+                partition=self.index,
+                records=replay.damaged + restoring.skipped,
+                reason=replay.last_reason or restoring.last_reason,
+            )
+        return restoring.groups
+
+    def keep(self, groups: Iterable[GroupMetadata]) -> None:
+        """Leave a snapshot for the next start, which then reads no log; these are all groups."""
+        try:
+            log = self._partition.log
+            if log.log_end_offset not in (log.log_start_offset, self._kept_at):
+                save_state(log, SNAPSHOT_VERSION, encode_groups(groups))
+        except StorageError as error:
+            LOG.emit("log.failed", topic=OFFSETS_TOPIC, partition=self.index, reason=str(error))
+
+    def reload(self, group: GroupMetadata) -> None:
+        """Replay what the log holds of one group into a fresh `group`."""
+        replay = OffsetsReplay(self._partition.log)
+        for _ in replay.steps():
+            pass
+        name = group.group_id.encode()
+        front = len(name).to_bytes(2, "big") + name  # stands behind the type in every key
+        own = [pair for pair in replay.latest.items() if pair[0].startswith(front, 2)]
+        for _ in Restoring(lambda _: group).steps(own):
+            pass

@@ -1,0 +1,188 @@
+"""From the log of one partition of `__consumer_offsets` to its groups, fast.
+
+A log holds each key many times over. So the walk remembers the last value of each key as bytes, and
+only what is left in the end is decoded. Both are done in short steps, between which the event loop
+serves others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from protocol.batch_layout import COMPRESSION_MASK as COMPRESSED
+from protocol.batch_layout import CONTROL, HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, TRANSACTIONAL
+from protocol.compression import Compression, decompress
+from protocol.errors import ProtocolError
+from protocol.offsets_log import (
+    GroupMetadataKey,
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_key,
+    decode_value,
+    encode_key,
+)
+from protocol.raw_records import raw_records
+
+if TYPE_CHECKING:
+    from coordinator_server.group.classic.metadata import GroupMetadata
+    from storage.partition_log import PartitionLog
+
+STEP_BYTES = 128 * 1024
+STEP_RECORDS = 2000
+"""Of the log, and of what it comes to: handled before the loop may do something else."""
+
+_ABORT_MARKER, _COMMIT_MARKER = 0, 1  # types of control records (KIP-98)
+# A committed offset of the usual kind, without metadata and topic id: version, offset, leader
+# epoch, the length of the metadata, commit timestamp, the number of tagged fields.
+_PLAIN_VALUE = Struct(">hqiBqB")
+_PLAIN_VERSION = 4
+_EMPTY_METADATA = 1
+
+KeyValue = tuple[bytes, bytes | None]
+
+
+class OffsetsReplay:
+    """The last value of each key of one partition, in `latest`; None is a tombstone.
+
+    Records of a transaction count once its commit marker comes, and never without it; then each
+    one counts only if nothing that counts has been written behind it for the same key. `damaged`
+    counts batches and records that do not parse though their CRC is right.
+    """
+
+    __slots__ = ("_counting", "_log", "_offset", "_open", "damaged", "last_reason", "latest")
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.latest: dict[bytes, bytes | None] = {}
+        self.damaged = 0
+        self.last_reason = ""
+        self._log = log
+        self._offset = log.log_start_offset
+        # By producer id: (offset, key, value) of what its open transaction has written so far.
+        self._open: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
+        # Where the record lies that counts for a key, as far as it came while one was open.
+        self._counting: dict[bytes, int] = {}
+
+    def steps(self) -> Iterator[None]:
+        """Read the log to its end; every step is short. StorageError when it cannot be read."""
+        log = self._log
+        while self._offset < log.log_end_offset:
+            data = log.read(self._offset, STEP_BYTES).records
+            if not data:
+                return
+            self._take(data)
+            yield
+
+    def _take(self, data: bytes) -> None:
+        """Take in whole batches; ProtocolError at bytes that are no batch of format 2."""
+        position = 0
+        while position < len(data):
+            header = HEADER.unpack_from(data, position)
+            base_offset, length, magic, attributes = header[0], header[1], header[3], header[5]
+            end = position + length + LOG_OVERHEAD_BYTES
+            if magic != 2 or end - position < HEADER_BYTES:
+                raise ProtocolError(f"a record batch of magic {magic} at offset {base_offset}")
+            section = data[position + HEADER_BYTES : end]
+            try:
+                if attributes & COMPRESSED and section:
+                    section = decompress(Compression(attributes & COMPRESSED), section)
+                if attributes & (TRANSACTIONAL | CONTROL) or self._open:
+                    self._take_with_transactions(header, section)
+                else:
+                    latest = self.latest
+                    for _, _, _, _, key, value, _ in raw_records(section, header[12]):
+                        latest[key or b""] = value
+            except (ProtocolError, ValueError) as error:
+                self.damaged += 1
+                self.last_reason = f"the batch at offset {base_offset}: {error}"
+            self._offset = base_offset + header[6] + 1
+            position = end
+
+    def _take_with_transactions(self, header: tuple[int, ...], section: bytes) -> None:
+        """Take in a batch of a transaction, its marker, or any batch while one is open."""
+        base_offset, attributes, producer_id = header[0], header[5], header[9]
+        records = [
+            (base_offset + offset_delta, key or b"", value)
+            for _, _, _, offset_delta, key, value, _ in raw_records(section, header[12])
+        ]
+        if attributes & CONTROL:
+            # A marker's key: version and type as int16. Compaction may have emptied the batch.
+            kind = int.from_bytes(records[0][1][2:4], "big") if records else -1
+            if kind not in (_ABORT_MARKER, _COMMIT_MARKER):
+                return
+            ended = self._open.pop(producer_id, [])
+            for offset, key, value in ended if kind == _COMMIT_MARKER else ():
+                if self._counting.get(key, -1) < offset:
+                    self._counting[key] = offset
+                    self.latest[key] = value
+            if not self._open:
+                self._counting.clear()
+        elif attributes & TRANSACTIONAL:
+            self._open.setdefault(producer_id, []).extend(records)
+        else:
+            for offset, key, value in records:
+                self._counting[key] = offset
+                self.latest[key] = value
+
+
+class Restoring:
+    """Makes groups of last values; `skipped` counts keys that are of no known kind, or damaged."""
+
+    __slots__ = ("_make", "_offsets", "groups", "last_reason", "skipped")
+
+    def __init__(self, make: Callable[[str], GroupMetadata]) -> None:
+        self.groups: dict[str, GroupMetadata] = {}
+        self.skipped = 0
+        self.last_reason = ""
+        self._make = make
+        # By the front of a key, that is without its partition: where such offsets go.
+        self._offsets: dict[bytes, dict[int, OffsetCommitValue]] = {}
+
+    def steps(self, latest: Iterable[KeyValue]) -> Iterator[None]:
+        """Take in the last value of each key; every step is short."""
+        unpack = _PLAIN_VALUE.unpack
+        size = _PLAIN_VALUE.size
+        offsets = self._offsets
+        for number, (key, value) in enumerate(latest, start=1):
+            if not number % STEP_RECORDS:
+                yield
+            if value is None:
+                continue
+            found = offsets.get(key[:-4])
+            if found is None or len(value) != size:
+                self._take(key, value)
+                continue
+            version, offset, leader_epoch, metadata, timestamp_ms, tags = unpack(value)
+            if version != _PLAIN_VERSION or metadata != _EMPTY_METADATA or tags:
+                self._take(key, value)
+                continue
+            found[int.from_bytes(key[-4:], "big", signed=True)] = OffsetCommitValue(
+                offset=offset,
+                leader_epoch=leader_epoch,
+                metadata="",
+                commit_timestamp=timestamp_ms,
+            )
+
+    def _take(self, key_bytes: bytes, value_bytes: bytes) -> None:
+        """Take in one record the long way."""
+        try:
+            key = decode_key(key_bytes)
+            if not isinstance(key, OffsetCommitKey | GroupMetadataKey | LegacyOffsetCommitKey):
+                self._skip(f"{type(key).__name__} is not served")
+                return
+            value = decode_value(key, value_bytes)
+        except ProtocolError as error:
+            self._skip(str(error))
+            return
+        group = self.groups.get(key.group)
+        if group is None:
+            group = self.groups[key.group] = self._make(key.group)
+        group.replay((key, value))
+        if isinstance(key, OffsetCommitKey) and key_bytes == encode_key(key):
+            self._offsets[key_bytes[:-4]] = group.image.offsets[key.topic]
+
+    def _skip(self, reason: str) -> None:
+        self.skipped += 1
+        self.last_reason = reason

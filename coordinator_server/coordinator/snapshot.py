@@ -1,0 +1,159 @@
+"""The groups of one partition of `__consumer_offsets` as bytes, and back: what a snapshot holds.
+
+Made for loading: committed offsets stand in columns, one run per group, topic and topic id, that a
+single unpacking reads. Group records are as in the log. `storage.state_snapshot` keeps the bytes
+and knows whether they may be trusted, so here nothing is checked twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from struct import Struct, calcsize, pack, unpack_from
+from typing import TYPE_CHECKING
+
+from coordinator_server.group.records import value_version
+from protocol.offsets_log import (
+    GroupMetadataKey,
+    OffsetCommitValue,
+    decode_value,
+    encode_value,
+)
+from protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from coordinator_server.group.classic.metadata import GroupMetadata
+
+VERSION = 1
+STEP_RECORDS = 2000
+"""Offsets decoded before the loop may do something else."""
+
+_COUNT = Struct(">i")
+_COLUMNS = ">{0}i{0}q{0}i{0}q{0}q"  # partition, offset, leader epoch, commit and expire timestamp
+
+
+def encode_groups(groups: Iterable[GroupMetadata]) -> bytes:
+    """The hard state of these groups."""
+    parts: list[bytes] = []
+    for group in groups:
+        image = group.image
+        _put(parts, group.group_id.encode())
+        recorded = image.group
+        _put(parts, None if recorded is None else encode_value(recorded, value_version(recorded)))
+        runs = [
+            (topic, topic_id, values)
+            for topic, partitions in image.offsets.items()
+            for topic_id, values in _by_topic_id(partitions)
+        ]
+        parts.append(_COUNT.pack(len(runs)))
+        for topic, topic_id, values in runs:
+            _put(parts, topic.encode())
+            parts.append(topic_id)
+            _put_offsets(parts, values)
+    return b"".join(parts)
+
+
+def _by_topic_id(
+    partitions: dict[int, OffsetCommitValue],
+) -> Iterable[tuple[bytes, dict[int, OffsetCommitValue]]]:
+    runs: dict[bytes, dict[int, OffsetCommitValue]] = {}
+    for partition, value in partitions.items():
+        runs.setdefault(value.topic_id, {})[partition] = value
+    return runs.items()
+
+
+def _put_offsets(parts: list[bytes], offsets: dict[int, OffsetCommitValue]) -> None:
+    values = offsets.values()
+    parts.append(_COUNT.pack(len(offsets)))
+    parts.append(
+        pack(
+            _COLUMNS.format(len(offsets)),
+            *offsets,
+            *[value.offset for value in values],
+            *[value.leader_epoch for value in values],
+            *[value.commit_timestamp for value in values],
+            *[value.expire_timestamp for value in values],
+        )
+    )
+    with_metadata = [(index, value) for index, value in offsets.items() if value.metadata]
+    parts.append(_COUNT.pack(len(with_metadata)))
+    for partition, value in with_metadata:
+        parts.append(_COUNT.pack(partition))
+        _put(parts, value.metadata.encode())
+
+
+def _put(parts: list[bytes], data: bytes | None) -> None:
+    """Bytes behind their length; -1 is null."""
+    parts.append(_COUNT.pack(-1 if data is None else len(data)))
+    if data is not None:
+        parts.append(data)
+
+
+class Decoding:
+    """Makes the groups again, in `groups`; every step is short."""
+
+    __slots__ = ("_data", "_make", "_position", "groups")
+
+    def __init__(self, data: bytes, make: Callable[[str], GroupMetadata]) -> None:
+        self.groups: dict[str, GroupMetadata] = {}
+        self._data = data
+        self._make = make
+        self._position = 0
+
+    def steps(self) -> Iterator[None]:
+        """Decode it all; yields between steps."""
+        pending = 0
+        while self._position < len(self._data):
+            group = self._make(self._text())
+            self.groups[group.group_id] = group
+            recorded = self._take()
+            if recorded is not None:
+                key = GroupMetadataKey(group=group.group_id)
+                group.replay((key, decode_value(key, recorded)))
+            for _ in range(self._count()):
+                pending += self._take_run(group)
+                if pending >= STEP_RECORDS:
+                    pending = 0
+                    yield
+
+    def _take_run(self, group: GroupMetadata) -> int:
+        """Offsets of one topic; how many they were."""
+        topic = self._text()
+        topic_id = self._data[self._position : self._position + len(ZERO_UUID)]
+        self._position += len(ZERO_UUID)
+        count = self._count()
+        form = _COLUMNS.format(count)
+        column = unpack_from(form, self._data, self._position)
+        self._position += calcsize(form)
+        metadata = {self._count(): self._text() for _ in range(self._count())}
+        columns = [column[at : at + count] for at in range(0, 5 * count, count)]
+        offsets = {
+            partition: OffsetCommitValue(
+                offset=offset,
+                leader_epoch=leader_epoch,
+                metadata=metadata.get(partition, ""),
+                commit_timestamp=commit_timestamp,
+                expire_timestamp=expire_timestamp,
+                topic_id=topic_id,
+            )
+            for partition, offset, leader_epoch, commit_timestamp, expire_timestamp in zip(
+                *columns, strict=True
+            )
+        }
+        group.restore(topic, offsets)
+        return count
+
+    def _count(self) -> int:
+        number: int = _COUNT.unpack_from(self._data, self._position)[0]
+        self._position += _COUNT.size
+        return number
+
+    def _take(self) -> bytes | None:
+        size = self._count()
+        if size < 0:
+            return None
+        start = self._position
+        self._position += size
+        return self._data[start : self._position]
+
+    def _text(self) -> str:
+        return (self._take() or b"").decode()

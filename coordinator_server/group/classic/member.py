@@ -1,0 +1,102 @@
+"""A member of a group, and the delayed operations that belong to one member id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.group.purgatory import DelayedOperation
+
+if TYPE_CHECKING:
+    from coordinator_server.group.classic.metadata import GroupMetadata
+    from coordinator_server.group.effects import Effects, Reply
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""(protocol name, the member's metadata for it), in the member's order of preference."""
+
+
+class Parked(NamedTuple):
+    """A request that waits for its answer: where it goes, and the API version to answer at."""
+
+    reply: Reply
+    api_version: int
+
+
+class MemberMetadata:
+    """One member of a classic group (Kafka's ClassicGroupMember); soft state.
+
+    `awaiting_join` and `awaiting_sync` hold its parked request. `is_new` says that the member has
+    not been told its id yet, so that it cannot send heartbeats.
+    """
+
+    __slots__ = (
+        "assignment",
+        "awaiting_join",
+        "awaiting_sync",
+        "client_host",
+        "client_id",
+        "group_instance_id",
+        "is_new",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session",
+        "session_timeout_ms",
+    )
+
+    def __init__(
+        self,
+        member_id: str,
+        *,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: Protocols,
+        assignment: bytes = b"",
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = protocols
+        self.assignment = assignment
+        self.awaiting_join: Parked | None = None
+        self.awaiting_sync: Parked | None = None
+        self.is_new = False
+        self.session = DelayedHeartbeat(member_id)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it has a group instance id (KIP-345)."""
+        return self.group_instance_id is not None
+
+    @property
+    def cannot_expire(self) -> bool:
+        """Whether a parked request speaks for it; a new member expires all the same."""
+        return not self.is_new and (
+            self.awaiting_join is not None or self.awaiting_sync is not None
+        )
+
+    def metadata_for(self, protocol: str | None) -> bytes:
+        """Its metadata for `protocol` (the first, when it named the protocol twice)."""
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        return b""
+
+
+class DelayedHeartbeat(DelayedOperation):
+    """Ends the session of a member, or drops a member id that was given out and never used."""
+
+    __slots__ = ("member_id",)
+
+    def __init__(self, member_id: str) -> None:
+        super().__init__()
+        self.member_id = member_id
+
+    def on_expiration(self, group: GroupMetadata, now_ms: int, effects: Effects) -> None:
+        """Source: GroupMetadataManager.expireClassicGroupMemberHeartbeat."""
+        group.session_expired(self.member_id, now_ms, effects)

@@ -1,0 +1,146 @@
+"""Who is in a group: members, static ids, ids given out, the leader and the protocol vote.
+
+Plain bookkeeping without time or requests (the data half of Kafka's ClassicGroup). The counts are
+kept up with every change, so that no request costs more because a group is large.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from coordinator_server.group.classic.member import (
+    DelayedHeartbeat,
+    MemberMetadata,
+    Parked,
+    Protocols,
+)
+from protocol.hashing import java_hash
+
+
+class Roster:
+    """Members by id in the order in which they came, with what follows from them."""
+
+    __slots__ = ("_supported", "awaiting_join", "leader_id", "members", "pending", "static_ids")
+
+    def __init__(self) -> None:
+        self.members: dict[str, MemberMetadata] = {}
+        self.static_ids: dict[str, str] = {}
+        self.pending: dict[str, DelayedHeartbeat] = {}
+        self.leader_id: str | None = None
+        self.awaiting_join = 0
+        self._supported: dict[str, int] = {}
+
+    def add(self, member: MemberMetadata) -> None:
+        """Take a member in; the first one leads."""
+        assert member.member_id not in self.members
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self.static_ids
+            self.static_ids[member.group_instance_id] = member.member_id
+        self.members[member.member_id] = member
+        self._count(member.protocols, +1)
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+
+    def remove(self, member: MemberMetadata) -> None:
+        """Let a member go; when it led, the longest member leads. Its requests must be answered."""
+        assert member.awaiting_join is None
+        assert member.awaiting_sync is None
+        del self.members[member.member_id]
+        if member.group_instance_id is not None:
+            del self.static_ids[member.group_instance_id]
+        self._count(member.protocols, -1)
+        if self.leader_id == member.member_id:
+            self.leader_id = next(iter(self.members), None)
+
+    def rename(self, member: MemberMetadata, new_member_id: str) -> None:
+        """Give a static member a new id; it keeps its place, and the lead if it had it."""
+        old_member_id = member.member_id
+        assert member.group_instance_id is not None
+        self.members = {
+            new_member_id if member_id == old_member_id else member_id: one
+            for member_id, one in self.members.items()
+        }
+        self.static_ids[member.group_instance_id] = new_member_id
+        if self.leader_id == old_member_id:
+            self.leader_id = new_member_id
+        member.member_id = new_member_id
+
+    def set_protocols(self, member: MemberMetadata, protocols: Protocols) -> None:
+        """Replace what a member supports."""
+        self._count(member.protocols, -1)
+        member.protocols = protocols
+        self._count(protocols, +1)
+
+    def park_join(self, member: MemberMetadata, parked: Parked) -> Parked | None:
+        """Let a member wait for the end of the join phase; returns the request it replaces."""
+        replaced = member.awaiting_join
+        if replaced is None:
+            self.awaiting_join += 1
+        member.awaiting_join = parked
+        return replaced
+
+    def take_join(self, member: MemberMetadata) -> Parked | None:
+        """Take out the parked JoinGroup of a member, to be answered."""
+        parked = member.awaiting_join
+        if parked is not None:
+            self.awaiting_join -= 1
+            member.awaiting_join = None
+        return parked
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether every member waits in JoinGroup and no id given out is still to come."""
+        return self.awaiting_join == len(self.members) and not self.pending
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest of the members' rebalance timeouts; 0 without members."""
+        return max((one.rebalance_timeout_ms for one in self.members.values()), default=0)
+
+    def elect_joined_leader(self) -> bool:
+        """Make sure that the leader has joined; False when nobody has."""
+        if self.leader_id is None:
+            return False
+        if self.members[self.leader_id].awaiting_join is not None:
+            return True
+        for member in self.members.values():
+            if member.awaiting_join is not None:
+                self.leader_id = member.member_id
+                return True
+        return False
+
+    def supports_any(self, names: Iterable[str]) -> bool:
+        """Whether some of `names` is supported by every member."""
+        count = len(self.members)
+        return any(self._supported.get(name) == count for name in names)
+
+    def selected_protocol(self) -> str:
+        """Every member votes for its first protocol that all support; most votes win.
+
+        In a tie the order of Java's HashMap decides, as in Kafka.
+        """
+        count = len(self.members)
+        votes: Counter[str] = Counter()
+        for member in self.members.values():
+            for name, _ in member.protocols:
+                if self._supported[name] == count:
+                    votes[name] += 1
+                    break
+        assert votes, "members without a common protocol"
+        return max(votes, key=lambda name: (votes[name], -_bucket(name)))
+
+    def _count(self, protocols: Protocols, by: int) -> None:
+        """Count what a member supports, each name once even if it is listed twice."""
+        for name in {name for name, _ in protocols}:
+            count = self._supported.get(name, 0) + by
+            if count:
+                self._supported[name] = count
+            else:
+                del self._supported[name]
+
+
+def _bucket(name: str) -> int:
+    """The bucket of a name in a small HashMap of Java: where iteration meets it."""
+    value = java_hash(name) & 0xFFFF_FFFF
+    return (value ^ value >> 16) & 15

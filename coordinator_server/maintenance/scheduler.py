@@ -1,0 +1,232 @@
+"""What the logs need from time to time, done in small steps between requests.
+
+A round over all partitions (compaction, syncing of sealed segments, checkpoints, removal of deleted
+topics' files) begins every `log.cleaner.backoff.ms` or `log.retention.check.interval.ms`, whichever
+is shorter; old records are deleted in the rounds that the latter asks for. Between rounds the
+broker's own logs are looked at several times a second, and compacted.
+
+All of it is cut into slices of a millisecond, so that no client waits for it. Slices grow and the
+pauses between them shrink when the own logs have too much that no pass of compaction has seen:
+under commits as fast as they can be answered, compaction gets up to half of the time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from coordinator_server.clock.broker_clock import Clock
+from coordinator_server.config.config import Config
+from coordinator_server.events.log import LOG
+from storage.apart import Pause
+from storage.errors import StorageError
+from storage.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from storage.maintenance import Event, Step
+    from storage.own_logs import OwnLogs
+
+SLICE_MS = 1
+PAUSE_MS = 4
+"""How long a slice of work lasts, and the pause behind it that belongs to the clients."""
+
+PRESSED_SLICE_MS = 20
+"""How long a slice may last when the own logs are near twice their live data. Syncs are then done
+in it and not in a thread, since a loop that is never idle comes back late to what a thread did.
+That is the back-pressure on clients who commit faster than the log can be compacted."""
+
+UNPRESSED_SHARE = 0.35
+PRESSED_SHARE = 0.55
+"""The dirty part of the own logs over the clean one (at 1 they have twice the size they were left
+with): up to the first slices are short, from the second on they may be longest."""
+
+WAIT_MS = 2
+"""The pause while the disk syncs something in another thread."""
+
+FIRST_ROUND_DELAY_MS = 1000
+"""When the round of the start begins: not before the first clients are served."""
+
+FIRST_RETENTION_DELAY_MS = 30_000
+"""When old records are first deleted: who restores old data has a moment to say how long to keep
+it (Kafka's log.initial.task.delay.ms)."""
+
+FREQUENT_MS = 1000
+"""Between two looks at what cannot wait for a round: `flush.ms`, own logs when none is open."""
+
+OWN_LOGS_MS = 250
+BUSY_OWN_LOGS_MS = 50
+"""Between two looks at the size of own logs, and when the last one found work."""
+
+
+class Upkeep:
+    """The background work on one data directory.
+
+    `clock` says when a round is due. `timer_s()` measures slices: the CPU time of this thread in
+    seconds, so that the share of compaction is the same on a machine that has much else to do.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_ended_s",
+        "_frequent",
+        "_frequent_due_ms",
+        "_interval_ms",
+        "_is_starting",
+        "_logs",
+        "_own_logs",
+        "_own_logs_due_ms",
+        "_pressure",
+        "_retention_due_ms",
+        "_retention_interval_ms",
+        "_round",
+        "_round_due_ms",
+        "_timer_s",
+    )
+
+    def __init__(
+        self,
+        logs: LogManager,
+        config: Config,
+        clock: Clock,
+        timer_s: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._logs = logs
+        self._clock = clock
+        self._timer_s = timer_s
+        self._retention_interval_ms = config.integer("log.retention.check.interval.ms")
+        self._interval_ms = min(
+            config.integer("log.cleaner.backoff.ms"), self._retention_interval_ms
+        )
+        self._own_logs: OwnLogs | None = None
+        # What cannot wait, and a round; what cannot wait goes first.
+        self._frequent: Iterator[Step] | None = None
+        self._round: Iterator[Step] | None = None
+        self._ended_s = timer_s()
+        self._pressure = 0.0
+        now_ms = clock.now_ms()
+        self._round_due_ms = now_ms + min(FIRST_ROUND_DELAY_MS, self._interval_ms)
+        first_ms = min(FIRST_RETENTION_DELAY_MS, self._retention_interval_ms)
+        self._retention_due_ms = now_ms + first_ms
+        self._frequent_due_ms = self._own_logs_due_ms = now_ms + FREQUENT_MS
+        self._is_starting = True
+
+    @property
+    def is_working(self) -> bool:
+        """Whether there is work that has begun and is not done."""
+        return self._round is not None or self._frequent is not None
+
+    def clock_set_back(self, elapsed_ms: int) -> None:
+        """Take note that the clock tells an earlier time, by so much."""
+        self._round_due_ms -= elapsed_ms
+        self._retention_due_ms -= elapsed_ms
+        self._frequent_due_ms -= elapsed_ms
+        self._own_logs_due_ms -= elapsed_ms
+        self._logs.unsynced_since_ms.clear()
+
+    def step(self) -> int:
+        """Work for one slice; in how many milliseconds the next step is wanted."""
+        self.report_recovery()
+        now_ms = self._clock.now_ms()
+        self._begin_what_is_due(now_ms)
+        if self.is_working:
+            started_s = self._timer_s()
+            end_s = started_s + self._slice_s(now_ms, started_s)
+            self._logs.work_apart(self._pressure < 1)
+            for steps in (self._frequent, self._round):
+                if steps is not None and self._work(steps, end_s):
+                    break
+            self._logs.work_apart(True)
+            self._ended_s = self._timer_s()
+            if self.is_working:
+                is_over = self._ended_s >= end_s
+                return round(PAUSE_MS * (1 - self._pressure)) if is_over else WAIT_MS
+        due_ms = min(self._round_due_ms, self._frequent_due_ms, self._own_logs_due_ms)
+        return max(due_ms - now_ms, 0)
+
+    def _work(self, steps: Iterator[Step], end_s: float) -> bool:
+        """Work until everything is done or waits for the disk; True if the slice ended before."""
+        for event in steps:
+            if event is Pause.WAITING:
+                return False
+            if event is not None:
+                _report(event)
+            if self._timer_s() >= end_s:
+                return True
+        if steps is self._round:
+            self._round = None
+        else:
+            self._frequent = None
+        return False
+
+    def _slice_s(self, now_ms: int, started_s: float) -> float:
+        """How long to work now, in seconds.
+
+        Under pressure as long as the clients had since the last slice, so that compaction gets half
+        of the time even from a loop that is never idle; it is the clients that come less often.
+        """
+        self._pressure = 0.0
+        if self._own_logs is not None:
+            share = self._own_logs.dirty_share(now_ms) - UNPRESSED_SHARE
+            self._pressure = min(max(share / (PRESSED_SHARE - UNPRESSED_SHARE), 0.0), 1.0)
+        pressed_s = min(self._pressure * (started_s - self._ended_s), PRESSED_SLICE_MS / 1000)
+        return max(SLICE_MS / 1000, pressed_s)
+
+    def _begin_what_is_due(self, now_ms: int) -> None:
+        if min(self._round_due_ms, self._frequent_due_ms, self._own_logs_due_ms) > now_ms:
+            return
+        # Imported late: a broker that starts does not need the cleaner.
+        from storage.maintenance import flush_ms_steps, maintenance_steps
+        from storage.own_logs import OwnLogs
+
+        own_logs = self._own_logs = self._own_logs or OwnLogs(self._logs)
+        if self._round is None and now_ms >= self._round_due_ms:
+            self._frequent_due_ms = now_ms + FREQUENT_MS  # a round does that too
+            if not own_logs.are_open:
+                self._own_logs_due_ms = now_ms + FREQUENT_MS
+            self._round_due_ms = now_ms + self._interval_ms
+            starting, self._is_starting = self._is_starting, False
+            retention = now_ms >= self._retention_due_ms
+            if retention:
+                self._retention_due_ms = now_ms + self._retention_interval_ms
+            self._round = maintenance_steps(
+                self._logs, now_ms, starting=starting, retention=retention
+            )
+        if self._frequent is not None:
+            return
+        frequent: list[Iterator[Step]] = []
+        if now_ms >= self._own_logs_due_ms:
+            due = own_logs.due(now_ms)
+            if due:
+                frequent.append(own_logs.steps(due, now_ms))
+            wait_ms = OWN_LOGS_MS if own_logs.are_open else FREQUENT_MS
+            self._own_logs_due_ms = now_ms + (BUSY_OWN_LOGS_MS if due else wait_ms)
+        if now_ms >= self._frequent_due_ms:
+            self._frequent_due_ms = now_ms + FREQUENT_MS
+            frequent.append(flush_ms_steps(self._logs, now_ms))
+        if frequent:
+            self._frequent = chain(*frequent)
+
+    def report_recovery(self) -> None:
+        """Say what had to be cut from logs that were opened since the last call."""
+        reports = self._logs.recovery_reports
+        for report in reports:
+            LOG.emit(
+                "log.recovered",
+                topic=report.topic,
+                partition=report.partition,
+                offset=report.offset,
+                bytes_cut=report.bytes_cut,
+                reason=report.reason,
+                file=report.file,
+            )
+        reports.clear()
+
+
+def _report(event: Event) -> None:
+    if isinstance(event, StorageError):
+        LOG.emit("log.failed", reason=event.message)
+    elif LOG.debug:
+        name = "log.compacted" if hasattr(event, "bytes_after") else "segments.deleted"
+        LOG.emit(name, **event._asdict())

@@ -1,0 +1,1 @@
+"""Sockets, frames and dispatch: how requests come in and answers go out."""

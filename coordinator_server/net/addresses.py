@@ -1,0 +1,125 @@
+"""Which address a client is told, for each connection: `advertised.listeners`, or what is right.
+
+With `auto` a client is told the address that it reached us by: what worked once works again. A
+container behind a published port is the exception: its clients dialled a host and a port that it
+never sees. Such a client comes from the gateway of the container's network (docker-proxy, or NAT),
+so it is told `published.host` and `published.port`. docs/docker.md has the rule as a table.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+from coordinator_server.config.config import format_address
+from coordinator_server.events.log import LOG
+from coordinator_server.net.networks import is_address, is_loopback
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from coordinator_server.config.config import Config
+    from coordinator_server.net.connection import Connection
+    from coordinator_server.net.networks import Routes
+
+_DEFAULT_PUBLISHED_HOST = "localhost"
+
+
+class AddressBook:
+    """Addresses of all brokers of the process, as one client sees them; `configs` are by node id.
+
+    What cannot be right is said in one line the first time that a client is told it, once for
+    each listener.
+    """
+
+    def __init__(
+        self, configs: Mapping[int, Config], routes: Routes, *, in_container: bool
+    ) -> None:
+        self._advertised = {
+            node_id: config.advertised_listeners() for node_id, config in configs.items()
+        }
+        self._published_ports = {
+            node_id: config.integer("published.port") for node_id, config in configs.items()
+        }
+        first = next(iter(configs.values()))
+        self._published_host = first.optional_text("published.host")
+        self._routes = routes
+        self._in_container = in_container
+        self._doubted: set[str] = set()
+
+    def address(self, connection: Connection, node_id: int, port: int) -> tuple[str, int]:
+        """Host and port at which the client of a connection finds a broker.
+
+        `port` is the broker's own one, of the listener that the client came in by.
+        """
+        name = connection.listener_name
+        peer = connection.client_host.removeprefix("/")
+        advertised = self._advertised[node_id].get(name)
+        if advertised is not None:
+            address = advertised.host, advertised.port
+            if is_loopback(advertised.host) and not self._may_be_told_loopback(connection, peer):
+                self._doubt(
+                    name, peer, address, "localhost is another machine there, set a name or auto"
+                )
+            return address
+        if self._came_through_published_port(peer):
+            host = self._published_host or _DEFAULT_PUBLISHED_HOST
+            return host, self._published_ports[node_id] or port
+        address = connection.local_address[0], port
+        if self._in_container and not self._is_known(peer):
+            self._doubt(
+                name, peer, address, "if it came through a published port, set published.host"
+            )
+        return address
+
+    def _came_through_published_port(self, peer: str) -> bool:
+        if self._published_host is None:
+            return self._in_container and self._routes.is_gateway(peer)
+        return self._routes.is_gateway(peer) or not self._routes.is_near(peer)
+
+    def _may_be_told_loopback(self, connection: Connection, peer: str) -> bool:
+        """It is on this machine, or on the one that publishes our port."""
+        return (
+            is_loopback(peer)
+            or peer == connection.local_address[0]
+            or (self._in_container and self._routes.is_gateway(peer))
+        )
+
+    def _is_known(self, peer: str) -> bool:
+        return self._routes.is_near(peer) or not is_address(peer)
+
+    def _doubt(self, name: str, peer: str, address: tuple[str, int], reason: str) -> None:
+        if name not in self._doubted:
+            self._doubted.add(name)
+            LOG.emit(
+                "address.doubted",
+                listener=name,
+                remote=peer,
+                address=format_address(*address),
+                reason=reason,
+            )
+
+
+def check_names(config: Config) -> threading.Thread | None:
+    """Look the advertised names up, and say in one line which does not resolve here.
+
+    In a thread that nobody waits for: a name server that is silent must not hold up a start or a
+    stop. Returns the thread; None if no name is advertised.
+    """
+    hosts = {one.host for one in config.advertised_listeners().values()}
+    names = sorted(host for host in hosts if not is_address(host))
+    if not names:
+        return None
+    thread = threading.Thread(target=_look_up, args=(names,), name="addresses", daemon=True)
+    thread.start()
+    return thread
+
+
+def _look_up(names: list[str]) -> None:
+    for name in names:
+        try:
+            socket.getaddrinfo(name, None)
+        except (OSError, UnicodeError) as error:
+            reason = f"advertised.listeners: the name {name} does not resolve here: {error}"
+            LOG.emit("address.unresolved", address=name, reason=reason)

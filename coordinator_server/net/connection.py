@@ -1,0 +1,273 @@
+"""One client connection: bytes in, whole frames to the dispatcher one at a time, answers out.
+
+Theory of operation. A request is a frame: an int32 length and so many bytes. Most arrive whole and
+alone in one `data_received`; that path does no copy and no bookkeeping. Everything else goes
+through a list of chunks that is joined only once a whole frame is there, so a frame in a thousand
+pieces is not copied a thousand times, and an announced length allocates nothing.
+
+As in Kafka's SocketServer (a muted channel) a connection handles one request at a time: while one
+waits for its answer, what follows waits too, and answers go out in the order of the requests.
+Frames wait for as long as `_holds` is not 0: a request is unanswered, the client does not take its
+answers, this connection had its turn of the loop, or nobody is listened to while the clock is being
+put forward. Beyond READ_AHEAD_BYTES of waiting bytes the socket is no longer read, so TCP stops the
+client, and memory per connection has a bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from struct import Struct
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from coordinator_server.net.connections import Connections
+
+READ_AHEAD_BYTES = 256 * 1024
+FRAMES_PER_TURN = 64  # of one connection, before the other connections get the loop
+_JOINED_ANSWER_BYTES = 64 * 1024  # a longer body is not copied behind its header
+
+_UNANSWERED = 1
+_WRITE_PAUSED = 2
+_TURN_OVER = 4
+_CLOSED = 8
+_UNHEARD = 16
+
+_length_at = Struct(">i").unpack_from
+
+
+class Connection(asyncio.Protocol):
+    """One connection. `active` is set by every read; the idle sweep of `Connections` clears it.
+
+    `client_host` is "/127.0.0.1" as Kafka writes it, `remote` "127.0.0.1:40000" for the log,
+    `local_address` the (host, port) that the client reached us by.
+    """
+
+    __slots__ = (
+        "_buffer",
+        "_chunks",
+        "_dispatch",
+        "_draining",
+        "_holds",
+        "_needed_bytes",
+        "_position",
+        "_reading_paused",
+        "_request_max_bytes",
+        "_shared",
+        "_transport",
+        "_waiting_bytes",
+        "active",
+        "client_host",
+        "idle_since_ms",
+        "listener_name",
+        "local_address",
+        "remote",
+    )
+
+    def __init__(self, shared: Connections, listener_name: str) -> None:
+        self._shared = shared
+        self._dispatch = shared.dispatch
+        self._request_max_bytes = shared.request_max_bytes
+        self._transport: asyncio.Transport | None = None
+        self._holds = 0
+        self._buffer = b""
+        self._position = 0
+        self._chunks: list[bytes] = []
+        self._waiting_bytes = 0
+        self._needed_bytes = 4
+        self._draining = False
+        self._reading_paused = False
+        self.active = True
+        self.idle_since_ms = 0
+        self.listener_name = listener_name
+        self.client_host = self.remote = ""
+        self.local_address = ("", 0)
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be answered any more."""
+        return bool(self._holds & _CLOSED)
+
+    @property
+    def answer_is_due(self) -> bool:
+        """Whether a request waits for its answer."""
+        return bool(self._holds & _UNANSWERED)
+
+    @property
+    def write_is_paused(self) -> bool:
+        """Whether the client does not take its answers."""
+        return bool(self._holds & _WRITE_PAUSED)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Note the addresses; a connection beyond max.connections is closed again."""
+        # A cast: uvloop's transports are no asyncio.Transport. Both loops set TCP_NODELAY.
+        self._transport = cast("asyncio.Transport", transport)
+        host, port = _address(transport.get_extra_info("peername"))
+        self.client_host = f"/{host}"
+        self.remote = f"{host}:{port}"
+        self.local_address = _address(transport.get_extra_info("sockname"))
+        self._shared.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget everything; answers that come later are dropped."""
+        self._holds |= _CLOSED
+        self._transport = None
+        self._forget_input()
+        self._shared.lost(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand a whole frame to the dispatcher, or keep the bytes until there is one."""
+        self.active = True
+        if not self._holds and not self._waiting_bytes and len(data) >= 4:
+            length = _length_at(data)[0]
+            if length == len(data) - 4 and 0 < length <= self._request_max_bytes:
+                self._holds = _UNANSWERED
+                self._dispatch(self, data)
+                return
+        if self._holds & _CLOSED:
+            return
+        self._chunks.append(data)
+        self._waiting_bytes += len(data)
+        if self._holds:
+            if self._waiting_bytes > READ_AHEAD_BYTES and not self._reading_paused:
+                self._reading_paused = True
+                self._open_transport().pause_reading()
+        elif self._waiting_bytes >= self._needed_bytes:
+            self._drain()
+
+    def pause_writing(self) -> None:
+        """Handle no more requests while the client does not take its answers."""
+        self._holds |= _WRITE_PAUSED
+
+    def resume_writing(self) -> None:
+        """The client took its answers: go on."""
+        self._holds &= ~_WRITE_PAUSED
+        self._go_on()
+
+    def answer(self, prefix: bytes, body: bytes) -> None:
+        """Send the answer of the request being handled, and go on with the next one."""
+        self._holds &= ~_UNANSWERED
+        if self._transport is None or self._holds & _CLOSED:
+            return
+        if len(body) <= _JOINED_ANSWER_BYTES:
+            self._transport.write(prefix + body)
+        else:
+            self._transport.writelines((prefix, body))
+        if self._waiting_bytes or self._reading_paused:
+            self._go_on()
+
+    def answer_nothing(self) -> None:
+        """End the request being handled without an answer, and go on with the next one."""
+        self._holds &= ~_UNANSWERED
+        self._go_on()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether frames that are here wait for the loop alone."""
+        return bool(self._holds & _TURN_OVER)
+
+    def hold(self) -> None:
+        """Handle no more requests until `release`."""
+        self._holds |= _UNHEARD
+
+    def release(self) -> None:
+        """Go on with what came meanwhile."""
+        self._holds &= ~_UNHEARD
+        self._go_on()
+
+    def refuse(self, reason: str, api: str | int | None = None, version: int | None = None) -> None:
+        """Close because of what the client sent; answers already given still go out."""
+        if not self._holds & _CLOSED:
+            self._shared.report("connection.closed", self, reason, api=api, version=version)
+            self.close()
+
+    def close(self) -> None:
+        """Close once the answers already given are sent."""
+        self._holds |= _CLOSED
+        self._forget_input()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._holds |= _CLOSED
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _open_transport(self) -> asyncio.Transport:
+        assert self._transport is not None, "no transport"
+        return self._transport
+
+    def _forget_input(self) -> None:
+        self._buffer = b""
+        self._position = self._waiting_bytes = 0
+        self._chunks.clear()
+
+    def _go_on(self) -> None:
+        """Handle what waits, and read again, if nothing holds the connection up."""
+        if self._holds or self._draining:
+            return
+        if self._waiting_bytes >= self._needed_bytes:
+            self._drain()
+        if self._reading_paused and not self._holds:
+            self._reading_paused = False
+            self._open_transport().resume_reading()
+
+    def _turn_begins(self) -> None:
+        self._holds &= ~_TURN_OVER
+        self._go_on()
+
+    def _drain(self) -> None:
+        """Hand the waiting frames to the dispatcher until one of them has to wait."""
+        if self._chunks:
+            self._chunks.insert(0, self._buffer[self._position :])
+            self._buffer = b"".join(self._chunks)
+            self._position = 0
+            self._chunks.clear()
+        self._draining = True
+        handled = 0
+        while not self._holds:
+            frame = self._next_frame()
+            if frame is None:
+                break
+            handled += 1
+            self._holds |= _UNANSWERED
+            self._dispatch(self, frame)
+            if handled == FRAMES_PER_TURN and self._waiting_bytes:
+                self._holds |= _TURN_OVER
+                asyncio.get_running_loop().call_soon(self._turn_begins)
+        self._draining = False
+
+    def _next_frame(self) -> bytes | None:
+        """Take the next whole frame with its length in front; None if it is not there yet."""
+        buffer, position = self._buffer, self._position
+        here = len(buffer) - position
+        if here < 4:
+            self._needed_bytes = 4
+            return None
+        length: int = _length_at(buffer, position)[0]
+        if not 0 < length <= self._request_max_bytes:
+            self.refuse(_bad_length(length, self._request_max_bytes))
+            return None
+        if here < length + 4:
+            self._needed_bytes = length + 4
+            return None
+        self._needed_bytes = 4
+        self._waiting_bytes -= length + 4
+        if here == length + 4:
+            self._buffer, self._position = b"", 0
+            return buffer[position:] if position else buffer
+        self._position = position + length + 4
+        return buffer[position : self._position]
+
+
+def _bad_length(length: int, most: int) -> str:
+    if length > most:
+        return f"a frame of {length} bytes is announced, socket.request.max.bytes is {most}"
+    return f"a frame of {length} bytes is announced"
+
+
+def _address(name: object) -> tuple[str, int]:
+    """Host and port of a socket name; an IPv4 address inside an IPv6 one is taken out of it."""
+    if not isinstance(name, tuple) or len(name) < 2:
+        return "unknown", 0  # the peer was gone before we looked
+    return str(name[0]).removeprefix("::ffff:"), int(name[1])

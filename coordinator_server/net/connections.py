@@ -1,0 +1,170 @@
+"""All client connections of a broker: their limits, the idle sweep, and what is said about them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from coordinator_server.events.log import LOG
+from coordinator_server.net.connection import Connection
+
+if TYPE_CHECKING:
+    from coordinator_server.clock.broker_clock import Clock
+    from coordinator_server.config.config import Config
+
+Dispatch = Callable[[Connection, bytes], None]
+
+_SWEEPS_PER_IDLE_TIME = 8
+_REPORTS_AT_ONCE = 2000
+_REPORTS_PER_SECOND = 20
+_CLOSING_TIME_SECONDS = 2.0
+
+
+class Connections:
+    """The open connections of one broker, and the limits that they share."""
+
+    def __init__(self, config: Config, clock: Clock, dispatch: Dispatch) -> None:
+        self.dispatch = dispatch
+        self.request_max_bytes = config.integer("socket.request.max.bytes")
+        self._max_connections = config.integer("max.connections")
+        self._max_idle_ms = config.integer("connections.max.idle.ms")
+        self._clock = clock
+        self._open: set[Connection] = set()
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._all_gone: asyncio.Future[None] | None = None
+        self._report_credit = float(_REPORTS_AT_ONCE)
+        self._report_time_ms = clock.now_ms()
+        self._unreported = 0
+        self._is_held = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def opened(self, connection: Connection) -> None:
+        """Take a new connection in; one beyond max.connections is closed at once."""
+        connection.idle_since_ms = self._clock.now_ms()
+        self._open.add(connection)
+        if self._is_held:
+            connection.hold()
+        if len(self._open) > self._max_connections:
+            reason = f"max.connections is {self._max_connections}"
+            self.report("connection.refused", connection, reason)
+            connection.abort()
+        elif LOG.debug:
+            LOG.emit("connection.opened", remote=connection.remote)
+
+    def lost(self, connection: Connection) -> None:
+        """Forget a connection that is gone."""
+        self._open.discard(connection)
+        if LOG.debug:
+            LOG.emit("connection.ended", remote=connection.remote)
+        if self._all_gone is not None and not self._open and not self._all_gone.done():
+            self._all_gone.set_result(None)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether some connection has requests that wait for the loop alone."""
+        return any(connection.is_behind for connection in self._open)
+
+    def hold(self) -> None:
+        """Handle no request, of connections to come either, until `release`."""
+        self._is_held = True
+        for connection in self._open:
+            connection.hold()
+
+    def release(self) -> None:
+        """Go on with what came meanwhile."""
+        self._is_held = False
+        for connection in tuple(self._open):
+            connection.release()
+
+    def report(
+        self,
+        event: str,
+        connection: Connection,
+        reason: str,
+        api: str | int | None = None,
+        version: int | None = None,
+    ) -> None:
+        """Write why a connection is closed, one line each; a flood must not fill the disk.
+
+        After _REPORTS_AT_ONCE lines only _REPORTS_PER_SECOND are written. The next line, or the
+        next sweep, says how many were left out (`unreported`).
+        """
+        if not self._may_report():
+            self._unreported += 1
+            return
+        fields: dict[str, object] = {"remote": connection.remote, "reason": reason}
+        if api is not None:
+            fields["api"] = api
+        if version is not None:
+            fields["version"] = version
+        if self._unreported:
+            fields["unreported"] = self._unreported
+            self._unreported = 0
+        LOG.emit(event, **fields)
+
+    def _may_report(self) -> bool:
+        now_ms = self._clock.now_ms()
+        earned = (now_ms - self._report_time_ms) * _REPORTS_PER_SECOND / 1000
+        self._report_credit = min(self._report_credit + earned, _REPORTS_AT_ONCE)
+        self._report_time_ms = now_ms
+        if self._report_credit < 1:
+            return False
+        self._report_credit -= 1
+        return True
+
+    def start_sweeping(self) -> None:
+        """Begin to close connections that are silent for connections.max.idle.ms."""
+        if self._max_idle_ms >= 0:
+            delay_ms = max(self._max_idle_ms // _SWEEPS_PER_IDLE_TIME, 20)
+            loop = asyncio.get_running_loop()
+            self._sweep_timer = loop.call_later(delay_ms / 1000, self._sweep)
+
+    def _sweep(self) -> None:
+        self.close_idle()
+        if self._unreported and self._may_report():
+            LOG.emit("connections.closed", unreported=self._unreported)
+            self._unreported = 0
+        self.start_sweeping()
+
+    def close_idle(self) -> None:
+        """Close what was silent for connections.max.idle.ms; unanswered requests are no silence,
+        nor is it the client's that its requests wait for the others' to be handled.
+
+        A client that does not take its answers is silent too, and so is one that lingers while
+        it is being closed.
+        """
+        now_ms = self._clock.now_ms()
+        for connection in tuple(self._open):
+            if connection.active or connection.answer_is_due or connection.is_behind:
+                connection.active = False
+                connection.idle_since_ms = now_ms
+            elif now_ms - connection.idle_since_ms >= self._max_idle_ms:
+                if not connection.closed:
+                    reason = f"silent for {self._max_idle_ms} ms"
+                    if connection.write_is_paused:
+                        reason = f"took none of its answers for {self._max_idle_ms} ms"
+                    self.report("connection.closed", connection, reason)
+                connection.abort()
+
+    def abort(self) -> None:
+        """Cut all connections off at once; what is still to be answered never is."""
+        for connection in tuple(self._open):
+            connection.abort()
+
+    async def close(self) -> None:
+        """Close all connections: answers already given go out, slow takers are cut off."""
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        if not self._open:
+            return
+        self._all_gone = asyncio.get_running_loop().create_future()
+        for connection in tuple(self._open):
+            connection.close()
+        try:
+            await asyncio.wait_for(self._all_gone, _CLOSING_TIME_SECONDS)
+        except TimeoutError:
+            for connection in tuple(self._open):
+                connection.abort()

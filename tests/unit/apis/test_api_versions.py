@@ -1,0 +1,65 @@
+"""ApiVersions: what is offered to whom."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from coordinator_server.apis.api_versions import handle
+from coordinator_server.net.call import Call
+from protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.registry import SPECS
+from tests.unit.net.fakes import no_broker
+
+
+def ask(version: int, name: str = "conform", software_version: str = "1.0") -> ApiVersionsResponse:
+    """The answer to one request."""
+    answers: list[Any] = []
+
+    class OneCall:
+        api_version = version
+        reply = staticmethod(answers.append)
+
+    request = ApiVersionsRequest(
+        client_software_name=name, client_software_version=software_version
+    )
+    handle(no_broker(), cast(Call, OneCall()), request)
+    (answer,) = answers
+    assert isinstance(answer, ApiVersionsResponse)
+    return answer
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_what_is_offered_is_what_is_served(version: int) -> None:
+    """Every API of the registry with its range, by ascending key; Produce from 0 (KIP-896)."""
+    answer = ask(version)
+    assert answer.error_code == 0
+    offered = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    assert list(offered) == sorted(offered)
+    assert offered.pop(0) == (0, 13)
+    assert offered == {s.key: (s.min_version, s.max_version) for s in SPECS if s.key != 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "software_version"),
+    [("", "1"), ("x", ""), ("-x", "1"), ("a b", "1"), ("x", "1."), ("x\n", "1")],
+)
+def test_a_client_has_to_name_itself(name: str, software_version: str) -> None:
+    """From version 3 on, a name or version outside KIP-511's pattern is INVALID_REQUEST."""
+    answer = ask(3, name, software_version)
+    assert answer.error_code == 42
+    assert answer.api_keys == []
+    assert ask(2, name, software_version).error_code == 0
+
+
+def test_features_from_level_0_need_version_4() -> None:
+    """Clients of version 3 cannot read a lowest level of 0 (KAFKA-17011)."""
+    assert [one.name for one in ask(3).supported_features] == ["metadata.version"]
+    assert [one.name for one in ask(4).supported_features] == ["group.version", "metadata.version"]
+
+
+def test_the_group_protocol_is_final() -> None:
+    """group.version is among the finalized features, as in a cluster of 4.1."""
+    levels = {one.name: one.max_version_level for one in ask(3).finalized_features}
+    assert levels["group.version"] == 1

@@ -1,0 +1,172 @@
+"""DescribeConfigs and the defaults of topics. The answers were watched on Kafka 4.1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator_server.apis import describe_configs
+from coordinator_server.config.config import Config
+from coordinator_server.topics.topic_configs import log_defaults
+from protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.errors import ErrorCode
+from storage.log_config import LogConfig
+from tests.unit.topics.fakes import FakeBroker
+
+TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
+INVALID = ErrorCode.INVALID_REQUEST
+
+
+def broker(**overrides: str) -> FakeBroker:
+    """A broker with a topic that has configs of its own."""
+    made = FakeBroker(**overrides)
+    made.topics.create("t", 1, {"retention.ms": "12345", "cleanup.policy": "compact,delete"})
+    return made
+
+
+def describe(
+    made: FakeBroker,
+    kind: int,
+    name: str,
+    keys: list[str] | None = None,
+    *,
+    version: int = 4,
+    **fields: Any,
+) -> Any:
+    """The result for one resource."""
+    resource = DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=keys
+    )
+    request = DescribeConfigsRequest(resources=[resource], **fields)
+    (result,) = made.ask(describe_configs.handle, request, version).results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_the_configs_of_a_topic(version: int) -> None:
+    """All 33, with value and source; the type is told from version 3 on."""
+    result = describe(broker(), TOPIC, "t", version=version)
+    told = {
+        one.name: (one.value, one.config_source, one.config_type, one.read_only, one.is_sensitive)
+        for one in result.configs
+    }
+    assert result.error_code == 0
+    assert len(told) == 33
+
+    def kind(number: int) -> int:
+        return number if version >= 3 else 0
+
+    assert told["retention.ms"] == ("12345", 1, kind(5), False, False)
+    assert told["cleanup.policy"] == ("compact,delete", 1, kind(7), False, False)
+    assert told["segment.bytes"] == ("1073741824", 5, kind(3), False, False)
+    assert told["segment.ms"] == ("604800000", 5, kind(5), False, False)
+    assert told["min.cleanable.dirty.ratio"] == ("0.5", 5, kind(6), False, False)
+    assert told["preallocate"] == ("false", 5, kind(1), False, False)
+    assert told["message.timestamp.type"] == ("CreateTime", 5, kind(2), False, False)
+    assert told["flush.ms"][0] == told["flush.messages"][0] == "9223372036854775807"
+    assert told["unclean.leader.election.enable"][0] == "false"
+
+
+def test_only_the_keys_asked_for() -> None:
+    """Unknown keys are left out; an empty list asks for all."""
+    made = broker()
+    names = {one.name for one in describe(made, TOPIC, "t", ["retention.ms", "nope"]).configs}
+    assert names == {"retention.ms"}
+    assert len(describe(made, TOPIC, "t", []).configs) == 33
+
+
+def synonyms(result: Any) -> list[tuple[str, str | None, int]]:
+    """Name, value and source of the synonyms of the only config."""
+    (config,) = result.configs
+    return [(one.name, one.value, one.source) for one in config.synonyms]
+
+
+def test_synonyms() -> None:
+    """The places that give a value, the one that counts first; only when asked for."""
+    made = broker(log_segment_bytes="2000000", log_retention_hours="24")
+    ask = {"include_synonyms": True}
+    assert synonyms(describe(made, TOPIC, "t", ["segment.bytes"])) == []
+    assert synonyms(describe(made, TOPIC, "t", ["segment.bytes"], **ask)) == [
+        ("log.segment.bytes", "2000000", 4),
+        ("log.segment.bytes", "1073741824", 5),
+    ]
+    assert synonyms(describe(made, TOPIC, "t", ["cleanup.policy"], **ask)) == [
+        ("cleanup.policy", "compact,delete", 1),
+        ("log.cleanup.policy", "delete", 5),
+    ]
+    assert synonyms(describe(made, TOPIC, "t", ["retention.ms"], **ask)) == [
+        ("retention.ms", "12345", 1),
+        ("log.retention.hours", "24", 4),
+    ]
+
+
+def test_a_brokers_setting_is_the_topics_default() -> None:
+    """A topic without a config of its own has the broker's, from whatever unit it is given in."""
+    made = FakeBroker(log_retention_hours="24")
+    made.topics.create("plain", 1, {})
+    (config,) = describe(made, TOPIC, "plain", ["retention.ms"]).configs
+    assert (config.value, config.config_source) == ("86400000", 4)
+    assert made.topics.log("plain", 0).config.retention_ms == 86400000
+
+
+def test_documentation_only_if_asked_for() -> None:
+    """Null without include_documentation; else every config has one."""
+    made = broker()
+    assert all(one.documentation is None for one in describe(made, TOPIC, "t").configs)
+    documented = describe(made, TOPIC, "t", include_documentation=True).configs
+    assert all(one.documentation for one in documented)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "error", "text"),
+    [
+        (TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""),
+        (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: 'a b' contains"),
+        (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string"),
+        (BROKER, "7", INVALID, "Unexpected broker id, expected 1 or empty string, but received 7"),
+        (BROKER, "x", INVALID, "Broker id must be an integer, but it is: x"),
+        (LOGGER, "3", INVALID, "Unexpected broker id, expected 1 but received 3"),
+        (GROUP, "", INVALID, "Group name must not be empty"),
+        (99, "z", INVALID, "This most likely occurs because of a request being malformed by the"),
+    ],
+)
+def test_resources_that_are_not_there(kind: int, name: str, error: ErrorCode, text: str) -> None:
+    """Each unknown resource has its error and Kafka's text."""
+    result = describe(broker(), kind, name)
+    assert (result.error_code, result.configs) == (error, [])
+    assert result.error_message.startswith(text)
+
+
+def test_the_settings_of_the_broker() -> None:
+    """All settings by the broker's id, read-only; what was set has the static source."""
+    made = broker(num_partitions="4")
+    result = describe(made, BROKER, "1", include_synonyms=True)
+    told = {one.name: one for one in result.configs}
+    assert all(one.read_only for one in result.configs)
+    one = told["num.partitions"]
+    assert (one.value, one.config_source, one.config_type) == ("4", 4, 3)
+    assert [(each.value, each.source) for each in one.synonyms] == [("4", 4), ("1", 5)]
+    one = told["log.retention.ms"]
+    assert (one.value, one.config_source, one.synonyms) == (None, 5, [])
+    assert told["log.retention.hours"].value == "168"
+
+
+def test_nothing_is_set_for_all_brokers() -> None:
+    """The empty broker name stands for dynamic defaults of all brokers: there are none."""
+    result = describe(broker(), BROKER, "")
+    assert (result.error_code, result.configs) == (0, [])
+
+
+def test_loggers_and_groups() -> None:
+    """This broker has no loggers to set; a group has the broker's timeouts."""
+    made = broker(group_consumer_session_timeout_ms="46000")
+    assert describe(made, LOGGER, "1").configs == []
+    told = {one.name: one.value for one in describe(made, GROUP, "g").configs}
+    assert told["consumer.session.timeout.ms"] == "46000"
+
+
+def test_the_defaults_of_logs_are_kafkas() -> None:
+    """Without settings a log is configured as in Kafka."""
+    assert log_defaults(Config()) == LogConfig()

@@ -1,1 +1,0 @@
-"""Several brokers in one process, without sockets."""

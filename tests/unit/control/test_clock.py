@@ -1,0 +1,62 @@
+"""docs/clock.md: whoever reads the machine's time or asks the loop for a timer is named there."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.support import ROOT
+
+PAGE = (ROOT / "docs" / "clock.md").read_text()
+ROW = re.compile(r"^\| (.+?) \| (broker|client|machine) \| .+ \|$", re.MULTILINE)
+SERVER = ROOT / "coordinator_server"
+# The clocks themselves, and what runs in processes of its own.
+ELSEWHERE = ("control.advance",)
+ROOMS_ELSEWHERE = ("clock", "container", "tools", "testing", "client")
+TIMERS = {"call_later", "call_at", "call_upkeep", "timeout", "timeout_at", "wait_for"}
+CLOCKS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "thread_time"}
+
+
+def keeps_time(module: ast.Module) -> bool:
+    """Whether a module plans by time, sleeps, or reads a clock of the machine."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Attribute):
+            name, owner = node.attr, node.value
+            if name in TIMERS:
+                return True
+            if name in CLOCKS and isinstance(owner, ast.Name) and owner.id == "time":
+                return True
+        if (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func) == "asyncio.sleep"
+            and ast.unparse(node.args[0]) != "0"
+        ):
+            return True
+    return False
+
+
+def test_the_table_names_every_module_that_keeps_time() -> None:
+    """Its first column has each of them in brackets, with the time that it goes by."""
+    named = {
+        name for what, _ in ROW.findall(PAGE) for name in re.findall(r"`([a-z_.]+)`(?=[,)])", what)
+    }
+    found = set()
+    for path in SERVER.rglob("*.py"):
+        name = ".".join(path.relative_to(SERVER).with_suffix("").parts)
+        if name in ELSEWHERE or name.startswith(ROOMS_ELSEWHERE) or "_rooms" in name:
+            continue
+        if keeps_time(ast.parse(path.read_text())):
+            found.add(name)
+    assert {
+        "coordinator.task",
+        "coordinator.groups",
+        "net.connections",
+        "maintenance.scheduler",
+    } <= found
+    assert found - named - {"topics.keyed_purgatory", "topics.manager"} == set()
+
+
+def test_storage_reads_no_clock() -> None:
+    """Time is an argument there, as it is in the heart."""
+    for path in (ROOT / "storage").glob("*.py"):
+        assert not keeps_time(ast.parse(path.read_text())), path.name

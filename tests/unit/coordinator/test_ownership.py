@@ -1,0 +1,348 @@
+"""Groups follow the leader of their partition: who serves them, and what happens when it moves."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from coordinator_server.topics.names import OFFSETS_TOPIC
+from protocol.apis.delete_groups import DeleteGroupsRequest
+from protocol.apis.describe_groups import DescribeGroupsRequest
+from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from protocol.apis.list_groups import ListGroupsRequest
+from protocol.apis.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from protocol.apis.offset_delete import OffsetDeleteRequest
+from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.apis.sync_group import SyncGroupRequest
+from protocol.errors import ErrorCode
+from tests.unit.coordinator.fakes import commit_request, join_request, settle
+from tests.unit.nodes import Nodes
+from tests.unit.topics.fakes import START_MS, batch
+
+
+async def started(**overrides: str) -> tuple[Nodes, int, int, int]:
+    """A cluster with a topic `t`; the broker that coordinates `g`, and the two others."""
+    nodes = await Nodes(**overrides).start()
+    nodes.cluster.topics.create("t", 1, {}, 3)
+    first = nodes.home("g").leader_id
+    second, third = {1, 2, 3} - {first}
+    return nodes, first, second, third
+
+
+def group_tasks() -> list[str]:
+    """The names of the tasks of groups that run."""
+    return sorted(
+        task.get_name()
+        for task in asyncio.all_tasks()
+        if task.get_name().startswith("group ") and not task.cancelling()
+    )
+
+
+async def test_only_the_leader_coordinates() -> None:
+    """All others say NOT_COORDINATOR to every request of groups; everyone knows who it is."""
+    nodes, leader, other, _ = await started()
+    member_id = await nodes.join(leader, "g")
+    wrong = ErrorCode.NOT_COORDINATOR
+    for node_id in (1, 2, 3):
+        assert await nodes.find(node_id, "g") == (ErrorCode.NONE, leader, 9091 + leader)
+    joined = await nodes.answer(other, "JoinGroup", join_request("g"), 3)
+    request = SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id)
+    leave = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=member_id)])
+    assert joined.error_code == wrong
+    assert (await nodes.answer(other, "SyncGroup", request, 2)).error_code == wrong
+    assert (await nodes.answer(other, "LeaveGroup", leave)).error_code == wrong
+    assert await nodes.heartbeat(other, "g", member_id) == wrong
+    assert await nodes.commit(other, "g", 1) == wrong
+    assert await nodes.committed(other, "g") == (wrong, -1)
+    described = await nodes.answer(other, "DescribeGroups", DescribeGroupsRequest(groups=["g"]))
+    assert described.groups[0].error_code == wrong
+    deleted = await nodes.answer(other, "DeleteGroups", DeleteGroupsRequest(groups_names=["g"]))
+    assert deleted.results[0].error_code == wrong
+    offsets = await nodes.answer(other, "OffsetDelete", OffsetDeleteRequest(group_id="g"))
+    assert offsets.error_code == wrong
+    listed = {
+        node_id: [
+            one.group_id
+            for one in (await nodes.answer(node_id, "ListGroups", ListGroupsRequest())).groups
+        ]
+        for node_id in (leader, other)
+    }
+    assert listed == {leader: ["g"], other: []}
+    assert await nodes.heartbeat(leader, "g", member_id) == ErrorCode.NONE
+
+
+async def test_a_moved_group_goes_on_elsewhere() -> None:
+    """Generation, member and offsets are those that it had; the old coordinator has nothing."""
+    nodes, old, new, _ = await started()
+    member_id = await nodes.join(old, "g")
+    home = nodes.home("g")
+    request = commit_request("g", 7)
+    request.generation_id_or_member_epoch, request.member_id = 1, member_id
+    answer = await nodes.answer(old, "OffsetCommit", request)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+    nodes.move(home, new)
+    await nodes.loaded()
+    assert await nodes.find(old, "g") == (ErrorCode.NONE, new, 9091 + new)
+    assert await nodes.heartbeat(old, "g", member_id) == ErrorCode.NOT_COORDINATOR
+    assert await nodes.heartbeat(new, "g", member_id) == ErrorCode.NONE
+    assert await nodes.committed(new, "g") == (ErrorCode.NONE, 7)
+    assert not nodes.cluster.brokers[old].groups.tasks
+    assert group_tasks() == ["group g"]
+
+
+async def test_parked_requests_are_answered_when_the_group_moves() -> None:
+    """Joins and syncs that wait get NOT_COORDINATOR at once, and their timers are gone."""
+    nodes, old, new, _ = await started(group_initial_rebalance_delay_ms="3000")
+    join = nodes.send(old, "JoinGroup", join_request("g"), 3)
+    await settle()
+    assert not join.answered
+    nodes.move(nodes.home("g"), new)
+    assert join.replies[0].error_code == ErrorCode.NOT_COORDINATOR
+    await nodes.loaded()
+    assert not nodes.cluster.brokers[old].groups.tasks
+    assert group_tasks() == ["group g"]  # an empty group, at its new coordinator
+
+    nodes, old, new, _ = await started()
+    leader = await nodes.join(old, "g")
+    follower = nodes.send(old, "JoinGroup", join_request("g"), 3)
+    rejoin = nodes.send(old, "JoinGroup", _rejoin("g", leader), 3)
+    await settle()
+    assert rejoin.replies
+    joined = follower.replies[0]
+    request = SyncGroupRequest(group_id="g", generation_id=2, member_id=joined.member_id)
+    sync = nodes.send(old, "SyncGroup", request, 2)
+    await settle()
+    assert not sync.answered
+    nodes.move(nodes.home("g"), new)
+    assert sync.replies[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+def _rejoin(group: str, member_id: str) -> JoinGroupRequest:
+    request = join_request(group, member_id)
+    request.protocols = [JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\1")]
+    return request
+
+
+async def test_while_the_new_coordinator_loads_members_stay_calm() -> None:
+    """Heartbeats are answered NONE, all else COORDINATOR_LOAD_IN_PROGRESS."""
+    nodes, old, new, _ = await started()
+    member_id = await nodes.join(old, "g")
+    nodes.move(nodes.home("g"), new)
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    join = nodes.send(new, "JoinGroup", join_request("g", member_id), 3)
+    commit = nodes.send(new, "OffsetCommit", commit_request("g", 1))
+    assert join.replies[0].error_code == loading
+    assert commit.replies[0].topics[0].partitions[0].error_code == loading
+    assert nodes.send(new, "ListGroups", ListGroupsRequest()).replies[0].error_code == loading
+    assert await nodes.heartbeat(new, "g", member_id) == ErrorCode.NONE
+
+
+async def test_a_load_that_is_overtaken_is_dropped() -> None:
+    """A group that moves on before it is loaded is nowhere but at its last coordinator."""
+    nodes, old, passed, last = await started()
+    assert await nodes.commit(old, "g", 5) == ErrorCode.NONE
+    home = nodes.home("g")
+    for turns in range(12):
+        nodes.move(home, passed)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        nodes.move(home, last)
+        await nodes.loaded()
+        assert not nodes.cluster.brokers[passed].groups.tasks
+        assert await nodes.commit(passed, "g", 9) == ErrorCode.NOT_COORDINATOR
+        assert await nodes.committed(last, "g") == (ErrorCode.NONE, 5)
+        assert group_tasks() == ["group g"]
+
+
+async def test_what_was_asked_before_a_move_is_still_done() -> None:
+    """A commit in the mailbox is written before the group goes, and its answer says so."""
+    nodes, old, new, _ = await started()
+    assert await nodes.commit(old, "g", 1) == ErrorCode.NONE
+    asked = nodes.send(old, "OffsetCommit", commit_request("g", 2))
+    nodes.move(nodes.home("g"), new)
+    assert asked.replies[0].topics[0].partitions[0].error_code == ErrorCode.NONE
+    await nodes.loaded()
+    assert await nodes.committed(new, "g") == (ErrorCode.NONE, 2)
+
+
+async def test_the_old_coordinator_cannot_write() -> None:
+    """Once another broker leads, what waits in its mailbox is refused and not in the log."""
+    nodes, old, new, _ = await started()
+    assert await nodes.commit(old, "g", 1) == ErrorCode.NONE
+    home = nodes.home("g")
+    end_offset = home.log.log_end_offset
+    late = nodes.send(old, "OffsetCommit", commit_request("g", 2))
+    home.begin_leadership(new)
+    await settle()
+    answered = late.replies[0].topics[0].partitions[0].error_code
+    assert answered == ErrorCode.NOT_COORDINATOR
+    assert home.log.log_end_offset == end_offset
+
+
+async def test_an_epoch_that_is_over_never_writes_again() -> None:
+    """A partition that comes back to its broker is served anew; the old hold on it is void."""
+    nodes, old, new, _ = await started()
+    assert await nodes.commit(old, "g", 1) == ErrorCode.NONE
+    former = nodes.cluster.brokers[old].groups.tasks["g"].partition
+    home = nodes.home("g")
+    nodes.move(home, new)
+    nodes.move(home, old)
+    await nodes.loaded()
+    end_offset = home.log.log_end_offset
+    assert former.append([]) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert nodes.cluster.brokers[old].groups.tasks["g"].partition is not former
+    assert home.log.log_end_offset == end_offset
+    assert await nodes.committed(old, "g") == (ErrorCode.NONE, 1)
+
+
+async def test_a_stopped_coordinator_is_replaced() -> None:
+    """Parked joins are answered, the next replica coordinates, nothing committed is missing."""
+    nodes, old, *_ = await started()
+    new = nodes.home("g").replicas[1]
+    assert await nodes.commit(old, "g", 3) == ErrorCode.NONE
+    await nodes.join(old, "g")
+    parked = nodes.send(old, "JoinGroup", join_request("g"), 3)
+    await settle()
+    broker = nodes.cluster.brokers[old]
+    await nodes.cluster.stop_broker(old)
+    assert parked.replies[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert broker.groups.unavailable("g") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await nodes.loaded()
+    assert await nodes.find(new, "g") == (ErrorCode.NONE, new, 9091 + new)
+    assert await nodes.committed(new, "g") == (ErrorCode.NONE, 3)
+    assert group_tasks() == ["group g"]
+
+
+async def test_a_broker_that_never_saw_a_group_takes_over_all_of_anothers() -> None:
+    """Several partitions come at once to a coordinator that nobody had asked for a group yet."""
+    nodes = await Nodes(None, 2).start()
+    nodes.cluster.topics.create("t", 1, {})
+    homes = [nodes.home(group) for group in ("a", "b", "c", "d", "e", "f")]
+    assert len({home.index for home in homes if home.leader_id == 2}) > 1
+    await nodes.cluster.stop_broker(2)
+    await nodes.loaded()
+    for group in ("a", "b", "c", "d", "e", "f"):
+        assert await nodes.commit(1, group, 1) == ErrorCode.NONE
+
+
+async def test_a_group_whose_partition_is_offline_has_no_coordinator() -> None:
+    """COORDINATOR_NOT_AVAILABLE until its broker is back, then it is as it was."""
+    nodes, leader, *_ = await started(offsets_topic_replication_factor="1")
+    (other, *_) = {1, 2, 3} - {leader}
+    assert await nodes.commit(leader, "g", 3) == ErrorCode.NONE
+    await nodes.cluster.stop_broker(leader)
+    assert await nodes.find(other, "g") == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
+    assert await nodes.commit(other, "g", 4) == ErrorCode.NOT_COORDINATOR
+    await nodes.cluster.start_broker(leader)
+    await nodes.loaded()
+    assert await nodes.find(other, "g") == (ErrorCode.NONE, leader, 9091 + leader)
+    assert await nodes.committed(leader, "g") == (ErrorCode.NONE, 3)
+
+
+async def test_every_broker_follows_a_new_offsets_topic() -> None:
+    """After the offsets topic is deleted groups begin anew, at the leaders of the new topic."""
+    nodes, leader, *_ = await started()
+    await nodes.join(leader, "g")
+    parked = nodes.send(leader, "JoinGroup", join_request("g"), 3)
+    await settle()
+    topic = nodes.cluster.topics.topic(OFFSETS_TOPIC)
+    assert topic is not None
+    nodes.cluster.topics.delete(topic)
+    assert parked.replies[0].error_code == ErrorCode.NOT_COORDINATOR
+    for node_id in (1, 2, 3):
+        assert await nodes.find(node_id, "g") == (ErrorCode.NONE, leader, 9091 + leader)
+    assert await nodes.committed(leader, "g") == (ErrorCode.NONE, -1)
+    assert await nodes.commit(leader, "g", 1) == ErrorCode.NONE
+
+
+async def test_what_follows_a_refusal_at_once_meets_no_closed_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A request on the same connection, handled as soon as a parked one is answered, is served."""
+    nodes, leader, *_ = await started(group_initial_rebalance_delay_ms="3000")
+    parked = nodes.send(leader, "JoinGroup", join_request("g"), 3)
+    await settle()
+    followed: list[Any] = []
+    reply = parked.reply
+
+    def reply_and_go_on(response: Any) -> None:
+        reply(response)
+        followed.append(nodes.send(leader, "OffsetCommit", commit_request("g", 1)))
+
+    # The heart holds the bound method, so the answer is caught where it is kept.
+    (group,) = [task.group for task in nodes.cluster.brokers[leader].groups.tasks.values()]
+    for member in group.roster.members.values():
+        assert member.awaiting_join is not None
+        monkeypatch.setattr(
+            member, "awaiting_join", member.awaiting_join._replace(reply=reply_and_go_on)
+        )
+    topic = nodes.cluster.topics.topic(OFFSETS_TOPIC)
+    assert topic is not None
+    nodes.cluster.topics.delete(topic)
+    await settle()
+    assert parked.replies[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert followed[0].replies[0].topics[0].partitions[0].error_code == ErrorCode.NONE
+
+
+async def test_only_the_leader_serves_a_partition() -> None:
+    """Produce, Fetch and ListOffsets elsewhere: NOT_LEADER_OR_FOLLOWER, and where the leader is."""
+    nodes, *_ = await started()
+    partition = nodes.partition("t", 0)
+    leader, other, _ = partition.replicas
+    topic = nodes.cluster.topics.topic("t")
+    assert topic is not None
+    wrong = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    data = PartitionProduceData(index=0, records=batch(b"a"))
+    produce = ProduceRequest(
+        acks=-1, topic_data=[TopicProduceData(topic_id=topic.topic_id, partition_data=[data])]
+    )
+    answer = await nodes.answer(other, "Produce", produce)
+    told = answer.responses[0].partition_responses[0]
+    assert told.error_code == wrong
+    assert (told.current_leader.leader_id, told.current_leader.leader_epoch) == (leader, 0)
+    assert [(one.node_id, one.port) for one in answer.node_endpoints] == [(leader, 9091 + leader)]
+    assert partition.log.log_end_offset == 0
+    answer = await nodes.answer(other, "Fetch", _fetch(topic.topic_id, 0))
+    told = answer.responses[0].partitions[0]
+    assert (told.error_code, told.current_leader.leader_id) == (wrong, leader)
+    assert [(one.node_id, one.port) for one in answer.node_endpoints] == [(leader, 9091 + leader)]
+    asked = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(timestamp=-1)])
+    listed = await nodes.answer(other, "ListOffsets", ListOffsetsRequest(topics=[asked]))
+    assert listed.topics[0].partitions[0].error_code == wrong
+    produced = await nodes.answer(leader, "Produce", produce)
+    assert produced.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("how", ["moved", "stopped"])
+async def test_a_fetch_that_waits_is_told_of_the_new_leader(how: str) -> None:
+    """It is answered at once, with the leader's id and epoch; there the records go on."""
+    nodes, *_ = await started()
+    partition = nodes.partition("t", 0)
+    old, new, _ = partition.replicas
+    partition.append(batch(b"a"), START_MS)
+    topic = nodes.cluster.topics.topic("t")
+    assert topic is not None
+    parked = nodes.send(old, "Fetch", _fetch(topic.topic_id, 1))
+    await settle()
+    assert not parked.answered
+    if how == "moved":
+        nodes.move(partition, new)
+    else:
+        await nodes.cluster.stop_broker(old)
+    told = parked.replies[0].responses[0].partitions[0]
+    assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (told.current_leader.leader_id, told.current_leader.leader_epoch) == (new, 1)
+    again = nodes.send(new, "Fetch", _fetch(topic.topic_id, 1))
+    partition.append(batch(b"b"), START_MS)
+    await settle()
+    assert again.replies[0].responses[0].partitions[0].high_watermark == 2
+
+
+def _fetch(topic_id: bytes, offset: int) -> FetchRequest:
+    one = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    topics = [FetchTopic(topic_id=topic_id, partitions=[one])]
+    return FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)

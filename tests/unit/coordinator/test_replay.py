@@ -1,0 +1,320 @@
+"""Loading one partition of the offsets topic: the last word on each key, and snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+import pytest
+
+from coordinator_server.coordinator.replay import OffsetsReplay, Restoring
+from coordinator_server.coordinator.snapshot import Decoding, encode_groups
+from coordinator_server.group.classic.metadata import GroupMetadata
+from coordinator_server.group.records import Record as GroupRecord
+from coordinator_server.group.records import encode_record, group_tombstone, offset_tombstone
+from coordinator_server.group.settings import GroupSettings
+from protocol.batch import Record, build_batch
+from protocol.compression import Compression
+from protocol.offsets_log import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_key,
+    encode_value,
+)
+from storage.cleaner import Cleaning
+from storage.log_config import LogConfig
+from storage.memory_disk import MemoryDisk
+from storage.partition_log import PartitionLog
+from tests.unit.coordinator.fakes import GroupBroker, settle
+from tests.unit.storage.support import NOW_MS, open_log
+
+Pair = tuple[bytes | None, bytes | None]
+
+
+def new_group(group_id: str) -> GroupMetadata:
+    """A blank group."""
+    return GroupMetadata(group_id, GroupSettings(), lambda prefix: prefix)
+
+
+def commit(group: str, partition: int, offset: int, **fields: Any) -> GroupRecord:
+    """The record of a committed offset of topic `t`."""
+    value = OffsetCommitValue(offset=offset, commit_timestamp=NOW_MS, **fields)
+    return OffsetCommitKey(group=group, topic="t", partition=partition), value
+
+
+def described(group: str, *members: str) -> GroupRecord:
+    """The record of a group."""
+    value = GroupMetadataValue(
+        protocol_type="consumer",
+        generation=3,
+        protocol="range",
+        leader=members[0],
+        current_state_timestamp=NOW_MS,
+        members=[
+            MemberMetadata(member_id=one, client_id="c", client_host="/h", session_timeout=1)
+            for one in members
+        ],
+    )
+    return GroupMetadataKey(group=group), value
+
+
+def batch(
+    pairs: Iterable[Pair], *, producer_id: int = -1, control: bool = False, compressed: bool = False
+) -> bytes:
+    """One batch; with a producer id one of a transaction."""
+    return build_batch(
+        [Record(offset, NOW_MS, key, value) for offset, (key, value) in enumerate(pairs)],
+        producer_id=producer_id,
+        producer_epoch=0 if producer_id >= 0 else -1,
+        base_sequence=0 if producer_id >= 0 else -1,
+        transactional=producer_id >= 0,
+        control=control,
+        compression=Compression.GZIP if compressed else Compression.NONE,
+    )
+
+
+def marker(producer_id: int, *, commits: bool) -> bytes:
+    """The end of a transaction."""
+    key = b"\0\0\0\1" if commits else b"\0\0\0\0"
+    return batch([(key, bytes(6))], producer_id=producer_id, control=True)
+
+
+def log_of(*batches: bytes) -> PartitionLog:
+    """A log with these batches."""
+    log = open_log(MemoryDisk())
+    for one in batches:
+        log.append_own(one, NOW_MS)
+    return log
+
+
+def plain(*records: GroupRecord) -> bytes:
+    """One plain batch of records."""
+    return batch([encode_record(record) for record in records])
+
+
+def load(log: PartitionLog) -> tuple[dict[str, GroupMetadata], OffsetsReplay, Restoring]:
+    """The groups that the log comes to."""
+    replay = OffsetsReplay(log)
+    for _ in replay.steps():
+        pass
+    restoring = Restoring(new_group)
+    for _ in restoring.steps(replay.latest.items()):
+        pass
+    return restoring.groups, replay, restoring
+
+
+def offsets(log: PartitionLog, group: str = "g") -> dict[int, int]:
+    """The committed offsets of topic `t` in the log."""
+    groups, _, _ = load(log)
+    found = groups[group].image.offsets.get("t", {}) if group in groups else {}
+    return {partition: value.offset for partition, value in found.items()}
+
+
+def test_the_last_record_of_a_key_counts() -> None:
+    """Later commits win, in one batch and across batches, with and without metadata."""
+    log = log_of(
+        plain(commit("g", 0, 1), commit("g", 1, 1, metadata="m"), commit("h", 0, 9)),
+        plain(commit("g", 1, 2), commit("g", 0, 2, metadata="m"), commit("g", 0, 3)),
+        batch([encode_record(commit("g", 2, 5))], compressed=True),
+    )
+    assert offsets(log) == {0: 3, 1: 2, 2: 5}
+    assert offsets(log, "h") == {0: 9}
+
+
+def test_what_is_loaded_is_what_was_replayed_live() -> None:
+    """Every kind of record comes out as if each had been replayed as it was written."""
+    records = [
+        commit("g", 0, 1),
+        described("g", "m-1"),
+        commit("g", 7, 2, leader_epoch=4, metadata="é", topic_id=bytes(range(16))),
+        commit("g", 8, 2, expire_timestamp=NOW_MS + 5),
+        described("g", "m-1", "m-2"),
+        commit("gone", 0, 3),
+        commit("g", 9, 3),
+        offset_tombstone("g", "t", 9),
+        offset_tombstone("gone", "t", 0),
+        group_tombstone("gone"),
+        commit("g", -1, 3),
+    ]
+    live = new_group("g")
+    for record in records:
+        if getattr(record[0], "group", "") == "g":
+            live.replay(record)
+    groups, _, _ = load(log_of(*[plain(record) for record in records]))
+    assert list(groups) == ["g"]
+    assert groups["g"].image == live.image
+    assert not groups["g"].is_new
+
+
+def test_tombstones_end_what_came_before() -> None:
+    """An offset that was dropped may be committed again."""
+    log = log_of(
+        plain(commit("g", 0, 1), commit("g", 1, 1)),
+        plain(offset_tombstone("g", "t", 0), offset_tombstone("g", "t", 1)),
+        plain(commit("g", 1, 5)),
+    )
+    assert offsets(log) == {1: 5}
+
+
+def test_a_transaction_counts_when_it_is_committed() -> None:
+    """What is open or aborted does not count; a plain commit behind a pending one wins."""
+    one, two = [encode_record(commit("g", 0, 1))], [encode_record(commit("g", 1, 1))]
+    assert offsets(log_of(batch(one, producer_id=5))) == {}
+    assert offsets(log_of(batch(one, producer_id=5), marker(5, commits=False))) == {}
+    assert offsets(log_of(batch(one, producer_id=5), marker(5, commits=True))) == {0: 1}
+    log = log_of(
+        plain(commit("g", 0, 0), commit("g", 1, 0)),
+        batch(one, producer_id=5),
+        batch(two, producer_id=6),
+        plain(commit("g", 0, 7)),
+        marker(6, commits=True),
+        marker(5, commits=True),
+        batch(one, producer_id=5),
+        marker(5, commits=True),
+    )
+    assert offsets(log) == {0: 1, 1: 1}
+    log = log_of(batch(one, producer_id=5), plain(commit("g", 0, 7)), marker(5, commits=True))
+    assert offsets(log) == {0: 7}
+
+
+def test_the_later_of_two_transactions_wins_whichever_ends_first() -> None:
+    """It is the order of the records that counts, as for the cleaner, not that of the markers."""
+    one, two = [encode_record(commit("g", 0, 1))], [encode_record(commit("g", 0, 2))]
+    for first, second in ((5, 6), (6, 5)):
+        log = log_of(
+            batch(one, producer_id=5),
+            batch(two, producer_id=6),
+            marker(first, commits=True),
+            marker(second, commits=True),
+        )
+        assert offsets(log) == {0: 2}
+
+
+def test_a_control_batch_that_compaction_emptied_ends_nothing() -> None:
+    """Nor does one of another kind."""
+    emptied = build_batch(
+        [], base_offset=0, producer_id=5, producer_epoch=0, transactional=True, control=True
+    )
+    other = batch([(b"\0\0\0\2", bytes(6))], producer_id=5, control=True)
+    one = [encode_record(commit("g", 0, 1))]
+    log = log_of(batch(one, producer_id=5), emptied, other, marker(5, commits=True))
+    assert offsets(log) == {0: 1}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_compaction_changes_no_group(seed: int) -> None:
+    """Transactions that cross each other, commit, abort or stay open, plain commits and tombstones
+    in any order: the log comes to the same before and after passes at any time."""
+    random = Random(seed)
+    config = LogConfig(cleanup_policy=("compact",), segment_bytes=900, delete_retention_ms=10)
+    log = open_log(MemoryDisk(), config)
+    now_ms = NOW_MS
+    for number in range(120):
+        producer_id = random.randrange(3)
+        record = commit("g", random.randrange(5), number)
+        kind = random.random()
+        if kind < 0.4:
+            log.append_own(batch([encode_record(record)], producer_id=producer_id), NOW_MS)
+        elif kind < 0.65:
+            log.append_own(marker(producer_id, commits=random.random() < 0.5), NOW_MS)
+        elif kind < 0.85:
+            log.append_own(plain(record), NOW_MS)
+        else:
+            log.append_own(plain(offset_tombstone("g", "t", random.randrange(5))), NOW_MS)
+        if random.random() < 0.1:
+            before = offsets(log)
+            log.roll(NOW_MS)
+            now_ms += 7
+            for _ in Cleaning(log, 0, now_ms).run():
+                pass
+            assert offsets(log) == before
+
+
+def test_unknown_and_damaged_records_are_counted_and_left() -> None:
+    """They spoil no other record, and the reason of one is told."""
+    no_value = encode_key(commit("g", 3, 0)[0])
+    log = log_of(
+        plain(commit("g", 0, 1)),
+        batch([(b"\0\x63", b"?"), (b"\0", b"?"), (None, b"?"), (no_value, b"")]),
+        plain(commit("g", 1, 1)),
+    )
+    groups, replay, restoring = load(log)
+    assert offsets(log) == {0: 1, 1: 1}
+    assert list(groups) == ["g"]
+    assert (replay.damaged, restoring.skipped) == (0, 4)
+    assert restoring.last_reason
+    count_too_high = bytearray(plain(commit("g", 2, 1)))
+    count_too_high[60] = 9
+    log.append_own(bytes(count_too_high), NOW_MS)
+    _, replay, _ = load(log)
+    assert replay.damaged == 1
+    assert "the batch at offset 6" in replay.last_reason
+
+
+def test_offsets_of_very_old_brokers_count() -> None:
+    """Key type 0 is read."""
+    key = LegacyOffsetCommitKey(group="g", topic="t", partition=4)
+    value = LegacyOffsetCommitValue(offset=11, metadata="", commit_timestamp=NOW_MS)
+    assert offsets(log_of(batch([(encode_key(key), encode_value(value, 0))]))) == {4: 11}
+
+
+def test_a_snapshot_holds_the_hard_state() -> None:
+    """Groups come back as they were, those without offsets or without a record too."""
+    groups, _, _ = load(
+        log_of(
+            plain(
+                described("both", "m-1"),
+                *[commit("both", partition, partition * 2**40) for partition in range(50)],
+                commit("both", 50, 1, metadata="ü", leader_epoch=2, topic_id=bytes(range(16))),
+                commit("both", 51, 1, expire_timestamp=NOW_MS),
+                described("no offsets", "m-1"),
+                commit("no record", 0, -1),
+            )
+        )
+    )
+    decoding = Decoding(encode_groups(groups.values()), new_group)
+    steps = sum(1 for _ in decoding.steps())
+    assert steps == 0
+    assert {name: group.image for name, group in decoding.groups.items()} == {
+        name: group.image for name, group in groups.items()
+    }
+
+
+def test_long_work_is_done_in_steps() -> None:
+    """The loop gets its turn while many offsets are loaded, from the log or a snapshot."""
+    log = log_of(*[plain(*[commit(f"g{n}", p, p) for p in range(1000)]) for n in range(5)])
+    replay = OffsetsReplay(log)
+    assert sum(1 for _ in replay.steps()) >= 2
+    restoring = Restoring(new_group)
+    assert sum(1 for _ in restoring.steps(replay.latest.items())) == 2
+    decoding = Decoding(encode_groups(restoring.groups.values()), new_group)
+    assert sum(1 for _ in decoding.steps()) == 2
+    assert len(decoding.groups) == 5
+
+
+async def test_a_clean_stop_leaves_snapshots_for_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups are there after a clean stop without a look at the log; a kill reads the log."""
+    disk = MemoryDisk()
+    broker = GroupBroker(disk)
+    await broker.join("g")
+    await broker.commit("h", 5)
+    broker.groups.stop()
+    broker.topics.close()
+    monkeypatch.setattr("coordinator_server.coordinator.offsets_partition.OffsetsReplay", None)
+    broker = GroupBroker(disk)
+    await settle()
+    assert await broker.committed("h") == 5
+    assert len(broker.groups.tasks["g"].group.roster.members) == 1
+    await broker.commit("h", 6)
+    disk.processes_died()
+    monkeypatch.undo()
+    broker = GroupBroker(disk)
+    await settle()
+    assert await broker.committed("h") == 6
+    broker.groups.stop()

@@ -1,0 +1,79 @@
+"""The log: what is written in which form, and what is not written at all."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from coordinator_server.events.log import DEBUG, INFO, WARNING, EventLog
+
+
+def test_an_event_is_one_json_line() -> None:
+    """JSON format: one object a line with event, level, timestamp and the fields."""
+    stream = io.StringIO()
+    log = EventLog()
+    log.configure("json", INFO, stream)
+    log.emit("member.expired", group="g", member="m-1", elapsed_ms=5)
+    (line,) = stream.getvalue().splitlines()
+    found = json.loads(line)
+    assert found.pop("timestamp").endswith("Z")
+    assert found == {
+        "event": "member.expired",
+        "level": "info",
+        "group": "g",
+        "member": "m-1",
+        "elapsed_ms": 5,
+    }
+
+
+def test_an_event_is_one_readable_line() -> None:
+    """Console format: event and fields on one line, without colours where nobody sees them."""
+    stream = io.StringIO()
+    log = EventLog()
+    log.configure("console", INFO, stream)
+    log.emit("connection.closed", remote="10.0.0.7:4", reason="bad")
+    (line,) = stream.getvalue().splitlines()
+    assert "connection.closed" in line
+    assert "remote=10.0.0.7:4" in line
+    assert "\x1b" not in line
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_a_failure_shows_its_traceback(log_format: str) -> None:
+    """exc_info adds the exception being handled, in both formats."""
+    stream = io.StringIO()
+    log = EventLog()
+    log.configure("json" if log_format == "json" else "console", INFO, stream)
+    try:
+        raise ValueError("a bug")
+    except ValueError:
+        log.emit("request.failed", exc_info=True)
+    assert "ValueError: a bug" in stream.getvalue()
+
+
+def test_events_below_the_level_are_not_written() -> None:
+    """The level of an event stands in the vocabulary; `debug` tells callers beforehand."""
+    stream = io.StringIO()
+    log = EventLog()
+    log.configure("console", WARNING, stream)
+    log.emit("member.expired", group="g")
+    debug_before = log.debug
+    assert stream.getvalue() == ""
+    log.configure("console", DEBUG, stream)
+    log.emit("connection.opened", remote="10.0.0.7:4")
+    assert (debug_before, log.debug) == (False, True)
+    assert "connection.opened" in stream.getvalue()
+
+
+def test_a_quiet_start_does_not_import_structlog() -> None:
+    """structlog costs more than the rest of the start-up; the first event pays for it."""
+    code = (
+        "import sys; from coordinator_server import cli, server"
+        "\nfrom coordinator_server.events.log import LOG\n"
+        "LOG.configure('json', 20); assert 'structlog' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,209 @@
+"""Answers that wait for a sync: `flush.messages`, one sync for many, and disks that fail at it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from coordinator_server.apis import produce
+from coordinator_server.maintenance.flusher import Flusher
+from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.errors import ErrorCode
+from storage.errors import StorageError
+from storage.local_disk import LocalDisk
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+from storage.memory_disk import MemoryDisk
+from tests.unit.coordinator.fakes import GroupBroker, commit_request, settle
+from tests.unit.topics.fakes import DATA, START_MS, FakeBroker, FakeCall, batch
+
+
+class ManualFlusher(Flusher):
+    """Its threads are the test: work is done when `work` is called."""
+
+    def __init__(self) -> None:
+        super().__init__(asyncio.get_running_loop())
+        self.jobs: list[tuple[Callable[[], None], Future[None]]] = []
+
+    def submit(self, work: Callable[[], None], /) -> Future[None]:
+        """Put it off."""
+        future: Future[None] = Future()
+        self.jobs.append((work, future))
+        return future
+
+    async def work(self) -> int:
+        """Do what was put off, and let the loop take note; how many jobs that were."""
+        jobs, self.jobs = self.jobs, []
+        for job, future in jobs:
+            try:
+                job()
+            except OSError as error:
+                future.set_exception(error)
+            else:
+                future.set_result(None)
+        await settle()
+        return len(jobs)
+
+
+def request(*partitions: int, acks: int = 1) -> ProduceRequest:
+    """One batch for each of these partitions of "t"."""
+    data = [PartitionProduceData(index=index, records=batch(b"v")) for index in partitions]
+    return ProduceRequest(
+        acks=acks, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=data)]
+    )
+
+
+def flushing_broker(disk: MemoryDisk | None = None) -> tuple[GroupBroker, ManualFlusher]:
+    """A broker that syncs everything, and its flusher."""
+    broker = GroupBroker(disk, log_flush_interval_messages="1")
+    flusher = ManualFlusher()
+    broker.log_manager.use(flusher)
+    return broker, flusher
+
+
+def send(broker: FakeBroker, *partitions: int, acks: int = 1) -> FakeCall:
+    """Produce to these partitions; the call, perhaps unanswered."""
+    return broker.call(produce.handle, request(*partitions, acks=acks), 9)
+
+
+def codes(call: FakeCall) -> list[int]:
+    """The error codes of the answer."""
+    return [one.error_code for one in call.replies[0].responses[0].partition_responses]
+
+
+async def test_the_answer_follows_the_sync() -> None:
+    """A producer is answered when its records would survive a power cut; the loop goes on."""
+    disk = MemoryDisk()
+    broker, flusher = flushing_broker(disk)
+    call = send(broker, 0, 1)
+    assert not call.replies
+    assert len(flusher.jobs) == 2
+    await flusher.work()
+    assert codes(call) == [0, 0]
+    disk.power_cut()
+    again = FakeBroker(disk)
+    assert [again.topics.log("t", index).log_end_offset for index in (0, 1)] == [1, 1]
+
+
+async def test_one_sync_serves_all_that_came_before_it() -> None:
+    """What is appended while a log is being synced shares the next sync."""
+    disk = MemoryDisk()
+    broker, flusher = flushing_broker(disk)
+    calls = [send(broker, 0) for _ in range(10)]
+    assert len(flusher.jobs) == 1
+    await flusher.work()
+    assert [len(call.replies) for call in calls] == [1] + [0] * 9
+    assert await flusher.work() == 1
+    assert all(len(call.replies) == 1 for call in calls)
+    assert not flusher.jobs
+
+
+async def test_commits_wait_too() -> None:
+    """A committed offset is synced before it is confirmed, a heartbeat waits for nothing."""
+    broker, flusher = flushing_broker()
+    call = broker.send("OffsetCommit", commit_request("g", 5))
+    await settle()
+    assert not call.replies
+    while flusher.jobs:
+        await flusher.work()
+    assert call.replies[0].topics[0].partitions[0].error_code == 0
+
+
+async def test_a_failed_sync_is_no_success() -> None:
+    """The partition answers KAFKA_STORAGE_ERROR, the coordinator NOT_COORDINATOR; others go on."""
+    disk = MemoryDisk()
+    broker, flusher = flushing_broker(disk)
+    call = send(broker, 0, 1)
+    disk.fail_at(0)
+    await flusher.work()
+    assert codes(call) == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
+    assert call.replies[0].responses[0].partition_responses[0].base_offset == -1
+    commit = broker.send("OffsetCommit", commit_request("g", 5))
+    await settle()
+    disk.fail_at(0)
+    await flusher.work()
+    assert commit.replies[0].topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    retried = send(broker, 0)
+    commit = broker.send("OffsetCommit", commit_request("g", 6))
+    await settle()
+    while flusher.jobs:
+        await flusher.work()
+    assert codes(retried) == [0]
+    assert commit.replies[0].topics[0].partitions[0].error_code == 0
+    assert await broker.committed("g") == 6
+
+
+async def test_acks_0_is_synced_as_well() -> None:
+    """Nobody waits, but it is on its way to the disk."""
+    broker, flusher = flushing_broker()
+    call = send(broker, 0, acks=0)
+    assert call.ended_without_answer
+    await flusher.work()
+    log = broker.topics.log("t", 0)
+    assert log.recovery_point == log.log_end_offset == 1
+
+
+async def test_without_flush_messages_nobody_waits() -> None:
+    """The default leaves the syncing to the operating system."""
+    broker = GroupBroker()
+    flusher = ManualFlusher()
+    broker.log_manager.use(flusher)
+    assert codes(send(broker, 0)) == [0]
+    assert not flusher.jobs
+
+
+async def test_a_log_that_is_deleted_meanwhile() -> None:
+    """Its sync finds no file and harms nobody; the producer gets an answer."""
+    broker, flusher = flushing_broker()
+    call = send(broker, 0)
+    topic = broker.topics.topic("t")
+    assert topic is not None
+    broker.topics.delete(topic)
+    await flusher.work()
+    assert len(call.replies) == 1
+
+
+async def test_threads_sync_for_real(tmp_path: Path) -> None:
+    """With real threads and files: everyone is told, and the work of storage is done."""
+    flusher = Flusher(asyncio.get_running_loop())
+    assert flusher.submit(lambda: None).result() is None
+    told: list[StorageError | None] = []
+    everyone = asyncio.Event()
+
+    def done(error: StorageError | None) -> None:
+        told.append(error)
+        if len(told) == 20:
+            everyone.set()
+
+    manager = LogManager.open(LocalDisk(), str(tmp_path / "data"), LogConfig())
+    manager.create_topic("t", bytes(16), 1, {})
+    log = manager.log("t", 0)
+    log.files.flushes_apart = True
+    for _ in range(20):
+        log.append(batch(b"v"), START_MS)
+        flusher.when_flushed(log, done)
+    await asyncio.wait_for(everyone.wait(), 20)
+    assert told == [None] * 20
+    assert log.recovery_point == 20
+    flusher.close()
+    manager.close()
+
+
+@pytest.mark.parametrize("gone", ["file", "directory"])
+async def test_a_log_whose_files_vanish_fails_alone(gone: str) -> None:
+    """Files that somebody removed are an error of their partition, not of the others."""
+    disk = MemoryDisk()
+    broker, flusher = flushing_broker(disk)
+    call = send(broker, 0, 1)
+    directory = f"{DATA}/t-0"
+    for name in disk.listdir(directory):
+        if gone == "directory" or name.endswith(".log"):
+            disk.unlink(f"{directory}/{name}")
+    if gone == "directory":
+        disk.rmdir(directory)
+    await flusher.work()
+    assert codes(call) == [ErrorCode.KAFKA_STORAGE_ERROR, 0]

@@ -1,0 +1,246 @@
+"""What happens to logs without anybody asking: retention, compaction, recovery, checkpoints."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from coordinator_server.events.log import INFO, LOG
+from coordinator_server.maintenance.scheduler import (
+    FIRST_RETENTION_DELAY_MS,
+    FIRST_ROUND_DELAY_MS,
+    OWN_LOGS_MS,
+    PAUSE_MS,
+    SLICE_MS,
+    Upkeep,
+)
+from coordinator_server.topics.manager import Partition
+from protocol.batch import Record, build_batch
+from storage.errors import StorageError
+from storage.own_logs import RETRY_MS, OwnLogs
+from storage.partition_log import PartitionLog
+from tests.unit.topics.fakes import START_MS, FakeBroker, batch
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def log_text() -> Iterator[io.StringIO]:
+    """What the broker writes to its log."""
+    stream = io.StringIO()
+    LOG.configure("json", INFO, stream)
+    yield stream
+    LOG.configure()
+
+
+def partition(broker: FakeBroker, name: str) -> Partition:
+    """The first partition of a topic."""
+    found = broker.topics.partition(name, 0)
+    assert found is not None
+    return found
+
+
+def rounds_until_idle(broker: FakeBroker) -> int:
+    """Let time pass until a round is done; how many steps it took."""
+    steps = 0
+    while True:
+        wait_ms = broker.topics.upkeep()
+        steps += 1
+        if wait_ms != PAUSE_MS and steps > 1:
+            return steps
+        broker.scheduler.advance(wait_ms)
+
+
+def test_old_segments_go() -> None:
+    """Records older than retention.ms are deleted and the log starts later."""
+    broker = FakeBroker()
+    configs = {"retention.ms": str(HOUR_MS), "segment.ms": "1000"}
+    broker.topics.create("t", 1, configs)
+    for hours in range(4):
+        time_ms = START_MS + hours * HOUR_MS
+        partition(broker, "t").append(batch(b"x", times_ms=[time_ms]), time_ms)
+    broker.clock.time_ms = START_MS + 3 * HOUR_MS + HOUR_MS // 2
+    rounds_until_idle(broker)
+    assert partition(broker, "t").log.log_start_offset == 3
+
+
+def test_compacted_logs_keep_the_last_record_of_a_key() -> None:
+    """After a round only the last value of a key is left in the sealed segments."""
+    broker = FakeBroker()
+    configs = {"cleanup.policy": "compact", "internal.segment.bytes": "300"}
+    broker.topics.create("t", 1, configs)
+    for number in range(20):
+        partition(broker, "t").append(batch(b"%d" % number), START_MS)
+    before = partition(broker, "t").log.size_bytes
+    rounds_until_idle(broker)
+    assert partition(broker, "t").log.size_bytes < before
+    assert partition(broker, "t").log.log_end_offset == 20
+
+
+def test_a_round_is_cut_into_slices() -> None:
+    """When a slice is over the next step is wanted after a pause, and the round goes on."""
+    broker = FakeBroker()
+    for number in range(5):
+        broker.topics.create(f"t{number}", 1, {})
+        partition(broker, f"t{number}").append(batch(b"x"), START_MS)
+    looks = itertools.count()
+    upkeep = Upkeep(  # every look at the machine's time costs a slice
+        broker.log_manager, broker.config, broker.clock, lambda: next(looks) * SLICE_MS / 1000
+    )
+    broker.clock.time_ms += upkeep.step()
+    steps = 1
+    while upkeep.step() == PAUSE_MS:
+        assert upkeep.is_working
+        steps += 1
+    assert steps >= 5
+    assert not upkeep.is_working
+
+
+def test_rounds_follow_the_settings() -> None:
+    """A round begins after the shorter of the two intervals, the first soon after the start."""
+    broker = FakeBroker(log_retention_check_interval_ms="700")
+    assert broker.topics.upkeep() == 700
+    broker.scheduler.advance(300)
+    assert broker.topics.upkeep() == 400
+    broker.scheduler.advance(400)
+    assert broker.topics.upkeep() == 700
+    assert FakeBroker().topics.upkeep() == FIRST_ROUND_DELAY_MS
+
+
+def test_a_failing_disk_is_reported(log_text: io.StringIO) -> None:
+    """An error of one round is logged, and the next round comes."""
+    broker = FakeBroker(log_retention_check_interval_ms="700")
+    broker.topics.create("t", 1, {})
+    partition(broker, "t").append(batch(b"x"), START_MS)
+    broker.scheduler.advance(broker.topics.upkeep())
+    broker.disk.fail_at(0)
+    assert broker.topics.upkeep() == 700
+    assert '"event": "log.failed"' in log_text.getvalue()
+
+
+def test_what_recovery_cut_is_told(log_text: io.StringIO) -> None:
+    """After a crash that tore a batch the log says where it was cut."""
+    broker = FakeBroker()
+    broker.topics.create("t", 1, {})
+    partition(broker, "t").append(batch(b"a"), START_MS)
+    file = broker.disk.open("/data/t-0/00000000000000000000.log")
+    file.append([batch(b"b")[:30]])
+    broker.disk.processes_died()
+    again = FakeBroker(broker.disk)
+    assert partition(again, "t").log.log_end_offset == 1
+    text = log_text.getvalue()
+    assert '"event": "log.recovered"' in text
+    assert '"bytes_cut": 30' in text
+
+
+def test_the_round_of_the_start_compacts_the_internal_logs() -> None:
+    """An offsets log with half a mebibyte of old commits is compacted soon after the start."""
+    broker = FakeBroker()
+    topic = broker.topics.create_internal("__consumer_offsets")
+    log = topic.partitions[0].log
+    for _ in range(700):
+        records = [Record(0, START_MS, b"key", bytes(1000))]
+        log.append_own(build_batch(records), START_MS)
+    size_bytes = log.size_bytes
+    broker.scheduler.advance(FIRST_ROUND_DELAY_MS)
+    while broker.topics.upkeep() == PAUSE_MS:
+        broker.scheduler.advance(PAUSE_MS)
+    assert log.size_bytes < size_bytes / 100
+
+
+def test_old_records_are_deleted_at_the_interval_of_retention() -> None:
+    """Not by the rounds in between: records with old timestamps can be read for a while."""
+    broker = FakeBroker()
+    log = broker.topics.create("old", 1, {"retention.ms": "1000"}).partitions[0].log
+    log.append(batch(b"value", times_ms=[START_MS - 10_000]), START_MS)
+
+    def rounds_until(elapsed_ms: int) -> None:
+        while broker.clock.time_ms < START_MS + elapsed_ms:
+            broker.scheduler.advance(max(broker.topics.upkeep(), 1))
+
+    rounds_until(FIRST_RETENTION_DELAY_MS - 1000)
+    assert log.log_start_offset == 0
+    rounds_until(FIRST_RETENTION_DELAY_MS + 16_000)
+    assert log.log_start_offset == 1
+    log.append(batch(b"value", times_ms=[START_MS - 10_000]), START_MS)
+    rounds_until(300_000)
+    assert log.log_start_offset == 1
+    rounds_until(350_000)
+    assert log.log_start_offset == 2
+
+
+def offsets_logs(broker: FakeBroker, partitions: int = 2) -> list[PartitionLog]:
+    """The logs of an offsets topic, with some records that were cleaned already."""
+    topic = broker.topics.create_internal("__consumer_offsets")
+    logs = [one.log for one in topic.partitions[:partitions]]
+    for log in logs:
+        append_own(log, keys=100, count=200)
+    return logs
+
+
+def append_own(log: PartitionLog, keys: int, count: int) -> None:
+    """Append records of a kilobyte, one a batch, over and over the same keys."""
+    for number in range(count):
+        log.append_own(build_batch([Record(0, START_MS, b"%d" % (number % keys), bytes(1000))]), 0)
+
+
+def test_logs_of_the_broker_stay_within_twice_their_live_data() -> None:
+    """Looked at between rounds, each is compacted before it has doubled, again and again."""
+    broker = FakeBroker(log_cleaner_backoff_ms="100000000")
+    logs = offsets_logs(broker)
+    live = 100 * 1100
+    broker.scheduler.advance(FIRST_ROUND_DELAY_MS)
+    largest = 0
+    for _ in range(40):
+        for log in logs:
+            append_own(log, keys=100, count=20)
+        for _ in range(400):
+            broker.scheduler.advance(max(1, min(broker.topics.upkeep(), OWN_LOGS_MS)))
+            if not broker.topics.is_in_upkeep:
+                break
+        largest = max(largest, *(log.size_bytes for log in logs))
+    assert live <= largest <= 2 * live
+
+
+def test_under_pressure_slices_are_as_long_as_what_was_between_them() -> None:
+    """Half of the time when logs are near twice their size, and no pause; else a millisecond."""
+    broker = FakeBroker()
+    seconds = 0.0
+
+    def timer_s() -> float:
+        nonlocal seconds
+        seconds += 0.001  # what a step costs
+        return seconds
+
+    upkeep = Upkeep(broker.log_manager, broker.config, broker.clock, timer_s)
+    logs = offsets_logs(broker, partitions=4)
+    broker.scheduler.advance(FIRST_ROUND_DELAY_MS)
+    pauses = set()
+    slices = set()
+    while True:
+        seconds += 0.01  # the clients' turn
+        began = seconds
+        pauses.add(upkeep.step())
+        slices.add(round(seconds - began, 3))
+        if not upkeep.is_working:
+            break
+    assert 0 in pauses
+    assert max(slices) == pytest.approx(0.01, abs=0.004)
+    assert all(log.size_bytes < 150 * 1100 for log in logs)
+
+
+def test_a_log_that_cannot_be_compacted_is_left_alone_for_a_while() -> None:
+    """A damaged batch is reported once in a while, and not at every look."""
+    broker = FakeBroker(log_cleaner_backoff_ms="100000000")
+    (log,) = offsets_logs(broker, partitions=1)
+    own_logs = OwnLogs(broker.log_manager)
+    now_ms = broker.clock.now_ms()
+    broker.disk.fail_at(0)
+    due = own_logs.due(now_ms)
+    assert due == [log]
+    assert [type(step) for step in own_logs.steps(due, now_ms) if step] == [StorageError]
+    assert own_logs.due(now_ms + RETRY_MS - 1) == []
+    assert own_logs.due(now_ms + RETRY_MS) == [log]

@@ -1,0 +1,84 @@
+"""A wire without sockets: a transport that records, a clock that is turned, a broker of nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from coordinator_server.config.config import Config
+from coordinator_server.net.connection import Connection
+from coordinator_server.net.connections import Connections, Dispatch
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+
+
+class FakeClock:
+    """A clock that stands still until it is turned."""
+
+    def __init__(self, now_ms: int = 1_000_000) -> None:
+        self.time_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+
+class FakeTransport:
+    """What a connection does to its transport, in order of appearance."""
+
+    def __init__(self, peer: str = "10.0.0.7") -> None:
+        self.peer = peer
+        self.written: list[bytes] = []
+        self.reading = True
+        self.closed = False
+        self.aborted = False
+
+    def get_extra_info(self, name: str) -> tuple[str, int]:
+        return (self.peer, 40000) if name == "peername" else ("10.0.0.1", 9092)
+
+    def write(self, data: bytes) -> None:
+        self.written.append(bytes(data))
+
+    def writelines(self, parts: Iterable[bytes]) -> None:
+        self.written.append(b"".join(parts))
+
+    def pause_reading(self) -> None:
+        assert self.reading, "paused twice"
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.reading, "resumed twice"
+        self.reading = True
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class Wire:
+    """Connections whose frames end in `frames`; `answer` gives the oldest one its answer."""
+
+    def __init__(
+        self, settings: Mapping[str, str] | None = None, dispatch: Dispatch | None = None
+    ) -> None:
+        self.clock = FakeClock()
+        self.frames: list[bytes] = []
+        config = Config(overrides=settings)
+        self.connections = Connections(config, self.clock, dispatch or self._keep)
+
+    def connect(self, peer: str = "10.0.0.7") -> tuple[Connection, FakeTransport]:
+        """A new connection and its transport."""
+        connection = Connection(self.connections, "PLAINTEXT")
+        transport = FakeTransport(peer)
+        connection.connection_made(cast(Any, transport))
+        return connection, transport
+
+    def _keep(self, connection: Connection, frame: bytes) -> None:
+        self.frames.append(frame)
+
+
+def no_broker() -> Broker:
+    """A broker for handlers that do not look at it."""
+    return cast("Broker", None)

@@ -1,0 +1,206 @@
+"""What clients are told, for fabricated connections: where they come from decides."""
+
+from __future__ import annotations
+
+import io
+import socket
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from coordinator_server.config.config import Config
+from coordinator_server.events.log import LOG
+from coordinator_server.net.addresses import AddressBook, check_names
+from coordinator_server.net.networks import Routes
+from tests.unit.net.test_networks import IPV4_TABLE, IPV6_TABLE
+
+CONTAINER = "172.18.0.2"
+GATEWAY = "172.18.0.1"
+NEIGHBOUR = "172.18.0.7"
+FAR_AWAY = "192.168.1.20"
+
+
+def book(
+    settings: Mapping[str, str] | None = None, *, in_container: bool = True, brokers: int = 1
+) -> AddressBook:
+    """The addresses of a broker in the network 172.18.0.0/16."""
+    config = Config(overrides={"broker.count": str(brokers), **(settings or {})})
+    configs = {one.node_id: one for one in map(config.of_broker, range(brokers))}
+    return AddressBook(configs, Routes(IPV4_TABLE, IPV6_TABLE), in_container=in_container)
+
+
+def told(
+    addresses: AddressBook,
+    peer: str,
+    local: str = CONTAINER,
+    *,
+    node_id: int = 1,
+    listener: str = "PLAINTEXT",
+) -> str:
+    """What a client is told that dialled broker 1 at port 9092; the brokers' ports count on."""
+    connection = SimpleNamespace(
+        listener_name=listener, client_host=f"/{peer}", local_address=(local, 9092)
+    )
+    host, port = addresses.address(cast(Any, connection), node_id, 9091 + node_id)
+    return f"{host} {port}"
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    """What is logged, as text."""
+    stream = io.StringIO()
+    LOG.configure(stream=stream)
+    yield stream
+    LOG.configure()
+
+
+@pytest.mark.parametrize(
+    ("peer", "local", "expected"),
+    [
+        ("127.0.0.1", "127.0.0.1", "127.0.0.1 9092"),
+        (NEIGHBOUR, CONTAINER, "172.18.0.2 9092"),
+        (CONTAINER, CONTAINER, "172.18.0.2 9092"),
+        (GATEWAY, CONTAINER, "localhost 9092"),
+        (FAR_AWAY, CONTAINER, "172.18.0.2 9092"),
+        ("fd00:dead::7", "fd00:dead::2", "fd00:dead::2 9092"),
+        ("fd00:dead::1", "fd00:dead::2", "localhost 9092"),
+        ("unknown", "unknown", "unknown 9092"),
+    ],
+)
+def test_a_client_is_told_what_it_reached_us_by(peer: str, local: str, expected: str) -> None:
+    """Everyone is told the address that was dialled; the gateway stands for a published port."""
+    assert told(book(), peer, local) == expected
+
+
+def test_a_gateway_is_a_client_outside_of_containers() -> None:
+    """On a plain machine nobody publishes our port: a router that asks is told our address."""
+    assert told(book(in_container=False), GATEWAY) == "172.18.0.2 9092"
+
+
+@pytest.mark.parametrize("in_container", [True, False])
+@pytest.mark.parametrize(
+    ("peer", "expected"),
+    [
+        (GATEWAY, "pc.example 19092"),
+        (FAR_AWAY, "pc.example 19092"),
+        (NEIGHBOUR, "172.18.0.2 9092"),
+        ("127.0.0.1", "172.18.0.2 9092"),
+    ],
+)
+def test_published_host_and_port_are_told_to_those_outside(
+    peer: str, expected: str, in_container: bool
+) -> None:
+    """With published.host set, all who are in no network of ours are told the published address."""
+    settings = {"published.host": "pc.example", "published.port": "19092"}
+    assert told(book(settings, in_container=in_container), peer) == expected
+
+
+def test_the_published_port_alone_may_be_set() -> None:
+    """`-p 19092:9092` needs one setting: the host stays localhost."""
+    addresses = book({"published.port": "19092"})
+    assert told(addresses, GATEWAY) == "localhost 19092"
+    assert told(addresses, FAR_AWAY) == "172.18.0.2 9092"
+
+
+def test_several_brokers_have_a_port_each() -> None:
+    """Ports of further brokers count on, the published one too."""
+    assert [told(book(brokers=3), GATEWAY, node_id=one) for one in (1, 2, 3)] == [
+        "localhost 9092",
+        "localhost 9093",
+        "localhost 9094",
+    ]
+    published = book({"published.port": "19092"}, brokers=3)
+    assert told(published, GATEWAY, node_id=3) == "localhost 19094"
+    assert told(published, NEIGHBOUR, node_id=3) == "172.18.0.2 9094"
+
+
+def test_an_explicit_address_is_told_to_all() -> None:
+    """advertised.listeners has the last word, for its listener alone."""
+    addresses = book(
+        {
+            "listeners": "INSIDE://:9092,OUTSIDE://:9093",
+            "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+            "advertised.listeners": "OUTSIDE://pc.example:29092",
+        }
+    )
+    for peer in (GATEWAY, NEIGHBOUR, FAR_AWAY):
+        assert told(addresses, peer, listener="OUTSIDE") == "pc.example 29092"
+    assert told(addresses, NEIGHBOUR, listener="INSIDE") == "172.18.0.2 9092"
+
+
+@pytest.mark.parametrize(
+    ("peer", "in_container", "doubted"),
+    [
+        (NEIGHBOUR, True, True),
+        (FAR_AWAY, True, True),
+        (GATEWAY, True, False),
+        ("127.0.0.1", True, False),
+        (CONTAINER, True, False),
+        (NEIGHBOUR, False, True),
+        (GATEWAY, False, True),
+    ],
+)
+def test_localhost_told_to_another_machine_is_said_once(
+    peer: str, in_container: bool, doubted: bool, log: io.StringIO
+) -> None:
+    """An explicit localhost is right for our own machine and behind a published port only."""
+    addresses = book(
+        {"advertised.listeners": "PLAINTEXT://localhost:9092"}, in_container=in_container
+    )
+    assert [told(addresses, peer) for _ in range(2)] == ["localhost 9092"] * 2
+    lines = log.getvalue().splitlines()
+    assert len(lines) == doubted
+    for line in lines:
+        assert "address.doubted" in line
+        assert f"remote={peer}" in line
+        assert "address=localhost:9092" in line
+
+
+def test_a_client_from_far_away_is_doubted_once(log: io.StringIO) -> None:
+    """Through a published port, or over a route: only the user knows, so one line asks."""
+    addresses = book()
+    for _ in range(2):
+        told(addresses, NEIGHBOUR)
+        told(addresses, FAR_AWAY)
+    (line,) = log.getvalue().splitlines()
+    assert "set published.host" in line
+    assert f"remote={FAR_AWAY}" in line
+    told(book(in_container=False), FAR_AWAY)
+    assert log.getvalue().count("\n") == 1
+
+
+def test_a_name_that_does_not_resolve_is_said(
+    log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each advertised name is looked up; one that is not known here gets one line."""
+
+    def look_up(name: str, port: None) -> list[object]:
+        if name != "broker":
+            raise socket.gaierror(-2, "Name or service not known")
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    advertised = "A://broker:9092,B://nowhere.invalid:9093,C://10.0.0.1:9094"
+    thread = check_names(
+        Config(
+            overrides={
+                "listeners": "A://:9092,B://:9093,C://:9094",
+                "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT,C:PLAINTEXT",
+                "advertised.listeners": advertised,
+            }
+        )
+    )
+    assert thread is not None
+    thread.join(10)
+    (line,) = log.getvalue().splitlines()
+    assert "address.unresolved" in line
+    assert "nowhere.invalid does not resolve here" in line
+
+
+def test_nothing_is_looked_up_without_a_name() -> None:
+    """With auto, or with IP addresses, no name server is asked."""
+    assert check_names(Config()) is None
+    settings = {"advertised.listeners": "PLAINTEXT://10.0.0.1:9092"}
+    assert check_names(Config(overrides=settings)) is None

@@ -1,0 +1,199 @@
+"""From frame to handler and back: routes, refusals, the door for bugs."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from coordinator_server.events.log import LOG
+from coordinator_server.net.call import Call
+from coordinator_server.net.dispatch import Dispatcher
+from protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tests.support import request
+from tests.unit.net.fakes import FakeTransport, Wire, no_broker
+
+HEARTBEAT, API_VERSIONS = 12, 18
+HEARTBEAT_V0 = b"\x00\x01g" + struct.pack(">i", 7) + b"\x00\x01m"
+
+Handler = Callable[[Any, Call, HeartbeatRequest], None]
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Events instead of log lines."""
+    found: list[dict[str, Any]] = []
+
+    def emit(_: object, event: str, **fields: object) -> None:
+        found.append({"event": event, **fields})
+
+    monkeypatch.setattr(type(LOG), "emit", emit)
+    return found
+
+
+@pytest.fixture
+def heartbeats(monkeypatch: pytest.MonkeyPatch) -> Callable[[Handler], None]:
+    """Puts a handler in the place of Heartbeat's."""
+
+    def install(handle: Handler) -> None:
+        module = ModuleType("coordinator_server.apis.heartbeat")
+        module.handle = handle  # type: ignore[attr-defined]  # a module made by hand
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    return install
+
+
+def send(*frames: bytes) -> FakeTransport:
+    """A new connection that sends frames; returns its transport."""
+    wire = Wire(dispatch=Dispatcher(no_broker()).dispatch)
+    connection, transport = wire.connect()
+    for one in frames:
+        connection.data_received(one)
+    return transport
+
+
+def test_a_request_reaches_its_handler(heartbeats: Callable[[Handler], None]) -> None:
+    """The handler gets the decoded request and who asks; the answer has the correlation id."""
+    seen: list[tuple[Call, HeartbeatRequest]] = []
+
+    def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> None:
+        seen.append((call, heartbeat))
+        call.reply(HeartbeatResponse(error_code=25))
+
+    heartbeats(handle)
+    transport = send(request(HEARTBEAT, 0, HEARTBEAT_V0, correlation_id=77))
+    call, heartbeat = seen[0]
+    assert (heartbeat.group_id, heartbeat.generation_id, heartbeat.member_id) == ("g", 7, "m")
+    assert (call.api_name, call.api_version, call.client_id) == ("Heartbeat", 0, "test")
+    assert call.client_host == "/10.0.0.7"
+    assert transport.written == [struct.pack(">iih", 6, 77, 25)]
+
+
+def test_a_parked_request_is_answered_later(heartbeats: Callable[[Handler], None]) -> None:
+    """A handler may keep the call; until it replies, nothing else of the connection is handled."""
+    parked: list[Call] = []
+    heartbeats(lambda _, call, request: parked.append(call))
+    transport = send(
+        request(HEARTBEAT, 0, HEARTBEAT_V0, correlation_id=1)
+        + request(HEARTBEAT, 0, HEARTBEAT_V0, correlation_id=2)
+    )
+    assert len(parked) == 1
+    parked[0].reply(HeartbeatResponse())
+    parked[1].reply(HeartbeatResponse())
+    assert [struct.unpack(">i", one[4:8])[0] for one in transport.written] == [1, 2]
+
+
+def test_two_answers_are_a_bug(heartbeats: Callable[[Handler], None]) -> None:
+    """Each call takes exactly one answer."""
+    parked: list[Call] = []
+    heartbeats(lambda _, call, request: parked.append(call))
+    send(request(HEARTBEAT, 0, HEARTBEAT_V0))
+    parked[0].reply(HeartbeatResponse())
+    with pytest.raises(AssertionError):
+        parked[0].reply(HeartbeatResponse())
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version"),
+    [(999, 0), (32767, 0), (-1, 0), (HEARTBEAT, 5), (HEARTBEAT, -1), (0, 2), (11, 32767)],
+)
+def test_what_is_not_served_closes_with_one_line(
+    api_key: int, version: int, events: list[dict[str, Any]]
+) -> None:
+    """Unknown keys and versions get no answer, as with Kafka; the line names both."""
+    transport = send(request(api_key, version, bytes(8)))
+    assert transport.closed
+    assert transport.written == []
+    assert [event["event"] for event in events] == ["connection.closed"]
+    assert events[0]["version"] == version
+
+
+@pytest.mark.parametrize("version", [5, 6, 99, 32767, -1])
+def test_api_versions_of_the_future_is_answered_as_version_0(version: int) -> None:
+    """Error 35 in a v0 body with the one range [18, 0, 4]; the connection stays open."""
+    transport = send(
+        request(API_VERSIONS, version, b"\x05conf\x021\x00", correlation_id=9, flexible=True)
+    )
+    assert transport.written == [struct.pack(">iihihhh", 16, 9, 35, 1, 18, 0, 4)]
+    assert not transport.closed
+
+
+@pytest.mark.parametrize("cut", range(1, len(HEARTBEAT_V0)))
+def test_a_truncated_body_closes_with_one_line(
+    cut: int, events: list[dict[str, Any]], heartbeats: Callable[[Handler], None]
+) -> None:
+    """A body that ends too early reaches no handler; the line names API, version and reason."""
+    heartbeats(lambda *_: pytest.fail("handled"))
+    transport = send(request(HEARTBEAT, 0, HEARTBEAT_V0[:-cut]))
+    assert transport.closed
+    assert [event["event"] for event in events] == ["connection.closed"]
+    assert (events[0]["api"], events[0]["version"]) == ("Heartbeat", 0)
+    assert events[0]["reason"]
+
+
+@pytest.mark.parametrize("size", range(1, 14))
+def test_a_truncated_header_closes(size: int, events: list[dict[str, Any]]) -> None:
+    """A frame that ends inside the header closes the connection with one line."""
+    whole = request(HEARTBEAT, 0)[4:]
+    transport = send(struct.pack(">i", size) + whole[:size])
+    assert transport.closed
+    assert len(events) == 1
+
+
+def test_trailing_bytes_are_ignored(heartbeats: Callable[[Handler], None]) -> None:
+    """Bytes after the body do no harm, as with Kafka."""
+    heartbeats(lambda _, call, request: call.reply(HeartbeatResponse()))
+    transport = send(request(HEARTBEAT, 0, HEARTBEAT_V0 + b"abc"))
+    assert len(transport.written) == 1
+
+
+def test_a_bug_in_a_handler_harms_one_request_only(
+    heartbeats: Callable[[Handler], None], events: list[dict[str, Any]]
+) -> None:
+    """The request is answered UNKNOWN_SERVER_ERROR, the bug logged, the connection goes on."""
+
+    def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> None:
+        if heartbeat.generation_id == 7:
+            raise ValueError("a bug")
+        call.reply(HeartbeatResponse())
+
+    heartbeats(handle)
+    healthy = HEARTBEAT_V0.replace(b"\x07", b"\x08")
+    transport = send(request(HEARTBEAT, 0, HEARTBEAT_V0), request(HEARTBEAT, 0, healthy))
+    errors = [struct.unpack(">h", one[8:10])[0] for one in transport.written]
+    assert errors == [-1, 0]
+    assert [event["event"] for event in events] == ["request.failed"]
+    assert events[0]["api"] == "Heartbeat"
+
+
+def test_a_bug_after_the_answer_is_only_logged(
+    heartbeats: Callable[[Handler], None], events: list[dict[str, Any]]
+) -> None:
+    """A handler that raises after its reply has answered once, and that is all."""
+
+    def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> None:
+        call.reply(HeartbeatResponse())
+        raise ValueError("a bug")
+
+    heartbeats(handle)
+    transport = send(request(HEARTBEAT, 0, HEARTBEAT_V0))
+    assert len(transport.written) == 1
+    assert [event["event"] for event in events] == ["request.failed"]
+
+
+def test_no_answer_was_wanted(heartbeats: Callable[[Handler], None]) -> None:
+    """reply_nothing ends the request without a byte, and the next one is handled."""
+    calls: list[Call] = []
+
+    def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> None:
+        calls.append(call)
+        call.reply_nothing()
+
+    heartbeats(handle)
+    transport = send(request(HEARTBEAT, 0, HEARTBEAT_V0) * 2)
+    assert len(calls) == 2
+    assert transport.written == []

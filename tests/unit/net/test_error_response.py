@@ -1,0 +1,68 @@
+"""The answer to a request whose handler failed, for every API that is served."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator_server.net.error_response import failed_response
+from protocol.codec import encoder
+from protocol.registry import SPEC_BY_NAME, SPECS, ApiSpec
+from protocol.schema import ArrayType, Message
+
+FAILED = -1
+
+
+def one_of_each(message_type: type[Message], version: int) -> Message:
+    """A message with one entry in every list."""
+    message = message_type()
+    for field in message_type.FIELDS:
+        if field.in_version(version) and isinstance(field.type, ArrayType):
+            element = field.type.element
+            if isinstance(element, type):
+                setattr(message, field.name, [one_of_each(element, version)])
+            else:
+                setattr(message, field.name, [element.default])
+    return message
+
+
+@pytest.mark.parametrize(
+    ("spec", "version"),
+    [(s, v) for s in SPECS for v in (s.min_version, s.max_version)],
+    ids=lambda value: value.name if isinstance(value, ApiSpec) else f"v{value}",
+)
+def test_every_api_can_say_that_it_failed(spec: ApiSpec, version: int) -> None:
+    """The answer encodes at the request's version and carries the error somewhere."""
+    request = one_of_each(spec.request_type, version)
+    response = failed_response(spec.response_type, request, version)
+    assert response is not None, "no error code in the answer"
+    encoder(spec.response_type, version)(response)
+    assert "error_code=<ErrorCode.UNKNOWN_SERVER_ERROR: -1>" in repr(response)
+
+
+def test_results_name_what_they_are_about() -> None:
+    """An OffsetCommit's answer lists the topics and partitions of the request."""
+    spec = SPEC_BY_NAME["OffsetCommit"]
+    request: Any = one_of_each(spec.request_type, 8)
+    request.topics[0].name = "orders"
+    request.topics[0].partitions[0].partition_index = 3
+    response: Any = failed_response(spec.response_type, request, 8)
+    assert response.topics[0].name == "orders"
+    assert response.topics[0].partitions[0].partition_index == 3
+    assert response.topics[0].partitions[0].error_code == FAILED
+
+
+def test_results_of_plain_names_are_named_too() -> None:
+    """A DeleteGroups answer names the groups, though the request holds bare strings."""
+    spec = SPEC_BY_NAME["DeleteGroups"]
+    request: Any = spec.request_type()
+    request.groups_names = ["a", "b"]
+    response: Any = failed_response(spec.response_type, request, 2)
+    assert [(one.group_id, one.error_code) for one in response.results] == [("a", -1), ("b", -1)]
+
+
+def test_an_answer_without_entries_has_no_place_for_an_error() -> None:
+    """Where the request names nothing the answer could be about, the connection is closed."""
+    spec = SPEC_BY_NAME["OffsetCommit"]
+    assert failed_response(spec.response_type, spec.request_type(), 8) is None

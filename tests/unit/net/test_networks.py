@@ -1,0 +1,106 @@
+"""The kernel's route tables: gateways and networks, in the forms that Linux prints."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from pathlib import Path
+
+import pytest
+
+from coordinator_server.net.networks import Routes, is_address, is_loopback
+
+
+def row(interface: str, network: str, gateway: str, mask: str, flags: int) -> str:
+    """One line of /proc/net/route: the addresses are numbers of the machine's byte order."""
+    numbers = [
+        f"{struct.unpack('=I', socket.inet_aton(address))[0]:08X}"
+        for address in (network, gateway, mask)
+    ]
+    return f"{interface}\t{numbers[0]}\t{numbers[1]}\t{flags:04X}\t0\t0\t0\t{numbers[2]}\t0\t0\t0"
+
+
+IPV4_TABLE = "\n".join(
+    [
+        "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT",
+        row("eth0", "0.0.0.0", "172.18.0.1", "0.0.0.0", 3),
+        row("eth0", "172.18.0.0", "0.0.0.0", "255.255.0.0", 1),
+        row("eth1", "10.1.2.0", "0.0.0.0", "255.255.255.128", 1),
+        row("eth1", "10.9.0.0", "10.1.2.3", "255.255.0.0", 3),
+        row("*", "10.66.0.0", "0.0.0.0", "255.255.0.0", 0x201),
+    ]
+)
+_ZERO = "0" * 32
+IPV6_TABLE = "\n".join(
+    [
+        f"fd00dead{'0' * 24} 40 {_ZERO} 00 {_ZERO} 00000100 00000001 00000000 00000001 eth0",
+        f"{_ZERO} 00 {_ZERO} 00 fd00dead{'0' * 23}1 00000400 00000001 00000000 00000003 eth0",
+        f"fd00beef{'0' * 23}2 80 {_ZERO} 00 {_ZERO} 00000000 00000002 00000000 80000001 lo",
+        f"{_ZERO} 00 {_ZERO} 00 {_ZERO} ffffffff 00000001 00000000 00200200 lo",
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_gateway", "is_near"),
+    [
+        ("172.18.0.1", True, True),
+        ("172.18.255.254", False, True),
+        ("172.19.0.1", False, False),
+        ("10.1.2.127", False, True),
+        ("10.1.2.128", False, False),
+        ("10.1.2.3", False, True),  # a gateway, but not the default one
+        ("10.9.0.1", False, False),
+        ("10.66.0.1", False, False),
+        ("127.0.0.1", False, True),
+        ("fd00:dead::1", True, True),
+        ("fd00:dead::99", False, True),
+        ("fd00:beef::2", False, False),
+        ("::1", False, True),
+        ("no address", False, False),
+    ],
+)
+def test_gateways_and_networks(host: str, is_gateway: bool, is_near: bool) -> None:
+    """The default gateway is one; a network without a gateway is ours."""
+    routes = Routes(IPV4_TABLE, IPV6_TABLE)
+    assert (routes.is_gateway(host), routes.is_near(host)) == (is_gateway, is_near)
+
+
+def test_tables_are_read_from_files(tmp_path: Path) -> None:
+    """/proc/net/route as the kernel writes it; a table that is not there is empty."""
+    nothing = Routes.read(tmp_path)
+    assert not nothing.is_gateway("172.18.0.1")
+    assert not nothing.is_near("172.18.0.1")
+    (tmp_path / "route").write_text(IPV4_TABLE)
+    (tmp_path / "ipv6_route").write_text(IPV6_TABLE)
+    routes = Routes.read(tmp_path)
+    assert routes.is_gateway("172.18.0.1")
+    assert routes.is_gateway("fd00:dead::1")
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("localhost", True),
+        ("LOCALHOST", True),
+        ("128.0.0.1", False),
+        ("::2", False),
+        ("broker", False),
+    ],
+)
+def test_loopback(host: str, expected: bool) -> None:
+    """127.0.0.0/8, ::1 and the name localhost are this machine."""
+    assert is_loopback(host) is expected
+
+
+def test_names_are_no_addresses() -> None:
+    """A scope does not make an address a name."""
+    assert [is_address(host) for host in ("1.2.3.4", "fe80::1%eth0", "broker", "")] == [
+        True,
+        True,
+        False,
+        False,
+    ]

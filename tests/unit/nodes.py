@@ -1,0 +1,137 @@
+"""Three brokers on a disk in memory, without sockets; requests by the real handlers."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+from typing import Any, cast
+
+from coordinator_server.cluster import Cluster
+from coordinator_server.config.config import Config
+from coordinator_server.topics.manager import Partition
+from coordinator_server.topics.names import OFFSETS_TOPIC
+from protocol.apis.find_coordinator import FindCoordinatorRequest
+from protocol.apis.heartbeat import HeartbeatRequest
+from protocol.apis.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from protocol.errors import ErrorCode
+from protocol.hashing import partition_for
+from protocol.registry import SPEC_BY_NAME
+from protocol.schema import Message
+from storage.memory_disk import MemoryDisk
+from tests.unit.coordinator.fakes import GroupCall, commit_request, join_request, settle
+from tests.unit.topics.fakes import DATA, FakeClock
+
+OFFSETS_PARTITIONS = 4
+
+
+class Nodes:
+    """A cluster of brokers 1 to `count`, and clients that ask a broker by its id."""
+
+    is_turnable = False
+
+    def __init__(self, disk: MemoryDisk | None = None, count: int = 3, /, **overrides: str) -> None:
+        settings = {
+            "group_initial_rebalance_delay_ms": "0",
+            "offsets_topic_num_partitions": str(OFFSETS_PARTITIONS),
+            "log_dirs": DATA,
+            "broker_count": str(count),
+            **overrides,
+        }
+        self.disk = disk or MemoryDisk()
+        self.clock = FakeClock()
+        config = Config(
+            overrides={name.replace("_", "."): value for name, value in settings.items()}
+        )
+        self.cluster = Cluster(config, self.clock, self.disk, is_turnable=self.is_turnable)
+
+    async def start(self) -> Nodes:
+        """Start the cluster; its offsets topic is there."""
+        await self.cluster.start()
+        self.cluster.offsets_topic.ensure()
+        return self
+
+    def send(
+        self, node_id: int, api: str, request: Message, version: int | None = None
+    ) -> GroupCall:
+        """Hand a request to a broker's handler; the answer may come later."""
+        spec = SPEC_BY_NAME[api]
+        call = GroupCall(spec.max_version if version is None else version)
+        call.connection.local_address = ("127.0.0.1", 9091 + node_id)
+        handle = import_module(f"coordinator_server.apis.{spec.stem}").handle
+        handle(self.cluster.brokers[node_id], cast(Any, call), request)
+        return call
+
+    async def loaded(self) -> None:
+        """Let every broker load what it leads."""
+        while any(broker.groups.is_loading for broker in self.cluster.brokers.values()):
+            await asyncio.sleep(0)
+        await settle()
+
+    async def answer(
+        self, node_id: int, api: str, request: Message, version: int | None = None
+    ) -> Any:
+        """The answer to a request that is not parked."""
+        call = self.send(node_id, api, request, version)
+        await settle()
+        assert call.replies, "parked"
+        return call.replies[0]
+
+    async def find(self, asked_id: int, group: str) -> tuple[int, int, int]:
+        """What one broker says about a group's coordinator: error, broker id, port."""
+        request = FindCoordinatorRequest(coordinator_keys=[group])
+        (one,) = (await self.answer(asked_id, "FindCoordinator", request)).coordinators
+        return one.error_code, one.node_id, one.port
+
+    async def join(self, node_id: int, group: str) -> str:
+        """Bring a group to Stable with one member; returns its id."""
+        joined = await self.answer(node_id, "JoinGroup", join_request(group), 3)
+        assert joined.error_code == ErrorCode.NONE
+        one = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"mine")
+        request = SyncGroupRequest(
+            group_id=group, generation_id=1, member_id=joined.member_id, assignments=[one]
+        )
+        synced = await self.answer(node_id, "SyncGroup", request, 2)
+        assert synced.error_code == ErrorCode.NONE
+        return str(joined.member_id)
+
+    async def heartbeat(self, node_id: int, group: str, member_id: str) -> int:
+        """The error code of a heartbeat of generation 1."""
+        request = HeartbeatRequest(group_id=group, generation_id=1, member_id=member_id)
+        return int((await self.answer(node_id, "Heartbeat", request)).error_code)
+
+    async def commit(self, node_id: int, group: str, offset: int) -> int:
+        """Commit as a standalone consumer; the partition's error code."""
+        answer = await self.answer(node_id, "OffsetCommit", commit_request(group, offset))
+        return int(answer.topics[0].partitions[0].error_code)
+
+    async def committed(self, node_id: int, group: str) -> tuple[int, int]:
+        """Error code, and the committed offset of partition 0 of `t`."""
+        topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)]
+        )
+        (one,) = (await self.answer(node_id, "OffsetFetch", request)).groups
+        return one.error_code, one.topics[0].partitions[0].committed_offset if one.topics else -1
+
+    def home(self, group: str) -> Partition:
+        """The partition of the offsets topic that holds a group."""
+        found = self.partition(OFFSETS_TOPIC, partition_for(group, OFFSETS_PARTITIONS))
+        assert found is self.cluster.offsets_topic.partition_of(group)
+        return found
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """One partition, which is there."""
+        found = self.cluster.topics.partition(topic, index)
+        assert found is not None
+        return found
+
+    def move(self, partition: Partition, node_id: int) -> None:
+        """Have another broker lead a partition."""
+        topic = self.cluster.topics.topic(partition.topic_name)
+        assert topic is not None
+        self.cluster.move(topic, partition, node_id)

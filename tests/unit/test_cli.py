@@ -1,0 +1,94 @@
+"""The command line without a broker: settings, errors, exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator_server import __version__
+from coordinator_server.cli import load_config, main, parser
+from coordinator_server.config.config import Config, ConfigError
+from coordinator_server.config.settings import describe
+
+
+def config_of(*arguments: str) -> Config:
+    """The settings that `serve` would run with."""
+    return load_config(parser().parse_args(["serve", *arguments]))
+
+
+def test_flags_stand_for_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--listener and --data-dir win over the environment, as --set does."""
+    monkeypatch.setenv("KAFKA_LISTENERS", "PLAINTEXT://:1")
+    config = config_of("--listener", "127.0.0.1:0", "--data-dir", "d", "--set", "num.partitions=6")
+    assert [str(one) for one in config.listeners()] == ["PLAINTEXT://127.0.0.1:0"]
+    assert config.data_directory == "d"
+    assert config.integer("num.partitions") == 6
+    assert not config.ephemeral
+
+
+def test_a_properties_file_is_read(tmp_path: Path) -> None:
+    """--config takes Kafka's server.properties; --set has the last word."""
+    file = tmp_path / "server.properties"
+    file.write_text("group.max.size=4\nnum.partitions=2\nprocess.roles=broker\n")
+    config = config_of("--config", str(file), "--set", "num.partitions=3")
+    assert config.integer("group.max.size") == 4
+    assert config.integer("num.partitions") == 3
+    assert config.ignored == ["process.roles"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--set", "group.max.size=none"], "group.max.size: 'none' is not a number"),
+        (["--set", "group.max.size"], "NAME=VALUE expected"),
+        (["--listener", "9092"], "--listener: '9092' is not HOST:PORT"),
+        (["--config", "no/such/file"], "--config no/such/file: No such file or directory"),
+    ],
+)
+def test_a_bad_value_is_one_line_and_exit_code_2(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What cannot be used is named on one line of standard error, and nothing is started."""
+    assert main(["serve", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("coordinator-server: ")
+    assert captured.err.count("\n") == 1
+    assert expected in captured.err
+
+
+def test_a_broken_properties_file_is_named(tmp_path: Path) -> None:
+    """A file that Java could not read either is refused with its name."""
+    file = tmp_path / "server.properties"
+    file.write_text("a=\\u12")
+    with pytest.raises(ConfigError, match=r"server\.properties: malformed"):
+        config_of("--config", str(file))
+
+
+@pytest.mark.parametrize("arguments", [[], ["no-such"], ["serve", "--no-such"]])
+def test_wrong_arguments_exit_with_2(arguments: list[str]) -> None:
+    """Arguments that do not parse end with code 2, as bad values do."""
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """--version prints the package's version."""
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert __version__ in capsys.readouterr().out
+
+
+def test_settings_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """`settings` prints the page of docs/settings.md."""
+    assert main(["settings"]) == 0
+    assert capsys.readouterr().out == describe()
+
+
+def test_protocol_wants_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
+    """`protocol` without show or dump explains itself and exits with 2."""
+    assert main(["protocol"]) == 2
+    assert "show" in capsys.readouterr().err

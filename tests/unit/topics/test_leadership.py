@@ -1,0 +1,247 @@
+"""Who leads: placement, election when brokers stop and start, moves, epochs, what is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from protocol.apis.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.apis.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from protocol.errors import ErrorCode
+from storage.topic_catalogue import PartitionLeadership
+from tests.unit.nodes import Nodes
+from tests.unit.topics.fakes import START_MS, batch
+
+
+async def started(**overrides: str) -> Nodes:
+    """Three brokers and a topic `t` of six partitions with two replicas each."""
+    nodes = await Nodes(**overrides).start()
+    nodes.cluster.topics.create("t", 6, {}, 2)
+    return nodes
+
+
+def leaders(nodes: Nodes, topic: str = "t") -> list[int]:
+    """Who leads each partition."""
+    found = nodes.cluster.topics.topic(topic)
+    assert found is not None
+    return [partition.leader_id for partition in found.partitions]
+
+
+@pytest.mark.parametrize("factor", [1, 2, 3])
+async def test_partitions_spread_over_the_brokers(factor: int) -> None:
+    """Each broker leads as many partitions as the others, and follows as many."""
+    nodes = await Nodes().start()
+    topic = nodes.cluster.topics.create("t", 6, {}, factor)
+    assert Counter(leaders(nodes)) == {1: 2, 2: 2, 3: 2}
+    replicas = Counter(one for partition in topic.partitions for one in partition.replicas)
+    assert replicas == {1: 2 * factor, 2: 2 * factor, 3: 2 * factor}
+    assert all(len(set(partition.replicas)) == factor for partition in topic.partitions)
+
+
+async def test_topics_of_one_partition_spread_as_well() -> None:
+    """The first partition of topics is led by different brokers, the same ones each time."""
+    nodes, others = await Nodes().start(), await Nodes().start()
+    for one in (nodes, others):
+        for number in range(30):
+            one.cluster.topics.create(f"topic-{number}", 1, {})
+    found = [leaders(nodes, f"topic-{number}")[0] for number in range(30)]
+    assert set(found) == {1, 2, 3}
+    assert found == [leaders(others, f"topic-{number}")[0] for number in range(30)]
+
+
+async def test_a_stopped_broker_hands_over_what_it_led() -> None:
+    """The first running replica leads, at the next epoch; other partitions stay as they were."""
+    nodes = await started()
+    before = leaders(nodes)
+    await nodes.cluster.stop_broker(2)
+    for index, leader_id in enumerate(before):
+        partition = nodes.partition("t", index)
+        if leader_id == 2:
+            assert partition.leader_id == partition.replicas[1]
+            assert partition.leader_epoch == 1
+        else:
+            assert (partition.leader_id, partition.leader_epoch) == (leader_id, 0)
+
+
+async def test_a_partition_without_a_running_replica_is_offline_until_one_returns() -> None:
+    """Metadata says LEADER_NOT_AVAILABLE and -1; the broker that starts gets it back."""
+    nodes = await started()
+    topic = nodes.cluster.topics.create("single", 3, {}, 1)
+    (index,) = [one.index for one in topic.partitions if one.leader_id == 3]
+    await nodes.cluster.stop_broker(3)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="single")])
+    answer = await nodes.answer(1, "Metadata", request)
+    told = {one.partition_index: one for one in answer.topics[0].partitions}[index]
+    assert told.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert (told.leader_id, told.isr_nodes, told.offline_replicas) == (-1, [], [3])
+    assert [one.node_id for one in answer.brokers] == [1, 2]
+    await nodes.cluster.start_broker(3)
+    partition = nodes.partition("single", index)
+    assert (partition.leader_id, partition.leader_epoch) == (3, 2)
+    answer = await nodes.answer(1, "Metadata", request)
+    assert [one.node_id for one in answer.brokers] == [1, 2, 3]
+    assert [one.port for one in answer.brokers] == [9092, 9093, 9094]
+
+
+async def test_a_broker_that_returns_takes_nothing_from_others() -> None:
+    """Only what was offline moves back; its replicas are in sync again."""
+    nodes = await started()
+    await nodes.cluster.stop_broker(1)
+    without = leaders(nodes)
+    assert 1 not in without
+    await nodes.cluster.start_broker(1)
+    assert leaders(nodes) == without
+
+
+async def test_new_partitions_are_led_by_brokers_that_run() -> None:
+    """While a broker is stopped, nothing new depends on it."""
+    nodes = await started()
+    await nodes.cluster.stop_broker(1)
+    topic = nodes.cluster.topics.create("new", 4, {}, 3)
+    assert set(leaders(nodes, "new")) == {2, 3}
+    assert all(partition.replicas[2] == 1 for partition in topic.partitions)
+    nodes.cluster.topics.add_partitions(topic, 6)
+    assert -1 not in leaders(nodes, "new")
+    assert len(topic.partitions[5].replicas) == 3
+
+
+async def test_a_move_to_a_broker_without_replica_reassigns_it() -> None:
+    """It takes the place of the leader among the replicas; a move to the leader does nothing."""
+    nodes = await started()
+    partition = nodes.partition("t", 0)
+    leader_id, follower_id = partition.replicas
+    (other_id,) = {1, 2, 3} - set(partition.replicas)
+    nodes.move(partition, leader_id)
+    assert (partition.leader_id, partition.leader_epoch) == (leader_id, 0)
+    nodes.move(partition, follower_id)
+    assert (partition.leader_id, partition.leader_epoch) == (follower_id, 1)
+    assert partition.replicas == (leader_id, follower_id)
+    nodes.move(partition, other_id)
+    assert (partition.leader_id, partition.leader_epoch) == (other_id, 2)
+    assert partition.replicas == (leader_id, other_id)
+
+
+async def test_batches_carry_the_epoch_of_the_leader() -> None:
+    """What is appended after an election is marked with the new leader epoch."""
+    nodes = await started()
+    partition = nodes.partition("t", 0)
+    partition.append(batch(b"a"), START_MS)
+    nodes.move(partition, partition.replicas[1])
+    partition.append(batch(b"b"), START_MS)
+    assert partition.log.end_offset_of_epoch(0) == (0, 1)
+    assert partition.log.end_offset_of_epoch(1) == (1, 2)
+    assert partition.leader_epoch_error(0) is ErrorCode.FENCED_LEADER_EPOCH
+    assert partition.leader_epoch_error(2) is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+async def test_readers_learn_where_an_epoch_ended() -> None:
+    """OffsetForLeaderEpoch answers at the leader; epochs without a record count, later ones not."""
+    nodes = await started()
+    partition = nodes.partition("t", 0)
+    first, second = partition.replicas
+    nodes.move(partition, second)
+    partition.append(batch(b"a", b"b"), START_MS)
+    nodes.move(partition, first)
+
+    async def ask(node_id: int, epoch: int, index: int = 0, current: int = -1) -> tuple[int, ...]:
+        asked = OffsetForLeaderPartition(
+            partition=index, leader_epoch=epoch, current_leader_epoch=current
+        )
+        request = OffsetForLeaderEpochRequest(
+            topics=[OffsetForLeaderTopic(topic="t", partitions=[asked])]
+        )
+        (topic,) = (await nodes.answer(node_id, "OffsetForLeaderEpoch", request)).topics
+        (told,) = topic.partitions
+        return told.error_code, told.leader_epoch, told.end_offset
+
+    assert await ask(first, 0) == (ErrorCode.NONE, 0, 0)
+    assert await ask(first, 1) == (ErrorCode.NONE, 1, 2)
+    assert await ask(first, 2) == (ErrorCode.NONE, 2, 2)
+    assert await ask(first, 3) == (ErrorCode.NONE, -1, -1)
+    assert await ask(first, 1, current=2) == (ErrorCode.NONE, 1, 2)
+    assert await ask(first, 1, current=1) == (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)
+    assert await ask(first, 1, current=3) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
+    assert await ask(second, 1) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1)
+    assert await ask(first, 1, index=9) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
+
+
+async def test_who_leads_is_known_after_a_restart() -> None:
+    """Leaders, epochs and replicas are as before, also of partitions without a record."""
+    nodes = await started()
+    nodes.move(nodes.partition("t", 4), 1)
+    await nodes.cluster.stop_broker(1)
+    topic = nodes.cluster.topics.topic("t")
+    assert topic is not None
+    before = topic.leadership()
+    await nodes.cluster.stop()
+    again = await Nodes(nodes.disk).start()
+    topic = again.cluster.topics.topic("t")
+    assert topic is not None
+    assert topic.leadership() == before
+    for partition, kept in zip(topic.partitions, before, strict=True):
+        assert partition.leader_epoch == kept.leader_epoch
+
+
+async def test_a_restart_with_fewer_brokers_elects_among_them() -> None:
+    """Replicas of brokers that do not exist any more are forgotten, epochs go on."""
+    nodes = await started()
+    moved = nodes.partition("t", 0)
+    nodes.move(moved, 3)
+    epoch = moved.leader_epoch
+    await nodes.cluster.stop()
+    again = await Nodes(nodes.disk, 1).start()
+    assert leaders(again) == [1] * 6
+    partition = again.partition("t", 0)
+    assert partition.replicas == (1,)
+    assert partition.leader_epoch == epoch + 1
+    await again.cluster.stop()
+    assert leaders(await Nodes(nodes.disk, 1).start()) == [1] * 6
+
+
+async def test_one_broker_keeps_no_table() -> None:
+    """With broker.count=1 the catalogue of topics says nothing about leaders."""
+    nodes = await Nodes(None, 1).start()
+    topic = nodes.cluster.topics.create("t", 2, {})
+    assert topic.leadership() == (PartitionLeadership(1, 0, (1,)),) * 2
+    assert b"leadership" not in nodes.disk.read_file("/data/topics.json")
+
+
+@pytest.mark.parametrize(
+    ("factor", "expected"),
+    [(-1, ErrorCode.NONE), (3, ErrorCode.NONE), (4, ErrorCode.INVALID_REPLICATION_FACTOR)],
+)
+async def test_create_topics_takes_as_many_replicas_as_there_are_brokers(
+    factor: int, expected: ErrorCode
+) -> None:
+    """More are refused; the default of the settings is capped instead."""
+    nodes = await Nodes(default_replication_factor="9").start()
+    topic = CreatableTopic(name="new", num_partitions=2, replication_factor=factor)
+    (result,) = (await nodes.answer(2, "CreateTopics", CreateTopicsRequest(topics=[topic]))).topics
+    assert result.error_code == expected
+    if not expected:
+        assert result.replication_factor == 3
+
+
+async def test_replicas_may_be_placed_by_hand() -> None:
+    """A manual assignment is taken as it is: the first running replica leads."""
+    nodes = await Nodes().start()
+    await nodes.cluster.stop_broker(3)
+    places = [
+        CreatableReplicaAssignment(partition_index=0, broker_ids=[3, 2]),
+        CreatableReplicaAssignment(partition_index=1, broker_ids=[1, 3]),
+    ]
+    topic = CreatableTopic(name="new", num_partitions=-1, replication_factor=-1, assignments=places)
+    (result,) = (await nodes.answer(2, "CreateTopics", CreateTopicsRequest(topics=[topic]))).topics
+    assert result.error_code == ErrorCode.NONE
+    assert leaders(nodes, "new") == [2, 1]
+    assert nodes.partition("new", 0).replicas == (3, 2)

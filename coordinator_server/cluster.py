@@ -14,6 +14,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from coordinator_server.broker import Broker
+from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.coordinator.offsets_topic import OffsetsTopic
 from coordinator_server.events.log import LOG
 from coordinator_server.maintenance.flusher import Flusher
@@ -78,6 +79,7 @@ class Cluster:
         # Where each broker listens, or shall; a broker that stopped comes back there.
         self._addresses = {node_id: one.listeners() for node_id, one in self._configs.items()}
         self._is_listening = False
+        self.step_runner = StepRunner(self.machine_clock)
         self._address_book = AddressBook(self._configs, Routes.read(), in_container=in_container())
         self._disk = disk
         self.changing = asyncio.Lock()
@@ -304,6 +306,8 @@ class Cluster:
             return "upkeep of the logs"
         if self._flusher.is_busy:
             return "syncing the logs"
+        if self.step_runner:
+            return "a long request"
         if self.fetch_purgatory.is_busy:
             return "fetches"
         found = (

@@ -26,7 +26,11 @@ async def groups(order: Order) -> dict[str, Any]:
     """GET /groups."""
     return {
         "groups": [
-            {"group": one.group_id, "state": one.state.value, "members": len(one.roster.members)}
+            {
+                "group": one.group_id,
+                "state": one.state.value,
+                "members": len(one.membership.members),
+            }
             for _, one in _groups(order.cluster)
         ]
     }
@@ -63,8 +67,8 @@ def _group(cluster: Cluster, broker: Broker, one: GroupMetadata) -> dict[str, An
         "generation": one.generation_id,
         "protocol_type": one.protocol_type,
         "protocol": one.protocol_name,
-        "leader": one.roster.leader_id,
-        "members": [_member(one, member) for member in one.roster.members.values()],
+        "leader": one.membership.leader_id,
+        "members": [_member(one, member) for member in one.membership.members.values()],
         "offsets": [
             {
                 "topic": topic,
@@ -73,7 +77,7 @@ def _group(cluster: Cluster, broker: Broker, one: GroupMetadata) -> dict[str, An
                 "metadata": commit.metadata,
                 "commit_timestamp_ms": commit.commit_timestamp,
             }
-            for topic, partitions in one.image.offsets.items()
+            for topic, partitions in one.offsets.by_topic.items()
             for partition, commit in sorted(partitions.items())
         ],
         "last_rebalance": tell(history[-1]) if history else [],

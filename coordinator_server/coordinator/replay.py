@@ -181,7 +181,7 @@ class Restoring:
             group = self.groups[key.group] = self._make(key.group)
         group.replay((key, value))
         if isinstance(key, OffsetCommitKey) and key_bytes == encode_key(key):
-            self._offsets[key_bytes[:-4]] = group.image.offsets[key.topic]
+            self._offsets[key_bytes[:-4]] = group.offsets.by_topic[key.topic]
 
     def _skip(self, reason: str) -> None:
         self.skipped += 1

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from coordinator_server.group.effects import Caller
 from protocol.headers import response_prefix
+from protocol.schema import Message, is_frozen
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.net.connection import Connection
     from protocol.registry import ApiSpec
-    from protocol.schema import Message
+
+Steps = Iterator[None]
+
+Handle = Callable[["Broker", "Call", Any], Steps | None]
+"""Serves a request: answers it now or later, or gives its work as steps if it may be long."""
 
 
 class Route:
@@ -24,7 +30,7 @@ class Route:
         spec: ApiSpec,
         version: int,
         decode: Callable[[bytes, int], tuple[Any, int]],
-        handle: Callable[[Broker, Call, Any], None],
+        handle: Handle,
         encode: Callable[[Any], bytes],
     ) -> None:
         self.spec = spec
@@ -36,13 +42,23 @@ class Route:
 
 
 class Call:
-    """One request: who asks, and `reply`, to be called exactly once, now or later.
+    """One `request`: who sent it, and `reply`, to be called exactly once, now or later.
 
-    `client_host` has Kafka's leading slash ("/127.0.0.1"). Until the answer is given the
-    connection handles nothing else. If the client is gone by then, the answer is dropped.
+    Until the answer is given the connection handles nothing else. If the client is gone by then,
+    the answer is dropped. `is_large` says that the request or its answer may take longer than one
+    turn of the loop, so that all that is done for it is done in steps.
     """
 
-    __slots__ = ("_request", "_route", "answered", "client_id", "connection", "correlation_id")
+    __slots__ = (
+        "_route",
+        "_run",
+        "answered",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "is_large",
+        "request",
+    )
 
     def __init__(
         self,
@@ -51,12 +67,17 @@ class Call:
         correlation_id: int,
         client_id: str | None,
         request: Message,
+        run: Callable[[Call, Steps], None],
+        *,
+        is_large: bool = False,
     ) -> None:
         self._route = route
-        self._request = request
+        self.request = request
+        self._run = run
         self.connection = connection
         self.correlation_id = correlation_id
         self.client_id = client_id
+        self.is_large = is_large
         self.answered = False
 
     @property
@@ -74,14 +95,45 @@ class Call:
         """The client's address as Kafka writes it, "/127.0.0.1"."""
         return self.connection.client_host
 
+    @property
+    def caller(self) -> Caller:
+        """Who sent the request, as a value without a connection in it."""
+        return Caller(self.client_id, self.connection.client_host, self._route.version)
+
+    def run(self, steps: Steps) -> None:
+        """Do work for this request in steps: a first slice now, the rest between turns of the loop.
+
+        A step that raises fails the request. Nothing more is done once the client is gone.
+        """
+        self._run(self, steps)
+
     def reply(self, response: Message) -> None:
         """Answer the request. A message that cannot be encoded raises and answers nothing."""
         assert not self.answered, f"{self.api_name} answered twice"
-        route = self._route
-        body = route.encode(response)
+        if self.is_large:
+            self.answered = True
+            self._run(self, self._reply_in_steps(response))
+            return
+        body = self._route.encode(response)
         self.answered = True
+        self._answer(body)
+
+    def _reply_in_steps(self, response: Message) -> Steps:
+        from protocol.codec import step_encoder
+
+        try:
+            encode = step_encoder(self._route.spec.response_type, self._route.version)
+            body = yield from encode(response)
+        except BaseException:
+            self.answered = self.is_large = False
+            raise
+        self._answer(body)
+        yield from dispose(self.request)
+        yield from dispose(response)
+
+    def _answer(self, body: bytes) -> None:
         self.connection.answer(
-            response_prefix(self.correlation_id, route.flexible_response, len(body)), body
+            response_prefix(self.correlation_id, self._route.flexible_response, len(body)), body
         )
 
     def fail(self) -> None:
@@ -91,10 +143,10 @@ class Call:
         """
         if self.answered:
             return
-        from coordinator_server.net.error_response import failed_response
+        from coordinator_server.net.error_response import error_response
 
         route = self._route
-        response = failed_response(route.spec.response_type, self._request, route.version)
+        response = error_response(route.spec.response_type, self.request, route.version)
         if response is None:
             self.connection.refuse("the request failed", route.spec.name, route.version)
         else:
@@ -105,3 +157,27 @@ class Call:
         assert not self.answered, f"{self.api_name} answered twice"
         self.answered = True
         self.connection.answer_nothing()
+
+
+DISPOSED_PER_STEP = 500
+
+
+def dispose(message: Message) -> Steps:
+    """Empty the lists of a large message that nothing needs any more, in steps.
+
+    Freed at once, millions of objects would take longer than one turn of the loop may. A message
+    that requests share (`protocol.schema.frozen`) is left alone.
+    """
+    if is_frozen(message):
+        return
+    for field in message.FIELDS:
+        items = getattr(message, field.name)
+        if not isinstance(items, list):
+            continue
+        while items:
+            part = items[-DISPOSED_PER_STEP:]
+            del items[-DISPOSED_PER_STEP:]
+            if isinstance(part[0], Message):
+                for one in part:
+                    yield from dispose(one)
+            yield

@@ -1,15 +1,19 @@
 """From a frame to its handler, and what happens when that is not possible.
 
-The routes (API key, version) -> decode, handler, encode are made when first asked for, so that a
-broker that starts pays for no message and no handler. Here stands the door for bugs: whatever a
-handler raises is logged, and that request alone is answered with UNKNOWN_SERVER_ERROR.
+The routes (API key, version) -> decode, handler, encode are made when first used, so that a broker
+that starts pays for no message and no handler. Here is the door for bugs: whatever a handler raises
+is logged, and that request alone is answered with UNKNOWN_SERVER_ERROR.
+
+Large requests, those of more than LARGE_REQUEST_BYTES, are decoded, served and answered in steps,
+so that other connections stay served meanwhile. A handler whose work may be long for another
+reason returns it as steps, too.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from coordinator_server.events.log import LOG
 from coordinator_server.net.call import Call, Route
@@ -19,9 +23,11 @@ from protocol.registry import API_VERSIONS_KEY, SPEC_BY_KEY
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.net.call import Steps
     from coordinator_server.net.connection import Connection
     from protocol.headers import RequestHeader
 
+LARGE_REQUEST_BYTES = 64 * 1024
 _FRAME_LENGTH_BYTES = 4
 _API_VERSIONS_V0 = Struct(">hihhh")
 
@@ -47,15 +53,72 @@ class Dispatcher:
             route = self._new_route(connection, header)
             if route is None:
                 return
+        if len(frame) > LARGE_REQUEST_BYTES:
+            large = self._dispatch_large(connection, header, route, frame, position)
+            self._broker.step_runner.run_now(large)
+            return
         try:
             request, _ = route.decode(frame, position)
         except ProtocolError as error:
             connection.refuse(str(error), route.spec.name, route.version)
             return
-        call = Call(route, connection, header.correlation_id, header.client_id, request)
+        call = Call(route, connection, header.correlation_id, header.client_id, request, self._run)
         try:
-            route.handle(self._broker, call, request)
+            steps = route.handle(self._broker, call, request)
         except Exception:  # the door: no bug in a handler may stop the broker
+            _log_failure(call)
+            call.fail()
+            return
+        if steps is not None:
+            self._run(call, steps)
+
+    def _dispatch_large(
+        self,
+        connection: Connection,
+        header: RequestHeader,
+        route: Route,
+        frame: bytes,
+        position: int,
+    ) -> Steps:
+        """A frame that is decoded and handled in steps."""
+        from protocol.codec import step_decoder
+
+        decode = step_decoder(route.spec.request_type, route.version)
+        try:
+            request, _ = yield from decode(frame, position)
+        except ProtocolError as error:
+            connection.refuse(str(error), route.spec.name, route.version)
+            return
+        call = Call(
+            route,
+            connection,
+            header.correlation_id,
+            header.client_id,
+            request,
+            self._run,
+            is_large=True,
+        )
+        del request  # so that `dispose` frees it in steps
+        yield from self._guarded(call, self._handle(route, call))
+
+    def _handle(self, route: Route, call: Call) -> Steps:
+        steps = route.handle(self._broker, call, call.request)
+        if steps is not None:
+            yield from steps
+
+    def _run(self, call: Call, steps: Steps) -> None:
+        """Do work for a request: in one slice if that is enough, else in steps from now on."""
+        if not self._broker.step_runner.run_now(self._guarded(call, steps)):
+            call.is_large = True
+
+    def _guarded(self, call: Call, steps: Steps) -> Steps:
+        """The steps of a handler, which end when one raises or the client is gone."""
+        try:
+            for _ in steps:
+                yield
+                if call.connection.closed:
+                    return
+        except Exception:  # the same door
             _log_failure(call)
             call.fail()
 
@@ -94,7 +157,7 @@ def _unsupported_api_versions(min_version: int, max_version: int) -> bytes:
     return _API_VERSIONS_V0.pack(error, 1, API_VERSIONS_KEY, min_version, max_version)
 
 
-def _log_failure(call: Call, **fields: Any) -> None:
+def _log_failure(call: Call) -> None:
     LOG.emit(
         "request.failed",
         remote=call.connection.remote,
@@ -102,5 +165,4 @@ def _log_failure(call: Call, **fields: Any) -> None:
         version=call.api_version,
         correlation_id=call.correlation_id,
         exc_info=True,
-        **fields,
     )

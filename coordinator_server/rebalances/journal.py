@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from coordinator_server.events.log import LOG
-from coordinator_server.group.classic.explain import WITHOUT_REBALANCE, Outcome
+from coordinator_server.group.explain import WITHOUT_REBALANCE, Outcome
 from coordinator_server.topics.names import GROUP_EVENTS_TOPIC
 from storage.errors import StorageError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.clock.broker_clock import Clock, Scheduler, Timer
     from coordinator_server.config.config import Config
-    from coordinator_server.group.classic.explain import Rebalance
+    from coordinator_server.group.explain import Rebalance
     from coordinator_server.rebalances.record import Record
     from coordinator_server.topics.manager import Partition, TopicManager
 

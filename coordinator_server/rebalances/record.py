@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.group.classic.explain import Outcome, Trigger
+from coordinator_server.group.explain import Outcome, Trigger
 from coordinator_server.rebalances.ownership import (
     Identity,
     Member,
@@ -24,7 +24,7 @@ from coordinator_server.rebalances.schema import SCHEMA_VERSION
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from coordinator_server.group.classic.explain import Cause, Dropped, Rebalance
+    from coordinator_server.group.explain import Cause, Dropped, Rebalance
 
 MAX_VALUE_BYTES = 900_000
 """A longer record leaves its lists out, so that it fits into a batch of a topic's usual size."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from coordinator_server.group.classic.explain import Absence, Outcome, Trigger
+from coordinator_server.group.explain import Absence, Outcome, Trigger
 
 SCHEMA_VERSION = 1
 

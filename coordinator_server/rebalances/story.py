@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from coordinator_server.group.classic.explain import Absence, Outcome, Trigger
+from coordinator_server.group.explain import Absence, Outcome, Trigger
 
 _UUID = re.compile(r"-([0-9a-f]{8})-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

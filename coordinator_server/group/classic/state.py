@@ -57,7 +57,6 @@ HEARTBEAT_ANSWER: dict[GroupState, ErrorCode] = {
     PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
     COMPLETING_REBALANCE: ErrorCode.NONE,
     STABLE: ErrorCode.NONE,
-    DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 """Heartbeat of a known member at the right generation."""
 
@@ -66,7 +65,6 @@ SYNC_ANSWER: dict[GroupState, ErrorCode | None] = {
     PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
     COMPLETING_REBALANCE: None,
     STABLE: ErrorCode.NONE,
-    DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 """SyncGroup of a known member at the right generation; None: parked until the leader's write."""
 
@@ -75,6 +73,5 @@ COMMIT_ANSWER: dict[GroupState, ErrorCode] = {
     PREPARING_REBALANCE: ErrorCode.NONE,
     COMPLETING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
     STABLE: ErrorCode.NONE,
-    DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 """OffsetCommit of a known member at the right generation (Empty: of anybody without one)."""

@@ -17,9 +17,9 @@ from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.apis.join_group import JoinGroupRequest
 from protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from protocol.errors import ErrorCode
-from tests.unit.coordinator.fakes import GroupCall, join_request, settle
+from tests.unit.coordinator.fakes import join_request, settle
 from tests.unit.nodes import Nodes
-from tests.unit.topics.fakes import START_MS, batch
+from tests.unit.topics.fakes import START_MS, FakeCall, batch
 
 SECOND_MS = 1000
 DAY_MS = 24 * 3600 * SECOND_MS
@@ -55,7 +55,7 @@ class TurnableNodes(Nodes):
         assert (await self.answer(node_id, "SyncGroup", sync, 2)).error_code == ErrorCode.NONE
         return str(joined.member_id)
 
-    def fetch(self, max_wait_ms: int) -> GroupCall:
+    def fetch(self, max_wait_ms: int) -> FakeCall:
         """Fetch from the empty topic `t`."""
         partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
         request = FetchRequest(
@@ -80,15 +80,12 @@ async def test_timers_ring_in_the_order_of_real_time() -> None:
     for group, timeout_ms in timeouts_ms.items():
         await nodes.join_with(group, timeout_ms)
     ended: list[tuple[str, int]] = []
-    take = nodes.cluster.journal.take
 
     def noted(group_id: str, rebalance: Any) -> None:
         ended.append((group_id, rebalance.ended_ms - START_MS))
-        take(group_id, rebalance)
 
     for broker in nodes.cluster.brokers.values():
-        for task in broker.groups.tasks.values():
-            task._explain = noted
+        broker.groups.explain = noted
     await nodes.turner.advance(300_000)
     assert ended == [("early", 6_000), ("middle", 45_000), ("late", 300_000)]
     assert nodes.elapsed_ms == 300_000
@@ -104,7 +101,7 @@ async def test_what_follows_from_a_timer_happens_within_the_advance(nodes: Turna
     group = nodes.cluster.brokers[1].groups.tasks["g"].group
     assert group.generation_id > 0  # both have joined; neither syncs, neither beats its heart
     await nodes.turner.advance(59)
-    assert group.roster.members
+    assert group.membership.members
     await nodes.turner.advance(60_000)
     assert nodes.elapsed_ms == 60_059
     assert group.state is EMPTY
@@ -216,7 +213,7 @@ async def test_requests_that_came_before_are_handled_first(nodes: TurnableNodes)
     await nodes.turner.advance(9_999)
     assert await beat == ErrorCode.NONE
     assert joining.answered
-    assert nodes.cluster.brokers[1].groups.tasks["g"].group.roster.members
+    assert nodes.cluster.brokers[1].groups.tasks["g"].group.membership.members
 
 
 async def test_one_order_after_the_other(nodes: TurnableNodes) -> None:

@@ -11,8 +11,12 @@ import pytest
 from coordinator_server.coordinator.replay import OffsetsReplay, Restoring
 from coordinator_server.coordinator.snapshot import Decoding, encode_groups
 from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.records import Record as GroupRecord
-from coordinator_server.group.records import encode_record, group_tombstone, offset_tombstone
+from coordinator_server.group.records import (
+    CoordinatorRecord,
+    encode_record,
+    group_tombstone,
+    offset_tombstone,
+)
 from coordinator_server.group.settings import GroupSettings
 from protocol.batch import Record, build_batch
 from protocol.compression import Compression
@@ -31,6 +35,7 @@ from storage.cleaner import Cleaning
 from storage.log_config import LogConfig
 from storage.memory_disk import MemoryDisk
 from storage.partition_log import PartitionLog
+from tests.sim.broker import durable_state
 from tests.unit.coordinator.fakes import GroupBroker, settle
 from tests.unit.storage.support import NOW_MS, open_log
 
@@ -42,13 +47,13 @@ def new_group(group_id: str) -> GroupMetadata:
     return GroupMetadata(group_id, GroupSettings(), lambda prefix: prefix)
 
 
-def commit(group: str, partition: int, offset: int, **fields: Any) -> GroupRecord:
+def commit(group: str, partition: int, offset: int, **fields: Any) -> CoordinatorRecord:
     """The record of a committed offset of topic `t`."""
     value = OffsetCommitValue(offset=offset, commit_timestamp=NOW_MS, **fields)
     return OffsetCommitKey(group=group, topic="t", partition=partition), value
 
 
-def described(group: str, *members: str) -> GroupRecord:
+def described(group: str, *members: str) -> CoordinatorRecord:
     """The record of a group."""
     value = GroupMetadataValue(
         protocol_type="consumer",
@@ -93,7 +98,7 @@ def log_of(*batches: bytes) -> PartitionLog:
     return log
 
 
-def plain(*records: GroupRecord) -> bytes:
+def plain(*records: CoordinatorRecord) -> bytes:
     """One plain batch of records."""
     return batch([encode_record(record) for record in records])
 
@@ -112,7 +117,7 @@ def load(log: PartitionLog) -> tuple[dict[str, GroupMetadata], OffsetsReplay, Re
 def offsets(log: PartitionLog, group: str = "g") -> dict[int, int]:
     """The committed offsets of topic `t` in the log."""
     groups, _, _ = load(log)
-    found = groups[group].image.offsets.get("t", {}) if group in groups else {}
+    found = groups[group].offsets.by_topic.get("t", {}) if group in groups else {}
     return {partition: value.offset for partition, value in found.items()}
 
 
@@ -148,7 +153,7 @@ def test_what_is_loaded_is_what_was_replayed_live() -> None:
             live.replay(record)
     groups, _, _ = load(log_of(*[plain(record) for record in records]))
     assert list(groups) == ["g"]
-    assert groups["g"].image == live.image
+    assert durable_state(groups["g"]) == durable_state(live)
     assert not groups["g"].is_new
 
 
@@ -281,8 +286,8 @@ def test_a_snapshot_holds_the_hard_state() -> None:
     decoding = Decoding(encode_groups(groups.values()), new_group)
     steps = sum(1 for _ in decoding.steps())
     assert steps == 0
-    assert {name: group.image for name, group in decoding.groups.items()} == {
-        name: group.image for name, group in groups.items()
+    assert {name: durable_state(group) for name, group in decoding.groups.items()} == {
+        name: durable_state(group) for name, group in groups.items()
     }
 
 
@@ -310,7 +315,7 @@ async def test_a_clean_stop_leaves_snapshots_for_the_start(monkeypatch: pytest.M
     broker = GroupBroker(disk)
     await settle()
     assert await broker.committed("h") == 5
-    assert len(broker.groups.tasks["g"].group.roster.members) == 1
+    assert len(broker.groups.tasks["g"].group.membership.members) == 1
     await broker.commit("h", 6)
     disk.processes_died()
     monkeypatch.undo()

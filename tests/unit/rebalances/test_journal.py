@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.events.log import LOG
-from coordinator_server.group.classic.explain import Cause, Outcome, Rebalance, Trigger
+from coordinator_server.group.explain import Cause, Outcome, Rebalance, Trigger
 from coordinator_server.rebalances import journal as journal_module
 from coordinator_server.rebalances.journal import GATHER_MS, RebalanceJournal
 from coordinator_server.topics.manager import Partition

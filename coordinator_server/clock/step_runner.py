@@ -78,4 +78,3 @@ class StepRunner:
                 self._schedule()
             else:
                 gc.enable()
-

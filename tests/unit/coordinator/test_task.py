@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.effects import Effects
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.apis.offset_commit import (
@@ -284,10 +284,19 @@ def raising(*_: object, **__: object) -> None:
     raise RuntimeError("a bug")
 
 
-def buggy(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
-    """A bug that has replied and written before it raises."""
-    effects.write([group.record()])
-    raise RuntimeError("a bug")
+BUG = "the member that meets a bug"
+
+
+def raising_for_one(member_id: str) -> Callable[..., ErrorCode]:
+    """`GroupMetadata.check_member` with a bug that one member meets."""
+    check = GroupMetadata.check_member
+
+    def buggy(group: GroupMetadata, caller: str, instance_id: str | None) -> ErrorCode:
+        if caller == member_id:
+            raise RuntimeError("a bug")
+        return check(group, caller, instance_id)
+
+    return buggy
 
 
 @pytest.fixture
@@ -305,9 +314,8 @@ def test_a_bug_costs_one_request(context: GroupContext, monkeypatch: pytest.Monk
         before = commit_answer(
             context.broker, ("one", 0, 4), member_id=a.id, generation_id_or_member_epoch=1
         )
-        monkeypatch.setattr(GroupMetadata, "check_offset_delete", raising)
-        request = OffsetDeleteRequest(group_id="g")
-        failed = context.broker.send(request, 0)
+        failed = a.send_heartbeat(member_id=BUG)
+        monkeypatch.setattr(GroupMetadata, "check_member", raising_for_one(BUG))
     assert codes(before) == {E.NONE}
     assert failed.failed
     assert "group.failed" in context.broker.event_names()

@@ -119,7 +119,7 @@ class Cluster:
         self._is_listening = True
         check_names(self.config)
         for node_id, broker in self.brokers.items():
-            await self._listen(broker)
+            self._listen(broker)
             if node_id != self.config.node_id:
                 self._report_address(node_id)
         return self._addresses[self.config.node_id]
@@ -192,7 +192,7 @@ class Cluster:
                 return
             broker = Broker(self, self._configs[node_id])
             if self._is_listening:
-                await self._listen(broker)
+                self._listen(broker)
             broker.start()
             self.brokers = {
                 one: broker if one == node_id else self.brokers[one]
@@ -253,7 +253,7 @@ class Cluster:
         try:
             for node_id, server in servers.items():
                 free = [one._replace(port=0) for one in self._addresses[node_id]]
-                fresh[node_id] = server, await server.start(free)
+                fresh[node_id] = server, server.start(free)
         except StartError:
             for server in servers.values():
                 server.accept_no_more()
@@ -317,11 +317,11 @@ class Cluster:
 
     # --- details ----------------------------------------------------------------------------------
 
-    async def _listen(self, broker: Broker) -> None:
+    def _listen(self, broker: Broker) -> None:
         node_id = broker.node_id
         server = self._servers[node_id] = Server(broker)
         try:
-            self._addresses[node_id] = await server.start(self._addresses[node_id])
+            self._addresses[node_id] = server.start(self._addresses[node_id])
         except StartError:
             self._servers.pop(node_id).accept_no_more()
             raise

@@ -8,7 +8,6 @@ connections close, the logs close. A second signal ends the process at once.
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import os
 import signal
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.clock.broker_clock import SystemClock
 from coordinator_server.events.log import LOG
+from coordinator_server.net.acceptor import Acceptor, BindError, bind
 from coordinator_server.net.connection import Connection
 from coordinator_server.net.connections import Connections
 from coordinator_server.net.dispatch import Dispatcher
@@ -45,26 +45,26 @@ class Server:
         self.connections = Connections(
             broker.config, broker.machine_clock, Dispatcher(broker).dispatch
         )
-        self._servers: list[asyncio.Server] = []
+        self._acceptors: list[Acceptor] = []
 
-    async def start(self, listeners: Iterable[Listener]) -> tuple[Listener, ...]:
+    def start(self, listeners: Iterable[Listener]) -> tuple[Listener, ...]:
         """Listen on every listener; the hosts and ports really bound.
 
         Raises StartError if an address cannot be had.
         """
-        loop = asyncio.get_running_loop()
         addresses = []
         for listener in listeners:
-            for bound in _bind(listener):
+            try:
+                sockets = bind(listener)
+            except BindError as error:
+                raise StartError(str(error)) from error
+            for bound in sockets:
                 # Accepted sockets inherit it: a peer that vanished is noticed one day, even
                 # while its request is parked. Kafka's Acceptor does the same.
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                server = await loop.create_server(
-                    partial(Connection, self.connections, listener.name),
-                    sock=bound,
-                    backlog=self._backlog,
-                )
-                self._servers.append(server)
+                acceptor = Acceptor(bound, partial(Connection, self.connections, listener.name))
+                acceptor.start(self._backlog)
+                self._acceptors.append(acceptor)
                 port = bound.getsockname()[1]
             addresses.append(listener._replace(host=listener.host or "0.0.0.0", port=port))
         self.connections.start_sweeping()
@@ -72,8 +72,9 @@ class Server:
 
     def accept_no_more(self) -> None:
         """Close the listening sockets; the connections go on."""
-        for server in self._servers:
-            server.close()
+        for acceptor in self._acceptors:
+            acceptor.close()
+        self._acceptors.clear()
 
     async def disconnect(self) -> None:
         """Close the connections: answers already given go out."""
@@ -179,44 +180,3 @@ def _stop_at_end_of_stdin(stop: asyncio.Future[str]) -> None:
     except OSError as error:
         reason = "standard input has to be a pipe, a socket or a terminal"
         raise StartError(f"--watch-stdin: {reason}: {error.strerror}") from error
-
-
-def _bind(listener: Listener) -> list[socket.socket]:
-    """Sockets bound to every address of a listener's host, all of them at one port."""
-    if not listener.host:
-        return [_bind_everywhere(listener)]
-    try:
-        found = socket.getaddrinfo(
-            listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-    except OSError as error:
-        raise StartError(f"cannot listen on {listener}: {error.strerror}") from error
-    bound: list[socket.socket] = []
-    port = listener.port
-    try:
-        for family, address in dict.fromkeys((entry[0], str(entry[4][0])) for entry in found):
-            try:
-                bound.append(socket.create_server((address, port), family=family))
-            except OSError as error:
-                # A name such as localhost may have an IPv6 address where IPv6 is off.
-                if not bound or error.errno == errno.EADDRINUSE:
-                    raise
-                continue
-            port = port or bound[0].getsockname()[1]
-    except OSError as error:
-        for one in bound:
-            one.close()
-        raise StartError(f"cannot listen on {listener}: {error.strerror}") from error
-    return bound
-
-
-def _bind_everywhere(listener: Listener) -> socket.socket:
-    """A socket for every interface, IPv4 and IPv6 if there is IPv6."""
-    try:
-        if socket.has_dualstack_ipv6():
-            return socket.create_server(
-                ("", listener.port), family=socket.AF_INET6, dualstack_ipv6=True
-            )
-        return socket.create_server(("", listener.port))
-    except OSError as error:
-        raise StartError(f"cannot listen on {listener}: {error.strerror}") from error

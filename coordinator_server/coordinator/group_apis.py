@@ -6,7 +6,7 @@ same by hand for each API.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from coordinator_server.group.api import A, GroupApi, GroupRequest, Q
 from coordinator_server.group.classic.describe_groups import DESCRIBE_GROUPS
@@ -18,9 +18,6 @@ from coordinator_server.group.delete_groups import DELETE_GROUPS
 from coordinator_server.group.offset_commit import OFFSET_COMMIT
 from coordinator_server.group.offset_delete import OFFSET_DELETE
 from coordinator_server.group.offset_fetch import OFFSET_FETCH
-
-if TYPE_CHECKING:
-    from coordinator_server.coordinator.operations import GroupCall
 
 GROUP_APIS: dict[type[GroupRequest], object] = {
     api.request_type: api
@@ -39,9 +36,11 @@ GROUP_APIS: dict[type[GroupRequest], object] = {
 """Request type -> its GroupApi."""
 
 
-def api_of(request: Q, _: GroupCall[A]) -> GroupApi[Q, A]:
-    """The row of a request, for a call that takes its responses.
+class _RowOf(Protocol):
+    def __call__(self, request_type: type[Q], /) -> GroupApi[Q, A]:
+        """The row of requests of a type."""
+        ...
 
-    The key is the row's own `request_type`, hence the cast.
-    """
-    return cast("GroupApi[Q, A]", GROUP_APIS[type(request)])
+
+row_of = cast("_RowOf", GROUP_APIS.__getitem__)
+"""`row_of(type(request))` is the GroupApi of a request: each key is its row's `request_type`."""

@@ -13,7 +13,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coordinator_server.coordinator.group_apis import api_of
+from coordinator_server.coordinator.group_apis import row_of
 from coordinator_server.coordinator.offsets_partition import OffsetsPartition, PartitionState
 from coordinator_server.coordinator.operations import InternalOperation, PendingRequest
 from coordinator_server.coordinator.task import GroupTask
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from coordinator_server.coordinator.offsets_topic import OffsetsTopic
     from coordinator_server.coordinator.operations import GroupCall
     from coordinator_server.events.log import EventLog
-    from coordinator_server.group.api import A, Q
+    from coordinator_server.group.api import A, GroupApi, Q
     from coordinator_server.group.explain import Rebalance
     from coordinator_server.group.settings import GroupSettings
     from coordinator_server.topics.manager import Partition, Topic, TopicManager
@@ -229,7 +229,7 @@ class GroupCoordinator:
         What is refused, what a missing group is answered and whether it is made, says the row of
         the request's API in `group_apis`.
         """
-        api = api_of(request, call)
+        api: GroupApi[Q, A] = row_of(type(request))
         if api.validate is not None:
             error = api.validate(request, call.caller, self._settings)
             if error is not ErrorCode.NONE:

@@ -77,23 +77,15 @@ class Operation(Protocol):
 class PendingRequest(Reply[A], Generic[Q, A]):
     """A request to one group, from its submission to its response."""
 
-    __slots__ = ("_api", "call", "request")
+    __slots__ = ("_api", "call", "is_exclusive", "is_large", "request")
 
     def __init__(self, api: GroupApi[Q, A], call: GroupCall[A], request: Q) -> None:
         self._api = api
         self.call = call
         self.request = request
         self.caller = call.caller
-
-    @property
-    def is_exclusive(self) -> bool:
-        """As the API's row says."""
-        return self._api.exclusive
-
-    @property
-    def is_large(self) -> bool:
-        """As the call says."""
-        return self.call.is_large
+        self.is_exclusive = api.exclusive
+        self.is_large = call.is_large
 
     def apply(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Steps | None:
         """Have the heart serve the request."""

@@ -159,30 +159,32 @@ class GroupTask:
         try:
             while mailbox:
                 operation = mailbox.popleft()
-                if operation.is_large or (operation.is_exclusive and self.group.is_large):
-                    self._large = LargeOperation(operation, self._run_large(operation))
-                    self._settle(now_ms)
-                    return self._large
-                applied.append(operation)
-                self._apply(operation, now_ms)
+                if operation.is_exclusive or operation.is_large:
+                    if operation.is_large or self.group.is_large:
+                        self._large = LargeOperation(operation, self._run_large(operation))
+                        self._settle(now_ms)
+                        return self._large
+                    applied.append(operation)
+                    self._apply_exclusive(operation, now_ms)
+                else:
+                    applied.append(operation)
+                    self._apply(operation, now_ms)
             self._settle(now_ms)
         except Exception:  # the door: a bug costs the requests at hand and the group's soft state
             self._recover(applied, now_ms)
-        self._context.on_settled(self)
+        if self.group.is_vacant:
+            self._context.on_settled(self)
         return self._large
 
-    def _apply(self, operation: Operation, now_ms: int) -> None:
-        """Apply one operation; an exclusive one is settled by itself."""
-        if not operation.is_exclusive:
-            self._handle(operation, now_ms)
-            return
+    def _apply_exclusive(self, operation: Operation, now_ms: int) -> None:
+        """Apply an operation that is settled by itself."""
         self._settle(now_ms)
-        self._handle(operation, now_ms)
+        self._apply(operation, now_ms)
         self._settle(now_ms)
         if self.group.is_dead:
             self._hand_back()
 
-    def _handle(self, operation: Operation, now_ms: int) -> None:
+    def _apply(self, operation: Operation, now_ms: int) -> None:
         """Have the heart do it; if it raises, what the operations before it caused is settled."""
         effects = self._effects
         before = effects.mark()
@@ -218,7 +220,8 @@ class GroupTask:
         except Exception:  # the same door
             self._large = None
             self._recover([operation], now_ms)
-        self._context.on_settled(self)
+        if self.group.is_vacant:
+            self._context.on_settled(self)
         if self._mailbox:
             self._wake_later()
 
@@ -250,26 +253,31 @@ class GroupTask:
                 self._context.explain(self.group.group_id, rebalance)
             effects.events.clear()
             effects.explained.clear()
-        deadline_ms = self.group.next_deadline_ms()
-        if deadline_ms is None:
-            return
-        if deadline_ms <= now_ms:
-            self._post_timers()
-        elif self._timer is None or deadline_ms < self._timer_at_ms:
-            self._arm(deadline_ms, now_ms)
+        if self._timer is None or self.group.purgatory.has_new_deadline:
+            self._arm(now_ms)
 
     def _write(self, now_ms: int) -> None:
         """Append and replay."""
         if self._effects.writes:
             settle(self.group, self._effects, self.partition, now_ms)
 
-    def _arm(self, deadline_ms: int, now_ms: int) -> None:
-        """Have the clock wake the task at the deadline; a timer that fires early does no harm."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at_ms = deadline_ms
-        delay_ms = deadline_ms - now_ms
-        self._timer = self._context.clock.call_later(delay_ms / 1000, self._on_timer)
+    def _arm(self, now_ms: int) -> None:
+        """Have the clock wake the task at the next deadline, if it does not already.
+
+        A timer that fires early, because the deadline has moved, does no harm.
+        """
+        deadline_ms = self.group.next_deadline_ms()
+        self.group.purgatory.has_new_deadline = False
+        if deadline_ms is None:
+            return
+        if deadline_ms <= now_ms:
+            self._post_timers()
+        elif self._timer is None or deadline_ms < self._timer_at_ms:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_at_ms = deadline_ms
+            delay_ms = deadline_ms - now_ms
+            self._timer = self._context.clock.call_later(delay_ms / 1000, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None

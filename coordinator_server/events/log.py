@@ -30,6 +30,7 @@ VOCABULARY: dict[str, int] = {
     "connection.ended": DEBUG,
     "connection.closed": WARNING,
     "connection.refused": WARNING,
+    "connection.failed": WARNING,
     "connections.closed": WARNING,
     "request.failed": ERROR,
     # groups

@@ -67,9 +67,9 @@ class Group(ABC):
         """Whether the group is over: deleted, expired or unloaded."""
 
     @property
+    @abstractmethod
     def is_vacant(self) -> bool:
         """Whether the group may be forgotten: it is over, or it never came to be."""
-        return self.is_dead or self.is_new
 
     @property
     @abstractmethod

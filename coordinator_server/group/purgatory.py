@@ -41,11 +41,13 @@ class DelayedOperation(ABC, Generic[G]):
 class Purgatory(Generic[G]):
     """The delayed operations of one group, by deadline."""
 
-    __slots__ = ("_heap", "_pushed")
+    __slots__ = ("_heap", "_pushed", "has_new_deadline")
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, DelayedOperation[G]]] = []
         self._pushed = 0
+        self.has_new_deadline = False
+        """Set when an entry is pushed; unset by the task, once its timer counts with it."""
 
     def schedule(self, operation: DelayedOperation[G], deadline_ms: int) -> None:
         """Arm `operation`, or move its deadline."""
@@ -84,6 +86,7 @@ class Purgatory(Generic[G]):
 
     def _push(self, operation: DelayedOperation[G], deadline_ms: int) -> None:
         operation.queued_ms = deadline_ms
+        self.has_new_deadline = True
         self._pushed += 1
         heappush(self._heap, (deadline_ms, self._pushed, operation))
 

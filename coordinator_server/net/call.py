@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from coordinator_server.group.effects import Caller
 from protocol.headers import response_prefix
 from protocol.schema import Message, is_frozen
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.group.effects import Caller
     from coordinator_server.net.connection import Connection
     from protocol.registry import ApiSpec
 
@@ -41,6 +41,13 @@ class Route:
         self.flexible_response = spec.response_header_version(version) == 1
 
 
+class StepDispatcher(Protocol):
+    """What runs the long work of a call."""
+
+    def run(self, call: Call, steps: Steps) -> None:
+        """Do work for a request: in one slice if that is enough, else in steps from now on."""
+
+
 class Call:
     """One `request`: who sent it, and `reply`, to be called exactly once, now or later.
 
@@ -50,10 +57,10 @@ class Call:
     """
 
     __slots__ = (
+        "_dispatcher",
         "_route",
-        "_run",
         "answered",
-        "client_id",
+        "caller",
         "connection",
         "correlation_id",
         "is_large",
@@ -62,21 +69,20 @@ class Call:
 
     def __init__(
         self,
+        dispatcher: StepDispatcher,
         route: Route,
         connection: Connection,
+        caller: Caller,
         correlation_id: int,
-        client_id: str | None,
         request: Message,
-        run: Callable[[Call, Steps], None],
-        *,
-        is_large: bool = False,
+        is_large: bool,
     ) -> None:
+        self._dispatcher = dispatcher
         self._route = route
-        self.request = request
-        self._run = run
         self.connection = connection
+        self.caller = caller
         self.correlation_id = correlation_id
-        self.client_id = client_id
+        self.request = request
         self.is_large = is_large
         self.answered = False
 
@@ -91,32 +97,30 @@ class Call:
         return self._route.version
 
     @property
-    def client_host(self) -> str:
-        """The client's address as Kafka writes it, "/127.0.0.1"."""
-        return self.connection.client_host
-
-    @property
-    def caller(self) -> Caller:
-        """Who sent the request, as a value without a connection in it."""
-        return Caller(self.client_id, self.connection.client_host, self._route.version)
+    def client_id(self) -> str | None:
+        """What the client calls itself."""
+        return self.caller.client_id
 
     def run(self, steps: Steps) -> None:
         """Do work for this request in steps: a first slice now, the rest between turns of the loop.
 
         A step that raises fails the request. Nothing more is done once the client is gone.
         """
-        self._run(self, steps)
+        self._dispatcher.run(self, steps)
 
     def reply(self, response: Message) -> None:
         """Answer the request. A message that cannot be encoded raises and answers nothing."""
         assert not self.answered, f"{self.api_name} answered twice"
         if self.is_large:
             self.answered = True
-            self._run(self, self._reply_in_steps(response))
+            self.run(self._reply_in_steps(response))
             return
-        body = self._route.encode(response)
+        route = self._route
+        body = route.encode(response)
         self.answered = True
-        self._answer(body)
+        self.connection.answer(
+            response_prefix(self.correlation_id, route.flexible_response, len(body)), body
+        )
 
     def _reply_in_steps(self, response: Message) -> Steps:
         from protocol.codec import step_encoder
@@ -127,14 +131,11 @@ class Call:
         except BaseException:
             self.answered = self.is_large = False
             raise
-        self._answer(body)
-        yield from dispose(self.request)
-        yield from dispose(response)
-
-    def _answer(self, body: bytes) -> None:
         self.connection.answer(
             response_prefix(self.correlation_id, self._route.flexible_response, len(body)), body
         )
+        yield from dispose(self.request)
+        yield from dispose(response)
 
     def fail(self) -> None:
         """Answer UNKNOWN_SERVER_ERROR in the API's own form, or close if that has no place.

@@ -19,6 +19,8 @@ import asyncio
 from struct import Struct
 from typing import TYPE_CHECKING, cast
 
+from coordinator_server.group.effects import Caller
+
 if TYPE_CHECKING:
     from coordinator_server.net.connections import Connections
 
@@ -32,6 +34,7 @@ _TURN_OVER = 4
 _CLOSED = 8
 _UNHEARD = 16
 
+NO_CALLER = Caller(None, "", -1)
 _length_at = Struct(">i").unpack_from
 
 
@@ -39,7 +42,8 @@ class Connection(asyncio.Protocol):
     """One connection. `active` is set by every read; the idle sweep of `Connections` clears it.
 
     `client_host` is "/127.0.0.1" as Kafka writes it, `remote` "127.0.0.1:40000" for the log,
-    `local_address` the (host, port) that the client reached us by.
+    `local_address` the (host, port) that the client reached us by. `caller` is that of the last
+    request: the next one mostly has the same.
     """
 
     __slots__ = (
@@ -56,6 +60,7 @@ class Connection(asyncio.Protocol):
         "_transport",
         "_waiting_bytes",
         "active",
+        "caller",
         "client_host",
         "idle_since_ms",
         "listener_name",
@@ -80,6 +85,7 @@ class Connection(asyncio.Protocol):
         self.idle_since_ms = 0
         self.listener_name = listener_name
         self.client_host = self.remote = ""
+        self.caller = NO_CALLER
         self.local_address = ("", 0)
 
     @property

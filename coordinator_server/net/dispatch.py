@@ -16,6 +16,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from coordinator_server.events.log import LOG
+from coordinator_server.group.effects import Caller
 from coordinator_server.net.call import Call, Route
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import decode_request_header, response_prefix
@@ -62,7 +63,11 @@ class Dispatcher:
         except ProtocolError as error:
             connection.refuse(str(error), route.spec.name, route.version)
             return
-        call = Call(route, connection, header.correlation_id, header.client_id, request, self._run)
+        caller = connection.caller
+        if caller[0] != header.client_id or caller[2] != route.version:
+            caller = Caller(header.client_id, connection.client_host, route.version)
+            connection.caller = caller
+        call = Call(self, route, connection, caller, header.correlation_id, request, False)
         try:
             steps = route.handle(self._broker, call, request)
         except Exception:  # the door: no bug in a handler may stop the broker
@@ -70,7 +75,7 @@ class Dispatcher:
             call.fail()
             return
         if steps is not None:
-            self._run(call, steps)
+            self.run(call, steps)
 
     def _dispatch_large(
         self,
@@ -89,15 +94,8 @@ class Dispatcher:
         except ProtocolError as error:
             connection.refuse(str(error), route.spec.name, route.version)
             return
-        call = Call(
-            route,
-            connection,
-            header.correlation_id,
-            header.client_id,
-            request,
-            self._run,
-            is_large=True,
-        )
+        caller = Caller(header.client_id, connection.client_host, route.version)
+        call = Call(self, route, connection, caller, header.correlation_id, request, True)
         del request  # so that `dispose` frees it in steps
         yield from self._guarded(call, self._handle(route, call))
 
@@ -106,7 +104,7 @@ class Dispatcher:
         if steps is not None:
             yield from steps
 
-    def _run(self, call: Call, steps: Steps) -> None:
+    def run(self, call: Call, steps: Steps) -> None:
         """Do work for a request: in one slice if that is enough, else in steps from now on."""
         if not self._broker.step_runner.run_now(self._guarded(call, steps)):
             call.is_large = True

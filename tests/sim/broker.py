@@ -215,7 +215,7 @@ class WatchedTask(GroupTask):
         """What the heart has asked for so far."""
         return self._effects
 
-    def _handle(self, operation: Operation, now_ms: int) -> None:
+    def _apply(self, operation: Operation, now_ms: int) -> None:
         with self._watched():
             self._watch(operation, now_ms)
 
@@ -228,7 +228,7 @@ class WatchedTask(GroupTask):
                 watcher.asked(answer, answer.caller)
         elif operation is LOAD_FINISHED:
             watcher.loading(self.group)
-        super()._handle(operation, now_ms)
+        super()._apply(operation, now_ms)
         if answer is not None:
             watcher.handled(answer)
         elif operation is LOAD_FINISHED:

@@ -420,8 +420,8 @@ THE_TASK = [
     Bug(
         "a deletion shares its drain with what came before it",
         "coordinator.task",
-        "        self._settle(now_ms)\n        self._handle(operation, now_ms)\n",
-        "        self._handle(operation, now_ms)\n",
+        "        self._settle(now_ms)\n        self._apply(operation, now_ms)\n",
+        "        self._apply(operation, now_ms)\n",
     ),
     Bug(
         "what comes after a deletion meets the dead group",
@@ -429,8 +429,8 @@ THE_TASK = [
         "        self._settle(now_ms)\n"
         "        if self.group.is_dead:\n"
         "            self._hand_back()\n"
-        "\n    def _handle",
-        "        self._settle(now_ms)\n\n    def _handle",
+        "\n    def _apply",
+        "        self._settle(now_ms)\n\n    def _apply",
     ),
     Bug(
         "a bug takes the requests before it along",

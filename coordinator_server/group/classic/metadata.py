@@ -141,6 +141,11 @@ class GroupMetadata(Group):
         return self.state is DEAD
 
     @property
+    def is_vacant(self) -> bool:
+        """Whether the group may be forgotten: it is over, or it never came to be."""
+        return self.is_new or self.state is DEAD
+
+    @property
     def is_empty(self) -> bool:
         """Whether the group exists and has no members."""
         return self.state is EMPTY

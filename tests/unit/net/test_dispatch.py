@@ -69,7 +69,7 @@ def test_a_request_reaches_its_handler(heartbeats: Callable[[Handler], None]) ->
     call, heartbeat = seen[0]
     assert (heartbeat.group_id, heartbeat.generation_id, heartbeat.member_id) == ("g", 7, "m")
     assert (call.api_name, call.api_version, call.client_id) == ("Heartbeat", 0, "test")
-    assert call.client_host == "/10.0.0.7"
+    assert call.caller.client_host == "/10.0.0.7"
     assert transport.written == [struct.pack(">iih", 6, 77, 25)]
 
 

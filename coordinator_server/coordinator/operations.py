@@ -61,6 +61,10 @@ class Operation(Protocol):
     def is_large(self) -> bool:
         """Whether it has to run in steps."""
 
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it writes no record, and is answered at once."""
+
     def apply(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Steps | None:
         """Do it, or give its work as steps."""
 
@@ -77,7 +81,7 @@ class Operation(Protocol):
 class PendingRequest(Reply[A], Generic[Q, A]):
     """A request to one group, from its submission to its response."""
 
-    __slots__ = ("_api", "call", "is_exclusive", "is_large", "request")
+    __slots__ = ("_api", "call", "is_exclusive", "is_large", "is_read_only", "request")
 
     def __init__(self, api: GroupApi[Q, A], call: GroupCall[A], request: Q) -> None:
         self._api = api
@@ -85,6 +89,7 @@ class PendingRequest(Reply[A], Generic[Q, A]):
         self.request = request
         self.caller = call.caller
         self.is_exclusive = api.exclusive
+        self.is_read_only = api.read_only
         self.is_large = call.is_large
 
     def apply(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Steps | None:
@@ -111,7 +116,7 @@ class PendingRequest(Reply[A], Generic[Q, A]):
 class InternalOperation:
     """An operation of the coordinator itself; no caller waits for it."""
 
-    __slots__ = ("_apply", "is_exclusive", "is_large")
+    __slots__ = ("_apply", "is_exclusive", "is_large", "is_read_only")
 
     def __init__(
         self,
@@ -123,6 +128,7 @@ class InternalOperation:
         self._apply = apply
         self.is_exclusive = is_exclusive
         self.is_large = is_large
+        self.is_read_only = False
 
     def apply(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Steps | None:
         """Do it, or give its work as steps."""

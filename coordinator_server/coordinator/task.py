@@ -77,6 +77,7 @@ class GroupTask:
         "_context",
         "_effects",
         "_is_broken",
+        "_is_draining",
         "_is_stopped",
         "_is_woken",
         "_large",
@@ -99,15 +100,24 @@ class GroupTask:
         """An operation under way in steps; the mailbox waits for its end."""
         self._timer: Timer | None = None
         self._timer_at_ms = 0
-        self._is_woken = self._is_broken = self._is_stopped = False
+        self._is_woken = self._is_draining = self._is_broken = self._is_stopped = False
 
     def post(self, operation: Operation) -> None:
-        """Put an operation into the mailbox; it is applied in a later turn of the loop."""
+        """Put an operation into the mailbox; it is applied in the next turn of the loop.
+
+        One that writes nothing is applied at once if it is the only one: it gains nothing by
+        sharing a drain.
+        """
         if self._is_broken:
             operation.fail()
             return
         self._mailbox.append(operation)
-        self._wake_later()
+        if self._is_woken or self._is_draining or self._large is not None:
+            return
+        if operation.is_read_only and not operation.is_large:
+            self._wake()
+        else:
+            self._wake_later()
 
     @property
     def is_idle(self) -> bool:
@@ -156,14 +166,14 @@ class GroupTask:
         mailbox = self._mailbox
         applied: list[Operation] = []
         now_ms = self._context.clock.now_ms()
+        self._is_draining = True
         try:
             while mailbox:
                 operation = mailbox.popleft()
                 if operation.is_exclusive or operation.is_large:
                     if operation.is_large or self.group.is_large:
                         self._large = LargeOperation(operation, self._run_large(operation))
-                        self._settle(now_ms)
-                        return self._large
+                        break
                     applied.append(operation)
                     self._apply_exclusive(operation, now_ms)
                 else:
@@ -172,8 +182,11 @@ class GroupTask:
             self._settle(now_ms)
         except Exception:  # the door: a bug costs the requests at hand and the group's soft state
             self._recover(applied, now_ms)
+        self._is_draining = False
         if self.group.is_vacant:
             self._context.on_settled(self)
+        if mailbox and self._large is None:
+            self._wake_later()  # an answer let its connection go on
         return self._large
 
     def _apply_exclusive(self, operation: Operation, now_ms: int) -> None:
@@ -214,12 +227,14 @@ class GroupTask:
             if steps is not None:
                 yield from steps
             self._large = None
+            self._is_draining = True
             self._settle(now_ms)
             if self.group.is_dead:
                 self._hand_back()
         except Exception:  # the same door
             self._large = None
             self._recover([operation], now_ms)
+        self._is_draining = False
         if self.group.is_vacant:
             self._context.on_settled(self)
         if self._mailbox:

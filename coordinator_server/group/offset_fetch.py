@@ -56,5 +56,9 @@ def fetch(
 
 
 OFFSET_FETCH = GroupApi(
-    request_type=OffsetFetchRequestGroup, serve=fetch, refuse=refuse, missing=missing
+    request_type=OffsetFetchRequestGroup,
+    serve=fetch,
+    refuse=refuse,
+    missing=missing,
+    read_only=True,
 )

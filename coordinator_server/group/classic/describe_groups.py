@@ -105,5 +105,9 @@ def list_entry(group: GroupMetadata) -> ListedGroup:
 
 
 DESCRIBE_GROUPS = GroupApi(
-    request_type=DescribeGroup, serve=describe, refuse=refuse, missing=missing
+    request_type=DescribeGroup,
+    serve=describe,
+    refuse=refuse,
+    missing=missing,
+    read_only=True,
 )

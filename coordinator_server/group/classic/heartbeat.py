@@ -76,5 +76,6 @@ HEARTBEAT = GroupApi(
     refuse=refuse,
     missing=missing,
     validate=validate,
+    read_only=True,
     error_while_loading=ErrorCode.NONE,  # keeps the members quiet, as Kafka does
 )

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from storage.batch_scan import StoredBatch
-from storage.records import EndMarker
+from protocol.batch_header import BatchHeader
+from protocol.control_record import EndMarker
 from storage.transaction_index import AbortedTransaction
 
 
@@ -35,7 +35,7 @@ class CleanedTransactions:
         self._others: set[int] = set()
         self.retained: list[AbortedTransaction] = []
 
-    def is_aborted(self, batch: StoredBatch) -> bool:
+    def is_aborted(self, batch: BatchHeader) -> bool:
         """Take in a batch; tell whether its records were aborted."""
         if batch.is_control or not batch.is_transactional:
             return False
@@ -47,7 +47,7 @@ class CleanedTransactions:
         self._others.add(producer_id)
         return False
 
-    def is_spent(self, batch: StoredBatch, marker: EndMarker | None) -> bool:
+    def is_spent(self, batch: BatchHeader, marker: EndMarker | None) -> bool:
         """Take in a control batch; tell whether no batch of its transaction was met."""
         self._advance(batch)
         if marker is None:
@@ -64,7 +64,7 @@ class CleanedTransactions:
         self.retained.append(ended)
         return False
 
-    def _advance(self, batch: StoredBatch) -> None:
+    def _advance(self, batch: BatchHeader) -> None:
         """Let the transactions begin that begin in this batch or before it."""
         while self._ahead and self._ahead[0].first_offset <= batch.last_offset:
             begun = self._ahead.popleft()

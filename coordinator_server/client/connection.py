@@ -19,7 +19,8 @@ from protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfi
 from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.apis.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.batch import iterate_batches, iterate_records
+from protocol.batch import iterate_records
+from protocol.batch_header import iterate_batches
 from protocol.codec import decoder, encoder
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import RequestHeader, ResponseHeader

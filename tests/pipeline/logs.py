@@ -36,12 +36,14 @@ def commits(first: int, count: int, group: str = "g") -> list[Record]:
 def marker(offset: int, producer_id: int, *, commit: bool) -> bytes:
     """A transaction marker."""
     record = Record(offset, START_MS, bytes((0, 0, 0, int(commit))), bytes(6))
-    return build_batch([record], producer_id=producer_id, transactional=True, control=True)
+    built = build_batch([record], producer_id=producer_id, transactional=True, control=True)
+    return built.to_bytes()
 
 
 def transactional(records: Sequence[Record], producer_id: int) -> bytes:
     """A batch of a transaction."""
-    return build_batch(records, producer_id=producer_id, producer_epoch=0, transactional=True)
+    built = build_batch(records, producer_id=producer_id, producer_epoch=0, transactional=True)
+    return built.to_bytes()
 
 
 def write_segment(
@@ -57,7 +59,7 @@ def write_segment(
 
 def plain(records: Sequence[Record], compression: Compression = Compression.NONE) -> bytes:
     """A batch."""
-    return build_batch(records, compression=compression)
+    return build_batch(records, compression=compression).to_bytes()
 
 
 def scanned(

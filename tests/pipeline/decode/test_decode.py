@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.decode import decode_batch
-from protocol.batch import iterate_batches, iterate_records
+from protocol.batch import iterate_records
+from protocol.batch_header import iterate_batches
 from protocol.consumer_group_records import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,

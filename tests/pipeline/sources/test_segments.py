@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pipeline.sources.errors import InputError
 from pipeline.sources.logdir import LogPartition, all_partitions, partitions_of
 from pipeline.sources.scan import PartitionScan
-from protocol.batch import Record, build_batch, iterate_batches, iterate_records
-from protocol.batch_layout import HEADER_BYTES
+from protocol.batch import Record, build_batch, iterate_records
+from protocol.batch_header import HEADER_BYTES, iterate_batches
 from protocol.compression import Compression
 from tests.pipeline.logs import (
     Found,
@@ -182,6 +182,30 @@ def test_a_torn_tail_is_no_record_and_no_error(tmp_path: Path, cut: int) -> None
     assert (len(found), damage, scan.log_end, scan.torn_bytes) == (4, [], 4, cut)
 
 
+def test_a_damaged_batch_before_a_torn_tail_is_reported(tmp_path: Path) -> None:
+    """The torn bytes are those of the last batch alone, and the one before it is damage."""
+    damaged = bytearray(plain(commits(4, 1)))
+    damaged[-1] ^= 1
+    write_segment(tmp_path, [plain(commits(0, 4)), bytes(damaged), plain(commits(5, 1))[:70]])
+    scan = scanned(tmp_path)
+    found, damage = read_all(scan)
+    assert (len(found), [one.offset for one in damage]) == (4, [4])
+    assert (scan.log_end, scan.torn_bytes) == (5, 70)
+
+
+def test_a_wrong_length_costs_one_batch(tmp_path: Path) -> None:
+    """Where its length leads to is no batch, and so it is not believed in what it skips."""
+    damaged = bytearray(plain(commits(1, 1)))
+    damaged[10] = 1  # 256 bytes more
+    batches = [plain(commits(offset, 1)) for offset in range(2, 6)]
+    write_segment(tmp_path, [plain(commits(0, 1)), bytes(damaged), *batches])
+    scan = scanned(tmp_path)
+    found, damage = read_all(scan)
+    assert [one[0] for one in found] == [0, 2, 3, 4, 5]
+    assert [one.offset for one in damage] == [1]
+    assert (scan.log_end, scan.torn_bytes) == (6, 0)
+
+
 def test_the_old_formats_are_read(tmp_path: Path) -> None:
     """Magic 0 has no timestamp; magic 1 has."""
     import zlib
@@ -196,10 +220,12 @@ def test_the_old_formats_are_read(tmp_path: Path) -> None:
             + (zlib.crc32(body).to_bytes(4, "big") + body)
         )
 
-    write_segment(tmp_path, [entry(0, 0, b"a"), entry(1, 1, b"b"), plain(commits(2, 1))])
+    # The last one is smaller than a header of format 2.
+    entries = [entry(0, 0, b"a"), entry(1, 1, b"b"), plain(commits(2, 1)), entry(3, 0, b"")]
+    write_segment(tmp_path, entries)
     found, damage = read_all(scanned(tmp_path))
     assert sorted(found)[:2] == [(0, -1, b"a", None), (1, 1234, b"b", None)]
-    assert len(found) == 3
+    assert len(found) == 4
     assert damage == []
 
 
@@ -239,7 +265,7 @@ def test_a_scan_notices_compaction_and_deletion(tmp_path: Path) -> None:
 
 def test_an_empty_batch_and_an_empty_segment(tmp_path: Path) -> None:
     """Compaction leaves headers without records; a new segment has no bytes."""
-    empty = build_batch([], base_offset=0, last_offset=3, compression=Compression.GZIP)
+    empty = build_batch([], base_offset=0, last_offset=3, compression=Compression.GZIP).to_bytes()
     write_segment(tmp_path, [empty, plain(commits(4, 1))])
     write_segment(tmp_path, [], base_offset=5)
     scan = scanned(tmp_path)

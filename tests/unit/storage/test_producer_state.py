@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from protocol.batch_header import BatchHeader, read_header
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
 from storage.log_config import LogConfig
@@ -28,6 +29,27 @@ def send(
     """Append a batch of an idempotent producer."""
     data = batch(*values, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
     return log.append(data, NOW_MS)
+
+
+def header_of(
+    producer_id: int,
+    *,
+    sequence: int = 0,
+    count: int = 1,
+    epoch: int = 0,
+    timestamp_ms: int = NOW_MS,
+    transactional: bool = False,
+) -> BatchHeader:
+    """The header of a batch of an idempotent producer."""
+    data = batch(
+        *[b"v"] * count,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        timestamp_ms=timestamp_ms,
+        transactional=transactional,
+    )
+    return read_header(data)
 
 
 def refusal(log: PartitionLog, sequence: int, epoch: int = 0) -> ErrorCode:
@@ -148,7 +170,8 @@ def test_snapshots_have_kafkas_bytes() -> None:
     """Version, CRC-32C, count, then 46 bytes per producer: the sizes of Kafka's own files."""
     state = ProducerState()
     assert len(state.encode()) == 10
-    state.appended(1001, 2, 5, 1, 20, NOW_MS, False)
+    header = header_of(1001, sequence=5, count=2, epoch=2)
+    state.append(header, 20, None)
     data = state.encode()
     assert len(data) == 56
     assert data[:2] == b"\x00\x01"
@@ -157,7 +180,7 @@ def test_snapshots_have_kafkas_bytes() -> None:
     again = ProducerState.decode(data)
     assert again is not None
     assert again.encode() == data
-    assert again.check(1001, 2, 5, 1) == state.check(1001, 2, 5, 1)
+    assert again.check(header) == state.check(header)
     for position in range(len(data)):
         assert ProducerState.decode(data[:position]) is None
         bad = bytearray(data)
@@ -168,9 +191,9 @@ def test_snapshots_have_kafkas_bytes() -> None:
 def test_idle_producers_expire() -> None:
     """A producer is forgotten after producer.id.expiration.ms, unless a transaction is open."""
     state = ProducerState()
-    state.appended(1, 0, 0, 0, 0, 1000, False)
-    state.appended(2, 0, 0, 0, 1, 1000, True)
-    state.appended(3, 0, 0, 0, 2, 1001, False)
+    state.append(header_of(1, timestamp_ms=1000), 0, None)
+    state.append(header_of(2, timestamp_ms=1000, transactional=True), 1, None)
+    state.append(header_of(3, timestamp_ms=1001), 2, None)
     state.expire(1100, 100)
     assert sorted(state.entries) == [2, 3]
 

@@ -191,13 +191,6 @@ class Store:
         self._call(target, lambda files, place: files.delete(place, True))
         self._rename(str(staged), target)
 
-    def read_table(self, table: schema.Table) -> DataFrame:
-        """A table as it was written last."""
-        reader = self.spark.read.format(self._format)
-        if self._format == PARQUET:
-            reader = reader.schema(table.spark())
-        return reader.load(self.path("tables", table.name)).select(table.names)
-
     def _rename(self, source: str, target: str) -> None:
         parent = target.rpartition("/")[0]
         self._call(parent, lambda files, place: files.mkdirs(place))

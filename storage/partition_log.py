@@ -46,13 +46,11 @@ from storage.transaction_index import AbortedTransaction, aborted_between
 
 
 class AppendResult(NamedTuple):
-    """Where a batch went; `log_append_time_ms` is -1 with CreateTime. Offsets are inclusive."""
+    """Where a batch went; `log_append_time_ms` is -1 with CreateTime."""
 
     base_offset: int
-    last_offset: int
     log_append_time_ms: int
     log_start_offset: int
-    duplicate: bool = False
 
 
 class PartitionLog:
@@ -146,7 +144,7 @@ class PartitionLog:
         """Append the one batch of a client's Produce request.
 
         Raises the StorageError to answer. A batch that an idempotent producer sent before is not
-        stored again: the result is the original one, marked `duplicate`.
+        stored again: the result is that of the first time.
         """
         if self.closed:
             raise self._gone()
@@ -154,13 +152,7 @@ class PartitionLog:
         if header.producer_id >= 0:
             known = self.producers.check(header)
             if known is not None:
-                return AppendResult(
-                    known.first_offset,
-                    known.last_offset,
-                    known.timestamp,
-                    self.log_start_offset,
-                    duplicate=True,
-                )
+                return AppendResult(known.first_offset, known.timestamp, self.log_start_offset)
         return self._append(header, body, None, now_ms)
 
     def append_own(self, batch: EncodedBatch, now_ms: int) -> AppendResult:
@@ -200,7 +192,7 @@ class PartitionLog:
         if self.flush_is_due and not self.files.flushes_apart:
             self.flush()
         append_time_ms = max_timestamp_ms if header.attributes & LOG_APPEND_TIME else -1
-        return AppendResult(base_offset, last_offset, append_time_ms, self.log_start_offset)
+        return AppendResult(base_offset, append_time_ms, self.log_start_offset)
 
     def _segment_for(
         self, size_bytes: int, last_offset: int, max_timestamp: int, now_ms: int

@@ -34,7 +34,6 @@ LEADER_SECONDS = 15.0
 """How long a partition may be without a leader before the client gives up."""
 
 _LEADER_PAUSE_SECONDS = 0.1
-_WAIT_MS = 500
 _MAX_BYTES = 4 * 1024 * 1024
 _MAX_FRAME_BYTES = 128 * 1024 * 1024
 _EARLIEST = -2

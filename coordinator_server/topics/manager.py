@@ -33,9 +33,6 @@ from storage.partition_log import AppendResult, PartitionLog
 from storage.retention import advance_log_start_offset
 from storage.topic_catalogue import PartitionLeadership, TopicRecord
 
-UPKEEP_INTERVAL_MS = 1000
-"""When `upkeep` wants to be called first."""
-
 
 class Partition:
     """One partition: its log, its leader, and the wake-up of who waits for it.

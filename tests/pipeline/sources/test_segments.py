@@ -15,6 +15,7 @@ from pipeline.sources.scan import PartitionScan
 from protocol.batch import Record, build_batch, iterate_records
 from protocol.batch_header import HEADER_BYTES, iterate_batches
 from protocol.compression import Compression
+from tests.legacy_entries import ENTRY_MS, legacy_entry
 from tests.pipeline.logs import (
     Found,
     commits,
@@ -208,23 +209,12 @@ def test_a_wrong_length_costs_one_batch(tmp_path: Path) -> None:
 
 def test_the_old_formats_are_read(tmp_path: Path) -> None:
     """Magic 0 has no timestamp; magic 1 has."""
-    import zlib
-
-    def entry(offset: int, magic: int, key: bytes) -> bytes:
-        stamp = (1234).to_bytes(8, "big") if magic else b""
-        body = bytes((magic, 0)) + stamp + len(key).to_bytes(4, "big") + key + b"\xff" * 4
-        size = len(body) + 4
-        return (
-            offset.to_bytes(8, "big")
-            + size.to_bytes(4, "big")
-            + (zlib.crc32(body).to_bytes(4, "big") + body)
-        )
-
     # The last one is smaller than a header of format 2.
-    entries = [entry(0, 0, b"a"), entry(1, 1, b"b"), plain(commits(2, 1)), entry(3, 0, b"")]
+    old = [legacy_entry(*one) for one in ((0, 0, b"a"), (1, 1, b"b"), (0, 3, b""))]
+    entries = [*old[:2], plain(commits(2, 1)), old[2]]
     write_segment(tmp_path, entries)
     found, damage = read_all(scanned(tmp_path))
-    assert sorted(found)[:2] == [(0, -1, b"a", None), (1, 1234, b"b", None)]
+    assert sorted(found)[:2] == [(0, -1, None, b"a"), (1, ENTRY_MS, None, b"b")]
     assert len(found) == 4
     assert damage == []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import zlib
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from protocol.batch_header import (
 )
 from protocol.compression import Compression
 from protocol.errors import ProtocolError
+from tests.legacy_entries import ENTRY_MS, legacy_entry
 
 NEW = build_batch(
     [Record(7, 1000, b"k", b"v"), Record(9, 900, None, None)],
@@ -34,15 +34,6 @@ NEW = build_batch(
     base_sequence=2**31 - 2,
     transactional=True,
 ).to_bytes()
-
-
-def entry(offset: int, magic: int, attributes: int = 0, value: bytes = b"v") -> bytes:
-    """A message of one of the old formats."""
-    stamp = (1234).to_bytes(8, "big") if magic else b""
-    fields = b"\xff" * 4 + len(value).to_bytes(4, "big") + value
-    body = bytes((magic, attributes)) + stamp + fields
-    front = offset.to_bytes(8, "big") + (len(body) + 4).to_bytes(4, "big")
-    return front + zlib.crc32(body).to_bytes(4, "big") + body
 
 
 def test_all_fields_of_format_2() -> None:
@@ -82,10 +73,10 @@ def test_single_fields_are_where_the_positions_say() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 def test_an_entry_of_an_old_format_is_a_batch(magic: int) -> None:
     """It has one offset, no producer, no epoch; bits that its format does not know are left out."""
-    data = entry(40, magic, attributes=0x7F & ~0x07)
+    data = legacy_entry(magic, 40, b"v", attributes=0x7F & ~0x07)
     header = read_header(data)
     assert (header.base_offset, header.last_offset, header.record_count) == (40, 40, 1)
-    assert header.max_timestamp_ms == (1234 if magic else -1)
+    assert header.max_timestamp_ms == (ENTRY_MS if magic else -1)
     assert (header.producer_id, header.leader_epoch, header.last_sequence) == (-1, -1, -1)
     assert (header.is_control, header.is_transactional, header.delete_horizon_ms) == (0, 0, None)
     assert header.log_append_time is bool(magic)
@@ -96,15 +87,19 @@ def test_an_entry_of_an_old_format_is_a_batch(magic: int) -> None:
 
 def test_the_old_formats_have_no_zstd() -> None:
     """Codec 4 came with format 2."""
-    assert read_header(entry(0, 1, Compression.LZ4)).compression is Compression.LZ4
+    assert (
+        read_header(legacy_entry(1, 0, b"", attributes=Compression.LZ4)).compression
+        is Compression.LZ4
+    )
     with pytest.raises(ProtocolError, match="compression 4"):
-        _ = read_header(entry(0, 1, Compression.ZSTD)).compression
+        _ = read_header(legacy_entry(1, 0, b"", attributes=Compression.ZSTD)).compression
 
 
 def test_a_walk_over_all_formats(tmp_path: Path) -> None:
     """Batches of any format follow each other, in memory and in a mapped file; a tuple of the
     fields is the same as the header."""
-    data = entry(0, 0) + NEW + entry(10, 1) + NEW + entry(20, 0, value=b"")
+    data = legacy_entry(0, 0, b"v") + NEW + legacy_entry(1, 10, b"v") + NEW
+    data += legacy_entry(0, 20, b"")
     magics = [0, 2, 1, 2, 0]
     headers = list(iterate_batches(data))
     assert [header.magic for header in headers] == magics
@@ -144,7 +139,7 @@ def test_nothing_after_the_end_is_looked_at() -> None:
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_an_impossible_size_is_refused(magic: int) -> None:
     """A length smaller than the fields of its format is refused, also at the end of a buffer."""
-    data = bytearray(NEW if magic == 2 else entry(0, magic))
+    data = bytearray(NEW if magic == 2 else legacy_entry(magic, 0, b"v"))
     data[8:12] = (5).to_bytes(4, "big")
     for size in (len(data), 40, 30):
         with pytest.raises(ProtocolError, match="impossible batch size 17"):

@@ -31,6 +31,14 @@ def send(
     return log.append(data, NOW_MS)
 
 
+def repeat(log: PartitionLog, sequence: int, *values: bytes, producer_id: int = 7) -> AppendResult:
+    """Append a batch that the log has already: it must not be stored again."""
+    end = log.log_end_offset
+    result = send(log, sequence, *values, producer_id=producer_id)
+    assert log.log_end_offset == end
+    return result
+
+
 def header_of(
     producer_id: int,
     *,
@@ -66,9 +74,8 @@ def test_the_last_five_batches_are_answered_again() -> None:
     for sequence in range(0, 12, 2):
         send(log, sequence, b"a", b"b")
     for sequence in range(2, 12, 2):
-        result = send(log, sequence, b"a", b"b")
-        assert result.duplicate
-        assert (result.base_offset, result.last_offset) == (sequence, sequence + 1)
+        result = repeat(log, sequence, b"a", b"b")
+        assert result.base_offset == sequence
     assert refusal(log, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert log.log_end_offset == 12
 
@@ -95,7 +102,7 @@ def test_sequences_wrap() -> None:
     log = open_log(MemoryDisk())
     send(log, SEQUENCE_MAX - 1, b"a", b"b")
     assert send(log, 0).base_offset == 2
-    assert send(log, SEQUENCE_MAX - 1, b"a", b"b").duplicate
+    repeat(log, SEQUENCE_MAX - 1, b"a", b"b")
     log = open_log(MemoryDisk())
     send(log, SEQUENCE_MAX, b"a", b"b")
     assert send(log, 1).base_offset == 2
@@ -118,11 +125,11 @@ def test_state_survives_every_kind_of_stop() -> None:
     for sequence in range(4):
         send(log, sequence)
     killed = open_log(disk)
-    assert send(killed, 0).duplicate
-    assert send(killed, 3).duplicate
+    repeat(killed, 0)
+    repeat(killed, 3)
     killed.close()
     stopped = open_log(disk, clean=True)
-    assert send(stopped, 3).duplicate
+    repeat(stopped, 3)
     assert refusal(stopped, 9) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(stopped, 4).base_offset == 4
 
@@ -137,8 +144,8 @@ def test_state_is_replayed_from_the_snapshot_of_the_roll() -> None:
     send(log, 3, producer_id=8)
     assert len(snapshot_offsets(disk.listdir(DIRECTORY))) == 2
     again = open_log(disk, config)
-    assert send(again, 9).duplicate
-    assert send(again, 3, producer_id=8).duplicate
+    repeat(again, 9)
+    repeat(again, 3, producer_id=8)
     assert send(again, 10).base_offset == 11
 
 
@@ -160,7 +167,7 @@ def test_damaged_snapshots_are_ignored(damage: str) -> None:
     else:
         disk.rename(path, f"{DIRECTORY}/{9:020d}.snapshot")
     again = open_log(disk)
-    assert send(again, 2).duplicate
+    repeat(again, 2)
     assert refusal(again, 7) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     if damage in ("flip", "short"):
         assert not disk.exists(path)
@@ -241,5 +248,6 @@ def test_a_failed_write_does_not_move_the_sequence() -> None:
     disk.fail_at(0, torn=True)
     with pytest.raises(StorageError):
         send(log, 1, b"1")
-    assert not send(log, 1, b"1").duplicate
+    assert send(log, 1, b"1").base_offset == 1
+    assert log.log_end_offset == 2
     assert values_of(log) == [(0, b"0"), (1, b"1")]

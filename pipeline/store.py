@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from pipeline import schema
 from pipeline.files import write_no_rows, write_parts
-from pipeline.pieces import PACKED, Batches, unpack_all, unpacked
+from pipeline.pieces import PACKED, ArrowBatches, unpack_all, unpacked
 
 _BATCH = "batch"
 _STAGING = "staging"
@@ -48,7 +48,7 @@ def _write_parquet(frame: DataFrame, path: str) -> None:
 def _write_by_workers(
     packed: DataFrame, table: schema.Table, where: pl.Expr | None, folder: Path
 ) -> None:
-    def write(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def write(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         task = TaskContext.get()
         assert task is not None
         name = f"part-{task.partitionId():05}"

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from protocol.batch_header import BatchHeader
 from protocol.control_record import EndMarker
-from storage.transaction_index import AbortedTransaction
+from storage.transaction_index import AbortedTxn
 
 
 class CleanedTransactions:
@@ -22,18 +22,18 @@ class CleanedTransactions:
     entries of the new transaction index.
     """
 
-    def __init__(self, aborted: Iterable[AbortedTransaction], start: int) -> None:
+    def __init__(self, aborted: Iterable[AbortedTxn], start: int) -> None:
         """`aborted`: of the whole log; `start`: the first offset of the walk."""
         ahead = sorted(
             (one for one in aborted if one.last_offset >= start), key=lambda one: one.first_offset
         )
         self._ahead = deque(ahead)
         # By producer id: what is aborted here, and whether a batch of it was met.
-        self._aborted: dict[int, AbortedTransaction] = {}
+        self._aborted: dict[int, AbortedTxn] = {}
         self._met: set[int] = set()
         # Producers of which a batch was met that is not aborted.
         self._others: set[int] = set()
-        self.retained: list[AbortedTransaction] = []
+        self.retained: list[AbortedTxn] = []
 
     def is_aborted(self, batch: BatchHeader) -> bool:
         """Take in a batch; tell whether its records were aborted."""

@@ -23,7 +23,7 @@ from storage.log_config import LogConfig
 from storage.open_files import LazyFile, OpenFiles
 from storage.producer_state import ProducerState, snapshot_offsets, snapshot_path
 from storage.segment import LOG_SUFFIX, SUFFIXES, Segment, segment_stem
-from storage.transaction_index import AbortedTransaction
+from storage.transaction_index import AbortedTxn
 
 SWAP_SUFFIX = ".swap"
 CLEANED_SUFFIX = ".cleaned"
@@ -210,7 +210,7 @@ class LogLoader:
             if segment.transaction_index.reaches(end):
                 self._verified[segment.base_offset] = True
         remade = [segment for segment in segments if segment.base_offset in self._verified]
-        found: dict[int, list[AbortedTransaction]] = {}
+        found: dict[int, list[AbortedTxn]] = {}
         first = next((s.base_offset for s in remade if self._verified[s.base_offset]), None)
         if first is not None:
             producers, offset = self._newest_snapshot(names, first)
@@ -277,7 +277,7 @@ def replay_producers(producers: ProducerState, segments: list[Segment], offset: 
 
 def replay(
     producers: ProducerState, segments: list[Segment], offset: int
-) -> Iterator[tuple[Segment, AbortedTransaction]]:
+) -> Iterator[tuple[Segment, AbortedTxn]]:
     """Take the batches from `offset` on into the producer state; yields each transaction that is
     aborted, with the segment that holds its marker."""
     for number, segment in enumerate(segments):

@@ -42,7 +42,7 @@ from storage.timestamp_search import (
     first_record_since,
     record_with_max_timestamp,
 )
-from storage.transaction_index import AbortedTransaction, aborted_between
+from storage.transaction_index import AbortedTxn, aborted_between
 
 
 class AppendResult(NamedTuple):
@@ -319,7 +319,7 @@ class PartitionLog:
             return segment.read(start, first.size_bytes)
         return b""
 
-    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTxn]:
         """Return the aborted transactions that records below `end` from `start` on can be of."""
         number = max(bisect_right(self._bases, start) - 1, 0)
         indexes = (segment.transaction_index for segment in self.segments[number:])

@@ -22,7 +22,7 @@ from protocol.control_record import EndMarker
 from protocol.crc32c import crc32c
 from storage.disk import Disk
 from storage.errors import InvalidProducerEpochError, OutOfOrderSequenceError
-from storage.transaction_index import AbortedTransaction
+from storage.transaction_index import AbortedTxn
 
 CACHED_BATCHES = 5
 SEQUENCE_MAX = 2**31 - 1
@@ -110,7 +110,7 @@ class ProducerState:
 
     def append(
         self, header: BatchHeader, last_offset: int, marker: EndMarker | None
-    ) -> AbortedTransaction | None:
+    ) -> AbortedTxn | None:
         """Take in a batch of a producer that is in the log now, and ends there at `last_offset`.
 
         `marker` is what a control batch says. One that compaction has emptied says nothing (Kafka's
@@ -139,7 +139,7 @@ class ProducerState:
 
     def _end_transaction(
         self, header: BatchHeader, last_offset: int, marker: EndMarker
-    ) -> AbortedTransaction | None:
+    ) -> AbortedTxn | None:
         producer_id, epoch = header.producer_id, header.producer_epoch
         entry = self.entries.get(producer_id)
         if entry is None or entry.epoch != epoch:
@@ -153,7 +153,7 @@ class ProducerState:
             return None
         stable = self.first_unstable_offset
         end = last_offset + 1 if stable is None else stable
-        return AbortedTransaction(producer_id, start, last_offset, end)
+        return AbortedTxn(producer_id, start, last_offset, end)
 
     def _begin_epoch(self, producer_id: int, epoch: int) -> ProducerEntry:
         """Return the entry of a producer that is new, or whose batches are of an older epoch."""

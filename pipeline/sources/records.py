@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.decode.cursor import Cursor, Flags, Integers, Slices
+from pipeline.decode.fields import FieldReader, Flags, Integers, Slices
 from pipeline.sources.batches import CorruptRange, batches_and_corruption, resume_at
 from pipeline.sources.scan import Aborted, PartitionScan, Slice
 from protocol.batch import iterate_records
@@ -45,7 +45,7 @@ class Damage(NamedTuple):
     reason: str
 
 
-class Records(NamedTuple):
+class RecordColumns(NamedTuple):
     """Records of one chunk. `keys` and `values` share one buffer, in the order of their places."""
 
     offset: Integers
@@ -55,7 +55,7 @@ class Records(NamedTuple):
     values: Slices
 
 
-def read_slice(part: Slice) -> Iterator[Records | Damage]:
+def read_slice(part: Slice) -> Iterator[RecordColumns | Damage]:
     """What a slice holds. Where the file was replaced since, its offsets are looked up anew."""
     try:
         with open(part.path, "rb") as file:
@@ -133,7 +133,7 @@ def _misfit(count: int, size_bytes: int) -> str:
     return f"its {count} records do not fill its {size_bytes} bytes"
 
 
-def _read(data: bytes, part: Slice) -> Iterator[Records | Damage]:
+def _read(data: bytes, part: Slice) -> Iterator[RecordColumns | Damage]:
     first_offset, end_offset = part.first_offset, part.end_offset
     chunk = _Chunk(data, compressed=False)
     for step in _checked(data, part.due_offset):
@@ -234,7 +234,7 @@ def _record_starts(data: bytes, position: int, end: int, count: int) -> list[int
     return starts if position == end and count >= 0 else None
 
 
-def _parse(chunk: _Chunk, part: Slice) -> Iterator[Records | Damage]:
+def _parse(chunk: _Chunk, part: Slice) -> Iterator[RecordColumns | Damage]:
     """All records of a chunk, and the batches of which one does not parse."""
     if not chunk.starts:
         return
@@ -242,7 +242,7 @@ def _parse(chunk: _Chunk, part: Slice) -> Iterator[Records | Damage]:
     data = np.frombuffer(whole, np.uint8)
     batch = np.repeat(np.arange(len(chunk.counts)), chunk.counts)
     starts = np.array(chunk.starts, np.int64)
-    walk = Cursor(data, starts, np.array(chunk.stops)[batch], np.ones(len(starts), np.bool_))
+    walk = FieldReader(data, starts, np.array(chunk.stops)[batch], np.ones(len(starts), np.bool_))
     walk.stop = walk.zigzags() + walk.position
     walk.alive &= walk.stop <= np.array(chunk.stops)[batch]
     walk.skip(np.ones(len(starts), np.int64))  # the attributes
@@ -267,7 +267,7 @@ def _parse(chunk: _Chunk, part: Slice) -> Iterator[Records | Damage]:
     yield _select(offset, timestamp_ms, keys, values, None if good.all() else good)
 
 
-def _sized(walk: Cursor, before: Integers) -> Slices:
+def _sized(walk: FieldReader, before: Integers) -> Slices:
     """Bytes behind a zigzag length, null if that is negative."""
     length = walk.zigzags()
     valid = length >= 0
@@ -278,17 +278,17 @@ def _sized(walk: Cursor, before: Integers) -> Slices:
 
 def _select(
     offset: Integers, timestamp_ms: Integers, keys: Slices, values: Slices, good: Flags | None
-) -> Records:
+) -> RecordColumns:
     if good is not None:
         offset, timestamp_ms = offset[good], timestamp_ms[good]
         keys, values = (
             Slices(one.data, one.start[good], one.stop[good], one.valid[good])
             for one in (keys, values)
         )
-    return Records(offset, timestamp_ms, timestamp_ms >= 0, keys, values)
+    return RecordColumns(offset, timestamp_ms, timestamp_ms >= 0, keys, values)
 
 
-def _legacy(data: bytes, entry: BatchHeader, part: Slice) -> Iterator[Records]:
+def _legacy(data: bytes, entry: BatchHeader, part: Slice) -> Iterator[RecordColumns]:
     """The records of an entry of the old formats; there are not many left of them."""
     found = [
         one

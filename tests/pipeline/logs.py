@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.sources.logdir import OFFSETS_TOPIC, LogPartition
-from pipeline.sources.records import Damage, Records, read_slice
+from pipeline.sources.records import Damage, RecordColumns, read_slice
 from pipeline.sources.scan import PartitionScan
 from protocol.batch import Record, build_batch
 from protocol.compression import Compression
@@ -86,7 +86,7 @@ def read_all(
     return found, damage
 
 
-def _rows(records: Records) -> list[Found]:
+def _rows(records: RecordColumns) -> list[Found]:
     columns = []
     for slices in (records.keys, records.values):
         columns.append(

@@ -241,10 +241,10 @@ def test_a_scan_notices_compaction_and_deletion(tmp_path: Path) -> None:
     cleaned = first.with_suffix(".log.swap")
     cleaned.write_bytes(plain(commits(1, 1)))
     cleaned.rename(first)
-    from pipeline.sources.records import Records, read_slice
+    from pipeline.sources.records import RecordColumns, read_slice
 
     read = [one for part in planned for one in read_slice(part)]
-    assert [one.offset.tolist() for one in read if isinstance(one, Records)] == [[1], [2]]
+    assert [one.offset.tolist() for one in read if isinstance(one, RecordColumns)] == [[1], [2]]
     scan.refresh()
     assert [one[0] for one in read_all(scan)[0]] == [1, 2]
     first.unlink()

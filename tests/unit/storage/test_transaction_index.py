@@ -10,7 +10,7 @@ from storage.errors import StorageError
 from storage.log_config import LogConfig
 from storage.memory_disk import Crash, MemoryDisk
 from storage.partition_log import PartitionLog
-from storage.transaction_index import AbortedTransaction, encoded, looks_whole
+from storage.transaction_index import AbortedTxn, encoded, looks_whole
 from tests.unit.storage.support import (
     DIRECTORY,
     NOW_MS,
@@ -81,7 +81,7 @@ def test_an_entry_has_kafkas_bytes() -> None:
     disk = MemoryDisk()
     interleaved(disk, LogConfig())
     contents = disk.read_file(FIRST)
-    assert contents == encoded(AbortedTransaction(*one) for one in ABORTED)
+    assert contents == encoded(AbortedTxn(*one) for one in ABORTED)
     assert contents[:34] == bytes.fromhex(
         "0000 0000000000000001 0000000000000000 0000000000000003 0000000000000001"
     )

@@ -30,8 +30,9 @@ from protocol.apis.offset_commit import (
 )
 from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.batch import Record, build_batch, iterate_records
-from protocol.batch_header import crc_is_valid, read_header
+from protocol.batch_header import crc_is_valid, iterate_batches, read_header
 from protocol.headers import decode_request_header, response_prefix
+from protocol.raw_records import batch_records
 from protocol.schema import Message
 
 MEMBER_ID = "consumer-orders-1-5b2f8e0c-9a44-4d43-8c57-1f2e3a4b5c6d"
@@ -162,12 +163,14 @@ def print_parts() -> None:
     records = [Record(i, 1, b"key", bytes(100)) for i in range(100)]
     data = build_batch(records).to_bytes()
     header = read_header(data)
+    many = build_batch(records[:1]).to_bytes() * 1000
     rows: list[tuple[str, Callable[[], object]]] = [
         ("request header", lambda: decode_request_header(frame)),
         ("response prefix", lambda: response_prefix(7, True, 6)),
-        ("batch header", lambda: read_header(data)),
+        ("walk over 1000 batches", lambda: list(iterate_batches(many))),
         (f"batch crc, {len(data)} bytes", lambda: crc_is_valid(data, header)),
         ("read 100 records", lambda: list(iterate_records(data, header))),
+        ("read 100 records as tuples", lambda: list(batch_records(data, header))),
         ("build a batch of 100 records", lambda: build_batch(records)),
     ]
     print("\nus")

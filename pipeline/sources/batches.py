@@ -51,8 +51,7 @@ def batches_and_corruption(
     while position < end:
         # The batch at `position`, until it is known that what comes after it fits.
         held: BatchHeader | None = None
-        reason = f"the {end - position} bytes left are not a whole batch"
-        next_offset, is_garbage = offset, False
+        next_offset, reason, is_garbage = offset, "", False
         try:
             for header in iterate_batches(data, position, end=end):
                 base_offset, delta = header.base_offset, header.last_offset_delta
@@ -73,6 +72,7 @@ def batches_and_corruption(
             offset, position = next_offset, held.end
         if position < end:
             following = resume_at(data, position + 1, end, offset)
+            reason = reason or f"no whole batch in the {end - position} bytes to the end"
             yield CorruptRange(position, following, offset, reason)
             position = following
 

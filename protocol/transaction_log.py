@@ -10,18 +10,6 @@ from protocol.codec import decoder
 from protocol.errors import ProtocolError
 from protocol.schema import ARRAY, INT8, INT16, INT32, INT64, STRING, Message, field
 
-TRANSACTION_STATES = {
-    0: "Empty",
-    1: "Ongoing",
-    2: "PrepareCommit",
-    3: "PrepareAbort",
-    4: "CompleteCommit",
-    5: "CompleteAbort",
-    6: "Dead",
-    7: "PrepareEpochFence",
-}
-"""What `transaction_status` means (Kafka's TransactionState)."""
-
 
 class TransactionLogKey(Message, versions=(0, 0)):
     """Key type 0: one transactional id."""
@@ -37,7 +25,11 @@ class PartitionsSchema(Message):
 
 
 class TransactionLogValue(Message, versions=(0, 1), flexible_since=1):
-    """The state of a transactional id; times in ms, `transaction_status` as TRANSACTION_STATES."""
+    """The state of a transactional id. Times are in ms.
+
+    `transaction_status` is a number of Kafka's TransactionState: 0 Empty, 1 Ongoing,
+    2 PrepareCommit, 3 PrepareAbort, 4 CompleteCommit, 5 CompleteAbort, 6 Dead, 7 PrepareEpochFence.
+    """
 
     producer_id: int = field(INT64)
     previous_producer_id: int = field(INT64, since=1, default=-1, tag=0)

@@ -109,6 +109,6 @@ def _is_dirty_enough(log: PartitionLog, first_dirty: int, now_ms: int) -> bool:
     for segment in log.segments[:-1]:
         if first_dirty <= segment.base_offset < end:
             first = next(segment.batches(), None)
-            oldest_ms = first.max_timestamp if first is not None else now_ms
+            oldest_ms = first.max_timestamp_ms if first is not None else now_ms
             return now_ms - oldest_ms > log.config.max_compaction_lag_ms
     return False

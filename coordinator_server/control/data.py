@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from coordinator_server.control.request import ControlError, Order
 from coordinator_server.server import StartError
 from coordinator_server.topics.topic_configs import configs_error
-from protocol.batch import Record, build_batch, iterate_batches, iterate_records
+from protocol.batch import Record, build_batch, iterate_records
+from protocol.batch_header import iterate_batches
 from protocol.errors import ProtocolError
 from protocol.hashing import partition_for_key
 from storage.errors import StorageError
@@ -204,7 +205,7 @@ def _append(partition: Partition, records: list[Record], now_ms: int) -> int:
     for offset, record in enumerate(records):
         record.offset = offset
     try:
-        result = partition.append(build_batch(records), now_ms)
+        result = partition.append(build_batch(records).to_bytes(), now_ms)
     except StorageError as error:
         where = f"{partition.topic_name}-{partition.index}"
         details = "; ".join(text for _, text in error.record_errors)
@@ -253,7 +254,7 @@ async def records(order: Order) -> dict[str, Any]:
         log = partition.log
         offset = max(offset, log.log_start_offset)
         while len(found) < count and size_bytes < _ANSWER_BYTES and offset < log.high_watermark:
-            data = log.read(offset, _READ_BYTES, up_to=log.high_watermark).records
+            data = log.read(offset, _READ_BYTES, up_to=log.high_watermark)
             size_bytes += len(data)
             before = offset
             offset = _take(data, offset, count, found)

@@ -39,7 +39,8 @@ class GroupApi(Generic[Q, A]):
     that carries an error, `missing(request, caller)` that for a group that does not exist.
     `validate` says what is wrong with a request whatever the group, `creates_group` whether a
     missing group is made. An `exclusive` request sees the durable state exactly as the log has it
-    (deletion): it shares no drain. A `read_only` one writes no record. Heartbeat alone has another `error_while_loading`.
+    (deletion): it shares no drain. A `read_only` one writes no record. Heartbeat alone has another
+    `error_while_loading`.
     """
 
     request_type: type[Q]

@@ -23,6 +23,7 @@ from coordinator_server.topics.names import (
     is_internal,
     name_error,
 )
+from protocol.batch import EncodedBatch
 from protocol.errors import ErrorCode
 from storage.disk import Buffer
 from storage.errors import StorageError
@@ -31,9 +32,6 @@ from storage.log_manager import INTERNAL_TOPIC_CONFIGS, LogManager
 from storage.partition_log import AppendResult, PartitionLog
 from storage.retention import advance_log_start_offset
 from storage.topic_catalogue import PartitionLeadership, TopicRecord
-
-UPKEEP_INTERVAL_MS = 1000
-"""When `upkeep` wants to be called first."""
 
 
 class Partition:
@@ -120,9 +118,9 @@ class Partition:
         self._changed(self)
         return result
 
-    def append_own(self, records: Buffer, now_ms: int) -> AppendResult:
-        """Append batches of the broker's own, and wake the fetches. Raises StorageError."""
-        result = self.log.append_own(records, now_ms)
+    def append_own(self, batch: EncodedBatch, now_ms: int) -> AppendResult:
+        """Append a batch that the broker built, and wake the fetches. Raises StorageError."""
+        result = self.log.append_own(batch, now_ms)
         self._changed(self)
         return result
 

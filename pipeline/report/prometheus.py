@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline import schema
-from pipeline.report.reading import Output, Row
+from pipeline.report.reading import Output, TableRow
 
 STATUSES = ("OK", "WARN", "ERR")
 _PLACE = ("group", "topic", "partition")
@@ -43,7 +43,7 @@ def gauges(output: Output) -> list[Gauge]:
     return [*_of_lag(lag), *_of_groups(lag, output), *_of_forecasts(output)]
 
 
-def _of_lag(lag: list[Row]) -> list[Gauge]:
+def _of_lag(lag: list[TableRow]) -> list[Gauge]:
     """One sample for a group and partition; ends of partitions once."""
     places = [({name: row[name] for name in _PLACE}, row) for row in lag]
     ends = {(row["topic"], row["partition"]): row for row in lag}
@@ -77,9 +77,9 @@ def _of_lag(lag: list[Row]) -> list[Gauge]:
     ]
 
 
-def _of_groups(lag: list[Row], output: Output) -> list[Gauge]:
+def _of_groups(lag: list[TableRow], output: Output) -> list[Gauge]:
     """One sample for a group; of its status, one for each that there is."""
-    of_group: dict[str, list[Row]] = {}
+    of_group: dict[str, list[TableRow]] = {}
     for row in lag:
         of_group.setdefault(row["group"], []).append(row)
     groups = [row for row in output.rows(schema.STATUS) if row["topic"] is None]
@@ -158,7 +158,7 @@ def _seconds(time_ms: int | None) -> float | None:
     return None if time_ms is None else time_ms / 1000
 
 
-def _over(choose: Callable[[list[int]], int], rows: list[Row], name: str) -> int | None:
+def _over(choose: Callable[[list[int]], int], rows: list[TableRow], name: str) -> int | None:
     values = [row[name] for row in rows if row[name] is not None]
     return choose(values) if values else None
 

@@ -235,7 +235,7 @@ CHECKERS: dict[str, Callable[[Line], None]] = {
     "murmur2": check_murmur2,
     "crc32c": check_crc32c,
     "varint": _varint_checker(varint.decode_varint, varint.encode_varint),
-    "varlong": _varint_checker(varint.decode_varlong, varint.encode_varlong),
+    "varlong": _varint_checker(varint.decode_varlong, varint.encode_varint),
     "unsigned_varint": _varint_checker(
         varint.decode_unsigned_varint, varint.encode_unsigned_varint
     ),

@@ -52,7 +52,7 @@ def fetch_request(topic: str, max_wait_ms: int) -> bytes:
 
 def produce_request(topic: str) -> bytes:
     """A Produce of one record."""
-    records = build_batch([Record(0, 0, None, b"value")])
+    records = build_batch([Record(0, 0, None, b"value")]).to_bytes()
     message = ProduceRequest(
         acks=1,
         timeout_ms=1000,

@@ -286,7 +286,7 @@ def test_the_batch_is_stored_as_it_was_sent() -> None:
     first, second = batch(b"a"), batch(b"b", compression=Compression.GZIP)
     for records in (first, second):
         error_of(made, records)
-    stored = made.topics.log("t", 0).read(1, 10_000).records
+    stored = made.topics.log("t", 0).read(1, 10_000)
     assert stored[16:] == second[16:]
     assert struct.unpack_from(">qii", stored) == (1, len(second) - 12, 0)
 

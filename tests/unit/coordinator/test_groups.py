@@ -14,7 +14,7 @@ from protocol.apis.describe_groups import DescribeGroupsRequest
 from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.apis.list_groups import ListGroupsRequest
-from protocol.batch import iterate_batches
+from protocol.batch_header import iterate_batches
 from protocol.errors import ErrorCode
 from protocol.hashing import partition_for
 from storage.errors import StorageError
@@ -45,7 +45,7 @@ async def test_the_records_of_one_drain_are_one_batch() -> None:
     await settle()
     assert all(call.replies for call in calls)
     log = log_of(broker, "g")
-    (header,) = iterate_batches(log.read(0, 1 << 20).records)
+    (header,) = iterate_batches(log.read(0, 1 << 20))
     assert header.record_count == 3
     assert (header.producer_id, header.base_sequence) == (-1, 0)
     assert await broker.committed("g") == 3

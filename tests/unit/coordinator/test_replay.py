@@ -18,8 +18,10 @@ from coordinator_server.group.records import (
     offset_tombstone,
 )
 from coordinator_server.group.settings import GroupSettings
-from protocol.batch import Record, build_batch
+from protocol.batch import EncodedBatch, Record, build_batch
 from protocol.compression import Compression
+from protocol.control_record import EndMarker
+from protocol.errors import ProtocolError
 from protocol.offsets_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -37,7 +39,7 @@ from storage.memory_disk import MemoryDisk
 from storage.partition_log import PartitionLog
 from tests.sim.broker import durable_state
 from tests.unit.coordinator.fakes import GroupBroker, settle
-from tests.unit.storage.support import NOW_MS, open_log
+from tests.unit.storage.support import DIRECTORY, NOW_MS, flip, open_log, own
 
 Pair = tuple[bytes | None, bytes | None]
 
@@ -71,7 +73,7 @@ def described(group: str, *members: str) -> CoordinatorRecord:
 
 def batch(
     pairs: Iterable[Pair], *, producer_id: int = -1, control: bool = False, compressed: bool = False
-) -> bytes:
+) -> EncodedBatch:
     """One batch; with a producer id one of a transaction."""
     return build_batch(
         [Record(offset, NOW_MS, key, value) for offset, (key, value) in enumerate(pairs)],
@@ -84,13 +86,14 @@ def batch(
     )
 
 
-def marker(producer_id: int, *, commits: bool) -> bytes:
+def marker(producer_id: int, *, commits: bool) -> EncodedBatch:
     """The end of a transaction."""
     key = b"\0\0\0\1" if commits else b"\0\0\0\0"
-    return batch([(key, bytes(6))], producer_id=producer_id, control=True)
+    built = batch([(key, bytes(6))], producer_id=producer_id, control=True)
+    return built._replace(marker=EndMarker(commits, 0))
 
 
-def log_of(*batches: bytes) -> PartitionLog:
+def log_of(*batches: EncodedBatch) -> PartitionLog:
     """A log with these batches."""
     log = open_log(MemoryDisk())
     for one in batches:
@@ -98,7 +101,7 @@ def log_of(*batches: bytes) -> PartitionLog:
     return log
 
 
-def plain(*records: CoordinatorRecord) -> bytes:
+def plain(*records: CoordinatorRecord) -> EncodedBatch:
     """One plain batch of records."""
     return batch([encode_record(record) for record in records])
 
@@ -254,12 +257,24 @@ def test_unknown_and_damaged_records_are_counted_and_left() -> None:
     assert list(groups) == ["g"]
     assert (replay.damaged, restoring.skipped) == (0, 4)
     assert restoring.last_reason
-    count_too_high = bytearray(plain(commit("g", 2, 1)))
+    count_too_high = bytearray(plain(commit("g", 2, 1)).to_bytes())
     count_too_high[60] = 9
-    log.append_own(bytes(count_too_high), NOW_MS)
+    log.append_own(own(bytes(count_too_high)), NOW_MS)
     _, replay, _ = load(log)
     assert replay.damaged == 1
     assert "the batch at offset 6" in replay.last_reason
+
+
+def test_a_batch_that_lost_its_length_ends_the_load() -> None:
+    """A file that changed below the broker is an error, not a load without an end."""
+    disk = MemoryDisk()
+    log = open_log(disk)
+    first = log.append_own(plain(commit("g", 0, 1)), NOW_MS)
+    second = log.append_own(plain(commit("g", 1, 1)), NOW_MS)
+    assert (first.base_offset, second.base_offset) == (0, 1)
+    flip(disk, f"{DIRECTORY}/{0:020d}.log", plain(commit("g", 0, 1)).header.size_bytes + 10)
+    with pytest.raises(ProtocolError, match="no whole batch at offset 1"):
+        load(log)
 
 
 def test_offsets_of_very_old_brokers_count() -> None:

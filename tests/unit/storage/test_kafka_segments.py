@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.batch import crc_is_valid, iterate_batches, iterate_records
+from protocol.batch import iterate_records
+from protocol.batch_header import crc_is_valid, iterate_batches
 from storage.cleaner import CleaningResult
 from storage.local_disk import LocalDisk
 from storage.log_config import LogConfig

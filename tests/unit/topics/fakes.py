@@ -45,7 +45,7 @@ def batch(
         Record(offset, time_ms, key, value)
         for offset, (time_ms, value) in enumerate(zip(times_ms, values, strict=True))
     ]
-    return build_batch(records, **fields)
+    return build_batch(records, **fields).to_bytes()
 
 
 class FakeClock:

@@ -19,7 +19,7 @@ from coordinator_server.events.log import LOG
 from coordinator_server.maintenance.flusher import Flusher
 from coordinator_server.net.addresses import AddressBook, check_names
 from coordinator_server.net.endpoint import Endpoint
-from coordinator_server.net.networks import Routes, in_container
+from coordinator_server.net.networks import RoutingTable, in_container
 from coordinator_server.rebalances.journal import RebalanceJournal
 from coordinator_server.server import Server, StartError
 from coordinator_server.topics.keyed_purgatory import Purgatory
@@ -78,7 +78,9 @@ class Cluster:
         # Where each broker listens, or shall; a broker that stopped comes back there.
         self._addresses = {node_id: one.listeners() for node_id, one in self._configs.items()}
         self._is_listening = False
-        self._address_book = AddressBook(self._configs, Routes.read(), in_container=in_container())
+        self._address_book = AddressBook(
+            self._configs, RoutingTable.read(), in_container=in_container()
+        )
         self._disk = disk
         self.changing = asyncio.Lock()
         self._temporary_directory: str | None = None

@@ -19,6 +19,8 @@ import asyncio
 from struct import Struct
 from typing import TYPE_CHECKING, cast
 
+from coordinator_server.net.networks import without_mapping
+
 if TYPE_CHECKING:
     from coordinator_server.net.connections import Connections
 
@@ -270,4 +272,4 @@ def _address(name: object) -> tuple[str, int]:
     """Host and port of a socket name; an IPv4 address inside an IPv6 one is taken out of it."""
     if not isinstance(name, tuple) or len(name) < 2:
         return "unknown", 0  # the peer was gone before we looked
-    return str(name[0]).removeprefix("::ffff:"), int(name[1])
+    return without_mapping(str(name[0])), int(name[1])

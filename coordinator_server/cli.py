@@ -87,7 +87,9 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], help="set one setting"
     )
-    serve.add_argument("--http", metavar="HOST:PORT", help="where to take orders; off by default")
+    serve.add_argument(
+        "--http", metavar="HOST:PORT", help="where the control server listens; off by default"
+    )
     serve.add_argument(
         "--watch-stdin",
         action="store_true",

@@ -13,23 +13,23 @@ from coordinator_server.control.advance import ClockTurner, TurningError
 from coordinator_server.control.request import ControlError
 
 if TYPE_CHECKING:
-    from coordinator_server.control.request import Order
+    from coordinator_server.control.request import ControlRequest
 
 MOST_SECONDS = 10 * 366 * 24 * 3600
 """Ten years: more is a slip of the pen."""
 
 
-async def state(order: Order) -> dict[str, Any]:
+async def state(request: ControlRequest) -> dict[str, Any]:
     """GET /clock: what time it is."""
-    turner = _turner(order)
+    turner = _turner(request)
     await turner.settle()
     return _state(turner)
 
 
-async def advance(order: Order) -> dict[str, Any]:
+async def advance(request: ControlRequest) -> dict[str, Any]:
     """POST /clock/advance?seconds=N: put it forward; what falls due meanwhile has happened."""
-    elapsed_ms = _elapsed_ms(order)
-    turner = _turner(order)
+    elapsed_ms = _elapsed_ms(request)
+    turner = _turner(request)
     try:
         await turner.advance(elapsed_ms)
     except TurningError as error:
@@ -37,23 +37,23 @@ async def advance(order: Order) -> dict[str, Any]:
     return _state(turner)
 
 
-async def freeze(order: Order) -> dict[str, Any]:
+async def freeze(request: ControlRequest) -> dict[str, Any]:
     """POST /clock/freeze: time stands. If it does so already, that is all right."""
-    turner = _turner(order)
+    turner = _turner(request)
     await turner.freeze()
     return _state(turner)
 
 
-async def resume(order: Order) -> dict[str, Any]:
+async def resume(request: ControlRequest) -> dict[str, Any]:
     """POST /clock/resume: time goes on from where it stands. If it goes already, all right."""
-    turner = _turner(order)
+    turner = _turner(request)
     await turner.resume()
     return _state(turner)
 
 
-def _turner(order: Order) -> ClockTurner:
+def _turner(request: ControlRequest) -> ClockTurner:
     try:
-        return ClockTurner(order.cluster)
+        return ClockTurner(request.cluster)
     except TurningError as error:
         raise ControlError(400, str(error)) from error
 
@@ -67,9 +67,9 @@ def _state(turner: ClockTurner) -> dict[str, Any]:
     }
 
 
-def _elapsed_ms(order: Order) -> int:
+def _elapsed_ms(request: ControlRequest) -> int:
     """`seconds` in milliseconds. Raises ControlError."""
-    text = order.query.get("seconds")
+    text = request.query.get("seconds")
     if text is None:
         raise ControlError(400, "seconds=N is missing: how far to put the clock forward")
     try:

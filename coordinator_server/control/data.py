@@ -1,7 +1,7 @@
-"""Orders about data: topics, records and groups as a test wants to make and see them, and reset.
+"""Requests about data: topics and records as a test makes and reads them, and the reset.
 
-Bytes travel as base64 in JSON, null stays null. What is written here goes the way of a client's
-batch: the log checks it, fetches that wait for it wake up.
+Bytes are base64 in JSON, null stays null. Records written here take the path of a client's batch:
+the log validates them, and fetches that wait for them wake up.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.control.request import ControlError, Order
+from coordinator_server.control.request import ControlError, ControlRequest, natural_number
 from coordinator_server.server import StartError
 from coordinator_server.topics.topic_configs import configs_error
 from protocol.batch import Record, build_batch, iterate_batches, iterate_records
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from coordinator_server.topics.manager import Partition, Topic
 
 _BATCH_BYTES = 256 * 1024
-"""Records of one order are cut into batches of about this size (message.max.bytes is 1 MiB)."""
+"""Records of one request are cut into batches of about this size (message.max.bytes is 1 MiB)."""
 
 _READ_BYTES = 1024 * 1024
 _ANSWER_BYTES = 4 * 1024 * 1024
@@ -36,25 +36,25 @@ _INT64 = 1 << 63
 # --- topics ---------------------------------------------------------------------------------------
 
 
-async def topics(order: Order) -> dict[str, Any]:
+async def topics(request: ControlRequest) -> dict[str, Any]:
     """GET /topics."""
-    return {"topics": [_topic(one) for one in order.cluster.topics.all_topics()]}
+    return {"topics": [_topic(one) for one in request.cluster.topics.all_topics()]}
 
 
-async def topic(order: Order) -> dict[str, Any]:
+async def topic(request: ControlRequest) -> dict[str, Any]:
     """GET /topics/TOPIC."""
-    return _topic(topic_of(order))
+    return _topic(topic_of(request))
 
 
-async def create_topic(order: Order) -> dict[str, Any]:
+async def create_topic(request: ControlRequest) -> dict[str, Any]:
     """POST /topics/TOPIC, {"partitions": 3, "configs": {"retention.ms": "1000"}}."""
-    manager, name, body = order.cluster.topics, order.parameters["TOPIC"], order.json()
+    manager, name, body = request.cluster.topics, request.parameters["TOPIC"], request.json()
     error = manager.creation_error(name)
     if error is not None:
         raise ControlError(400, f"topic {name!r}: {error[1]}")
     count = body.get("partitions")
     if count is None:
-        count = order.cluster.config.integer("num.partitions")
+        count = request.cluster.config.integer("num.partitions")
     if not isinstance(count, int) or not 0 < count <= _PARTITIONS_MAX:
         raise ControlError(400, f"topic {name} cannot have {count!r} partitions")
     configs = body.get("configs") or {}
@@ -71,22 +71,23 @@ async def create_topic(order: Order) -> dict[str, Any]:
         raise ControlError(400, f"topic {name}: {refusal}") from refusal
 
 
-def topic_of(order: Order) -> Topic:
+def topic_of(request: ControlRequest) -> Topic:
     """The topic that the path names. Raises ControlError."""
-    name = order.parameters["TOPIC"]
-    found = order.cluster.topics.topic(name)
+    name = request.parameters["TOPIC"]
+    found = request.cluster.topics.topic(name)
     if found is None:
-        there = sorted(one.name for one in order.cluster.topics.all_topics())
+        there = sorted(one.name for one in request.cluster.topics.all_topics())
         raise ControlError(404, f"there is no topic {name}{_but(there)}")
     return found
 
 
-def partition_of(order: Order, topic: Topic) -> Partition:
+def partition_of(request: ControlRequest, topic: Topic) -> Partition:
     """The topic's partition that the path names. Raises ControlError."""
-    index, count = order.parameters["INDEX"], len(topic.partitions)
-    if not (index.isascii() and index.isdigit()) or int(index) >= count:
-        raise ControlError(404, f"topic {topic.name} has no partition {index}, but {count} of them")
-    return topic.partitions[int(index)]
+    text, count = request.parameters["INDEX"], len(topic.partitions)
+    index = natural_number(text)
+    if index is None or index >= count:
+        raise ControlError(404, f"topic {topic.name} has no partition {text}, but {count} of them")
+    return topic.partitions[index]
 
 
 def _but(names: Sequence[str]) -> str:
@@ -114,18 +115,18 @@ def _offsets(partition: Partition) -> dict[str, int]:
 # --- records --------------------------------------------------------------------------------------
 
 
-async def produce(order: Order) -> dict[str, Any]:
+async def produce(request: ControlRequest) -> dict[str, Any]:
     """POST /topics/TOPIC/records, {"records": [{"key", "value", "headers", ...}]}.
 
     A record may name its partition and timestamp_ms. Without a partition its key decides, as in
     Kafka's clients; without a key too the records go to the partitions in turn.
     """
-    cluster, name = order.cluster, order.parameters["TOPIC"]
+    cluster, name = request.cluster, request.parameters["TOPIC"]
     cluster.topics.auto_create(name)
-    there = topic_of(order)
+    there = topic_of(request)
     if there.is_internal:
         raise ControlError(400, f"{name} is the broker's own topic")
-    asked = order.json().get("records")
+    asked = request.json().get("records")
     if not isinstance(asked, list) or not all(isinstance(one, dict) for one in asked):
         raise ControlError(400, "records is a list of objects")
     now_ms = cluster.clock.now_ms()
@@ -239,14 +240,14 @@ def _resolve(
     return done
 
 
-async def records(order: Order) -> dict[str, Any]:
+async def records(request: ControlRequest) -> dict[str, Any]:
     """GET /partitions/TOPIC/INDEX/records?offset=N&count=N: some records from an offset on.
 
     What lies before the first offset is passed over. `next_offset` is where to go on.
     """
-    there = topic_of(order)
-    partition = partition_of(order, there)
-    offset, count = _number(order, "offset", 0), _number(order, "count", 100)
+    there = topic_of(request)
+    partition = partition_of(request, there)
+    offset, count = _number(request, "offset", 0), _number(request, "count", 100)
     found: list[dict[str, Any]] = []
     size_bytes = 0
     try:
@@ -292,22 +293,23 @@ def _base64(value: bytes | None) -> str | None:
     return None if value is None else b2a_base64(value, newline=False).decode()
 
 
-def _number(order: Order, name: str, default: int) -> int:
-    text = order.query.get(name, str(default))
-    if not (text.isascii() and text.isdigit()) or int(text) >= _INT64:
+def _number(request: ControlRequest, name: str, default: int) -> int:
+    text = request.query.get(name, str(default))
+    number = natural_number(text)
+    if number is None:
         raise ControlError(400, f"{name}={text} is not a number")
-    return int(text)
+    return number
 
 
 # --- everything -----------------------------------------------------------------------------------
 
 
-async def reset(order: Order) -> dict[str, Any]:
+async def reset(request: ControlRequest) -> dict[str, Any]:
     """POST /reset: the cluster as if it had just been started, with no client connected.
 
     With move=true at other ports; `listeners` tells where each broker listens now.
     """
-    cluster, moves = order.cluster, order.query.get("move", "false")
+    cluster, moves = request.cluster, request.query.get("move", "false")
     if moves not in ("true", "false"):
         raise ControlError(400, f"move={moves} is neither true nor false")
     try:

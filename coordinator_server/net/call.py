@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from protocol.schema import Message
 
 
-class Route:
-    """How one API is served at one version: bytes -> request -> handler, response -> bytes."""
+class ApiBinding:
+    """One API at one version, bound to its codec and its handler.
+
+    `decode(frame, position)` gives (request, end), `handle(broker, call, request)` serves it, and
+    `encode(response)` gives the bytes of the answer's body.
+    """
 
     __slots__ = ("decode", "encode", "flexible_response", "handle", "spec", "version")
 
@@ -42,17 +46,17 @@ class Call:
     connection handles nothing else. If the client is gone by then, the answer is dropped.
     """
 
-    __slots__ = ("_request", "_route", "answered", "client_id", "connection", "correlation_id")
+    __slots__ = ("_binding", "_request", "answered", "client_id", "connection", "correlation_id")
 
     def __init__(
         self,
-        route: Route,
+        binding: ApiBinding,
         connection: Connection,
         correlation_id: int,
         client_id: str | None,
         request: Message,
     ) -> None:
-        self._route = route
+        self._binding = binding
         self._request = request
         self.connection = connection
         self.correlation_id = correlation_id
@@ -62,12 +66,12 @@ class Call:
     @property
     def api_name(self) -> str:
         """Kafka's name of the API."""
-        return self._route.spec.name
+        return self._binding.spec.name
 
     @property
     def api_version(self) -> int:
         """The version of the request, and of its answer."""
-        return self._route.version
+        return self._binding.version
 
     @property
     def client_host(self) -> str:
@@ -77,11 +81,11 @@ class Call:
     def reply(self, response: Message) -> None:
         """Answer the request. A message that cannot be encoded raises and answers nothing."""
         assert not self.answered, f"{self.api_name} answered twice"
-        route = self._route
-        body = route.encode(response)
+        binding = self._binding
+        body = binding.encode(response)
         self.answered = True
         self.connection.answer(
-            response_prefix(self.correlation_id, route.flexible_response, len(body)), body
+            response_prefix(self.correlation_id, binding.flexible_response, len(body)), body
         )
 
     def fail(self) -> None:
@@ -93,10 +97,10 @@ class Call:
             return
         from coordinator_server.net.error_response import failed_response
 
-        route = self._route
-        response = failed_response(route.spec.response_type, self._request, route.version)
+        binding = self._binding
+        response = failed_response(binding.spec.response_type, self._request, binding.version)
         if response is None:
-            self.connection.refuse("the request failed", route.spec.name, route.version)
+            self.connection.refuse("the request failed", binding.spec.name, binding.version)
         else:
             self.reply(response)
 

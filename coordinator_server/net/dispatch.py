@@ -1,8 +1,8 @@
 """From a frame to its handler, and what happens when that is not possible.
 
-The routes (API key, version) -> decode, handler, encode are made when first asked for, so that a
-broker that starts pays for no message and no handler. Here stands the door for bugs: whatever a
-handler raises is logged, and that request alone is answered with UNKNOWN_SERVER_ERROR.
+What serves an API at a version (see `ApiBinding`) is bound when a client first asks for it, so that
+a broker that starts pays for no message and no handler. Here is the door for bugs: what a handler
+raises is logged, and that request alone is answered with UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.events.log import LOG
-from coordinator_server.net.call import Call, Route
+from coordinator_server.net.call import ApiBinding, Call
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import decode_request_header, response_prefix
 from protocol.registry import API_VERSIONS_KEY, SPEC_BY_KEY
@@ -29,11 +29,11 @@ _API_VERSIONS_V0 = Struct(">hihhh")
 class Dispatcher:
     """Handles the frames of all connections of one broker."""
 
-    __slots__ = ("_broker", "_routes")
+    __slots__ = ("_bindings", "_broker")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._routes: dict[tuple[int, int], Route] = {}
+        self._bindings: dict[tuple[int, int], ApiBinding] = {}
 
     def dispatch(self, connection: Connection, frame: bytes) -> None:
         """Handle one frame, its length in front. Never raises."""
@@ -42,25 +42,25 @@ class Dispatcher:
         except ProtocolError as error:
             connection.refuse(str(error))
             return
-        route = self._routes.get((header.api_key, header.api_version))
-        if route is None:
-            route = self._new_route(connection, header)
-            if route is None:
+        binding = self._bindings.get((header.api_key, header.api_version))
+        if binding is None:
+            binding = self._new_binding(connection, header)
+            if binding is None:
                 return
         try:
-            request, _ = route.decode(frame, position)
+            request, _ = binding.decode(frame, position)
         except ProtocolError as error:
-            connection.refuse(str(error), route.spec.name, route.version)
+            connection.refuse(str(error), binding.spec.name, binding.version)
             return
-        call = Call(route, connection, header.correlation_id, header.client_id, request)
+        call = Call(binding, connection, header.correlation_id, header.client_id, request)
         try:
-            route.handle(self._broker, call, request)
+            binding.handle(self._broker, call, request)
         except Exception:  # the door: no bug in a handler may stop the broker
             _log_failure(call)
             call.fail()
 
-    def _new_route(self, connection: Connection, header: RequestHeader) -> Route | None:
-        """Make the route of an API and version; what is not served is refused, as Kafka does.
+    def _new_binding(self, connection: Connection, header: RequestHeader) -> ApiBinding | None:
+        """Bind an API at a version; what is not served is refused, as Kafka does.
 
         Kafka closes the connection without an answer, except for ApiVersions: every client has to
         be able to find out what is served (KIP-35, KIP-511).
@@ -83,9 +83,9 @@ class Dispatcher:
         handle = import_module(f"coordinator_server.apis.{spec.stem}").handle
         decode = decoder(spec.request_type, version)
         encode = encoder(spec.response_type, version)
-        route = Route(spec, version, decode, handle, encode)
-        self._routes[api_key, version] = route
-        return route
+        binding = ApiBinding(spec, version, decode, handle, encode)
+        self._bindings[api_key, version] = binding
+        return binding
 
 
 def _unsupported_api_versions(min_version: int, max_version: int) -> bytes:

@@ -4,8 +4,8 @@ A broker in a container has to know whether a client is in one of its networks o
 published port. /proc/net/route and /proc/net/ipv6_route say so; where there are no such files (not
 Linux) no network is known, and no address is taken for a gateway.
 
-Addresses are those of `ipaddress`, which is imported with the first question: most brokers are
-never asked one, and it would add a millisecond and a half to every start.
+Addresses are those of `ipaddress`, which is imported with the first question: a start asks none,
+and the import takes more than a millisecond (Python before 3.13 has it by then, through pathlib).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RTF_LOCAL = 0x80000000  # an address of this machine, no network
 _RTF_REJECT = 0x0200
 
 
-class _Route(NamedTuple):
+class _RoutingEntry(NamedTuple):
     """One row of a table; an unspecified gateway (0.0.0.0, ::) is a network that is on the link."""
 
     network: IPv4Network | IPv6Network
@@ -56,24 +56,24 @@ class RoutingTable:
         return address.is_loopback or any(address in network for network in self._networks)
 
     @cached_property
-    def _routes(self) -> list[_Route]:
+    def _entries(self) -> list[_RoutingEntry]:
         ipv4_table, ipv6_table = self._tables
-        return [*_ipv4_routes(ipv4_table), *_ipv6_routes(ipv6_table)]
+        return [*_ipv4_entries(ipv4_table), *_ipv6_entries(ipv6_table)]
 
     @cached_property
     def _default_gateways(self) -> frozenset[Address]:
         return frozenset(
-            route.gateway
-            for route in self._routes
-            if not route.gateway.is_unspecified and not route.network.prefixlen
+            entry.gateway
+            for entry in self._entries
+            if not entry.gateway.is_unspecified and not entry.network.prefixlen
         )
 
     @cached_property
     def _networks(self) -> list[IPv4Network | IPv6Network]:
         return [
-            route.network
-            for route in self._routes
-            if route.gateway.is_unspecified and route.network.prefixlen
+            entry.network
+            for entry in self._entries
+            if entry.gateway.is_unspecified and entry.network.prefixlen
         ]
 
 
@@ -118,7 +118,7 @@ def in_container() -> bool:
     return any(Path(mark).exists() for mark in _CONTAINER_MARKS)
 
 
-def _ipv4_routes(table: str) -> Iterator[_Route]:
+def _ipv4_entries(table: str) -> Iterator[_RoutingEntry]:
     """Rows of /proc/net/route: hexadecimal numbers in the machine's own byte order."""
     from ipaddress import IPv4Address, IPv4Network
 
@@ -129,10 +129,10 @@ def _ipv4_routes(table: str) -> Iterator[_Route]:
         network, gateway, mask = (
             IPv4Address(int(fields[column], 16).to_bytes(4, sys.byteorder)) for column in (1, 2, 7)
         )
-        yield _Route(IPv4Network(f"{network}/{mask}", strict=False), gateway)
+        yield _RoutingEntry(IPv4Network(f"{network}/{mask}", strict=False), gateway)
 
 
-def _ipv6_routes(table: str) -> Iterator[_Route]:
+def _ipv6_entries(table: str) -> Iterator[_RoutingEntry]:
     """Rows of /proc/net/ipv6_route: network, length, source, length, next hop, ..., flags."""
     from ipaddress import IPv6Address, IPv6Network
 
@@ -141,7 +141,7 @@ def _ipv6_routes(table: str) -> Iterator[_Route]:
         if len(fields) < 10 or int(fields[8], 16) & (_RTF_LOCAL | _RTF_REJECT):
             continue
         network = IPv6Network((bytes.fromhex(fields[0]), int(fields[1], 16)), strict=False)
-        yield _Route(network, IPv6Address(bytes.fromhex(fields[4])))
+        yield _RoutingEntry(network, IPv6Address(bytes.fromhex(fields[4])))
 
 
 def _text(path: Path) -> str:

@@ -268,7 +268,7 @@ class GroupCoordinator:
             del self.tasks[group_id]
             task.stop()
 
-    # --- upkeep -----------------------------------------------------------------------------------
+    # --- maintenance ------------------------------------------------------------------------------
 
     async def expire_offsets(self) -> None:
         """Tell every group to drop what is too old; lets the loop run in between."""
@@ -280,7 +280,7 @@ class GroupCoordinator:
     def _expire_later(self) -> None:
         """Look for old offsets after offsets.retention.check.interval.ms, and so on."""
         delay_seconds = self._check_interval_ms / 1000
-        self._expiry_timer = self._clock.call_upkeep(delay_seconds, self._begin_expiry)
+        self._expiry_timer = self._clock.call_maintenance(delay_seconds, self._begin_expiry)
 
     def _begin_expiry(self) -> None:
         async def expire() -> None:

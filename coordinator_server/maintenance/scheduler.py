@@ -60,7 +60,7 @@ BUSY_OWN_LOGS_MS = 50
 """Between two looks at the size of own logs, and when the last one found work."""
 
 
-class Upkeep:
+class MaintenanceScheduler:
     """The background work on one data directory.
 
     `clock` says when a round is due. `timer_s()` measures slices: the CPU time of this thread in

@@ -161,7 +161,7 @@ def test_each_test_says_what_holds(path: Path) -> None:
 
 @each([path for path in MODULES if "unit" in path.parts])
 def test_unit_tests_do_not_sleep(path: Path) -> None:
-    """Unit tests turn clocks; asyncio.sleep(0) only gives the loop a turn."""
+    """Unit tests set clocks; asyncio.sleep(0) only lets the loop run."""
     naps = [
         node.lineno
         for node in ast.walk(tree(path))

@@ -113,7 +113,8 @@ def _serve(options: argparse.Namespace) -> int:
             control = parse_address(options.http)
         except ValueError as error:
             raise ConfigError(f"--http: {error}") from error
-    from coordinator_server.events.log import LEVELS, LOG
+    from coordinator_server.events.log import LOG
+    from coordinator_server.events.vocabulary import LEVELS
     from coordinator_server.server import StartError, run
 
     LOG.configure(options.log_format, LEVELS[options.log_level])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from coordinator_server.events.log import LOG
 from coordinator_server.net.call import ApiBinding, Call
@@ -94,7 +94,7 @@ def _unsupported_api_versions(min_version: int, max_version: int) -> bytes:
     return _API_VERSIONS_V0.pack(error, 1, API_VERSIONS_KEY, min_version, max_version)
 
 
-def _log_failure(call: Call, **fields: Any) -> None:
+def _log_failure(call: Call) -> None:
     LOG.emit(
         "request.failed",
         remote=call.connection.remote,
@@ -102,5 +102,4 @@ def _log_failure(call: Call, **fields: Any) -> None:
         version=call.api_version,
         correlation_id=call.correlation_id,
         exc_info=True,
-        **fields,
     )

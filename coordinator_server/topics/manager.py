@@ -372,7 +372,7 @@ class TopicManager:
         return self._maintenance.is_working
 
     def clock_set_back(self, elapsed_ms: int) -> None:
-        """Take note that the clock tells an earlier time, by so much; there are no topics now."""
+        """Move due times after the clock was set back by `elapsed_ms`; there are no topics now."""
         self._maintenance.clock_set_back(elapsed_ms)
 
     def maintenance_step(self) -> int:

@@ -1,14 +1,16 @@
-"""What happens to logs without anybody asking: retention, compaction, recovery, checkpoints."""
+"""The maintenance of logs: retention, compaction, recovery, checkpoints, and their events."""
 
 from __future__ import annotations
 
 import io
 import itertools
+import json
 from collections.abc import Iterator
 
 import pytest
 
-from coordinator_server.events.log import INFO, LOG
+from coordinator_server.events.log import LOG
+from coordinator_server.events.vocabulary import DEBUG, INFO, VOCABULARY
 from coordinator_server.maintenance.scheduler import (
     FIRST_RETENTION_DELAY_MS,
     FIRST_ROUND_DELAY_MS,
@@ -78,6 +80,28 @@ def test_compacted_logs_keep_the_last_record_of_a_key() -> None:
     rounds_until_idle(broker)
     assert partition(broker, "t").log.size_bytes < before
     assert partition(broker, "t").log.log_end_offset == 20
+
+
+def test_what_a_round_does_is_logged_at_level_debug(log_text: io.StringIO) -> None:
+    """A deleted segment and a pass of compaction are events of the vocabulary, not seen at info."""
+    for level, expected in ((INFO, {}), (DEBUG, {"old": "segment.deleted", "c": "log.compacted"})):
+        LOG.configure("json", level, log_text)
+        broker = FakeBroker()
+        broker.topics.create("old", 1, {"retention.ms": "1000", "segment.ms": "1000"})
+        partition(broker, "old").append(batch(b"x", times_ms=[START_MS - 10_000]), START_MS)
+        configs = {"cleanup.policy": "compact", "internal.segment.bytes": "300"}
+        broker.topics.create("c", 1, configs)
+        for number in range(20):
+            partition(broker, "c").append(batch(b"%d" % number), START_MS)
+        log_text.truncate(log_text.seek(0))
+        broker.scheduler.advance(FIRST_RETENTION_DELAY_MS)
+        rounds_until_idle(broker)
+        events = map(json.loads, log_text.getvalue().splitlines())
+        of_topics = {event["topic"]: event for event in events}
+        assert {topic: event["event"] for topic, event in of_topics.items()} == expected
+    for event in of_topics.values():
+        assert event["level"] == "debug"
+        assert {"topic", "partition", *VOCABULARY[event["event"]].fields} <= set(event)
 
 
 def test_a_round_is_cut_into_slices() -> None:

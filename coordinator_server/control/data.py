@@ -38,7 +38,7 @@ _INT64 = 1 << 63
 
 async def topics(request: ControlRequest) -> dict[str, Any]:
     """GET /topics."""
-    return {"topics": [_topic(one) for one in request.cluster.topics.all_topics()]}
+    return {"topics": [_topic(topic) for topic in request.cluster.topics.all_topics()]}
 
 
 async def topic(request: ControlRequest) -> dict[str, Any]:
@@ -60,12 +60,12 @@ async def create_topic(request: ControlRequest) -> dict[str, Any]:
     configs = body.get("configs") or {}
     if not isinstance(configs, dict):
         raise ControlError(400, f"topic {name}: configs are an object, not {configs!r}")
-    given = {key: None if value is None else str(value) for key, value in configs.items()}
+    texts = {key: None if value is None else str(value) for key, value in configs.items()}
     try:
-        message = configs_error(given.items())
+        message = configs_error(texts.items())
         if message is not None:
             raise ControlError(400, f"topic {name}: {message}")
-        kept = {key: value.strip() for key, value in given.items() if value is not None}
+        kept = {key: value.strip() for key, value in texts.items() if value is not None}
         return _topic(manager.create(name, count, kept))
     except StorageError as refusal:
         raise ControlError(400, f"topic {name}: {refusal}") from refusal
@@ -74,11 +74,11 @@ async def create_topic(request: ControlRequest) -> dict[str, Any]:
 def topic_of(request: ControlRequest) -> Topic:
     """The topic that the path names. Raises ControlError."""
     name = request.parameters["TOPIC"]
-    found = request.cluster.topics.topic(name)
-    if found is None:
-        there = sorted(one.name for one in request.cluster.topics.all_topics())
-        raise ControlError(404, f"there is no topic {name}{_but(there)}")
-    return found
+    topic = request.cluster.topics.topic(name)
+    if topic is None:
+        names = sorted(other.name for other in request.cluster.topics.all_topics())
+        raise ControlError(404, f"there is no topic {name}{_but(names)}")
+    return topic
 
 
 def partition_of(request: ControlRequest, topic: Topic) -> Partition:
@@ -91,16 +91,16 @@ def partition_of(request: ControlRequest, topic: Topic) -> Partition:
 
 
 def _but(names: Sequence[str]) -> str:
-    """What there is instead, should somebody have mistyped a name."""
+    """The names that exist, for a name that was mistyped."""
     some = [*names[:20], "..."] if len(names) > 20 else names
     return f", but {', '.join(some)}" if some else ""
 
 
-def _topic(one: Topic) -> dict[str, Any]:
+def _topic(topic: Topic) -> dict[str, Any]:
     return {
-        "topic": one.name,
-        "configs": dict(one.configs),
-        "partitions": [_offsets(partition) for partition in one.partitions],
+        "topic": topic.name,
+        "configs": dict(topic.configs),
+        "partitions": [_offsets(partition) for partition in topic.partitions],
     }
 
 
@@ -123,20 +123,20 @@ async def produce(request: ControlRequest) -> dict[str, Any]:
     """
     cluster, name = request.cluster, request.parameters["TOPIC"]
     cluster.topics.auto_create(name)
-    there = topic_of(request)
-    if there.is_internal:
+    topic = topic_of(request)
+    if topic.is_internal:
         raise ControlError(400, f"{name} is the broker's own topic")
-    asked = request.json().get("records")
-    if not isinstance(asked, list) or not all(isinstance(one, dict) for one in asked):
+    wanted = request.json().get("records")
+    if not isinstance(wanted, list) or not all(isinstance(item, dict) for item in wanted):
         raise ControlError(400, "records is a list of objects")
     now_ms = cluster.clock.now_ms()
-    partitions = [_partition_of(one, number, there) for number, one in enumerate(asked)]
-    records = [_record(one, now_ms) for one in asked]
-    answers: list[dict[str, int]] = [{}] * len(asked)
+    partitions = [_partition_of(item, number, topic) for number, item in enumerate(wanted)]
+    records = [_record(item, now_ms) for item in wanted]
+    answers: list[dict[str, int]] = [{}] * len(wanted)
     written = []
     for index in sorted(set(partitions)):
-        own = [number for number, one in enumerate(partitions) if one == index]
-        partition = there.partitions[index]
+        own = [number for number, other in enumerate(partitions) if other == index]
+        partition = topic.partitions[index]
         if partition.leader_id not in cluster.brokers:
             raise ControlError(400, f"no broker leads {name}-{index}")
         for batch in _batches(own, records):
@@ -152,31 +152,37 @@ async def produce(request: ControlRequest) -> dict[str, Any]:
     return {"records": answers}
 
 
-def _partition_of(asked: dict[str, Any], number: int, there: Topic) -> int:
-    count = len(there.partitions)
-    index = asked.get("partition")
+def _partition_of(item: dict[str, Any], number: int, topic: Topic) -> int:
+    count = len(topic.partitions)
+    index = item.get("partition")
     if index is None:
-        key = _bytes(asked.get("key"), "a key")
+        key = _bytes(item.get("key"), "a key")
         return number % count if key is None else partition_for_key(key, count)
     if not isinstance(index, int) or not 0 <= index < count:
-        message = f"topic {there.name} has no partition {index!r}, but {count} of them"
+        message = f"topic {topic.name} has no partition {index!r}, but {count} of them"
         raise ControlError(404, message)
     return index
 
 
-def _record(asked: dict[str, Any], now_ms: int) -> Record:
-    timestamp_ms = asked.get("timestamp_ms")
+def _record(item: dict[str, Any], now_ms: int) -> Record:
+    timestamp_ms = item.get("timestamp_ms")
     if timestamp_ms is None:
         timestamp_ms = now_ms
     if not isinstance(timestamp_ms, int) or not 0 <= timestamp_ms < _INT64:
         raise ControlError(400, f"{timestamp_ms!r} is no timestamp in milliseconds")
     headers = []
-    for pair in asked.get("headers") or ():
-        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+    pairs = item.get("headers") or []
+    for pair in pairs if isinstance(pairs, list) else [pairs]:
+        if not isinstance(pair, list) or len(pair) != 2 or not _is_text(pair[0]):
             raise ControlError(400, f"a header is a name and a value, not {pair!r}")
         headers.append((pair[0], _bytes(pair[1], "a header")))
-    key, value = _bytes(asked.get("key"), "a key"), _bytes(asked.get("value"), "a value")
+    key, value = _bytes(item.get("key"), "a key"), _bytes(item.get("value"), "a value")
     return Record(0, timestamp_ms, key, value, headers)
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value of JSON is a text that UTF-8 has: `"\\ud800"`, half a pair, is none."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _bytes(encoded: Any, what: str) -> bytes | None:
@@ -245,47 +251,47 @@ async def records(request: ControlRequest) -> dict[str, Any]:
 
     What lies before the first offset is passed over. `next_offset` is where to go on.
     """
-    there = topic_of(request)
-    partition = partition_of(request, there)
+    topic = topic_of(request)
+    partition = partition_of(request, topic)
     offset, count = _number(request, "offset", 0), _number(request, "count", 100)
-    found: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
     size_bytes = 0
     try:
         log = partition.log
         offset = max(offset, log.log_start_offset)
-        while len(found) < count and size_bytes < _ANSWER_BYTES and offset < log.high_watermark:
+        while len(shown) < count and size_bytes < _ANSWER_BYTES and offset < log.high_watermark:
             data = log.read(offset, _READ_BYTES, up_to=log.high_watermark).records
             size_bytes += len(data)
             before = offset
-            offset = _take(data, offset, count, found)
+            offset = _take(data, offset, count, shown)
             if offset == before:
                 break
     except (StorageError, ProtocolError) as error:
-        raise ControlError(500, f"{there.name}-{partition.index}: {error}") from error
-    return {"records": found, "next_offset": offset, **_offsets(partition)}
+        raise ControlError(500, f"{topic.name}-{partition.index}: {error}") from error
+    return {"records": shown, "next_offset": offset, **_offsets(partition)}
 
 
-def _take(data: bytes, offset: int, count: int, found: list[dict[str, Any]]) -> int:
+def _take(data: bytes, offset: int, count: int, shown: list[dict[str, Any]]) -> int:
     """Add the records of whole batches from `offset` on; the offset to go on with."""
     for header in iterate_batches(data):
         if not header.is_control:  # markers of transactions are no records to anybody
-            for one in iterate_records(data, header):
-                if one.offset < offset:
+            for record in iterate_records(data, header):
+                if record.offset < offset:
                     continue
-                if len(found) == count:
-                    return one.offset
-                found.append(_shown(one))
+                if len(shown) == count:
+                    return record.offset
+                shown.append(_shown(record))
         offset = max(offset, header.next_offset)
     return offset
 
 
-def _shown(one: Record) -> dict[str, Any]:
+def _shown(record: Record) -> dict[str, Any]:
     return {
-        "offset": one.offset,
-        "timestamp_ms": one.timestamp_ms,
-        "key": _base64(one.key),
-        "value": _base64(one.value),
-        "headers": [[name, _base64(value)] for name, value in one.headers],
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "key": _base64(record.key),
+        "value": _base64(record.value),
+        "headers": [[name, _base64(value)] for name, value in record.headers],
     }
 
 
@@ -307,16 +313,18 @@ def _number(request: ControlRequest, name: str, default: int) -> int:
 async def reset(request: ControlRequest) -> dict[str, Any]:
     """POST /reset: the cluster as if it had just been started, with no client connected.
 
-    With move=true at other ports; `listeners` tells where each broker listens now.
+    With move=true at other ports; `listeners` says where each broker listens now.
     """
     cluster, moves = request.cluster, request.query.get("move", "false")
     if moves not in ("true", "false"):
         raise ControlError(400, f"move={moves} is neither true nor false")
     try:
-        told = await cluster.reset(moves=moves == "true")
+        counts = await cluster.reset(moves=moves == "true")
     except StorageError as error:
         raise ControlError(500, f"not everything could be deleted: {error}") from error
     except StartError as error:
         raise ControlError(500, f"the brokers cannot move: {error}") from error
-    listeners = [[str(one) for one in cluster.addresses(node_id)] for node_id in cluster.node_ids]
-    return {**told, "listeners": listeners}
+    listeners = [
+        [str(listener) for listener in cluster.addresses(node_id)] for node_id in cluster.node_ids
+    ]
+    return {**counts, "listeners": listeners}

@@ -105,7 +105,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 async def _serve(config: Config, control: tuple[str, int] | None, watch_stdin: bool) -> None:
     from coordinator_server.cluster import Cluster
 
-    cluster = Cluster(config, SystemClock(), is_turnable=control is not None)
+    cluster = Cluster(config, SystemClock(), has_virtual_clock=control is not None)
     try:
         await cluster.start()
     except (StorageError, OSError) as error:

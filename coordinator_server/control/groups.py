@@ -1,4 +1,4 @@
-"""Orders about groups: what a group looks like from inside, and how it came to that.
+"""Requests about groups: the state of a group, and the story of its last rebalance.
 
 A group is read between two drains of its task, so it is always whole.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.control.request import ControlError, Order
+from coordinator_server.control.request import ControlError, ControlRequest
 from coordinator_server.group.classic.state import DEAD
 from coordinator_server.rebalances.ownership import assigned
 from protocol.consumer_protocol import decode_subscription
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from coordinator_server.group.classic.metadata import GroupMetadata
 
 
-async def groups(order: Order) -> dict[str, Any]:
+async def groups(request: ControlRequest) -> dict[str, Any]:
     """GET /groups."""
     return {
         "groups": [
@@ -31,20 +31,20 @@ async def groups(order: Order) -> dict[str, Any]:
                 "state": one.state.value,
                 "members": len(one.membership.members),
             }
-            for _, one in _groups(order.cluster)
+            for _, one in _groups(request.cluster)
         ]
     }
 
 
-async def group(order: Order) -> dict[str, Any]:
+async def group(request: ControlRequest) -> dict[str, Any]:
     """GET /groups/GROUP."""
-    group_id = order.parameters["GROUP"]
-    for broker, one in _groups(order.cluster):
+    group_id = request.parameters["GROUP"]
+    for broker, one in _groups(request.cluster):
         if one.group_id == group_id:
-            return _group(order.cluster, broker, one)
-    if any(broker.groups.is_loading for broker in order.cluster.brokers.values()):
+            return _group(request.cluster, broker, one)
+    if any(broker.groups.is_loading for broker in request.cluster.brokers.values()):
         raise ControlError(404, f"there is no group {group_id} so far, groups are being loaded")
-    names = ", ".join(sorted(one.group_id for _, one in _groups(order.cluster))[:20])
+    names = ", ".join(sorted(one.group_id for _, one in _groups(request.cluster))[:20])
     raise ControlError(404, f"there is no group {group_id}, but {names or 'none at all'}")
 
 

@@ -325,7 +325,7 @@ class GroupCoordinator:
     def _expire_later(self) -> None:
         """Look for expired offsets every offsets.retention.check.interval.ms."""
         delay_seconds = self._settings.offsets_retention_check_interval_ms / 1000
-        self._expiry_timer = self.clock.call_upkeep(delay_seconds, self._on_expiry_timer)
+        self._expiry_timer = self.clock.call_maintenance(delay_seconds, self._on_expiry_timer)
 
     def _on_expiry_timer(self) -> None:
         self.expire_offsets()

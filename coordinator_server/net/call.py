@@ -20,8 +20,12 @@ Handle = Callable[["Broker", "Call", Any], Steps | None]
 """Serves a request: answers it now or later, or gives its work as steps if it may be long."""
 
 
-class Route:
-    """How one API is served at one version: bytes -> request -> handler, response -> bytes."""
+class ApiBinding:
+    """One API at one version, bound to its codec and its handler.
+
+    `decode(frame, position)` gives (request, end), `handle(broker, call, request)` serves it, and
+    `encode(response)` gives the bytes of the answer's body.
+    """
 
     __slots__ = ("decode", "encode", "flexible_response", "handle", "spec", "version")
 
@@ -57,8 +61,8 @@ class Call:
     """
 
     __slots__ = (
+        "_binding",
         "_dispatcher",
-        "_route",
         "answered",
         "caller",
         "connection",
@@ -70,7 +74,7 @@ class Call:
     def __init__(
         self,
         dispatcher: StepDispatcher,
-        route: Route,
+        binding: ApiBinding,
         connection: Connection,
         caller: Caller,
         correlation_id: int,
@@ -78,7 +82,7 @@ class Call:
         is_large: bool,
     ) -> None:
         self._dispatcher = dispatcher
-        self._route = route
+        self._binding = binding
         self.connection = connection
         self.caller = caller
         self.correlation_id = correlation_id
@@ -89,12 +93,12 @@ class Call:
     @property
     def api_name(self) -> str:
         """Kafka's name of the API."""
-        return self._route.spec.name
+        return self._binding.spec.name
 
     @property
     def api_version(self) -> int:
         """The version of the request, and of its answer."""
-        return self._route.version
+        return self._binding.version
 
     @property
     def client_id(self) -> str | None:
@@ -115,24 +119,24 @@ class Call:
             self.answered = True
             self.run(self._reply_in_steps(response))
             return
-        route = self._route
-        body = route.encode(response)
+        binding = self._binding
+        body = binding.encode(response)
         self.answered = True
         self.connection.answer(
-            response_prefix(self.correlation_id, route.flexible_response, len(body)), body
+            response_prefix(self.correlation_id, binding.flexible_response, len(body)), body
         )
 
     def _reply_in_steps(self, response: Message) -> Steps:
         from protocol.codec import step_encoder
 
         try:
-            encode = step_encoder(self._route.spec.response_type, self._route.version)
+            encode = step_encoder(self._binding.spec.response_type, self._binding.version)
             body = yield from encode(response)
         except BaseException:
             self.answered = self.is_large = False
             raise
         self.connection.answer(
-            response_prefix(self.correlation_id, self._route.flexible_response, len(body)), body
+            response_prefix(self.correlation_id, self._binding.flexible_response, len(body)), body
         )
         yield from dispose(self.request)
         yield from dispose(response)
@@ -146,10 +150,10 @@ class Call:
             return
         from coordinator_server.net.error_response import error_response
 
-        route = self._route
-        response = error_response(route.spec.response_type, self.request, route.version)
+        binding = self._binding
+        response = error_response(binding.spec.response_type, self.request, binding.version)
         if response is None:
-            self.connection.refuse("the request failed", route.spec.name, route.version)
+            self.connection.refuse("the request failed", binding.spec.name, binding.version)
         else:
             self.reply(response)
 

@@ -8,8 +8,8 @@ pieces is not copied a thousand times, and an announced length allocates nothing
 As in Kafka's SocketServer (a muted channel) a connection handles one request at a time: while one
 waits for its answer, what follows waits too, and answers go out in the order of the requests.
 Frames wait for as long as `_holds` is not 0: a request is unanswered, the client does not take its
-answers, this connection had its turn of the loop, or nobody is listened to while the clock is being
-put forward. Beyond READ_AHEAD_BYTES of waiting bytes the socket is no longer read, so TCP stops the
+answers, this connection had its turn of the loop, or all requests are held while the broker's time
+is advanced. Beyond READ_AHEAD_BYTES of waiting bytes the socket is no longer read, so TCP stops the
 client, and memory per connection has a bound.
 """
 
@@ -20,6 +20,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, cast
 
 from coordinator_server.group.effects import Caller
+from coordinator_server.net.networks import without_mapping
 
 if TYPE_CHECKING:
     from coordinator_server.net.connections import Connections
@@ -32,7 +33,7 @@ _UNANSWERED = 1
 _WRITE_PAUSED = 2
 _TURN_OVER = 4
 _CLOSED = 8
-_UNHEARD = 16
+_HELD = 16
 
 NO_CALLER = Caller(None, "", -1)
 _length_at = Struct(">i").unpack_from
@@ -173,11 +174,11 @@ class Connection(asyncio.Protocol):
 
     def hold(self) -> None:
         """Handle no more requests until `release`."""
-        self._holds |= _UNHEARD
+        self._holds |= _HELD
 
     def release(self) -> None:
         """Go on with what came meanwhile."""
-        self._holds &= ~_UNHEARD
+        self._holds &= ~_HELD
         self._go_on()
 
     def refuse(self, reason: str, api: str | int | None = None, version: int | None = None) -> None:
@@ -276,4 +277,4 @@ def _address(name: object) -> tuple[str, int]:
     """Host and port of a socket name; an IPv4 address inside an IPv6 one is taken out of it."""
     if not isinstance(name, tuple) or len(name) < 2:
         return "unknown", 0  # the peer was gone before we looked
-    return str(name[0]).removeprefix("::ffff:"), int(name[1])
+    return without_mapping(str(name[0])), int(name[1])

@@ -1,8 +1,8 @@
 """From a frame to its handler, and what happens when that is not possible.
 
-The routes (API key, version) -> decode, handler, encode are made when first used, so that a broker
-that starts pays for no message and no handler. Here is the door for bugs: whatever a handler raises
-is logged, and that request alone is answered with UNKNOWN_SERVER_ERROR.
+What serves an API at a version (see `ApiBinding`) is bound when a client first asks for it, so that
+a broker that starts pays for no message and no handler. Here is the door for bugs: what a handler
+raises is logged, and that request alone is answered with UNKNOWN_SERVER_ERROR.
 
 Large requests, those of more than LARGE_REQUEST_BYTES, are decoded, served and answered in steps,
 so that other connections stay served meanwhile. A handler whose work may be long for another
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.events.log import LOG
 from coordinator_server.group.effects import Caller
-from coordinator_server.net.call import Call, Route
+from coordinator_server.net.call import ApiBinding, Call
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import decode_request_header, response_prefix
 from protocol.registry import API_VERSIONS_KEY, SPEC_BY_KEY
@@ -36,11 +36,11 @@ _API_VERSIONS_V0 = Struct(">hihhh")
 class Dispatcher:
     """Handles the frames of all connections of one broker."""
 
-    __slots__ = ("_broker", "_routes")
+    __slots__ = ("_bindings", "_broker")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._routes: dict[tuple[int, int], Route] = {}
+        self._bindings: dict[tuple[int, int], ApiBinding] = {}
 
     def dispatch(self, connection: Connection, frame: bytes) -> None:
         """Handle one frame, its length in front. Never raises."""
@@ -49,27 +49,27 @@ class Dispatcher:
         except ProtocolError as error:
             connection.refuse(str(error))
             return
-        route = self._routes.get((header.api_key, header.api_version))
-        if route is None:
-            route = self._new_route(connection, header)
-            if route is None:
+        binding = self._bindings.get((header.api_key, header.api_version))
+        if binding is None:
+            binding = self._new_binding(connection, header)
+            if binding is None:
                 return
         if len(frame) > LARGE_REQUEST_BYTES:
-            large = self._dispatch_large(connection, header, route, frame, position)
+            large = self._dispatch_large(connection, header, binding, frame, position)
             self._broker.step_runner.run_now(large)
             return
         try:
-            request, _ = route.decode(frame, position)
+            request, _ = binding.decode(frame, position)
         except ProtocolError as error:
-            connection.refuse(str(error), route.spec.name, route.version)
+            connection.refuse(str(error), binding.spec.name, binding.version)
             return
         caller = connection.caller
-        if caller[0] != header.client_id or caller[2] != route.version:
-            caller = Caller(header.client_id, connection.client_host, route.version)
+        if caller[0] != header.client_id or caller[2] != binding.version:
+            caller = Caller(header.client_id, connection.client_host, binding.version)
             connection.caller = caller
-        call = Call(self, route, connection, caller, header.correlation_id, request, False)
+        call = Call(self, binding, connection, caller, header.correlation_id, request, False)
         try:
-            steps = route.handle(self._broker, call, request)
+            steps = binding.handle(self._broker, call, request)
         except Exception:  # the door: no bug in a handler may stop the broker
             _log_failure(call)
             call.fail()
@@ -81,26 +81,26 @@ class Dispatcher:
         self,
         connection: Connection,
         header: RequestHeader,
-        route: Route,
+        binding: ApiBinding,
         frame: bytes,
         position: int,
     ) -> Steps:
         """A frame that is decoded and handled in steps."""
         from protocol.codec import step_decoder
 
-        decode = step_decoder(route.spec.request_type, route.version)
+        decode = step_decoder(binding.spec.request_type, binding.version)
         try:
             request, _ = yield from decode(frame, position)
         except ProtocolError as error:
-            connection.refuse(str(error), route.spec.name, route.version)
+            connection.refuse(str(error), binding.spec.name, binding.version)
             return
-        caller = Caller(header.client_id, connection.client_host, route.version)
-        call = Call(self, route, connection, caller, header.correlation_id, request, True)
+        caller = Caller(header.client_id, connection.client_host, binding.version)
+        call = Call(self, binding, connection, caller, header.correlation_id, request, True)
         del request  # so that `dispose` frees it in steps
-        yield from self._guarded(call, self._handle(route, call))
+        yield from self._guarded(call, self._handle(binding, call))
 
-    def _handle(self, route: Route, call: Call) -> Steps:
-        steps = route.handle(self._broker, call, call.request)
+    def _handle(self, binding: ApiBinding, call: Call) -> Steps:
+        steps = binding.handle(self._broker, call, call.request)
         if steps is not None:
             yield from steps
 
@@ -120,8 +120,8 @@ class Dispatcher:
             _log_failure(call)
             call.fail()
 
-    def _new_route(self, connection: Connection, header: RequestHeader) -> Route | None:
-        """Make the route of an API and version; what is not served is refused, as Kafka does.
+    def _new_binding(self, connection: Connection, header: RequestHeader) -> ApiBinding | None:
+        """Bind an API at a version; what is not served is refused, as Kafka does.
 
         Kafka closes the connection without an answer, except for ApiVersions: every client has to
         be able to find out what is served (KIP-35, KIP-511).
@@ -144,9 +144,9 @@ class Dispatcher:
         handle = import_module(f"coordinator_server.apis.{spec.stem}").handle
         decode = decoder(spec.request_type, version)
         encode = encoder(spec.response_type, version)
-        route = Route(spec, version, decode, handle, encode)
-        self._routes[api_key, version] = route
-        return route
+        binding = ApiBinding(spec, version, decode, handle, encode)
+        self._bindings[api_key, version] = binding
+        return binding
 
 
 def _unsupported_api_versions(min_version: int, max_version: int) -> bytes:

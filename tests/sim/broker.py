@@ -289,7 +289,7 @@ class SimulatedClock:
         self.timers.append(timer)
         return timer
 
-    def call_upkeep(self, delay: float, callback: Callable[[], None], /) -> SimulatedTimer:
+    def call_maintenance(self, delay: float, callback: Callable[[], None], /) -> SimulatedTimer:
         """Never: a test expires offsets itself."""
         return SimulatedTimer(0, callback)
 

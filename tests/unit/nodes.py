@@ -32,7 +32,7 @@ OFFSETS_PARTITIONS = 4
 class Nodes:
     """A cluster of brokers 1 to `count`, and clients that ask a broker by its id."""
 
-    is_turnable = False
+    has_virtual_clock = False
 
     def __init__(self, disk: MemoryDisk | None = None, count: int = 3, /, **overrides: str) -> None:
         settings = {
@@ -47,7 +47,9 @@ class Nodes:
         config = Config(
             overrides={name.replace("_", "."): value for name, value in settings.items()}
         )
-        self.cluster = Cluster(config, self.clock, self.disk, is_turnable=self.is_turnable)
+        self.cluster = Cluster(
+            config, self.clock, self.disk, has_virtual_clock=self.has_virtual_clock
+        )
 
     async def start(self) -> Nodes:
         """Start the cluster; its offsets topic is there."""

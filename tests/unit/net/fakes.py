@@ -1,4 +1,4 @@
-"""A wire without sockets: a transport that records, a clock that is turned, a broker of nothing."""
+"""A wire without sockets: a transport that records, a clock set by hand, a broker of nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class FakeClock:
-    """A clock that stands still until it is turned."""
+    """A clock that tests set."""
 
     def __init__(self, now_ms: int = 1_000_000) -> None:
         self.time_ms = now_ms

@@ -1,4 +1,4 @@
-"""From frame to handler and back: routes, refusals, the door for bugs."""
+"""From frame to handler and back: bindings, refusals, the door for bugs."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def batch(
 
 
 class FakeClock:
-    """A clock that stands still until it is told otherwise; its timers are the running loop's."""
+    """A clock that tests set; its timers are the running loop's."""
 
     def __init__(self) -> None:
         self.time_ms = START_MS
@@ -66,7 +66,9 @@ class FakeClock:
         """Call after `delay` seconds of the loop."""
         return asyncio.get_running_loop().call_later(delay, callback)
 
-    def call_upkeep(self, delay: float, callback: Callable[[], None], /) -> asyncio.TimerHandle:
+    def call_maintenance(
+        self, delay: float, callback: Callable[[], None], /
+    ) -> asyncio.TimerHandle:
         """As `call_later`."""
         return self.call_later(delay, callback)
 

@@ -115,7 +115,8 @@ def _serve(options: argparse.Namespace) -> int:
             raise ConfigError(f"--http: {error}") from error
     from coordinator_server.events.log import LOG
     from coordinator_server.events.vocabulary import LEVELS
-    from coordinator_server.server import StartError, run
+    from coordinator_server.net.acceptor import StartError
+    from coordinator_server.server import run
 
     LOG.configure(options.log_format, LEVELS[options.log_level])
     try:

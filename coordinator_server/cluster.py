@@ -18,11 +18,13 @@ from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.coordinator.offsets_topic import OffsetsTopic
 from coordinator_server.events.log import LOG
 from coordinator_server.maintenance.flusher import Flusher
+from coordinator_server.net.acceptor import StartError
 from coordinator_server.net.addresses import AddressBook, check_names
+from coordinator_server.net.dispatch import Dispatcher
 from coordinator_server.net.endpoint import Endpoint
 from coordinator_server.net.networks import RoutingTable, in_container
+from coordinator_server.net.socket_server import SocketServer
 from coordinator_server.rebalances.journal import RebalanceJournal
-from coordinator_server.server import Server, StartError
 from coordinator_server.topics.keyed_purgatory import Purgatory
 from coordinator_server.topics.leadership import NOBODY
 from coordinator_server.topics.manager import TopicManager
@@ -76,7 +78,7 @@ class Cluster:
             one.node_id: one for one in map(config.of_broker, range(config.integer("broker.count")))
         }
         self.node_ids = tuple(self._configs)
-        self._servers: dict[int, Server] = {}
+        self._servers: dict[int, SocketServer] = {}
         # Where each broker listens, or shall; a broker that stopped comes back there.
         self._addresses = {node_id: one.listeners() for node_id, one in self._configs.items()}
         self._is_listening = False
@@ -249,9 +251,9 @@ class Cluster:
         LOG.emit("cluster.reset", **told)
         return told
 
-    async def _listen_elsewhere(self) -> dict[int, tuple[Server, tuple[Listener, ...]]]:
+    async def _listen_elsewhere(self) -> dict[int, tuple[SocketServer, tuple[Listener, ...]]]:
         """A second server for each broker that listens, at free ports; not known to anybody yet."""
-        servers = {node_id: Server(self.brokers[node_id]) for node_id in self._servers}
+        servers = {node_id: self._socket_server(self.brokers[node_id]) for node_id in self._servers}
         fresh = {}
         try:
             for node_id, server in servers.items():
@@ -322,12 +324,16 @@ class Cluster:
 
     def _listen(self, broker: Broker) -> None:
         node_id = broker.node_id
-        server = self._servers[node_id] = Server(broker)
+        server = self._servers[node_id] = self._socket_server(broker)
         try:
             self._addresses[node_id] = server.start(self._addresses[node_id])
         except StartError:
             self._servers.pop(node_id).accept_no_more()
             raise
+
+    def _socket_server(self, broker: Broker) -> SocketServer:
+        dispatch = Dispatcher(broker, self.step_runner).dispatch
+        return SocketServer(broker.config, self.machine_clock, dispatch)
 
     def _report_address(self, node_id: int) -> None:
         for address in self._addresses[node_id]:

@@ -1,4 +1,4 @@
-"""The process: listening sockets, the order of starting and stopping, signals.
+"""The process: the order of starting and stopping, signals.
 
 Start: the logs are opened, then the sockets listen, then `listening HOST:PORT` is printed, of the
 first broker. Stop (SIGTERM, SIGINT): no new connections, what is parked is answered, the
@@ -11,74 +11,18 @@ import asyncio
 import gc
 import os
 import signal
-import socket
 import sys
-from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator_server.clock.broker_clock import SystemClock
 from coordinator_server.events.log import LOG
-from coordinator_server.net.acceptor import Acceptor, BindError, bind
-from coordinator_server.net.connection import Connection
-from coordinator_server.net.connections import Connections
-from coordinator_server.net.dispatch import Dispatcher
+from coordinator_server.net.acceptor import StartError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from coordinator_server.broker import Broker
-    from coordinator_server.config.config import Config, Listener
-
-_LEAST_BACKLOG = 1024
-
-
-class StartError(Exception):
-    """The broker cannot start, such as a port in use; the message says why. Exit code 1."""
-
-
-class Server:
-    """The listening sockets of one broker, and the connections that came in by them."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._backlog = max(broker.config.integer("socket.listen.backlog.size"), _LEAST_BACKLOG)
-        self.connections = Connections(
-            broker.config, broker.machine_clock, Dispatcher(broker).dispatch
-        )
-        self._acceptors: list[Acceptor] = []
-
-    def start(self, listeners: Iterable[Listener]) -> tuple[Listener, ...]:
-        """Listen on every listener; the hosts and ports really bound.
-
-        Raises StartError if an address cannot be had.
-        """
-        addresses = []
-        for listener in listeners:
-            try:
-                sockets = bind(listener)
-            except BindError as error:
-                raise StartError(str(error)) from error
-            for bound in sockets:
-                # Accepted sockets inherit it: a peer that vanished is noticed one day, even
-                # while its request is parked. Kafka's Acceptor does the same.
-                bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                acceptor = Acceptor(bound, partial(Connection, self.connections, listener.name))
-                acceptor.start(self._backlog)
-                self._acceptors.append(acceptor)
-                port = bound.getsockname()[1]
-            addresses.append(listener._replace(host=listener.host or "0.0.0.0", port=port))
-        self.connections.start_sweeping()
-        return tuple(addresses)
-
-    def accept_no_more(self) -> None:
-        """Close the listening sockets; the connections go on."""
-        for acceptor in self._acceptors:
-            acceptor.close()
-        self._acceptors.clear()
-
-    async def disconnect(self) -> None:
-        """Close the connections: answers already given go out."""
-        await self.connections.close()
+    from coordinator_server.config.config import Config
 
 
 def run(

@@ -20,7 +20,7 @@ from coordinator_server.config.config import format_address
 from coordinator_server.control.request import ControlError, ControlRequest
 from coordinator_server.control.routes import ROUTES
 from coordinator_server.events.log import LOG
-from coordinator_server.server import StartError
+from coordinator_server.net.acceptor import StartError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

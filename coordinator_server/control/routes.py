@@ -32,7 +32,7 @@ from coordinator_server.control.request import (
     ControlRoute,
     natural_number,
 )
-from coordinator_server.server import StartError
+from coordinator_server.net.acceptor import StartError
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.errors import ErrorCode
 

@@ -19,6 +19,7 @@ from coordinator_server.coordinator.operations import InternalOperation, Pending
 from coordinator_server.coordinator.task import GroupTask
 from coordinator_server.events.log import LOG
 from coordinator_server.group.classic.describe_groups import list_entry
+from coordinator_server.group.classic.lifecycle import load_finished
 from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.retention import expire_offsets, topics_deleted
 from coordinator_server.topics.names import OFFSETS_TOPIC
@@ -332,5 +333,5 @@ class GroupCoordinator:
         self._expire_later()
 
 
-LOAD_FINISHED = InternalOperation(GroupMetadata.load_finished)
+LOAD_FINISHED = InternalOperation(load_finished)
 _EXPIRE_OFFSETS = InternalOperation(expire_offsets, is_exclusive=True)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coordinator_server.coordinator.operations import InternalOperation
+from coordinator_server.group.classic.lifecycle import load_finished, unload
 from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.classic.state import DEAD
 from coordinator_server.group.driver import settle
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 EXPIRE_TIMERS = InternalOperation(GroupMetadata.expire_timers)
 """Runs the delayed operations whose deadline has come."""
 
-UNLOAD = InternalOperation(GroupMetadata.unload)
+UNLOAD = InternalOperation(unload)
 """Answers what is parked, and ends the group here."""
 
 
@@ -328,10 +329,10 @@ class GroupTask:
         try:
             self._effects.writes.clear()
             if group.state is not DEAD:
-                group.unload(now_ms, self._effects)
+                unload(group, now_ms, self._effects)
             self.group = self._context.new_group(group.group_id)
             self.partition.reload(self.group)
-            self.group.load_finished(now_ms, self._effects)
+            load_finished(self.group, now_ms, self._effects)
             self._settle(now_ms)
         except Exception:  # the door, too: nothing of this group can be served any more
             log.emit("group.failed", group=group.group_id, exc_info=True)

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 G = TypeVar("G")
 """The kind of group."""
 
+G_contra = TypeVar("G_contra", contravariant=True)
 
-class DelayedOperation(ABC, Generic[G]):
+
+class DelayedOperation(ABC, Generic[G_contra]):
     """Something that happens at `deadline_ms` unless it is completed or cancelled before.
 
     `queued_ms` is the time of its live heap entry, never later than the deadline.
@@ -34,7 +36,7 @@ class DelayedOperation(ABC, Generic[G]):
         self.queued_ms: int | None = None
 
     @abstractmethod
-    def on_expiration(self, group: G, now_ms: int, effects: Effects) -> None:
+    def on_expiration(self, group: G_contra, now_ms: int, effects: Effects) -> None:
         """What happens when the deadline passes."""
 
 

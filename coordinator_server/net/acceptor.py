@@ -26,8 +26,8 @@ _OUT_OF_RESOURCES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.
 _RETRY_SECONDS = 1.0  # asyncio waits as long
 
 
-class BindError(Exception):
-    """An address cannot be listened on; the message names it and says why."""
+class StartError(Exception):
+    """The broker cannot start, such as a port in use; the message says why. Exit code 1."""
 
 
 class Acceptor:
@@ -97,7 +97,7 @@ class Acceptor:
 def bind(listener: Listener) -> list[socket.socket]:
     """Sockets bound to every address of a listener's host, all of them at one port.
 
-    Raises BindError.
+    Raises StartError.
     """
     if not listener.host:
         return [_bind_everywhere(listener)]
@@ -106,7 +106,7 @@ def bind(listener: Listener) -> list[socket.socket]:
             listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except OSError as error:
-        raise BindError(f"cannot listen on {listener}: {error.strerror}") from error
+        raise StartError(f"cannot listen on {listener}: {error.strerror}") from error
     bound: list[socket.socket] = []
     port = listener.port
     try:
@@ -122,7 +122,7 @@ def bind(listener: Listener) -> list[socket.socket]:
     except OSError as error:
         for one in bound:
             one.close()
-        raise BindError(f"cannot listen on {listener}: {error.strerror}") from error
+        raise StartError(f"cannot listen on {listener}: {error.strerror}") from error
     return bound
 
 
@@ -135,4 +135,4 @@ def _bind_everywhere(listener: Listener) -> socket.socket:
             )
         return socket.create_server(("", listener.port))
     except OSError as error:
-        raise BindError(f"cannot listen on {listener}: {error.strerror}") from error
+        raise StartError(f"cannot listen on {listener}: {error.strerror}") from error

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from protocol.headers import response_prefix
 from protocol.schema import Message, is_frozen
 
 if TYPE_CHECKING:
-    from coordinator_server.broker import Broker
     from coordinator_server.group.effects import Caller
     from coordinator_server.net.connection import Connection
     from protocol.registry import ApiSpec
 
 Steps = Iterator[None]
 
-Handle = Callable[["Broker", "Call", Any], Steps | None]
-"""Serves a request: answers it now or later, or gives its work as steps if it may be long."""
+B = TypeVar("B")
+"""What the handlers get beside the call and the request: the broker."""
 
 
-class ApiBinding:
+class ApiBinding(Generic[B]):
     """One API at one version, bound to its codec and its handler.
 
     `decode(frame, position)` gives (request, end), `handle(broker, call, request)` serves it, and
-    `encode(response)` gives the bytes of the answer's body.
+    `encode(response)` gives the bytes of the answer's body. A handler answers now or later, or
+    gives its work as steps if it may be long.
     """
 
     __slots__ = ("decode", "encode", "flexible_response", "handle", "spec", "version")
@@ -34,7 +34,7 @@ class ApiBinding:
         spec: ApiSpec,
         version: int,
         decode: Callable[[bytes, int], tuple[Any, int]],
-        handle: Handle,
+        handle: Callable[[B, Call, Any], Steps | None],
         encode: Callable[[Any], bytes],
     ) -> None:
         self.spec = spec
@@ -74,7 +74,7 @@ class Call:
     def __init__(
         self,
         dispatcher: StepDispatcher,
-        binding: ApiBinding,
+        binding: ApiBinding[B],
         connection: Connection,
         caller: Caller,
         correlation_id: int,

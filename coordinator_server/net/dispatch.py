@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from importlib import import_module
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
 from coordinator_server.events.log import LOG
 from coordinator_server.group.effects import Caller
-from coordinator_server.net.call import ApiBinding, Call
+from coordinator_server.net.call import ApiBinding, B, Call
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import decode_request_header, response_prefix
 from protocol.registry import API_VERSIONS_KEY, SPEC_BY_KEY
 
 if TYPE_CHECKING:
-    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.net.call import Steps
     from coordinator_server.net.connection import Connection
     from protocol.headers import RequestHeader
@@ -33,14 +33,15 @@ _FRAME_LENGTH_BYTES = 4
 _API_VERSIONS_V0 = Struct(">hihhh")
 
 
-class Dispatcher:
-    """Handles the frames of all connections of one broker."""
+class Dispatcher(Generic[B]):
+    """Handles the frames of all connections of one broker, which the handlers get."""
 
-    __slots__ = ("_bindings", "_broker")
+    __slots__ = ("_bindings", "_broker", "_step_runner")
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: B, step_runner: StepRunner) -> None:
         self._broker = broker
-        self._bindings: dict[tuple[int, int], ApiBinding] = {}
+        self._step_runner = step_runner
+        self._bindings: dict[tuple[int, int], ApiBinding[B]] = {}
 
     def dispatch(self, connection: Connection, frame: bytes) -> None:
         """Handle one frame, its length in front. Never raises."""
@@ -56,7 +57,7 @@ class Dispatcher:
                 return
         if len(frame) > LARGE_REQUEST_BYTES:
             large = self._dispatch_large(connection, header, binding, frame, position)
-            self._broker.step_runner.run_now(large)
+            self._step_runner.run_now(large)
             return
         try:
             request, _ = binding.decode(frame, position)
@@ -81,7 +82,7 @@ class Dispatcher:
         self,
         connection: Connection,
         header: RequestHeader,
-        binding: ApiBinding,
+        binding: ApiBinding[B],
         frame: bytes,
         position: int,
     ) -> Steps:
@@ -99,14 +100,14 @@ class Dispatcher:
         del request  # so that `dispose` frees it in steps
         yield from self._guarded(call, self._handle(binding, call))
 
-    def _handle(self, binding: ApiBinding, call: Call) -> Steps:
+    def _handle(self, binding: ApiBinding[B], call: Call) -> Steps:
         steps = binding.handle(self._broker, call, call.request)
         if steps is not None:
             yield from steps
 
     def run(self, call: Call, steps: Steps) -> None:
         """Do work for a request: in one slice if that is enough, else in steps from now on."""
-        if not self._broker.step_runner.run_now(self._guarded(call, steps)):
+        if not self._step_runner.run_now(self._guarded(call, steps)):
             call.is_large = True
 
     def _guarded(self, call: Call, steps: Steps) -> Steps:
@@ -120,7 +121,7 @@ class Dispatcher:
             _log_failure(call)
             call.fail()
 
-    def _new_binding(self, connection: Connection, header: RequestHeader) -> ApiBinding | None:
+    def _new_binding(self, connection: Connection, header: RequestHeader) -> ApiBinding[B] | None:
         """Bind an API at a version; what is not served is refused, as Kafka does.
 
         Kafka closes the connection without an answer, except for ApiVersions: every client has to

@@ -90,16 +90,3 @@ def unload(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
     group.join_operation = None
     group.transition_to(DEAD, now_ms)
     effects.event("group.unloaded", group=group.group_id)
-
-
-def end(group: GroupMetadata, trigger: Trigger, now_ms: int, effects: Effects) -> None:
-    """The group is deleted or has expired: pending member ids are void.
-
-    A group that never had a generation has no account, so its end is not explained either.
-    """
-    if group.generation_id:
-        ended = Rebalance(Cause(trigger), group.generation_id, None, now_ms)
-        effects.explain(ended.end(Outcome.DEAD, group.protocol_type, now_ms))
-    group.purgatory.clear()
-    group.membership.pending.clear()
-    group.transition_to(DEAD, now_ms)

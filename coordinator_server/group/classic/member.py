@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from coordinator_server.group.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
-    from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.effects import Effects, Reply
     from protocol.apis.join_group import JoinGroupResponse
     from protocol.apis.sync_group import SyncGroupResponse
@@ -83,7 +82,14 @@ class MemberMetadata:
         return b""
 
 
-class DelayedHeartbeat(DelayedOperation["GroupMetadata"]):
+class HasSessions(Protocol):
+    """A group whose members have sessions."""
+
+    def session_expired(self, member_id: str, now_ms: int, effects: Effects) -> None:
+        """The session of a member has ended, or the time to use a pending member id."""
+
+
+class DelayedHeartbeat(DelayedOperation[HasSessions]):
     """Ends the session of a member, or drops a pending member id that was never used."""
 
     __slots__ = ("member_id",)
@@ -92,6 +98,6 @@ class DelayedHeartbeat(DelayedOperation["GroupMetadata"]):
         super().__init__()
         self.member_id = member_id
 
-    def on_expiration(self, group: GroupMetadata, now_ms: int, effects: Effects) -> None:
+    def on_expiration(self, group: HasSessions, now_ms: int, effects: Effects) -> None:
         """Source: GroupMetadataManager.expireClassicGroupMemberHeartbeat."""
         group.session_expired(self.member_id, now_ms, effects)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.classic import lifecycle, rebalance
+from coordinator_server.group.classic import rebalance
 from coordinator_server.group.classic.membership import Membership
 from coordinator_server.group.classic.rebalance import DelayedJoin, DelayedSync
 from coordinator_server.group.classic.state import (
@@ -23,6 +23,7 @@ from coordinator_server.group.classic.state import (
     GroupState,
 )
 from coordinator_server.group.classic.subscription import subscribed_topics
+from coordinator_server.group.explain import Cause, Outcome, Rebalance
 from coordinator_server.group.group import Group
 from coordinator_server.group.purgatory import Purgatory
 from protocol.errors import ErrorCode
@@ -37,7 +38,7 @@ from protocol.offsets_log import MemberMetadata as RecordedMember
 if TYPE_CHECKING:
     from coordinator_server.group.classic.member import MemberMetadata
     from coordinator_server.group.effects import Effects
-    from coordinator_server.group.explain import Rebalance
+    from coordinator_server.group.explain import Trigger
     from coordinator_server.group.records import CoordinatorRecord
     from coordinator_server.group.settings import GroupSettings
     from protocol.apis.offset_commit import OffsetCommitRequest
@@ -78,9 +79,6 @@ class GroupMetadata(Group):
         """The generation whose assignment is being written."""
         self.rebalance: Rebalance | None = None
 
-    load_finished = lifecycle.load_finished
-    unload = lifecycle.unload
-    end = lifecycle.end
     session_expired = rebalance.session_expired
 
     def __repr__(self) -> str:
@@ -186,6 +184,18 @@ class GroupMetadata(Group):
             )
         else:
             self.subscribed_topics = None
+
+    def end(self, trigger: Trigger, now_ms: int, effects: Effects) -> None:
+        """The group is deleted or has expired: pending member ids are void.
+
+        A group that never had a generation has no account, so its end is not explained either.
+        """
+        if self.generation_id:
+            ended = Rebalance(Cause(trigger), self.generation_id, None, now_ms)
+            effects.explain(ended.end(Outcome.DEAD, self.protocol_type, now_ms))
+        self.purgatory.clear()
+        self.membership.pending.clear()
+        self.transition_to(DEAD, now_ms)
 
     # Offsets
 

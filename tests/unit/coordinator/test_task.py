@@ -338,7 +338,7 @@ def test_a_second_bug_breaks_the_group(
 ) -> None:
     """If the group cannot be reloaded, every request to it fails at once; none waits for ever."""
     (a,) = context.stable("A")
-    monkeypatch.setattr(GroupMetadata, "load_finished", raising)
+    monkeypatch.setattr("coordinator_server.coordinator.task.load_finished", raising)
     monkeypatch.setattr(GroupMetadata, "check_commit", raising)
     with context.broker.one_drain():
         failed = [commit_answer(context.broker, ("one", 0, 4)), a.send_heartbeat()]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.group.classic.lifecycle import load_finished
 from coordinator_server.group.classic.state import GroupState
 from coordinator_server.group.effects import Effects
 from protocol.errors import ErrorCode
@@ -83,7 +84,7 @@ def test_an_old_record_does_not_say_since_when_it_is_empty() -> None:
     assert group is not None
     value = GroupMetadataValue(protocol_type="consumer", generation=3)
     group.replay((GroupMetadataKey(group="g"), value))
-    group.load_finished(broker.now_ms, Effects())
+    load_finished(group, broker.now_ms, Effects())
     assert group.state_timestamp_ms is None
     broker.advance(RETENTION_MS)
     broker.expire_offsets()

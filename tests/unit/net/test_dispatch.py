@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.clock.broker_clock import SystemClock
+from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.events.log import LOG
 from coordinator_server.net.call import Call
 from coordinator_server.net.dispatch import Dispatcher
@@ -49,7 +51,7 @@ def heartbeats(monkeypatch: pytest.MonkeyPatch) -> Callable[[Handler], None]:
 
 def send(*frames: bytes) -> FakeTransport:
     """A new connection that sends frames; returns its transport."""
-    wire = Wire(dispatch=Dispatcher(no_broker()).dispatch)
+    wire = Wire(dispatch=Dispatcher(no_broker(), StepRunner(SystemClock())).dispatch)
     connection, transport = wire.connect()
     for one in frames:
         connection.data_received(one)

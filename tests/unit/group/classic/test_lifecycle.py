@@ -1,5 +1,6 @@
 """Loading, unloading, and what the log says."""
 
+from coordinator_server.group.classic.lifecycle import load_finished
 from coordinator_server.group.classic.state import GroupState
 from coordinator_server.group.effects import Effects
 from coordinator_server.group.offsets import CommittedOffsets
@@ -105,7 +106,7 @@ def test_a_record_of_version_0() -> None:
     recorded = MemberMetadata(member_id="m", session_timeout=7_000)
     value = GroupMetadataValue(protocol_type="consumer", members=[recorded], leader="gone")
     group.replay((GroupMetadataKey(group="g"), value))
-    group.load_finished(context.broker.now_ms, Effects())
+    load_finished(group, context.broker.now_ms, Effects())
     assert group.membership.rebalance_timeout_ms == 7_000
     assert group.membership.leader_id == "m"
     assert group.state is GroupState.STABLE

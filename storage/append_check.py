@@ -21,6 +21,7 @@ from protocol.batch_layout import (
 )
 from protocol.crc32c import crc32c
 from storage.batch_scan import StoredBatch, parse_header
+from storage.config_def import LONG_MAX
 from storage.disk import Buffer
 from storage.errors import (
     CorruptBatchError,
@@ -28,7 +29,7 @@ from storage.errors import (
     InvalidTimestampError,
     MessageTooLargeError,
 )
-from storage.log_config import LONG_MAX, LogConfig
+from storage.log_config import LogConfig
 from storage.records import CODECS, recompressed, walk_records
 
 # The largest of the codec numbers.

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.config.settings import TOPIC_SETTINGS, render
 from coordinator_server.topics.names import name_error
 from coordinator_server.topics.topic_configs import configs_error
 from protocol.errors import ErrorCode
+from storage.config_def import Kind, render
 from storage.errors import StorageError
-from storage.log_config import SETTINGS
+from storage.topic_settings import TOPIC_SETTINGS
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
@@ -110,8 +110,8 @@ def _apply(config: Config, configs: dict[str, str], one: Change) -> Outcome | No
         configs.pop(one.name, None)
         return None
     assert one.value is not None
-    setting = SETTINGS.get(one.name)
-    is_list = setting is not None and setting.kind == "LIST"
+    row = TOPIC_SETTINGS.get(one.name)
+    is_list = row is not None and row.setting.kind is Kind.LIST
     if one.operation == Operation.SET:
         configs[one.name] = ",".join(_items(one.value)) if is_list else one.value.strip()
         return None
@@ -119,24 +119,19 @@ def _apply(config: Config, configs: dict[str, str], one: Change) -> Outcome | No
     if not is_list:
         reason = f"Can't {operation.name} to key {one.name} because its type is not LIST."
         return ErrorCode.INVALID_CONFIG, reason
-    there = _items(configs.get(one.name, _default(config, one.name)))
+    current = configs.get(one.name, render(config.topic_default(one.name)) or "")
+    items = _items(current) if current else []
     named = _items(one.value)
     if operation is Operation.APPEND:
-        there += [item for item in dict.fromkeys(named) if item not in there]
+        items += [item for item in dict.fromkeys(named) if item not in items]
     else:
-        there = [item for item in there if item not in named]
-    configs[one.name] = ",".join(there)
+        items = [item for item in items if item not in named]
+    configs[one.name] = ",".join(items)
     return None
 
 
-def _default(config: Config, name: str) -> str:
-    if name in TOPIC_SETTINGS:
-        return render(config.topic_default(name)) or ""
-    return SETTINGS[name].default
-
-
 def _items(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
+    return [item.strip() for item in text.split(",")]
 
 
 def _give(broker: Broker, name: str, configs: dict[str, str], *, validate_only: bool) -> Outcome:

@@ -90,6 +90,7 @@ def test_lists_grow_and_shrink() -> None:
         (SUBTRACT, "nothing", "compact"),
         (SET, "delete, compact", "delete,compact"),
         (SUBTRACT, "delete,compact", ""),
+        (SUBTRACT, "", ""),
         (APPEND, " compact , delete ", "compact,delete"),
     ):
         assert change(made, (policy, operation, value)) == (0, None)
@@ -121,6 +122,22 @@ def test_lists_grow_and_shrink() -> None:
             [("retention.ms", SET, None)],
             ErrorCode.INVALID_REQUEST,
             "Null value not supported for : retention.ms",
+        ),
+        (
+            [("cleanup.policy", SET, "compact,")],
+            ErrorCode.INVALID_CONFIG,
+            "Configuration 'cleanup.policy' values must not be empty.",
+        ),
+        (
+            [("cleanup.policy", APPEND, "")],
+            ErrorCode.INVALID_CONFIG,
+            "Configuration 'cleanup.policy' values must not be empty.",
+        ),
+        (
+            [("compression.gzip.level", SET, "0")],
+            ErrorCode.INVALID_CONFIG,
+            "Invalid value 0 for configuration compression.gzip.level: "
+            "Value must be between 1 and 9 or equal to -1",
         ),
         ([("retention.ms", 9, "5")], ErrorCode.UNKNOWN_SERVER_ERROR, None),
         ([("nope", SET, "5")], ErrorCode.INVALID_CONFIG, "Unknown topic config name: nope"),

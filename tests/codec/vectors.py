@@ -140,9 +140,9 @@ def check_consumer_protocol(line: Line) -> None:
 
 
 def _record_types(line: Line) -> tuple[type[Message], type[Message]]:
-    types = TRANSACTION_TYPES
-    if line["log"] == "__consumer_offsets":
-        types = offsets_log.record_types(line["record_type"])
+    if line["log"] == "__transaction_state":
+        return TRANSACTION_TYPES
+    types = offsets_log.record_types(line["record_type"])
     if types is None:
         raise NotServedError(f"{line['log']} record type {line['record_type']}")
     return types

@@ -1,4 +1,4 @@
-"""The record types of Kafka 4.1's offsets topic by their numbers (class CoordinatorRecordType)."""
+"""The record types of Kafka's offsets topic by their numbers (class CoordinatorRecordType)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ COMMIT = "offset_commit"
 CLASSIC = "group_metadata"
 EPOCH = "consumer_group_metadata"
 MEMBER = "consumer_group_member_metadata"
+TARGET = "consumer_group_target_assignment_metadata"
 ASSIGNMENT = "consumer_group_current_member_assignment"
 EXPRESSION = "consumer_group_regular_expression"
 """The kinds that tables are made from."""
@@ -32,7 +33,7 @@ KINDS = {
     3: Kind(EPOCH),
     4: Kind("consumer_group_partition_metadata"),
     5: Kind(MEMBER, True),
-    6: Kind("consumer_group_target_assignment_metadata"),
+    6: Kind(TARGET),
     7: Kind("consumer_group_target_assignment_member", True),
     8: Kind(ASSIGNMENT, True),
     10: Kind("share_group_member_metadata", True),

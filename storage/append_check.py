@@ -209,7 +209,7 @@ def _with_body(batch: CheckedBatch, body: bytes) -> CheckedBatch:
 
 def _check_keys(batch: CheckedBatch, topic: str, partition: int) -> None:
     reason = (
-        f"Compacted topic cannot accept message without key in topic partition {topic}-{partition}."
+        f"Compacted topic cannot accept message without key in topic partition {topic}-{partition}"
     )
     errors = tuple(
         (index, reason)
@@ -217,10 +217,14 @@ def _check_keys(batch: CheckedBatch, topic: str, partition: int) -> None:
         if record[4] is None
     )
     if errors:
+        shown = (
+            f"RecordError(batchIndex={index}, message='{reason}')"
+            for index, reason in errors[:RECORD_ERRORS_SHOWN]
+        )
         raise InvalidRecordError(
             f"One or more records have been rejected due to {len(errors)} record errors in total, "
             "and only showing the first three errors at most: "
-            f"{[reason for _, reason in errors[:RECORD_ERRORS_SHOWN]]}",
+            f"[{', '.join(shown)}]",
             errors,
         )
 

@@ -51,7 +51,7 @@ def handle(broker: Broker, call: Call, request: MetadataRequest) -> None:
         response.topics = _asked(broker, asked, request.allow_auto_topic_creation)
     if request.include_topic_authorized_operations:
         for answered in response.topics:
-            if answered.error_code == ErrorCode.NONE:
+            if answered.name is not None:
                 answered.topic_authorized_operations = TOPIC_OPERATIONS
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS

@@ -62,7 +62,7 @@ async def create_topic(order: Order) -> dict[str, Any]:
         raise ControlError(400, f"topic {name}: configs are an object, not {configs!r}")
     given = {key: None if value is None else str(value) for key, value in configs.items()}
     try:
-        message = configs_error(given.items())
+        message = configs_error(order.cluster.config, given.items())
         if message is not None:
             raise ControlError(400, f"topic {name}: {message}")
         kept = {key: value.strip() for key, value in given.items() if value is not None}

@@ -1,7 +1,7 @@
 """Changing configs while the broker runs: which change is allowed, and what comes of it.
 
 Topics can be changed. The settings of a broker cannot: they come from its command line and its
-file. Orders of the checks and texts are those of Kafka 4.1 (ConfigAdminManager and
+file. Orders of the checks and texts are those of Kafka (ConfigAdminManager and
 ConfigurationControlManager), as its answers show them.
 """
 
@@ -142,7 +142,7 @@ def _give(broker: Broker, name: str, configs: dict[str, str], *, validate_only: 
     if message is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, message
     try:
-        message = configs_error(configs.items())
+        message = configs_error(broker.config, configs.items())
         if message is not None:
             return ErrorCode.INVALID_CONFIG, message
         topic = broker.topics.topic(name)
@@ -160,7 +160,7 @@ def _fixed(broker: Broker, kind: int, name: str, names: Sequence[str]) -> Outcom
     if kind == GROUP and not name:
         return ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."
     if kind == BROKER and name:
-        error = _node_error(broker, name)
+        error = _node_error(broker, name, "Unexpected broker id, expected {}, but received {}")
         if error is not None:
             return error
     if kind not in (BROKER, GROUP):
@@ -168,25 +168,24 @@ def _fixed(broker: Broker, kind: int, name: str, names: Sequence[str]) -> Outcom
     if not names:
         return DONE
     listed = ", ".join(names)
-    return ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: Set({listed})"
+    return ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{listed}]"
 
 
 def _logger_error(broker: Broker, name: str, changes: Sequence[Change]) -> Outcome:
-    error = _node_error(broker, name)
+    error = _node_error(broker, name, "Unexpected node id. Expected {}, but received {}")
     if error is None and changes:
         return ErrorCode.INVALID_CONFIG, f"Logger {changes[0].name} does not exist!"
     return error or DONE
 
 
-def _node_error(broker: Broker, name: str) -> Outcome | None:
+def _node_error(broker: Broker, name: str, unexpected: str) -> Outcome | None:
     try:
         node_id = int(name)
     except ValueError:
         return ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
     if node_id == broker.node_id:
         return None
-    reason = f"Unexpected broker id, expected {broker.node_id}, but received {node_id}"
-    return ErrorCode.INVALID_REQUEST, reason
+    return ErrorCode.INVALID_REQUEST, unexpected.format(broker.node_id, node_id)
 
 
 def _unknown(kind: int) -> Outcome:

@@ -53,17 +53,17 @@ def log_defaults(config: Config) -> LogConfig:
     return LogConfig(**values)
 
 
-def configs_error(given: Iterable[tuple[str, str | None]]) -> str | None:
-    """Why a topic may not be created with these configs, one sentence; None when it may.
+def configs_error(config: Config, given: Iterable[tuple[str, str | None]]) -> str | None:
+    """Why a topic may not have these configs, one sentence; None when it may.
 
-    A null value is refused. Raises TopicConfigError, with the sentence for a single config.
+    A null value is refused. Raises TopicConfigError, with the sentence for a single config, and for
+    two that contradict each other.
     """
     nulls = [name for name, value in given if value is None]
     if nulls:
         return f"Null value not supported for topic configs: {','.join(nulls)}"
     configs = {name: value for name, value in given if value is not None}
-    for name, value in configs.items():
-        parse_topic_setting(name, value)
+    log_defaults(config).overridden(configs)
     if configs.get("remote.storage.enable", "false").strip().lower() == "true":
         return (
             "Tiered Storage functionality is disabled in the broker. "

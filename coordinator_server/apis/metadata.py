@@ -1,6 +1,6 @@
 """Metadata: brokers, topics, partitions and their leaders.
 
-Watched on Kafka 4.1: a topic that is created because it was asked for is still answered with
+As in Kafka, a topic that is created because it was asked for is still answered with
 UNKNOWN_TOPIC_OR_PARTITION, and is there at the next request. Known topics come first in the answer.
 """
 

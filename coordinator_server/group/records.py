@@ -26,7 +26,7 @@ NO_EXPIRE_TIMESTAMP = -1
 
 
 def value_version(value: Message) -> int:
-    """The version that Kafka 4.1 writes: offsets v4, v1 when they expire, groups v3."""
+    """The version that Kafka writes: offsets v4, v1 when they expire, groups v3."""
     if isinstance(value, OffsetCommitValue):
         if value.expire_timestamp != NO_EXPIRE_TIMESTAMP:
             return OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY

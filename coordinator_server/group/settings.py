@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class GroupSettings(NamedTuple):
-    """Broker settings of classic groups with Kafka 4.1's defaults; times in milliseconds.
+    """Broker settings of classic groups with Kafka's defaults; times in milliseconds.
 
     `new_member_join_timeout_ms` is a constant of Kafka, no setting: how long a new member may stay
     parked in JoinGroup before it is dropped.

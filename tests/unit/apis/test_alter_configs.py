@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: Kafka 4.1's answers, and configs that hold at once."""
+"""AlterConfigs and IncrementalAlterConfigs: Kafka's answers, and configs that hold at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CreateTopics and CreatePartitions. The answers were watched on Kafka 4.1."""
+"""CreateTopics and CreatePartitions. The answers are those of a running Kafka."""
 
 from __future__ import annotations
 

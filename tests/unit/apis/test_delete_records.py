@@ -1,4 +1,4 @@
-"""DeleteRecords and DescribeLogDirs; the answers were watched on Kafka 4.1."""
+"""DeleteRecords and DescribeLogDirs; the answers are those of a running Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListOffsets. The log, the questions and the answers are those of a run against Kafka 4.1."""
+"""ListOffsets. The log, the questions and the answers are those of a run against Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata and DescribeCluster. The answers were watched on Kafka 4.1."""
+"""Metadata and DescribeCluster. The answers are those of a running Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce: what is appended, what is refused, and how. The answers were watched on Kafka 4.1."""
+"""Produce: what is appended, what is refused, and how. The answers are those of a running Kafka."""
 
 from __future__ import annotations
 

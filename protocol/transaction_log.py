@@ -1,4 +1,4 @@
-"""Keys and values of `__transaction_state`, as Kafka 4.1 writes and reads them (KIP-98, KIP-890).
+"""Keys and values of `__transaction_state`, as Kafka writes and reads them (KIP-98, KIP-890).
 
 A key starts with its record type as int16 (0 is all there is), a value with its version; a null
 value is a tombstone.

@@ -24,6 +24,7 @@ from protocol.compression import Compression, compress
 from protocol.crc32c import crc32c
 from protocol.errors import ProtocolError
 from protocol.raw_records import batch_records, records_section
+from storage.config_def import LONG_MAX
 from storage.disk import Buffer
 from storage.errors import (
     CorruptBatchError,
@@ -31,7 +32,7 @@ from storage.errors import (
     InvalidTimestampError,
     MessageTooLargeError,
 )
-from storage.log_config import LONG_MAX, LogConfig
+from storage.log_config import LogConfig
 
 # Kafka names at most the first three bad records in the batch's message.
 RECORD_ERRORS_SHOWN = 3
@@ -131,7 +132,7 @@ def _codec(config: LogConfig) -> Compression:
 
 def _check_keys(records: Buffer, header: BatchHeader, topic: str, partition: int) -> None:
     reason = (
-        f"Compacted topic cannot accept message without key in topic partition {topic}-{partition}."
+        f"Compacted topic cannot accept message without key in topic partition {topic}-{partition}"
     )
     errors = tuple(
         (index, reason)
@@ -139,10 +140,14 @@ def _check_keys(records: Buffer, header: BatchHeader, topic: str, partition: int
         if record[4] is None
     )
     if errors:
+        shown = (
+            f"RecordError(batchIndex={index}, message='{reason}')"
+            for index, reason in errors[:RECORD_ERRORS_SHOWN]
+        )
         raise InvalidRecordError(
             f"One or more records have been rejected due to {len(errors)} record errors in total, "
             "and only showing the first three errors at most: "
-            f"{[reason for _, reason in errors[:RECORD_ERRORS_SHOWN]]}",
+            f"[{', '.join(shown)}]",
             errors,
         )
 

@@ -356,7 +356,7 @@ class Cleaning:
 
     def _keeps_header(self, batch: BatchHeader) -> bool:
         """Whether the batch carries a live producer's last sequence or, when it wrote nothing since
-        its last marker, its epoch; or the last offset of all that may be cleaned (as in 4.1)."""
+        its last marker, its epoch; or the last offset of all that may be cleaned (as in Kafka)."""
         if batch.last_offset + 1 == self._limit:
             return True
         entry = self._log.producers.entries.get(batch.producer_id)

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from storage.apart import Pause, apart
 from storage.cleaner import CleaningResult, dirty_bytes, first_uncleanable_offset
+from storage.config_def import LONG_MAX
 from storage.errors import StorageError, UnknownPartitionError
 from storage.flush import Flush
-from storage.log_config import LONG_MAX
 from storage.log_manager import LogManager
 from storage.own_logs import DIRTY_SHARE, clean, first_dirty_offset, is_own, own_pass, stand_of
 from storage.partition_log import PartitionLog

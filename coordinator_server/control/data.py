@@ -63,7 +63,7 @@ async def create_topic(request: ControlRequest) -> dict[str, Any]:
         raise ControlError(400, f"topic {name}: configs are an object, not {configs!r}")
     texts = {key: None if value is None else str(value) for key, value in configs.items()}
     try:
-        message = configs_error(texts.items())
+        message = configs_error(request.cluster.config, texts.items())
         if message is not None:
             raise ControlError(400, f"topic {name}: {message}")
         kept = {key: value.strip() for key, value in texts.items() if value is not None}

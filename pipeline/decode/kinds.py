@@ -1,4 +1,4 @@
-"""The record types of Kafka 4.1's offsets topic by their numbers (class CoordinatorRecordType)."""
+"""The record types of Kafka's offsets topic by their numbers (class CoordinatorRecordType)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ COMMIT = "offset_commit"
 CLASSIC = "group_metadata"
 EPOCH = "consumer_group_metadata"
 MEMBER = "consumer_group_member_metadata"
+TARGET = "consumer_group_target_assignment_metadata"
 ASSIGNMENT = "consumer_group_current_member_assignment"
 EXPRESSION = "consumer_group_regular_expression"
 """The kinds that tables are made from."""
@@ -32,7 +33,7 @@ KINDS = {
     3: RecordKind(EPOCH),
     4: RecordKind("consumer_group_partition_metadata"),
     5: RecordKind(MEMBER, True),
-    6: RecordKind("consumer_group_target_assignment_metadata"),
+    6: RecordKind(TARGET),
     7: RecordKind("consumer_group_target_assignment_member", True),
     8: RecordKind(ASSIGNMENT, True),
     10: RecordKind("share_group_member_metadata", True),

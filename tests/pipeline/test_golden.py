@@ -126,9 +126,19 @@ def test_the_segments_of_a_real_kafka(spark: SparkSession, tmp_path: Path) -> No
     offsets = plain_rows(read_table(store, schema.CURRENT_OFFSETS), schema.CURRENT_OFFSETS)
     people = plain_rows(read_table(store, schema.GROUP_MEMBERS), schema.GROUP_MEMBERS)
     last: dict[str, int] = {}
+    computed = {}
     generations = read_table(store, schema.GROUP_GENERATIONS)
     for row in plain_rows(generations, schema.GROUP_GENERATIONS):
         last[row["group"]] = row["log_offset"]
+        if row["assigned_ms"] is not None:
+            computed[row["group"], row["generation"]] = row["assigned_ms"]
+    # The last epoch was not assigned: its members left first.
+    assert computed == {("g-modern", 2): 1795402539056, ("g-modern", 3): 1795402544156}
+    for row in people:
+        if row["assignment_epochs"]:
+            sizes = {one["topic"]: len(one["partitions"]) for one in row["assigned"]}
+            assert sizes == {one["topic"]: len(one["epochs"]) for one in row["assignment_epochs"]}
+    assert {row["group"] for row in people if row["assignment_epochs"]} == {"g-modern"}
     for group, told in json.loads((SEGMENTS / "expected.json").read_text()).items():
         held = {
             f"{row['topic']}-{row['partition']}": (row["committed_offset"], row["metadata"])

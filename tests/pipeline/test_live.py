@@ -1,4 +1,4 @@
-"""A life of a group on our broker and on a real Kafka 4.1: both give what its script knows.
+"""A life of a group on our broker and on a real Kafka: both give what its script knows.
 
 Read through the Kafka connector while the broker runs. Member ids are the broker's to choose; the
 ledger tells which is whose.
@@ -39,7 +39,7 @@ def ours() -> Iterator[str]:
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Iterator[str]:
-    """A real Kafka 4.1."""
+    """A real Kafka."""
     broker = Kafka(tmp_path, SETTINGS)
     try:
         broker.start()

@@ -2,7 +2,7 @@
 
 The tables are executed: `GroupMetadata.transition_to` asserts every move, the request modules look
 their answer up here, and `docs/coordinator.md` is generated from them. So the prose cannot drift
-away from the code. Source: Kafka's ClassicGroupState (KIP-848 names) and a live 4.1 broker.
+away from the code. Source: Kafka's ClassicGroupState (KIP-848 names) and a running broker.
 """
 
 from __future__ import annotations

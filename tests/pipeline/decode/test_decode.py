@@ -37,7 +37,7 @@ from protocol.offsets_log import (
 )
 from tests.pipeline.decode.oracle import expected, raw_batch, without_wording
 
-SEGMENTS = Path(__file__).parents[2] / "data" / "segments"
+DATA = Path(__file__).parents[2] / "data"
 Pair = tuple[bytes | None, bytes | None]
 
 text = st.text(max_size=12)
@@ -209,10 +209,11 @@ def test_a_slice_of_a_batch_is_decoded_as_the_rows_it_has() -> None:
     assert decode_arrow(whole.slice(2, 2)).to_pylist() == decode_arrow(whole).to_pylist()[2:4]
 
 
-def test_the_segments_of_a_real_kafka() -> None:
-    """Every record of the recorded offsets topic is decoded without a problem, as slowly."""
+@pytest.mark.parametrize("segments", ["segments", "segments-4.1"])
+def test_the_segments_of_a_real_kafka(segments: str) -> None:
+    """Every record of the recorded offsets topics is decoded without a problem, as slowly."""
     pairs: list[Pair] = []
-    for path in sorted(SEGMENTS.glob("__consumer_offsets-*/*.log")):
+    for path in sorted((DATA / segments).glob("__consumer_offsets-*/*.log")):
         data = path.read_bytes()
         for header in iterate_batches(data):
             if not header.is_control:

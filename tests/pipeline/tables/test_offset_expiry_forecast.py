@@ -1,4 +1,4 @@
-"""When offsets expire: each rule of Kafka 4.1 a group, and our broker asked the same."""
+"""When offsets expire: each rule of Kafka a group, and our broker asked the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetch: limits, waiting, errors and sessions. The answers were watched on Kafka 4.1."""
+"""Fetch: limits, waiting, errors and sessions. The answers are those of a running Kafka."""
 
 from __future__ import annotations
 

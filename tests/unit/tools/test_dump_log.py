@@ -13,7 +13,14 @@ import pytest
 from protocol.compression import Compression, compress
 from storage.transaction_index import TRANSACTION_INDEX_SUFFIX
 from tests.legacy_entries import legacy_entry
-from tests.unit.tools.support import SEGMENT_NAMES, SEGMENTS, flip, make_data_directory, run
+from tests.unit.tools.support import (
+    OLDER_SEGMENTS,
+    SEGMENT_NAMES,
+    SEGMENTS,
+    flip,
+    make_data_directory,
+    run,
+)
 
 LOG = f"{0:020d}.log"
 FACT = re.compile(r"(\w+): (\S+)")
@@ -59,13 +66,14 @@ def as_kafka_prints(opened: dict[str, Any], tag: str) -> dict[str, Any]:
     return {tag: str(opened[tag]), "data": opened["data"]}
 
 
+@pytest.mark.parametrize("segments", [SEGMENTS, OLDER_SEGMENTS], ids=lambda path: path.name)
 @pytest.mark.parametrize("name", SEGMENT_NAMES)
 def test_the_dump_has_the_facts_of_kafkas_own(
-    name: str, capsys: pytest.CaptureFixture[str]
+    segments: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every fact about every batch and record in Kafka's dump of its segment is in ours."""
-    ours = json_lines(capsys, SEGMENTS / name / LOG)
-    theirs = (SEGMENTS / f"{name}.dump.txt").read_text().splitlines()
+    ours = json_lines(capsys, segments / name / LOG)
+    theirs = (segments / f"{name}.dump.txt").read_text().splitlines()
     assert not of_kind(ours, "damage")
     batches, records = (
         [line for line in theirs if line.startswith(start)] for start in ("baseOffset", "| offset")

@@ -6,7 +6,7 @@ the others. Source: KafkaApis, and the builders of OffsetCommitResponse and Offs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from protocol.apis.offset_commit import OffsetCommitResponse, OffsetCommitResponseTopic
@@ -51,10 +51,12 @@ class MergedCall(Generic[Response]):
         self.call.fail()
 
 
-def merge_topics(topics: dict[str, Topic], more: Iterable[Topic]) -> list[Topic]:
-    """Add topics of a response to those of another, by name; one entry per topic."""
+def merge_topics(
+    topics: dict[Hashable, Topic], more: Iterable[Topic], key: Callable[[Topic], Hashable]
+) -> list[Topic]:
+    """Add topics of a response to those of another; one entry per topic, which `key` identifies."""
     for topic in more:
-        known = topics.setdefault(topic.name, topic)
+        known = topics.setdefault(key(topic), topic)
         if known is not topic:
             known.partitions += topic.partitions
     return list(topics.values())

@@ -6,6 +6,7 @@ handleOffsetCommitRequest.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from coordinator_server.apis.merged_call import STEP_PARTITIONS, MergedCall, merge_topics
@@ -19,18 +20,33 @@ from protocol.apis.offset_commit import (
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call, Steps
     from protocol.apis.offset_commit import OffsetCommitRequest
 
 
+TOPIC_IDS_SINCE = 10
+_NAME_AND_ID = attrgetter("name", "topic_id")
+
+
 def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps:
-    """Split the request; without a partition that exists the group is not asked at all."""
+    """Split the request; without a partition that exists the group is not asked at all.
+
+    Every topic that exists gets its name and its id: records carry both, whatever the version.
+    """
+    by_id = call.api_version >= TOPIC_IDS_SINCE
+    unknown_topic = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topics = broker.topics
     existing: list[OffsetCommitRequestTopic] = []
-    unknown: dict[str, OffsetCommitResponseTopic] = {}
+    unknown: dict[Hashable, OffsetCommitResponseTopic] = {}
     seen = 0
     for topic in request.topics:
-        count = broker.topics.partition_count(topic.name)
+        found = topics.topic_by_id(topic.topic_id) if by_id else topics.topic(topic.name)
+        if found is not None:
+            topic.name, topic.topic_id = found.name, found.topic_id
+        count = 0 if found is None else len(found.partitions)
         known: list[OffsetCommitRequestPartition] = []
         refused: list[OffsetCommitResponsePartition] = []
         for one in topic.partitions:
@@ -40,16 +56,20 @@ def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps:
                 refused.append(
                     OffsetCommitResponsePartition(
                         partition_index=one.partition_index,
-                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if count else unknown_topic,
                     )
                 )
             seen += 1
             if not seen % STEP_PARTITIONS:
                 yield
+        name, topic_id = topic.name, topic.topic_id
         if known:
-            existing.append(OffsetCommitRequestTopic(name=topic.name, partitions=known))
+            existing.append(
+                OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=known)
+            )
         if refused or not count:
-            merge_topics(unknown, [OffsetCommitResponseTopic(name=topic.name, partitions=refused)])
+            answered = OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=refused)
+            merge_topics(unknown, [answered], _NAME_AND_ID)
     if not existing:
         call.reply(OffsetCommitResponse(topics=list(unknown.values())))
         return
@@ -58,7 +78,7 @@ def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps:
         return
 
     def merge(response: OffsetCommitResponse) -> OffsetCommitResponse:
-        return OffsetCommitResponse(topics=merge_topics(unknown, response.topics))
+        return OffsetCommitResponse(topics=merge_topics(unknown, response.topics, _NAME_AND_ID))
 
     for_group = request.copy()
     for_group.topics = existing

@@ -6,6 +6,7 @@ handleOffsetDeleteRequest.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from coordinator_server.apis.merged_call import STEP_PARTITIONS, MergedCall, merge_topics
@@ -19,15 +20,20 @@ from protocol.apis.offset_delete import (
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call, Steps
     from protocol.apis.offset_delete import OffsetDeleteRequest
 
 
+_NAME = attrgetter("name")
+
+
 def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> Steps:
     """Split the request; the group is asked even if no partition exists, as in Kafka."""
     existing: list[OffsetDeleteRequestTopic] = []
-    unknown: dict[str, OffsetDeleteResponseTopic] = {}
+    unknown: dict[Hashable, OffsetDeleteResponseTopic] = {}
     seen = 0
     for topic in request.topics:
         count = broker.topics.partition_count(topic.name)
@@ -49,12 +55,13 @@ def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> Steps:
         if count:
             existing.append(OffsetDeleteRequestTopic(name=topic.name, partitions=known))
         if refused or not count:
-            merge_topics(unknown, [OffsetDeleteResponseTopic(name=topic.name, partitions=refused)])
+            answered = OffsetDeleteResponseTopic(name=topic.name, partitions=refused)
+            merge_topics(unknown, [answered], _NAME)
 
     def merge(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
         if response.error_code != ErrorCode.NONE:
             return response  # a top-level error is all that Kafka answers
-        return OffsetDeleteResponse(topics=merge_topics(unknown, response.topics))
+        return OffsetDeleteResponse(topics=merge_topics(unknown, response.topics, _NAME))
 
     for_group = request.copy()
     for_group.topics = existing

@@ -19,13 +19,15 @@ from protocol.apis.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from protocol.errors import ErrorCode
+from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping
 
     from coordinator_server.broker import Broker
     from coordinator_server.group.offset_fetch import FetchedOffsets
     from coordinator_server.net.call import Call, Steps
+    from coordinator_server.topics.manager import TopicManager
     from protocol.apis.offset_fetch import OffsetFetchRequest
     from protocol.offsets_log import OffsetCommitValue
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     Topics = Generator[None, None, list[OffsetFetchResponseTopics]]
 
 GROUPS_SINCE = 8
+TOPIC_IDS_SINCE = 10
 TOP_LEVEL_ERROR_SINCE = 2
 NO_OFFSET = -1
 STEP_ITEMS = 500
@@ -41,9 +44,11 @@ STEP_ITEMS = 500
 def handle(broker: Broker, call: Call, request: OffsetFetchRequest) -> Steps:
     """To each group; the answer goes out when all of them have handed out their offsets."""
     groups = _groups(request, call.api_version)
+    if call.api_version >= TOPIC_IDS_SINCE:
+        yield from _name_topics(broker.topics, groups)
 
     def finish(fetched: list[FetchedOffsets]) -> None:
-        call.run(_answer(call, request, groups, fetched))
+        call.run(_answer(call, broker.topics, groups, fetched))
 
     fan_in = FanIn(call, len(groups), finish)
     for index, group in enumerate(groups):
@@ -65,9 +70,21 @@ def _groups(request: OffsetFetchRequest, api_version: int) -> list[OffsetFetchRe
     return [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
 
 
+def _name_topics(topics: TopicManager, groups: list[OffsetFetchRequestGroup]) -> Steps:
+    """Give the topics of a request by id their names; an unknown topic has none."""
+    seen = 0
+    for group in groups:
+        for topic in group.topics or ():
+            known = topics.topic_by_id(topic.topic_id)
+            topic.name = "" if known is None else known.name
+            seen += 1
+            if not seen % STEP_ITEMS:
+                yield
+
+
 def _answer(
     call: Call,
-    request: OffsetFetchRequest,
+    topics: TopicManager,
     groups: list[OffsetFetchRequestGroup],
     fetched: list[FetchedOffsets],
 ) -> Steps:
@@ -76,13 +93,14 @@ def _answer(
     Up to v7 there is one group; v0 and v1 have no error of its own, so there it is on each
     partition of the request.
     """
+    by_id = call.api_version >= TOPIC_IDS_SINCE
     if call.api_version >= GROUPS_SINCE:
         answered: list[OffsetFetchResponseGroup] = []
         for group, offsets in zip(groups, fetched, strict=True):
-            topics = yield from _topics(group, offsets)
+            of_group = yield from _topics(topics, group, offsets, by_id=by_id)
             answered.append(
                 OffsetFetchResponseGroup(
-                    group_id=group.group_id, topics=topics, error_code=offsets.error
+                    group_id=group.group_id, topics=of_group, error_code=offsets.error
                 )
             )
             if not len(answered) % STEP_ITEMS:
@@ -93,46 +111,78 @@ def _answer(
     if error is not ErrorCode.NONE and call.api_version >= TOP_LEVEL_ERROR_SINCE:
         call.reply(OffsetFetchResponse(error_code=error))
         return
-    topics = yield from _topics(groups[0], fetched[0], is_refused=error is not ErrorCode.NONE)
-    call.reply(OffsetFetchResponse(topics=(yield from _old_topics(topics, error))))
+    is_refused = error is not ErrorCode.NONE
+    of_group = yield from _topics(topics, groups[0], fetched[0], is_refused=is_refused)
+    call.reply(OffsetFetchResponse(topics=(yield from _old_topics(of_group, error))))
 
 
 def _topics(
-    group: OffsetFetchRequestGroup, fetched: FetchedOffsets, *, is_refused: bool = False
+    topics: TopicManager,
+    group: OffsetFetchRequestGroup,
+    fetched: FetchedOffsets,
+    *,
+    by_id: bool = False,
+    is_refused: bool = False,
 ) -> Topics:
-    """The offsets of the partitions asked for (all when `topics` is null).
+    """The offsets of the partitions asked for (all when the group's `topics` is null).
 
-    None of a group with an error; `is_refused` lists the partitions all the same.
+    None of a group with an error; `is_refused` lists the partitions all the same. An offset that
+    was committed for another topic of the same name is none of the topic asked for by id.
     """
-    topics: list[OffsetFetchResponseTopics] = []
+    answered: list[OffsetFetchResponseTopics] = []
     if fetched.error is not ErrorCode.NONE and not is_refused:
-        return topics
-    if group.topics is None:
-        wanted: Iterable[tuple[str, Iterable[int]]] = [
-            (name, sorted(offsets)) for name, offsets in fetched.by_topic.items()
-        ]
-    else:
-        wanted = ((one.name, one.partition_indexes) for one in group.topics)
+        return answered
     built = 0
-    for name, indexes in wanted:
+    checks_id = by_id and group.topics is not None
+    for name, topic_id, indexes in _wanted(topics, group, fetched, by_id=by_id):
+        error = ErrorCode.UNKNOWN_TOPIC_ID if by_id and not name else ErrorCode.NONE
         offsets = fetched.by_topic.get(name, {})
         partitions: list[OffsetFetchResponsePartitions] = []
         for index in indexes:
-            partitions.append(_partition(index, offsets.get(index)))
+            stored = offsets.get(index)
+            if stored and checks_id and stored.topic_id not in (topic_id, ZERO_UUID):
+                stored = None
+            partitions.append(_partition(index, stored, error))
             built += 1
             if not built % STEP_ITEMS:
                 yield
-        topics.append(OffsetFetchResponseTopics(name=name, partitions=partitions))
+        answered.append(
+            OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions)
+        )
         built += 1
         if not built % STEP_ITEMS:
             yield
-    return topics
+    return answered
 
 
-def _partition(index: int, stored: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:
+def _wanted(
+    topics: TopicManager, group: OffsetFetchRequestGroup, fetched: FetchedOffsets, *, by_id: bool
+) -> Iterator[tuple[str, bytes, Iterable[int]]]:
+    """Name, id and partitions of the topics to answer, in Kafka's order: unknown ids come last.
+
+    Where all topics are asked for by id, those that do not exist have none and are left out.
+    """
+    if group.topics is not None:
+        for topic in group.topics:
+            if topic.name or not by_id:
+                yield topic.name, topic.topic_id, topic.partition_indexes
+        if by_id:
+            for topic in group.topics:
+                if not topic.name:
+                    yield "", topic.topic_id, topic.partition_indexes
+        return
+    for name, offsets in fetched.by_topic.items():
+        known = topics.topic(name) if by_id else None
+        if known is not None or not by_id:
+            yield name, ZERO_UUID if known is None else known.topic_id, sorted(offsets)
+
+
+def _partition(
+    index: int, stored: OffsetCommitValue | None, error: ErrorCode
+) -> OffsetFetchResponsePartitions:
     if stored is None:
         return OffsetFetchResponsePartitions(
-            partition_index=index, committed_offset=NO_OFFSET, metadata=""
+            partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=error
         )
     return OffsetFetchResponsePartitions(
         partition_index=index,

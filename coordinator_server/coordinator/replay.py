@@ -32,6 +32,7 @@ from protocol.offsets_log import (
     encode_key,
 )
 from protocol.raw_records import batch_records, raw_records
+from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from coordinator_server.group.classic.metadata import GroupMetadata
@@ -41,11 +42,13 @@ STEP_BYTES = 128 * 1024
 STEP_RECORDS = 2000
 """Of the log, and of what it comes to: handled before the loop may do something else."""
 
-# A committed offset of the usual kind, without metadata and topic id: version, offset, leader
-# epoch, the length of the metadata, commit timestamp, the number of tagged fields.
-_PLAIN_VALUE = Struct(">hqiBqB")
+# A committed offset of the usual kind, without metadata: version, offset, leader epoch, the length
+# of the metadata, commit timestamp. Tagged fields follow: none, or the topic id alone.
+_PLAIN_VALUE = Struct(">hqiBq")
 _PLAIN_VERSION = 4
 _EMPTY_METADATA = 1
+_NO_TAGS = b"\x00"
+_TOPIC_ID_TAG = b"\x01\x00\x10"  # one tagged field, its number, its size
 
 KeyValue = tuple[bytes, bytes | None]
 
@@ -140,7 +143,7 @@ class OffsetsReplay:
 class Restoring:
     """Makes groups of last values; `skipped` counts keys that are of no known kind, or damaged."""
 
-    __slots__ = ("_make", "_offsets", "groups", "last_reason", "skipped")
+    __slots__ = ("_make", "_offsets", "_topic_ids", "groups", "last_reason", "skipped")
 
     def __init__(self, make: Callable[[str], GroupMetadata]) -> None:
         self.groups: dict[str, GroupMetadata] = {}
@@ -149,23 +152,27 @@ class Restoring:
         self._make = make
         # By the front of a key, that is without its partition: where such offsets go.
         self._offsets: dict[bytes, dict[int, OffsetCommitValue]] = {}
+        # The tagged fields of plain values -> the topic id, of which there is one object each.
+        self._topic_ids: dict[bytes, bytes] = {_NO_TAGS: ZERO_UUID}
 
     def steps(self, latest: Iterable[KeyValue]) -> Iterator[None]:
         """Take in the last value of each key; every step is short."""
         unpack = _PLAIN_VALUE.unpack
         size = _PLAIN_VALUE.size
         offsets = self._offsets
+        topic_ids = self._topic_ids
         for number, (key, value) in enumerate(latest, start=1):
             if not number % STEP_RECORDS:
                 yield
             if value is None:
                 continue
             found = offsets.get(key[:-4])
-            if found is None or len(value) != size:
+            topic_id = topic_ids.get(value[size:])
+            if found is None or topic_id is None:
                 self._take(key, value)
                 continue
-            version, offset, leader_epoch, metadata, timestamp_ms, tags = unpack(value)
-            if version != _PLAIN_VERSION or metadata != _EMPTY_METADATA or tags:
+            version, offset, leader_epoch, metadata, timestamp_ms = unpack(value[:size])
+            if version != _PLAIN_VERSION or metadata != _EMPTY_METADATA:
                 self._take(key, value)
                 continue
             found[int.from_bytes(key[-4:], "big", signed=True)] = OffsetCommitValue(
@@ -173,6 +180,7 @@ class Restoring:
                 leader_epoch=leader_epoch,
                 metadata="",
                 commit_timestamp=timestamp_ms,
+                topic_id=topic_id,
             )
 
     def _take(self, key_bytes: bytes, value_bytes: bytes) -> None:
@@ -192,6 +200,8 @@ class Restoring:
         group.replay((key, value))
         if isinstance(key, OffsetCommitKey) and key_bytes == encode_key(key):
             self._offsets[key_bytes[:-4]] = group.offsets.by_topic[key.topic]
+            if isinstance(value, OffsetCommitValue) and value.topic_id != ZERO_UUID:
+                self._topic_ids[_TOPIC_ID_TAG + value.topic_id] = value.topic_id
 
     def _skip(self, reason: str) -> None:
         self.skipped += 1

@@ -19,6 +19,7 @@ from protocol.apis.offset_commit import (
 )
 from protocol.errors import ErrorCode
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -89,6 +90,8 @@ def commit(
                 metadata=metadata,
                 commit_timestamp=now_ms,
                 expire_timestamp=expire_ms,
+                # A value with an expiry is written as version 1, which has no topic id.
+                topic_id=topic.topic_id if expire_ms < 0 else ZERO_UUID,
             )
             records.append((key, value))
             if not len(records) % STEP_ITEMS:
@@ -118,6 +121,7 @@ def _response(
         topics=[
             OffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(
                         partition_index=one.partition_index, error_code=error

@@ -1,13 +1,13 @@
-"""OffsetCommit (key 8): remember how far a group has read. Versions 2-9.
+"""OffsetCommit (key 8): remember how far a group has read. Versions 2-10.
 
 Versions 2-4 carry a retention time, which stays with the committed offset. 6 adds the leader
 epoch, 7 the group instance id (KIP-345). 8 is flexible. 9 may be used by consumers of KIP-848
-and knows GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH. 10 (topic ids) is unstable in 4.1: not served.
+and knows GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH. 10 names topics by id (UNKNOWN_TOPIC_ID).
 """
 
 from __future__ import annotations
 
-from protocol.schema import ARRAY, INT16, INT32, INT64, STRING, Message, field
+from protocol.schema import ARRAY, INT16, INT32, INT64, STRING, UUID, Message, field
 
 
 class OffsetCommitRequestPartition(Message):
@@ -22,11 +22,12 @@ class OffsetCommitRequestPartition(Message):
 class OffsetCommitRequestTopic(Message):
     """One topic's offsets."""
 
-    name: str = field(STRING)
+    name: str = field(STRING, until=9)
+    topic_id: bytes = field(UUID, since=10)
     partitions: list[OffsetCommitRequestPartition] = field(ARRAY(OffsetCommitRequestPartition))
 
 
-class OffsetCommitRequest(Message, versions=(2, 9), flexible_since=8):
+class OffsetCommitRequest(Message, versions=(2, 10), flexible_since=8):
     """Offsets to commit; generation -1 and no member means a plain, group-less commit."""
 
     group_id: str = field(STRING)
@@ -47,11 +48,12 @@ class OffsetCommitResponsePartition(Message):
 class OffsetCommitResponseTopic(Message):
     """One topic's answers."""
 
-    name: str = field(STRING)
+    name: str = field(STRING, until=9)
+    topic_id: bytes = field(UUID, since=10)
     partitions: list[OffsetCommitResponsePartition] = field(ARRAY(OffsetCommitResponsePartition))
 
 
-class OffsetCommitResponse(Message, versions=(2, 9), flexible_since=8):
+class OffsetCommitResponse(Message, versions=(2, 10), flexible_since=8):
     """An error code per partition."""
 
     throttle_time_ms: int = field(INT32, since=3)

@@ -1,13 +1,13 @@
-"""OffsetFetch (key 9): how far has a group read? Versions 1-9.
+"""OffsetFetch (key 9): how far has a group read? Versions 1-10.
 
 Up to 7 one group is asked, from 8 on many. Version 2 adds the error code of the group and
 null topics for all; 3 the throttle time; 5 the leader epoch; 6 is flexible; 7 asks for stable
-offsets only (KIP-447). 9 carries the member id and epoch of KIP-848. 10 is unstable: not served.
+offsets only (KIP-447). 9 carries the member id and epoch of KIP-848. 10 names topics by id.
 """
 
 from __future__ import annotations
 
-from protocol.schema import ARRAY, BOOL, INT16, INT32, INT64, STRING, Message, field
+from protocol.schema import ARRAY, BOOL, INT16, INT32, INT64, STRING, UUID, Message, field
 
 
 class OffsetFetchRequestTopic(Message):
@@ -20,7 +20,8 @@ class OffsetFetchRequestTopic(Message):
 class OffsetFetchRequestTopics(Message):
     """One topic of one group (from version 8)."""
 
-    name: str = field(STRING, since=8)
+    name: str = field(STRING, since=8, until=9)
+    topic_id: bytes = field(UUID, since=10)
     partition_indexes: list[int] = field(ARRAY(INT32), since=8)
 
 
@@ -35,7 +36,7 @@ class OffsetFetchRequestGroup(Message):
     )
 
 
-class OffsetFetchRequest(Message, versions=(1, 9), flexible_since=6):
+class OffsetFetchRequest(Message, versions=(1, 10), flexible_since=6):
     """Groups and partitions to look up; null topics means all."""
 
     group_id: str = field(STRING, until=7)
@@ -78,7 +79,8 @@ class OffsetFetchResponsePartitions(Message):
 class OffsetFetchResponseTopics(Message):
     """One topic's answers (from version 8)."""
 
-    name: str = field(STRING, since=8)
+    name: str = field(STRING, since=8, until=9)
+    topic_id: bytes = field(UUID, since=10)
     partitions: list[OffsetFetchResponsePartitions] = field(
         ARRAY(OffsetFetchResponsePartitions), since=8
     )
@@ -92,7 +94,7 @@ class OffsetFetchResponseGroup(Message):
     error_code: int = field(INT16, since=8)
 
 
-class OffsetFetchResponse(Message, versions=(1, 9), flexible_since=6):
+class OffsetFetchResponse(Message, versions=(1, 10), flexible_since=6):
     """The committed offsets."""
 
     throttle_time_ms: int = field(INT32, since=3)

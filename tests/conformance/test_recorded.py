@@ -27,7 +27,6 @@ EXPLAINED = {
     "versions.advertised_ConsumerGroupHeartbeat": _NOT_SERVED,
     "versions.unsupported_AddOffsetsToTxn": _NOT_SERVED,
     "versions.unsupported_EndTxn": _NOT_SERVED,
-    "versions.advertised_OffsetCommit": "version 10 is not served",
 }
 """The expected differences, and why."""
 

@@ -10,6 +10,7 @@ from protocol.codec import decoder, encoder
 from protocol.registry import SPEC_BY_NAME
 from protocol.schema import Message
 from tests.support import Wire, request
+from tests.versions import newest_with_names
 
 
 class GoneError(Exception):
@@ -29,7 +30,7 @@ class Client:
     def ask(self, message: Message, version: int | None = None) -> Any:
         """Send a request and return its answer. Raises GoneError when there is none."""
         spec = SPEC_BY_NAME[type(message).__name__.removesuffix("Request")]
-        version = spec.max_version if version is None else version
+        version = newest_with_names(spec) if version is None else version
         frame = request(
             spec.key,
             version,

@@ -375,7 +375,7 @@ class SimulatedPartition(OffsetsPartition):
 
 
 class SimulatedTopics:
-    """The topics of the broker: nothing but how many partitions they have."""
+    """The topics of the broker, of which requests only ask for ids and numbers of partitions."""
 
     def __init__(self, counts: dict[str, int]) -> None:
         self.counts = counts
@@ -384,6 +384,25 @@ class SimulatedTopics:
     def partition_count(self, topic: str) -> int:
         """Partitions of a topic, 0 if it does not exist."""
         return self.counts.get(topic, 0)
+
+    def topic(self, name: str) -> SimulatedTopic | None:
+        """The topic of this name; its id is made from the name."""
+        count = self.counts.get(name)
+        if count is None:
+            return None
+        return SimulatedTopic(name, name.encode().ljust(16, b"-"), range(count))
+
+    def topic_by_id(self, topic_id: bytes) -> SimulatedTopic | None:
+        """The topic of this id."""
+        return self.topic(topic_id.decode().rstrip("-"))
+
+
+class SimulatedTopic(NamedTuple):
+    """A topic without logs."""
+
+    name: str
+    topic_id: bytes
+    partitions: range
 
 
 class _DeletedTopic(NamedTuple):

@@ -135,25 +135,30 @@ class Ledger:
 
     def expired(self, group: GroupMetadata | None) -> set[Place]:
         """The offsets that a retention check must drop now (KIP-211)."""
+        ends_ms = self.ends_ms(group)
+        return {place for place, end_ms in ends_ms.items() if end_ms <= self.broker.now_ms}
+
+    def ends_ms(self, group: GroupMetadata | None) -> dict[Place, int]:
+        """From when on a retention check drops an offset, of those that may expire."""
         if group is None:
-            return set()
-        now_ms, retention_ms = self.broker.now_ms, self.broker.settings.offsets_retention_ms
+            return {}
+        retention_ms = self.broker.settings.offsets_retention_ms
         has_members = group.protocol_type is not None and group.state is not EMPTY
         if has_members and not (
             group.state is STABLE
             and group.protocol_type == "consumer"
             and group.subscribed_topics is not None
         ):
-            return set()
-        over: set[Place] = set()
+            return {}
+        ends: dict[Place, int] = {}
         for topic, partition in self.places():
             value = self.shadow.offsets.by_topic[topic][partition]
             since_ms = value.commit_timestamp
             if group.protocol_type is not None and group.state is EMPTY:
                 since_ms = group.state_timestamp_ms or since_ms
-            ends_ms = since_ms + retention_ms
+            end_ms = since_ms + retention_ms
             if value.expire_timestamp != -1:
-                ends_ms = value.expire_timestamp
-            if ends_ms <= now_ms and not (has_members and topic in (group.subscribed_topics or ())):
-                over.add((topic, partition))
-        return over
+                end_ms = value.expire_timestamp
+            if not (has_members and topic in (group.subscribed_topics or ())):
+                ends[topic, partition] = end_ms
+        return ends

@@ -25,6 +25,7 @@ from protocol.schema import Message
 from storage.memory_disk import MemoryDisk
 from tests.unit.coordinator.fakes import commit_request, join_request, settle
 from tests.unit.topics.fakes import DATA, FakeCall, FakeClock, FakeConnection
+from tests.versions import newest_with_names
 
 OFFSETS_PARTITIONS = 4
 
@@ -62,7 +63,8 @@ class Nodes:
     ) -> FakeCall:
         """Hand a request to a broker's handler; the answer may come later."""
         spec = SPEC_BY_NAME[api]
-        call = FakeCall(spec.max_version if version is None else version, "test", FakeConnection())
+        version = newest_with_names(spec) if version is None else version
+        call = FakeCall(version, "test", FakeConnection())
         call.connection.local_address = ("127.0.0.1", 9091 + node_id)
         handle = import_module(f"coordinator_server.apis.{spec.stem}").handle
         call.serve(handle, self.cluster.brokers[node_id], request)

@@ -29,6 +29,7 @@ from protocol.registry import SPEC_BY_NAME
 from protocol.schema import Message
 from storage.memory_disk import MemoryDisk
 from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection
+from tests.versions import newest_with_names
 
 
 class GroupBroker(FakeBroker):
@@ -59,7 +60,8 @@ class GroupBroker(FakeBroker):
     def send(self, api: str, request: Message, version: int | None = None) -> FakeCall:
         """Hand a request to its handler; the answer may come later."""
         spec = SPEC_BY_NAME[api]
-        call = FakeCall(spec.max_version if version is None else version, "test", FakeConnection())
+        version = newest_with_names(spec) if version is None else version
+        call = FakeCall(version, "test", FakeConnection())
         handle = import_module(f"coordinator_server.apis.{spec.stem}").handle
         call.serve(handle, self, request)
         return call

@@ -149,6 +149,9 @@ def test_what_is_loaded_is_what_was_replayed_live() -> None:
         offset_tombstone("gone", "t", 0),
         group_tombstone("gone"),
         commit("g", -1, 3),
+        *[commit("g", 10 + n, n, topic_id=bytes([n % 2 + 1]) * 16) for n in range(6)],
+        commit("g", 16, 7, metadata="m", topic_id=bytes([1]) * 16),
+        commit("g", 17, 7, leader_epoch=3),
     ]
     live = new_group("g")
     for record in records:
@@ -158,6 +161,15 @@ def test_what_is_loaded_is_what_was_replayed_live() -> None:
     assert list(groups) == ["g"]
     assert durable_state(groups["g"]) == durable_state(live)
     assert not groups["g"].is_new
+
+
+def test_offsets_of_a_topic_share_its_id() -> None:
+    """The id is one object however many offsets are loaded."""
+    records = [commit("g", n, n, topic_id=bytes(range(16))) for n in range(5)]
+    groups, _, _ = load(log_of(plain(*records)))
+    loaded = groups["g"].offsets.by_topic["t"]
+    assert {value.topic_id for value in loaded.values()} == {bytes(range(16))}
+    assert len({id(value.topic_id) for value in loaded.values()}) == 1
 
 
 def test_tombstones_end_what_came_before() -> None:

@@ -234,8 +234,14 @@ def test_a_plain_commit_is_written_as_version_4() -> None:
     context = GroupContext()
     commit(context.broker, ("one", 0, 1))
     assert (context.broker.log[-1][1] or b"")[:2] == b"\0\4"
+    topic = context.broker.topics.topic("one")
+    assert topic is not None
     assert context.broker.offsets["one"][0] == OffsetCommitValue(
-        offset=1, leader_epoch=-1, metadata="", commit_timestamp=context.broker.now_ms
+        offset=1,
+        leader_epoch=-1,
+        metadata="",
+        commit_timestamp=context.broker.now_ms,
+        topic_id=topic.topic_id,
     )
 
 

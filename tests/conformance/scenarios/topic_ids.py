@@ -1,0 +1,212 @@
+"""OffsetCommit and OffsetFetch of version 10, which name topics by id (KIP-848).
+
+The order of topics and partitions is recorded too: what is unknown has a place of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.conformance.stage import Area, Stage
+
+AREA = Area("topic_ids")
+VERSION = 10
+
+ZERO = bytes(16)
+UNKNOWN = bytes([7]) * 16
+OTHER = bytes([6]) * 16
+
+Asked = Sequence[tuple[bytes, Sequence[int]]]
+"""Topic ids with partitions."""
+
+
+class Topics:
+    """The ids of the topics of a run, and what to call ids in a transcript."""
+
+    def __init__(self, t: Stage) -> None:
+        self._t = t
+        self._symbols = {ZERO: "zero", UNKNOWN: "unknown", OTHER: "other", **t.env.topic_ids}
+        ids = {symbol: topic_id for topic_id, symbol in t.env.topic_ids.items()}
+        self.one, self.three = ids["<id:t1>"], ids["<id:t3>"]
+
+    def create(self, name: str, symbol: str) -> bytes:
+        """A topic of this scenario alone, unrecorded; returns its id once the broker knows it."""
+        topic = {"name": name, "num_partitions": 1, "replication_factor": 1}
+        body = {"topics": [{**topic, "assignments": [], "configs": []}], "timeout_ms": 9000}
+        created = self._t.raw("CreateTopics", 7, {**body, "validate_only": False})
+        topic_id: bytes = created["topics"][0]["topic_id"]
+        self._symbols[topic_id] = symbol
+        self._wait(topic_id, error=0)
+        return topic_id
+
+    def delete(self, name: str, topic_id: bytes) -> None:
+        """Delete it, unrecorded, and wait until the broker knows it no more."""
+        body = {"topics": [{"name": name, "topic_id": ZERO}], "timeout_ms": 9000}
+        self._t.raw("DeleteTopics", 6, body)
+        self._wait(topic_id, error=100)
+
+    def _wait(self, topic_id: bytes, error: int) -> None:
+        asked = {"topics": [{"name": None, "topic_id": topic_id}]}
+        while self._t.raw("Metadata", 12, asked)["topics"][0]["error_code"] != error:
+            self._t.nap(0.05)
+
+    def commit(self, label: str, topics: Asked, **changes: Any) -> None:
+        """OffsetCommit of the offset 100 + partition; recorded: (id, [(partition, error)])."""
+        wanted = [
+            {
+                "topic_id": topic_id,
+                "partitions": [
+                    {
+                        "partition_index": one,
+                        "committed_offset": 100 + one,
+                        "committed_metadata": "m",
+                    }
+                    for one in partitions
+                ],
+            }
+            for topic_id, partitions in topics
+        ]
+        body = {"group_id": self._t.g, "member_id": "", "topics": wanted, **changes}
+        answer = self._t.raw("OffsetCommit", VERSION, body)
+        self._t.rec(
+            label,
+            [
+                [
+                    self._symbols[topic["topic_id"]],
+                    [[one["partition_index"], one["error_code"]] for one in topic["partitions"]],
+                ]
+                for topic in answer["topics"]
+            ],
+        )
+
+    def fetch(self, label: str, *groups: tuple[str, Asked | None]) -> None:
+        """OffsetFetch; recorded: [error, (id, [(partition, offset, metadata, error)])] a group.
+
+        All offsets of a group come in the order of hash maps, so these are sorted.
+        """
+        wanted = [{"group_id": group, "topics": _named(topics)} for group, topics in groups]
+        answer = self._t.raw("OffsetFetch", VERSION, {"groups": wanted, "require_stable": False})
+        fields = ("partition_index", "committed_offset", "metadata", "error_code")
+        recorded = []
+        for (_, asked), group in zip(groups, answer["groups"], strict=True):
+            topics = [
+                [
+                    self._symbols[topic["topic_id"]],
+                    [[one[field] for field in fields] for one in topic["partitions"]],
+                ]
+                for topic in group["topics"]
+            ]
+            if asked is None:
+                topics = sorted([symbol, sorted(partitions)] for symbol, partitions in topics)
+            recorded.append([group["error_code"], *topics])
+        self._t.rec(label, recorded)
+
+
+def _named(topics: Asked | None) -> list[dict[str, Any]] | None:
+    if topics is None:
+        return None
+    return [{"topic_id": one, "partition_indexes": list(indexes)} for one, indexes in topics]
+
+
+@AREA.scenario
+def commits(t: Stage) -> None:
+    """What is stored, what is refused and with which error, and in which order it is answered."""
+    topics = Topics(t)
+    one, three = topics.one, topics.three
+    for label, asked in (
+        ("known", [(one, [0]), (three, [2, 0])]),
+        ("unknown id", [(UNKNOWN, [0, 1])]),
+        ("zero id", [(ZERO, [0])]),
+        ("zero and unknown id", [(ZERO, [0]), (UNKNOWN, [0])]),
+        ("unknown partition", [(three, [0, 9, -1])]),
+        ("unknown id between known ones", [(one, [0]), (UNKNOWN, [0]), (three, [0])]),
+        ("two unknown ids first", [(OTHER, [1]), (UNKNOWN, [1]), (one, [0])]),
+        ("unknown partition, then unknown id", [(three, [9]), (UNKNOWN, [1]), (one, [0])]),
+        ("unknown id, then unknown partition", [(UNKNOWN, [1]), (three, [9, 0]), (one, [0])]),
+        ("topic twice", [(three, [0]), (three, [1])]),
+        ("partition twice", [(one, [0]), (one, [0])]),
+        ("topic twice around an unknown id", [(three, [0]), (UNKNOWN, [0]), (three, [1])]),
+        ("topic twice with an unknown partition", [(three, [0]), (three, [9])]),
+        ("unknown id twice", [(UNKNOWN, [0]), (UNKNOWN, [1])]),
+        ("no partitions", [(one, [])]),
+        ("no partitions of an unknown id", [(UNKNOWN, [])]),
+        ("no partitions of an unknown id beside a known one", [(UNKNOWN, []), (one, [0])]),
+        ("no partitions beside an unknown id", [(one, []), (UNKNOWN, [0])]),
+        ("nothing", []),
+    ):
+        topics.commit(label, asked)
+    topics.fetch("all", (t.g, None))
+
+
+@AREA.scenario
+def refused_commits(t: Stage) -> None:
+    """A caller who may not commit names known and unknown ids: the error of each partition."""
+    topics = Topics(t)
+    asked = [(topics.one, [0]), (UNKNOWN, [0])]
+    generation = {"generation_id_or_member_epoch": 3}
+    topics.commit("generation of an unknown group", asked, **generation)
+    topics.commit("the same, unknown id alone", [(UNKNOWN, [0])], **generation)
+    (a,) = t.reach("stable", "A")
+    topics.commit("stranger", asked, member_id="ghost", **generation)
+    topics.commit("no member", asked)
+    member = {"generation_id_or_member_epoch": a.gen, "member_id": a.id}
+    topics.commit("member", asked, **member)
+    topics.fetch("all", (t.g, None))
+
+
+@AREA.scenario
+def fetches(t: Stage) -> None:
+    """Offsets by id: unknown ids come last, each with its own error; null topics are all."""
+    topics = Topics(t)
+    one, three = topics.one, topics.three
+    topics.commit("commit", [(one, [0]), (three, [1])])
+    for label, asked in (
+        ("known", [(one, [0]), (three, [0, 1, 9])]),
+        ("unknown id", [(UNKNOWN, [0, 1])]),
+        ("zero id", [(ZERO, [0])]),
+        (
+            "unknown ids between known ones",
+            [(UNKNOWN, [0]), (one, [0]), (OTHER, [0]), (three, [1])],
+        ),
+        ("topic twice", [(three, [1]), (three, [0])]),
+        ("partition twice", [(three, [1, 1])]),
+        ("unknown id twice", [(UNKNOWN, [0]), (UNKNOWN, [0])]),
+        ("no partitions", [(one, []), (UNKNOWN, [])]),
+        ("nothing", []),
+        ("all", None),
+    ):
+        topics.fetch(label, (t.g, asked))
+    nobody = t.group("nobody")
+    topics.fetch("unknown group", (nobody, [(one, [0]), (UNKNOWN, [0])]))
+    topics.fetch("all of an unknown group", (nobody, None))
+    topics.fetch("many groups", (t.g, [(one, [0])]), (nobody, None), (nobody, [(UNKNOWN, [1])]))
+    topics.fetch("the same group twice", (t.g, [(one, [0])]), (t.g, [(OTHER, [0])]))
+
+
+@AREA.scenario
+def names_and_ids(t: Stage) -> None:
+    """What is committed by id is fetched by name, and the other way."""
+    topics = Topics(t)
+    topics.commit("by id", [(topics.one, [0])])
+    t.commit([(t.t3, 2, 7)], label="by name")
+    t.offs(label="by name")
+    topics.fetch("by id", (t.g, [(topics.one, [0]), (topics.three, [2])]))
+
+
+@AREA.scenario
+def deleted_topic(t: Stage) -> None:
+    """A topic that was deleted, and one of the same name that was made after it."""
+    topics = Topics(t)
+    name = t.g.replace(".", "-")
+    first = topics.create(name, "first")
+    topics.commit("commit", [(first, [0]), (topics.one, [0])])
+    topics.delete(name, first)
+    topics.commit("commit of the deleted id", [(first, [0]), (topics.one, [0])])
+    topics.fetch("deleted id", (t.g, [(first, [0]), (topics.one, [0])]))
+    topics.fetch("all", (t.g, None))
+    second = topics.create(name, "second")
+    topics.fetch("both ids", (t.g, [(second, [0]), (first, [0])]))
+    topics.commit("commit of both ids", [(second, [0]), (first, [0])])
+    topics.fetch("both ids again", (t.g, [(first, [0]), (second, [0])]))
+    topics.delete(name, second)

@@ -13,8 +13,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-if __name__ == "__main__":  # run by its path: the package lies above
-    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+if __name__ == "__main__":  # run by its path: what holds the package lies two folders above
+    _CONTAINER = os.path.dirname(os.path.abspath(__file__))
+    sys.path.insert(0, os.path.dirname(os.path.dirname(_CONTAINER)))
 
 import _socket  # the module socket takes as long to import as all the rest here
 

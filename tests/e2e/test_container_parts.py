@@ -15,7 +15,7 @@ import pytest
 from coordinator_server.container.healthcheck import ask
 from tests.support import ROOT, Broker, wait_for
 
-HEALTHCHECK = ROOT / "coordinator_server" / "healthcheck.py"
+HEALTHCHECK = ROOT / "coordinator_server" / "container" / "healthcheck.py"
 
 
 def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.sim.bugs import BUGS, Bug, FragmentError, broken
-from tests.sim.mutations import GROUP, ROOT, try_bug
+from tests.sim.mutations import ROOT, module_path, try_bug
 
 QUICK = [bug for bug in BUGS if bug.is_quick]
 
@@ -11,7 +11,7 @@ QUICK = [bug for bug in BUGS if bug.is_quick]
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_every_bug_fits_into_the_code(bug: Bug) -> None:
     """The fragment that a bug replaces is in its module, once."""
-    source = (ROOT / GROUP / f"{bug.module}.py").read_text(encoding="utf-8")
+    source = (ROOT / module_path(bug)).read_text(encoding="utf-8")
     assert broken(source, bug) != source
 
 

@@ -38,7 +38,7 @@ JOIN, SYNC, HEARTBEAT = (11, 3), (14, 2), (12, 4)
 def main() -> int:
     """Print the tables."""
     settings = {"group.initial.rebalance.delay.ms": "0"}
-    with Broker("--ephemeral", settings=settings) as broker:
+    with Broker(settings) as broker:
         start_ms, idle_mb = broker.cpu_seconds() * 1000, broker.resident_mb()
         print(f"\nstart: {start_ms:.0f} ms of CPU until `listening`, {idle_mb:.0f} MB\n")
         print("connections  heartbeats/s  CPU us per heartbeat")

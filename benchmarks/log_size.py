@@ -369,7 +369,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as directory:
         data = Path(directory) / "data"
         settings = {"group.initial.rebalance.delay.ms": "0"}
-        with Broker("--data-dir", str(data), settings=settings) as broker:
+        with Broker(settings, data_dir=data) as broker:
             load = Load(broker, data, arguments.groups, arguments.connections)
             if arguments.heartbeats:
                 uvloop.run(_heartbeats(load, broker, arguments.seconds, arguments.rate))

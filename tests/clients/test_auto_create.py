@@ -17,7 +17,7 @@ StartBroker = Callable[..., Broker]
 @pytest.fixture
 def strict(start_broker: StartBroker) -> str:
     """Address of a broker that does not make topics by itself."""
-    return start_broker(auto_create_topics_enable="false").bootstrap
+    return start_broker(auto_create_topics_enable="false").bootstrap_servers
 
 
 def test_kafka_python_subscribes_before_the_topic_exists(strict: str, name: str) -> None:

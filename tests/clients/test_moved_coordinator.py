@@ -3,9 +3,6 @@
 The cluster is told what to do by its control server (docs/cluster.md).
 """
 
-import http.client
-import json
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,38 +13,25 @@ import pytest
 from tests.clients.conftest import SETTINGS
 from tests.clients.support import Feed, Group
 from tests.clients.test_group_life import CLIENTS, StartGroup
-from tests.support import Broker, wait_for
+from tests.support import Broker
 
 PARTITIONS = 6
 
 
 class Cluster:
-    """A process with three brokers, and its control server."""
+    """A process with three brokers."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        (line,) = wait_for(lambda: broker.log_lines("control.listening"), "the control server")
-        found = re.search(r"address=(\S+)", line)
-        assert found is not None
-        self._control = found[1]
 
     @property
     def bootstrap(self) -> str:
         """Addresses of all brokers, as one that is stopped may be the first."""
-        brokers = self.ask("GET", "/brokers")["brokers"]
-        return ",".join(one["listeners"][0].removeprefix("PLAINTEXT://") for one in brokers)
+        return self.broker.bootstrap_servers
 
     def ask(self, method: str, path: str) -> dict[str, Any]:
         """The answer of the control server."""
-        connection = http.client.HTTPConnection(self._control, timeout=20)
-        try:
-            connection.request(method, path)
-            response = connection.getresponse()
-            answer: dict[str, Any] = json.loads(response.read())
-            assert response.status == 200, answer
-            return answer
-        finally:
-            connection.close()
+        return self.broker.control.call(method, path)
 
     def coordinate(self, group: str, node_id: int) -> None:
         """Have a broker coordinate the group."""
@@ -68,9 +52,7 @@ class Cluster:
 @pytest.fixture
 def cluster(start_broker: Callable[..., Broker], tmp_path: Path) -> Iterator[Cluster]:
     """Three brokers on one data directory. (`start_broker`: this needs a broker of ours.)"""
-    settings = {**SETTINGS, "broker.count": "3"}
-    data = str(tmp_path / "cluster")
-    with Broker("--data-dir", data, "--http", "127.0.0.1:0", settings=settings) as broker:
+    with Broker(SETTINGS, data_dir=tmp_path / "cluster", broker_count=3) as broker:
         yield Cluster(broker)
         assert not broker.log_lines("[error")
 
@@ -185,9 +167,7 @@ def test_a_new_process_knows_who_led(cluster: Cluster, name: str, start_group: S
     for number in range(PARTITIONS):
         cluster.ask("POST", f"/partitions/{name}/{number}/move?to=3")
     cluster.coordinate("some-group", 2)
-    assert cluster.broker.stop() == 0
-    cluster.broker.start()
-    cluster = Cluster(cluster.broker)
+    cluster.broker.restart()
     brokers = {one["id"]: one for one in cluster.ask("GET", "/brokers")["brokers"]}
     assert brokers[3]["partitions_led"] >= PARTITIONS
     admin = kafka.KafkaAdminClient(bootstrap_servers=cluster.bootstrap)

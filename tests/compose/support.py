@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import uuid
 from collections import Counter
@@ -20,7 +19,7 @@ from functools import cache
 from typing import Any
 
 from tests.clients.worker import Entry, Partition
-from tests.support import ROOT, wait_for
+from tests.support import ROOT, free_port, wait_for
 
 BASE_IMAGE = "python:3.11-slim-bookworm"
 BROKER_IMAGE = "coordinator-server:compose-test"
@@ -49,12 +48,6 @@ def build_images() -> None:
     """Build both images from the checkout; the engine's cache makes the second time quick."""
     for image, *target in ((BROKER_IMAGE,), (CLIENTS_IMAGE, "--target", "clients")):
         docker("build", "--network", "host", "-q", "-t", image, *target, str(ROOT), seconds=300)
-
-
-def free_port() -> int:
-    """A port that nobody uses at this moment."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 class Container:

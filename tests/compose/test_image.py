@@ -15,10 +15,9 @@ from tests.compose.support import (
     HOST,
     Container,
     docker,
-    free_port,
     running,
 )
-from tests.support import wait_for
+from tests.support import free_port, wait_for
 
 MOST_BYTES_BEYOND_BASE = 120_000_000
 MOST_BYTES_TODAY = 40_000_000

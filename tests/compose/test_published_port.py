@@ -13,9 +13,8 @@ from tests.compose.support import (
     CLIENTS_IMAGE,
     Container,
     docker,
-    free_port,
 )
-from tests.support import wait_for
+from tests.support import free_port, wait_for
 
 TOLD = """
 import sys, kafka

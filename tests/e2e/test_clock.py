@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterator
 
@@ -18,7 +17,7 @@ from protocol.apis.produce import (
 )
 from protocol.batch import Record, build_batch
 from protocol.codec import decoder, encoder
-from tests.support import API_VERSIONS_REQUEST, Wire, request
+from tests.support import API_VERSIONS_REQUEST, connect, request
 
 FETCH, FETCH_VERSION = 1, 11
 PRODUCE, PRODUCE_VERSION = 0, 8
@@ -30,12 +29,6 @@ def broker() -> Iterator[Broker]:
     """A broker whose control server is on."""
     with Broker() as broker:
         yield broker
-
-
-def connect(bootstrap: str) -> Wire:
-    """A raw connection."""
-    host, _, port = bootstrap.rpartition(":")
-    return Wire(socket.create_connection((host, int(port)), 10))
 
 
 def fetch_request(topic: str, max_wait_ms: int) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_examples import EXAMPLES, run_copied
-from tests.support import API_VERSIONS_REQUEST, ROOT, Broker, request
+from tests.support import API_VERSIONS_REQUEST, ROOT, Serve, request
 
 
 def run(*command: str | Path) -> None:
@@ -65,7 +65,7 @@ def test_the_wheel_serves_beside_foreign_packages(
 ) -> None:
     """Script and module serve from a directory with a `storage` and a `protocol` of its own."""
     program, *rest = command.split()
-    broker = Broker("--ephemeral", command=[str(environment / program), *rest], directory=foreign)
+    broker = Serve("--ephemeral", command=[str(environment / program), *rest], directory=foreign)
     with broker:
         with broker.connect() as wire:
             assert wire.ask(API_VERSIONS_REQUEST)

@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.support import ROOT, wait_for
+from tests.support import ROOT, free_port, wait_for
 
 JARS = ROOT / ".kafka-4.1.0"
 POM = Path(__file__).with_name("pom.xml")
@@ -98,12 +98,12 @@ class Kafka:
         self._settings = settings
         self._properties = directory / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
-        self.bootstrap = ""
+        self.bootstrap_servers = ""
 
     def start(self) -> None:
         """Start it, formatted when it is new, and wait until it takes connections."""
         port, controller_port = free_port(), free_port()
-        self.bootstrap = f"127.0.0.1:{port}"
+        self.bootstrap_servers = f"127.0.0.1:{port}"
         properties = {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -153,14 +153,6 @@ class Kafka:
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait(SECONDS)
-
-
-def free_port() -> int:
-    """A port of this machine that nobody uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def answers(port: int) -> bool:

@@ -171,9 +171,8 @@ def test_files_that_grow_while_a_stream_stops_and_starts(
 def ours(log_dir: Path, tmp_path: Path) -> Iterator[str]:
     """Our broker, started on the story's files."""
     shutil.copytree(log_dir, tmp_path / "ours")
-    with Broker("--data-dir", str(tmp_path / "ours"), settings=FOR_EVER) as broker:
-        yield broker.bootstrap
-        assert broker.stop() == 0, broker.log
+    with Broker(FOR_EVER, data_dir=tmp_path / "ours") as broker:
+        yield broker.bootstrap_servers
 
 
 @pytest.fixture
@@ -199,7 +198,7 @@ def theirs(story: Story, tmp_path: Path) -> Iterator[str]:
         for path in (*broker.data.glob("*checkpoint"), broker.data / ".kafka_cleanshutdown"):
             path.unlink()
         broker.start()
-        yield broker.bootstrap
+        yield broker.bootstrap_servers
         broker.stop()
     finally:
         broker.end()
@@ -218,7 +217,7 @@ def create_topics(broker: Kafka, story: Story) -> None:
         }
         for name, count in counts.items()
     }
-    admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
     admin.create_topics(topics, wait_for_metadata=True)
     admin.close()
     wait_for(

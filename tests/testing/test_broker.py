@@ -16,8 +16,8 @@ import pytest
 
 from coordinator_server.testing import Broker, BrokerError
 from tests.machine import slowness
-from tests.support import ROOT, wait_for
-from tests.testing.support import cpu_seconds, is_alive, wait_for_end
+from tests.support import ROOT, cpu_seconds, wait_for
+from tests.testing.support import is_alive, wait_for_end
 
 
 def setting(broker: Broker, name: str) -> str:

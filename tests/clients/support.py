@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,7 +41,33 @@ def create_topic(
         admin.close()
 
 
-class Member:
+class ConsumerEvents:
+    """What a worker (`tests.clients.worker`) says of itself, wherever it runs."""
+
+    def events(self, *kinds: str) -> list[dict[str, Any]]:
+        """All events so far, or those of some kinds."""
+        raise NotImplementedError
+
+    def owned(self) -> set[Partition]:
+        """The partitions that the consumer believes it owns."""
+        owned: set[Partition] = set()
+        for move in self.events("assigned", "revoked", "lost"):
+            partitions = {(topic, partition) for topic, partition in move["partitions"]}
+            owned = owned | partitions if move["event"] == "assigned" else owned - partitions
+        return owned
+
+    def processed(self) -> list[Entry]:
+        """Records whose commit was acknowledged to this member."""
+        return [tuple(record) for event in self.events("processed") for record in event["records"]]
+
+
+def share_all(members: Sequence[ConsumerEvents], partitions: Iterable[Partition]) -> bool:
+    """Whether the members own all partitions, each exactly one owner, none idle."""
+    owned = [member.owned() for member in members]
+    return all(owned) and sum(map(Counter, owned), Counter[Partition]()) == Counter(partitions)
+
+
+class Member(ConsumerEvents):
     """One consumer process of a group."""
 
     def __init__(self, settings: Settings, output: Path) -> None:
@@ -66,18 +92,6 @@ class Member:
     def moves(self) -> list[dict[str, Any]]:
         """Partitions that came or went, in order; empty moves count too."""
         return self.events("assigned", "revoked", "lost")
-
-    def owned(self) -> set[Partition]:
-        """The partitions that the consumer believes it owns."""
-        owned: set[Partition] = set()
-        for move in self.moves():
-            partitions = {(topic, partition) for topic, partition in move["partitions"]}
-            owned = owned | partitions if move["event"] == "assigned" else owned - partitions
-        return owned
-
-    def processed(self) -> list[Entry]:
-        """Records whose commit was acknowledged to this member."""
-        return [tuple(record) for event in self.events("processed") for record in event["records"]]
 
     def generation(self) -> int:
         """Generation of the last event (kafka-python only: the others do not tell)."""
@@ -154,13 +168,12 @@ class Group:
         self, members: list[Member], partitions: Iterable[Partition], seconds: float = 60.0
     ) -> None:
         """Wait until the members own all partitions, each exactly one owner, none idle."""
-        wanted = Counter(partitions)
-
-        def shared() -> bool:
-            owned = [member.owned() for member in members]
-            return all(owned) and sum(map(Counter, owned), Counter[Partition]()) == wanted
-
-        self.wait_until(shared, f"{len(wanted)} partitions over {len(members)}", seconds)
+        wanted = list(partitions)
+        self.wait_until(
+            lambda: share_all(members, wanted),
+            f"{len(wanted)} partitions over {len(members)}",
+            seconds,
+        )
 
     def processed(self) -> list[Entry]:
         """All records that any member processed."""

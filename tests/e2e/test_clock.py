@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,19 +15,18 @@ from protocol.apis.produce import (
     TopicProduceData,
 )
 from protocol.batch import Record, build_batch
-from protocol.codec import decoder, encoder
-from tests.support import API_VERSIONS_REQUEST, connect, request
+from protocol.codec import decoder
+from tests.faults.client import frame_of
+from tests.support import API_VERSIONS_REQUEST, connect
 
-FETCH, FETCH_VERSION = 1, 11
-PRODUCE, PRODUCE_VERSION = 0, 8
+FETCH_VERSION, PRODUCE_VERSION = 11, 8
 WEEK_SECONDS = 7 * 24 * 3600
 
 
 @pytest.fixture
-def broker() -> Iterator[Broker]:
-    """A broker whose control server is on."""
-    with Broker() as broker:
-        yield broker
+def broker(kafka: Broker) -> Broker:
+    """The broker of the session, as new: a reset sets the clock back too."""
+    return kafka
 
 
 def fetch_request(topic: str, max_wait_ms: int) -> bytes:
@@ -40,7 +38,7 @@ def fetch_request(topic: str, max_wait_ms: int) -> bytes:
         max_bytes=1000,
         topics=[FetchTopic(topic=topic, partitions=[partition])],
     )
-    return request(FETCH, FETCH_VERSION, encoder(FetchRequest, FETCH_VERSION)(message))
+    return frame_of(message, FETCH_VERSION)
 
 
 def produce_request(topic: str) -> bytes:
@@ -55,7 +53,7 @@ def produce_request(topic: str) -> bytes:
             )
         ],
     )
-    return request(PRODUCE, PRODUCE_VERSION, encoder(ProduceRequest, PRODUCE_VERSION)(message))
+    return frame_of(message, PRODUCE_VERSION)
 
 
 def test_time_goes_on_by_so_much(broker: Broker) -> None:

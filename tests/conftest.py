@@ -1,4 +1,4 @@
-"""How a run goes: which tests run side by side, which alone, which again, and what it says last.
+"""How a run goes: which tests run side by side, which alone, which once more, what it says last.
 
 `make test` has several pytest-xdist workers, as most of a test with real clients is waiting. A
 plain `pytest tests/...` runs one test after the other.
@@ -6,7 +6,7 @@ plain `pytest tests/...` runs one test after the other.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import pytest
@@ -15,11 +15,14 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.left_out import LINES
 from tests.turns import Turns
 
-REAL_TIME, ALONE = "real_time", "alone"
-JVM = ("tests/oracle/", "tests/pipeline/", "tests/long/")
-"""One Java process at a time is what a small machine bears, and one Spark session serves all."""
-APART = ("tests/clients/", "tests/compose/")
-"""Tests that wait for seconds each and share nothing: any worker may take the next one."""
+ALONE, REAL_TIME, SLOW = "alone", "real_time", "slow"
+TOGETHER = {"tests/oracle/": "jvm", "tests/pipeline/": "jvm", "tests/compose/": "docker"}
+"""Folders whose tests one worker runs, with a name for them: one Spark session serves all, and a
+small machine bears one Java process at a time; compose projects share images and networks."""
+APART = ("tests/clients/",)
+"""Tests that wait for seconds each and share a broker at most: any worker may take the next one."""
+ORDER = (tuple(TOGETHER), ("tests/conformance/", "tests/e2e/"), APART)
+"""What a run begins with: what takes longest in one piece. Everything else fills the gaps."""
 
 _TURNS = pytest.StashKey[Turns]()
 
@@ -35,10 +38,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _rank(item: pytest.Item) -> int:
-    """0 for what one worker has to do all by itself, 1 for what mostly waits, 2 for the rest."""
-    if item.nodeid.startswith(JVM):
-        return 0
-    return 1 if item.nodeid.startswith(APART) else 2
+    """Where in ORDER a test stands."""
+    for rank, folders in enumerate(ORDER):
+        if item.nodeid.startswith(folders):
+            return rank
+    return len(ORDER)
 
 
 # --- side by side, and alone ----------------------------------------------------------------------
@@ -53,8 +57,9 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no type
     """Hands out tests by file, but for those that may be spread and those that may not at all."""
 
     def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith(JVM):
-            return "jvm"
+        for start, group in TOGETHER.items():
+            if nodeid.startswith(start):
+                return group
         return nodeid if nodeid.startswith(APART) else nodeid.partition("::")[0]
 
 
@@ -68,7 +73,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def pytest_configure(config: pytest.Config) -> None:
     """Take part in the turns."""
     if _is_worker(config):
-        config.stash[_TURNS] = Turns()
+        assert config.inipath is not None
+        config.stash[_TURNS] = Turns(config.rootpath, config.inipath)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -79,11 +85,11 @@ def pytest_runtest_protocol(
     turns = item.config.stash.get(_TURNS, None)
     if turns is None:
         return (yield)
-    turns.begin(_is_alone(item))
+    turns.begin(alone=_is_alone(item))
     try:
         return (yield)
     finally:
-        turns.end(nextitem is not None and _is_alone(nextitem))
+        turns.end(next_is_alone=nextitem is not None and _is_alone(nextitem))
 
 
 def _is_alone(item: pytest.Item) -> bool:
@@ -93,24 +99,32 @@ def _is_alone(item: pytest.Item) -> bool:
 # --- the last lines -------------------------------------------------------------------------------
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any, error: object) -> None:
-    """Take over what a worker left out; all of them left out the same."""
-    node.config.stash[LINES] = node.workeroutput.get("left_out", [])
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Note how many slow tests `make test` leaves out."""
+    slow = [item for item in items if item.get_closest_marker(SLOW) is not None]
+    if slow and slow[0].config.option.markexpr == f"not {SLOW}":
+        lines = slow[0].config.stash.setdefault(LINES, [])
+        lines.append(f"{len(slow)} slow tests left out: make test-all runs them")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand over what was left out."""
+    """Have a worker say what was left out; all of them left out the same."""
     if _is_worker(session.config):
         output = session.config.workeroutput  # type: ignore[attr-defined]  # xdist puts it there
         output["left_out"] = session.config.stash.get(LINES, [])
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Take over what a worker says."""
+    node.config.stash[LINES] = getattr(node, "workeroutput", {}).get("left_out", [])
+
+
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say what was left out, and which tests passed or failed only when run once more."""
+    """Say what was left out and, with their first failures, which tests were run once more."""
     for line in config.stash.get(LINES, []):
         terminalreporter.write_line(line, yellow=True)
     reruns = terminalreporter.getreports("rerun")

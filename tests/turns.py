@@ -8,23 +8,21 @@ no new one begins. The locks are `flock`s, so they end with a worker that dies.
 from __future__ import annotations
 
 import fcntl
+import os
 from pathlib import Path
-from typing import IO
-
-MAIN = Path(__file__)
-GATE = MAIN.with_name("conftest.py")
-"""Any two files that are there will do, and being the checkout's own they serve all its workers."""
 
 
 class Turns:
-    """The locks of one worker."""
+    """The locks of one worker.
 
-    def __init__(self) -> None:
-        self._gate: IO[bytes] = GATE.open("rb")
-        self._main: IO[bytes] = MAIN.open("rb")
+    They are held on two paths that are there anyway and are the same for all workers of a run.
+    """
+
+    def __init__(self, gate: Path, main: Path) -> None:
+        self._gate, self._main = (os.open(path, os.O_RDONLY) for path in (gate, main))
         self._is_alone = False
 
-    def begin(self, alone: bool) -> None:
+    def begin(self, *, alone: bool) -> None:
         """Wait until a test may run; `alone` until all others have ended."""
         if self._is_alone and alone:
             return
@@ -34,8 +32,8 @@ class Turns:
         if not alone:
             fcntl.flock(self._gate, fcntl.LOCK_UN)
 
-    def end(self, next_is_alone: bool) -> None:
-        """Let others run again, unless the next test is one of those as well."""
+    def end(self, *, next_is_alone: bool) -> None:
+        """Let others run again, unless the worker's next test is to be alone as well."""
         if self._is_alone and next_is_alone:
             return
         self._is_alone = False

@@ -5,6 +5,7 @@ stdout goes to, so a stopped or killed member never blocks the test. A feed is a
 producer in a thread that remembers what the broker acknowledged.
 """
 
+import itertools
 import json
 import signal
 import subprocess
@@ -201,20 +202,25 @@ class Acknowledged:
 
 
 class Feed:
-    """Sends `count` numbered records round robin, from a thread, at some pace."""
+    """Sends `count` numbered records round robin, from a thread, at some pace.
+
+    With None it sends until `finish` is called.
+    """
 
     def __init__(
         self,
         bootstrap: str,
         topic: str,
         partitions: int,
-        count: int,
+        count: int | None,
         *,
         per_second: float = float("inf"),
         prefix: str = "",
     ) -> None:
         self.acknowledged: list[Acknowledged] = []
         self.failed: list[BaseException] = []
+        self._sent = 0
+        self._is_over = threading.Event()
         self._producer = kafka.KafkaProducer(
             bootstrap_servers=bootstrap, linger_ms=5, reconnect_backoff_max_ms=500
         )
@@ -226,16 +232,21 @@ class Feed:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._plan[2] is None:
+            self._is_over.set()
         self._thread.join(60)
         self._producer.close(timeout=5)
 
     def _run(self) -> None:
         topic, partitions, count, per_second, prefix = self._plan
         started = time.monotonic()
-        for number in range(count):
+        for number in itertools.count() if count is None else range(count):
             while (time.monotonic() - started) * per_second < number:
                 time.sleep(0.005)
+            if self._is_over.is_set():
+                break
             value = f"{prefix}{number}"
+            self._sent += 1
             future = self._producer.send(topic, value=value.encode(), partition=number % partitions)
             future.add_callback(self._acknowledge, value)
             future.add_errback(self.failed.append)
@@ -244,11 +255,17 @@ class Feed:
     def _acknowledge(self, value: str, metadata: Any) -> None:
         self.acknowledged.append(Acknowledged(metadata.partition, metadata.offset, value))
 
+    def finish(self) -> list[str]:
+        """Send no more, and `join`."""
+        self._is_over.set()
+        return self.join()
+
     def join(self) -> list[str]:
         """Wait until all is sent and acknowledged; returns the values."""
         self._thread.join(60)
         assert not self._thread.is_alive(), f"{len(self.acknowledged)} acknowledged in a minute"
         assert not self.failed, f"{len(self.failed)} failed, the first: {self.failed[0]!r}"
+        assert len(self.acknowledged) == self._sent
         return [record.value for record in self.acknowledged]
 
 

@@ -270,6 +270,7 @@ def test_an_idempotent_producer_with_many_requests_in_flight(
     assert values(take(consume(name), 5_000)) == sent
 
 
+@pytest.mark.real_time
 def test_a_waiting_fetch_is_answered_when_records_come(
     bootstrap: str, name: str, produce: Open, consume: Open
 ) -> None:
@@ -297,6 +298,7 @@ def test_many_partitions(bootstrap: str, name: str, produce: Open, consume: Open
     assert got == {(number, str(number).encode()) for number in range(200)}
 
 
+@pytest.mark.real_time
 def test_a_second_consumer_with_the_same_instance_fences_the_first(
     bootstrap: str, name: str, consume: Open
 ) -> None:

@@ -81,18 +81,19 @@ def check_no_rebalance(group: Group, moves: list[Any]) -> None:
 
 
 @CLIENTS
+@pytest.mark.real_time
 def test_a_group_follows_its_coordinator(
     cluster: Cluster, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
     """While records flow it moves five times: no rebalance, no record lost or read twice."""
     group = running(cluster, name, start_group, client, assignor)
     moves = [member.moves() for member in group.members]
-    with Feed(cluster.bootstrap, name, PARTITIONS, 6_000, per_second=1_000) as sending:
+    with Feed(cluster.bootstrap, name, PARTITIONS, None, per_second=1_000) as sending:
         progress(group, 100)
         for node_id in (2, 3, 1, 3, 2):
             cluster.coordinate(group.settings.group, node_id)
             progress(group, 200)
-        values = sending.join()
+        values = sending.finish()
     group.wait_until_processed(values)
     check_no_rebalance(group, moves)
     # A rebalance at the new coordinator makes every member start from what is committed.
@@ -105,13 +106,14 @@ def test_a_group_follows_its_coordinator(
 
 
 @CLIENTS
+@pytest.mark.real_time
 def test_a_group_goes_on_when_its_coordinator_is_stopped_and_started(
     cluster: Cluster, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
     """The broker coordinates the group and leads partitions; others take over both, it returns."""
     group = running(cluster, name, start_group, client, assignor)
     moves = [member.moves() for member in group.members]
-    with Feed(cluster.bootstrap, name, PARTITIONS, 6_000, per_second=1_000) as sending:
+    with Feed(cluster.bootstrap, name, PARTITIONS, None, per_second=1_000) as sending:
         progress(group, 100)
         cluster.ask("POST", "/brokers/1/stop")
         progress(group, 500)
@@ -119,29 +121,30 @@ def test_a_group_goes_on_when_its_coordinator_is_stopped_and_started(
         progress(group, 200)
         cluster.coordinate(group.settings.group, 1)
         progress(group, 200)
-        values = sending.join()
-    assert len(values) == 6_000
+        values = sending.finish()
     group.wait_until_processed(values)
     check_no_rebalance(group, moves)
 
 
 @CLIENTS
+@pytest.mark.real_time
 def test_readers_and_writers_follow_a_leader(
     cluster: Cluster, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
     """Each partition goes round all brokers while it is written and read."""
     group = running(cluster, name, start_group, client, assignor)
     moves = [member.moves() for member in group.members]
-    with Feed(cluster.bootstrap, name, PARTITIONS, 6_000, per_second=1_000) as sending:
+    with Feed(cluster.bootstrap, name, PARTITIONS, None, per_second=1_000) as sending:
         for node_id in (1, 2, 3, 1):
             progress(group, 200)
             for number in range(PARTITIONS):
                 cluster.ask("POST", f"/partitions/{name}/{number}/move?to={node_id}")
-        values = sending.join()
+        values = sending.finish()
     group.wait_until_processed(values)
     check_no_rebalance(group, moves)
 
 
+@pytest.mark.real_time
 def test_a_group_waits_for_a_coordinator_without_a_stand_in(
     cluster: Cluster, name: str, start_group: StartGroup
 ) -> None:
@@ -151,13 +154,13 @@ def test_a_group_waits_for_a_coordinator_without_a_stand_in(
     cluster.coordinate(group.settings.group, 2)
     member = group.start()
     group.wait_until_shared([member], [(name, number) for number in range(PARTITIONS)])
-    with Feed(cluster.bootstrap, name, PARTITIONS, 3_000, per_second=1_000) as sending:
+    with Feed(cluster.bootstrap, name, PARTITIONS, None, per_second=1_000) as sending:
         progress(group, 100)
         stopped = cluster.ask("POST", "/brokers/2/stop")
         assert stopped["offline_partitions"] >= PARTITIONS // 3
         progress(group, 100)
         assert cluster.ask("POST", "/brokers/2/start")["offline_partitions"] == 0
-        values = sending.join()
+        values = sending.finish()
     group.wait_until_processed(values)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.conformance.answers import ANSWERS, Answers
 from tests.conformance.runner import Player, all_scenarios, differences
 from tests.conformance.test_recorded import HERE
@@ -25,6 +27,7 @@ def test_every_scenario_has_an_answer() -> None:
     assert {one.name for one in all_scenarios()} == answers.kept.keys() | set(answers.unstable)
 
 
+@pytest.mark.real_time
 def test_the_answers_are_those_of_kafka() -> None:
     """All scenarios pass but for the ones explained here, which all still differ."""
     wanted = Answers.read(ANSWERS).kept

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support import Serve
 
 HERE = Path(__file__).parent
@@ -27,6 +29,7 @@ EXPLAINED = {
 }
 
 
+@pytest.mark.real_time
 def test_the_answers_are_those_of_kafka() -> None:
     """All recorded scenarios pass but for the ones explained here, which all still differ."""
     profiles = [("--config", str(HERE / f"profile-{name}.properties")) for name in "ab"]

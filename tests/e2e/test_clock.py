@@ -185,17 +185,6 @@ def test_the_brokers_of_a_process_share_the_clock() -> None:
             wire.socket.close()
 
 
-def test_a_reset_sets_the_clock_back(broker: Broker) -> None:
-    """A test that turned the clock leaves nothing to the next one."""
-    broker.clock.advance(WEEK_SECONDS)
-    broker.clock.freeze()
-    broker.reset()
-    state = broker.clock.state()
-    assert (state.frozen, state.offset_ms) == (False, 0)
-    before_ms = broker.clock.now_ms
-    assert broker.produce("t", "a")[0].timestamp_ms >= before_ms
-
-
 async def test_coroutines_turn_it_too(broker: Broker) -> None:
     """`broker.aio.clock` is the same to be awaited."""
     clock = broker.aio.clock

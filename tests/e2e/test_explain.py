@@ -95,6 +95,7 @@ def one(lines: list[str], pattern: str) -> int:
     return found
 
 
+@pytest.mark.real_time
 def test_the_story_of_a_group(tmp_path: Path) -> None:
     """One joins, one is stopped so that its session expires, one leaves: all of it is told."""
     with Broker(SETTINGS) as broker, ExitStack() as stack:
@@ -143,6 +144,7 @@ def test_the_story_of_a_group(tmp_path: Path) -> None:
         assert explain(broker, "g", "--last", "1")[1] == lines[places[4] :]
 
 
+@pytest.mark.real_time
 def test_a_story_that_goes_on(tmp_path: Path) -> None:
     """--follow waits for the topic and the group, and tells what comes as it comes."""
     output = tmp_path / "story"
@@ -215,6 +217,7 @@ def test_wrong_arguments(arguments: tuple[str, ...]) -> None:
     assert done.stderr.startswith("usage: coordinator-server explain")
 
 
+@pytest.mark.real_time
 def test_a_pattern_does_not_find_the_topic(tmp_path: Path) -> None:
     """Consumers that subscribe to every topic by `.*` do not get the broker's own."""
     with Broker(SETTINGS) as broker, ExitStack() as stack:

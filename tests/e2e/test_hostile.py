@@ -45,6 +45,7 @@ def assert_healthy(broker: Broker) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
+@pytest.mark.real_time
 def test_what_is_no_request_closes_with_one_line(broker: Broker, data: bytes, reason: str) -> None:
     """The connection is closed, one line says from where and why, the next client is served."""
     with broker.connect() as wire:
@@ -75,6 +76,7 @@ def test_a_request_byte_by_byte_is_answered(broker: Broker) -> None:
         assert wire.receive()
 
 
+@pytest.mark.real_time
 def test_an_announced_length_is_not_allocated(broker: Broker) -> None:
     """50 clients that announce 100 MB each and send nothing more cost next to nothing."""
     before_mb = broker.resident_mb()
@@ -87,6 +89,7 @@ def test_an_announced_length_is_not_allocated(broker: Broker) -> None:
         wire.socket.close()
 
 
+@pytest.mark.real_time
 def test_a_thousand_silent_connections_are_closed() -> None:
     """They cost little, others are served meanwhile, and each is closed with a line of its own."""
     with Broker({"connections.max.idle.ms": "2500"}) as broker:
@@ -102,6 +105,7 @@ def test_a_thousand_silent_connections_are_closed() -> None:
         assert_healthy(broker)
 
 
+@pytest.mark.real_time
 def test_a_client_that_does_not_read_is_cut_off() -> None:
     """Its requests are no longer read, memory stays bounded, and after the idle time it goes."""
     settings = {"connections.max.idle.ms": "3000"}

@@ -176,6 +176,7 @@ def total(contents_: Contents) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.real_time
 def test_an_interrupted_run_goes_on_without_duplicates(
     brokers: tuple[str, str], number: signal.Signals
 ) -> None:

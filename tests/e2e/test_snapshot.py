@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import kafka
+import pytest
 from kafka.structs import OffsetAndMetadata
 
 from tests.groups import groups_of
@@ -95,6 +96,7 @@ def read_all(bootstrap: str) -> dict[int, list[tuple[int, bytes]]]:
     return found
 
 
+@pytest.mark.real_time
 def test_a_snapshot_under_load_has_all_that_was_acknowledged(tmp_path: Path) -> None:
     """Several snapshots of a busy broker, with compaction and topics coming and going: each one is
     whole, restores, and holds every record and commit that was answered before it began."""

@@ -20,6 +20,7 @@ IDLE_RESIDENT_MB = 60
 DESCRIBE_GROUP = request(15, 0, b"\x00\x00\x00\x01\x00\x01g")
 
 
+@pytest.mark.alone
 def test_the_start_is_cheap() -> None:
     """`serve --ephemeral` says that it listens after at most 250 ms of CPU, then idles small.
 

@@ -142,6 +142,7 @@ def stream_what_is_there(source: Source, store: Store) -> None:
     raise AssertionError(TOO_BUSY)
 
 
+@pytest.mark.real_time
 def test_files_that_grow_while_a_stream_stops_and_starts(
     spark: SparkSession, story: Story, wanted: Bronze, tmp_path: Path
 ) -> None:
@@ -229,7 +230,8 @@ def create_topics(broker: Kafka, story: Story) -> None:
     )
 
 
-@pytest.mark.parametrize("broker", ["ours", "theirs"])
+@pytest.mark.parametrize("broker", ["ours", pytest.param("theirs", marks=pytest.mark.slow)])
+@pytest.mark.real_time
 def test_a_broker_on_the_files_gives_what_the_files_give(
     broker: str,
     connector: SparkSession,

@@ -240,6 +240,7 @@ def test_watch_stdin_needs_something_that_ends() -> None:
     assert "--watch-stdin: standard input has to be a pipe" in ended.stderr
 
 
+@pytest.mark.alone
 def test_a_start_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most 300 ms of CPU, on both sides, until the first helper is answered.
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.compose.support import CLIENTS_IMAGE, Project, docker, running
 
+pytestmark = pytest.mark.slow
+
 ROUND_TRIP = """
 import sys, kafka
-
-pytestmark = pytest.mark.slow
 bootstrap = sys.argv[1]
 admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
 (broker,) = admin.describe_cluster()["brokers"]

@@ -131,6 +131,9 @@ def pytest_terminal_summary(
     for report in reruns:
         terminalreporter.write_sep("_", f"first failure of {report.nodeid}")
         terminalreporter.write_line(report.longreprtext)
+        for title, text in report.sections:
+            terminalreporter.write_sep("-", title)
+            terminalreporter.write_line(text)
     if reruns:
         terminalreporter.write_line(f"Run once more: {len(reruns)}", yellow=True)
         for report in reruns:

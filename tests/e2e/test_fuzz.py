@@ -61,7 +61,6 @@ class Neighbour(threading.Thread):
         self.join()
 
 
-@pytest.mark.real_time
 @pytest.mark.parametrize("frames", [SOME_FRAMES, pytest.param(FRAMES, marks=pytest.mark.slow)])
 def test_random_frames_do_no_harm(frames: int) -> None:
     """The broker stays up and small, no handler fails, and a neighbour is served all the time.

@@ -1,1 +1,1 @@
-"""Benchmarks: what the codec and the broker cost in CPU."""
+"""Benchmarks: what the codec, the logs, the broker and the pipeline cost in CPU."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import broker, codec
+from benchmarks import appending, broker, codec
 
 
 def main() -> int:
     """Print all tables."""
-    return codec.main() or broker.main()
+    return codec.main() or appending.main() or broker.main()
 
 
 if __name__ == "__main__":

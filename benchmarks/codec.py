@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from timeit import Timer
 
-from protocol import batch, codec
+from protocol import codec
 from protocol.apis.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -29,7 +29,10 @@ from protocol.apis.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.batch import Record, build_batch, iterate_records
+from protocol.batch_header import crc_is_valid, iterate_batches, read_header
 from protocol.headers import decode_request_header, response_prefix
+from protocol.raw_records import batch_records
 from protocol.schema import Message
 
 MEMBER_ID = "consumer-orders-1-5b2f8e0c-9a44-4d43-8c57-1f2e3a4b5c6d"
@@ -87,7 +90,8 @@ def group_samples() -> list[tuple[str, Message, int]]:
 
 def data_samples() -> list[tuple[str, Message, int]]:
     """Messages as producers, and consumers between rebalances, see them."""
-    records = batch.build_batch([batch.Record(i, 1, b"key", bytes(100)) for i in range(100)])
+    built = build_batch([Record(i, 1, b"key", bytes(100)) for i in range(100)])
+    records = built.to_bytes()
     partitions = [
         MetadataResponsePartition(
             partition_index=i, leader_id=1, leader_epoch=0, replica_nodes=[1], isr_nodes=[1]
@@ -156,16 +160,18 @@ def print_message(title: str, message: Message, version: int) -> None:
 def print_parts() -> None:
     """Headers and batches."""
     frame = bytes.fromhex("000c000400000007000e") + b"orders-client1\x00"
-    records = [batch.Record(i, 1, b"key", bytes(100)) for i in range(100)]
-    data = batch.build_batch(records)
-    header = batch.BatchHeader(data)
+    records = [Record(i, 1, b"key", bytes(100)) for i in range(100)]
+    data = build_batch(records).to_bytes()
+    header = read_header(data)
+    many = build_batch(records[:1]).to_bytes() * 1000
     rows: list[tuple[str, Callable[[], object]]] = [
         ("request header", lambda: decode_request_header(frame)),
         ("response prefix", lambda: response_prefix(7, True, 6)),
-        ("batch header", lambda: batch.BatchHeader(data)),
-        (f"batch crc, {len(data)} bytes", lambda: batch.crc_is_valid(data, header)),
-        ("read 100 records", lambda: list(batch.iterate_records(data, header))),
-        ("build a batch of 100 records", lambda: batch.build_batch(records)),
+        ("walk over 1000 batches", lambda: list(iterate_batches(many))),
+        (f"batch crc, {len(data)} bytes", lambda: crc_is_valid(data, header)),
+        ("read 100 records", lambda: list(iterate_records(data, header))),
+        ("read 100 records as tuples", lambda: list(batch_records(data, header))),
+        ("build a batch of 100 records", lambda: build_batch(records)),
     ]
     print("\nus")
     for title, call in rows:

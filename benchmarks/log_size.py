@@ -62,7 +62,6 @@ class Sizes(NamedTuple):
 
     live_bytes: int
     largest_bytes: int
-    last_bytes: int
     commits_per_second: float
     cpu_us_per_commit: float
     longest_answer_ms: float
@@ -133,7 +132,6 @@ class Load:
         return Sizes(
             live,
             largest,
-            log_bytes(self._data),
             commits / (now - started),
             (self._broker.cpu_seconds() - cpu) / max(commits, 1) * 1e6,
             max(client.longest_seconds for client in self._committers) * 1000,

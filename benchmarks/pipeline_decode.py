@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from pipeline import schema
-from pipeline.decode.batch import decode_batch
+from pipeline.decode.arrow import decode_arrow
 from pipeline.decode.frame import decode
 from pipeline.schema.arrow import arrow_schema
 from pipeline.session import open_session
@@ -97,7 +97,7 @@ def by_batch(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for field in given:
             arrays.setdefault(field.name, pa.nulls(batch.num_rows, field.type))
         raw = pa.RecordBatch.from_arrays([arrays[name] for name in given.names], schema=given)
-        yield decode_batch(raw).select(COLUMNS.names)
+        yield decode_arrow(raw).select(COLUMNS.names)
 
 
 def children_seconds() -> float:

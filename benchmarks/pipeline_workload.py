@@ -67,7 +67,7 @@ class Workload:
                 offsets = range(first, min(first + PRODUCE_BATCH, self.records))
                 begin_ms = AT_MS - SPAN_MS
                 some = [Record(one, begin_ms + one * step_ms, b"k", b"v" * 20) for one in offsets]
-                batches.append(build_batch(some))
+                batches.append(build_batch(some).to_bytes())
             _append(directory / f"{TOPIC}-{partition}", b"".join(batches))
 
     def _write_offsets(self, directory: Path) -> None:
@@ -82,7 +82,7 @@ class Workload:
                     value = self._generation(group, 1 + (number > 0), at_ms - 1)
                     key = log.encode_key(log.GroupMetadataKey(group=_name(group)))
                     record = Record(ends[index], at_ms - 1, key, value)
-                    parts[index].append(build_batch([record]))
+                    parts[index].append(build_batch([record]).to_bytes())
                     ends[index] += 1
                 values = self._values(group, number, at_ms)
                 first = ends[index]
@@ -90,7 +90,7 @@ class Workload:
                     Record(first + place, at_ms, key, value)
                     for place, (key, value) in enumerate(zip(keys[group], values, strict=True))
                 ]
-                parts[index].append(build_batch(records))
+                parts[index].append(build_batch(records).to_bytes())
                 ends[index] += len(records)
             for index, batches in parts.items():
                 _append(directory / f"__consumer_offsets-{index}", b"".join(batches))

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import secrets
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from coordinator_server.coordinator.groups import GroupCoordinator
+from coordinator_server.group.settings import GroupSettings
 from coordinator_server.topics.fetch_session import FetchSessionCache
 
 if TYPE_CHECKING:
@@ -38,13 +40,17 @@ class Broker:
         self.fetch_sessions = FetchSessionCache(
             config.integer("max.incremental.fetch.session.cache.slots"), _session_id
         )
+        self.step_runner = cluster.step_runner
         self.groups = GroupCoordinator(
-            config,
+            group_settings(config),
             cluster.clock,
+            cluster.step_runner,
             cluster.topics,
             cluster.offsets_topic,
-            cluster.journal,
-            self.node_id,
+            node_id=self.node_id,
+            new_member_id=_new_member_id,
+            explain=cluster.journal.take,
+            keeps_snapshots=not config.ephemeral,
         )
         self._cluster = cluster
 
@@ -77,6 +83,24 @@ class Broker:
         if node_id not in self._cluster.brokers:
             return None
         return self._cluster.endpoint(node_id, self.node_id, connection)
+
+
+def group_settings(config: Config) -> GroupSettings:
+    """What the group coordinator reads of the broker's settings."""
+    return GroupSettings(
+        min_session_timeout_ms=config.integer("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.integer("group.max.session.timeout.ms"),
+        initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
+        max_size=config.integer("group.max.size"),
+        offset_metadata_max_length=config.integer("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
+        offsets_retention_check_interval_ms=config.integer("offsets.retention.check.interval.ms"),
+    )
+
+
+def _new_member_id(prefix: str) -> str:
+    """Client id or instance id, and a random uuid (Kafka's generateMemberId)."""
+    return f"{prefix}-{uuid4()}"
 
 
 def _session_id() -> int:

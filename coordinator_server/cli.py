@@ -87,7 +87,9 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], help="set one setting"
     )
-    serve.add_argument("--http", metavar="HOST:PORT", help="where to take orders; off by default")
+    serve.add_argument(
+        "--http", metavar="HOST:PORT", help="where the control server listens; off by default"
+    )
     serve.add_argument(
         "--watch-stdin",
         action="store_true",
@@ -111,8 +113,10 @@ def _serve(options: argparse.Namespace) -> int:
             control = parse_address(options.http)
         except ValueError as error:
             raise ConfigError(f"--http: {error}") from error
-    from coordinator_server.events.log import LEVELS, LOG
-    from coordinator_server.server import StartError, run
+    from coordinator_server.events.log import LOG
+    from coordinator_server.events.vocabulary import LEVELS
+    from coordinator_server.net.acceptor import StartError
+    from coordinator_server.server import run
 
     LOG.configure(options.log_format, LEVELS[options.log_level])
     try:

@@ -14,14 +14,17 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from coordinator_server.broker import Broker
+from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.coordinator.offsets_topic import OffsetsTopic
 from coordinator_server.events.log import LOG
 from coordinator_server.maintenance.flusher import Flusher
+from coordinator_server.net.acceptor import StartError
 from coordinator_server.net.addresses import AddressBook, check_names
+from coordinator_server.net.dispatch import Dispatcher
 from coordinator_server.net.endpoint import Endpoint
-from coordinator_server.net.networks import Routes, in_container
+from coordinator_server.net.networks import RoutingTable, in_container
+from coordinator_server.net.socket_server import SocketServer
 from coordinator_server.rebalances.journal import RebalanceJournal
-from coordinator_server.server import Server, StartError
 from coordinator_server.topics.keyed_purgatory import Purgatory
 from coordinator_server.topics.leadership import NOBODY
 from coordinator_server.topics.manager import TopicManager
@@ -44,8 +47,9 @@ class Cluster:
 
     `brokers` are those that run, by id; `node_ids` are all. What is declared here is there once
     the cluster is started. `clock` is the broker's time, `client_clock` the time that clients wait,
-    `machine_clock` that of sockets: one and the same unless `is_turnable` (see `turning`). Who
-    holds `changing` is changing the cluster or its time. `disk` is for tests.
+    `machine_clock` that of sockets: one and the same unless `has_virtual_clock` (see
+    `control.advance`). Whoever changes the cluster or its time holds the lock `changing`. `disk` is
+    for tests.
     """
 
     topics: TopicManager
@@ -61,28 +65,31 @@ class Cluster:
         clock: BrokerClock,
         disk: Disk | None = None,
         *,
-        is_turnable: bool = False,
+        has_virtual_clock: bool = False,
     ) -> None:
         self.config = config
         self.machine_clock = self.clock = self.client_clock = clock
-        if is_turnable:
-            from coordinator_server.clock.virtual_clock import TurnableClock
+        if has_virtual_clock:
+            from coordinator_server.clock.virtual_clock import VirtualClock
 
-            self.clock, self.client_clock = TurnableClock(clock), TurnableClock(clock)
+            self.clock, self.client_clock = VirtualClock(clock), VirtualClock(clock)
         self.brokers: dict[int, Broker] = {}
         self._configs = {
             one.node_id: one for one in map(config.of_broker, range(config.integer("broker.count")))
         }
         self.node_ids = tuple(self._configs)
-        self._servers: dict[int, Server] = {}
+        self._servers: dict[int, SocketServer] = {}
         # Where each broker listens, or shall; a broker that stopped comes back there.
         self._addresses = {node_id: one.listeners() for node_id, one in self._configs.items()}
         self._is_listening = False
-        self._address_book = AddressBook(self._configs, Routes.read(), in_container=in_container())
+        self.step_runner = StepRunner(self.machine_clock)
+        self._address_book = AddressBook(
+            self._configs, RoutingTable.read(), in_container=in_container()
+        )
         self._disk = disk
         self.changing = asyncio.Lock()
         self._temporary_directory: str | None = None
-        self._upkeep_timer: Timer | None = None
+        self._maintenance_timer: Timer | None = None
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -110,22 +117,22 @@ class Cluster:
         for node_id, broker_config in self._configs.items():
             broker = self.brokers[node_id] = Broker(self, broker_config)
             broker.start()
-        self._upkeep()
+        self._maintain()
 
     async def listen(self) -> tuple[Listener, ...]:
         """Open the sockets; where the first broker listens. Raises StartError."""
         self._is_listening = True
         check_names(self.config)
         for node_id, broker in self.brokers.items():
-            await self._listen(broker)
+            self._listen(broker)
             if node_id != self.config.node_id:
                 self._report_address(node_id)
         return self._addresses[self.config.node_id]
 
     async def stop(self) -> None:
         """Answer what is parked, close connections and logs; what was ephemeral is removed."""
-        if self._upkeep_timer is not None:
-            self._upkeep_timer.cancel()
+        if self._maintenance_timer is not None:
+            self._maintenance_timer.cancel()
         for server in self._servers.values():
             server.accept_no_more()
         for broker in self.brokers.values():
@@ -190,7 +197,7 @@ class Cluster:
                 return
             broker = Broker(self, self._configs[node_id])
             if self._is_listening:
-                await self._listen(broker)
+                self._listen(broker)
             broker.start()
             self.brokers = {
                 one: broker if one == node_id else self.brokers[one]
@@ -214,7 +221,7 @@ class Cluster:
         Brokers that were stopped run again. With `moves` they listen at other ports from then on,
         so that no client of before finds them again. The rest happens in one turn of the loop:
         connections first, so that nobody is told of it. Producer ids go on, as none may be given
-        twice. A clock that was turned tells the machine's time again. Raises StorageError,
+        twice. Virtual clocks have the machine's time again. Raises StorageError,
         StartError.
         """
         for node_id in self.node_ids:
@@ -239,19 +246,19 @@ class Cluster:
             for topic in topics:
                 self.topics.delete(topic)
             self.journal.forget()
-            self._set_clocks_back()
+            self._reset_clocks()
             await asyncio.gather(*[server.disconnect() for server in left])
         LOG.emit("cluster.reset", **told)
         return told
 
-    async def _listen_elsewhere(self) -> dict[int, tuple[Server, tuple[Listener, ...]]]:
+    async def _listen_elsewhere(self) -> dict[int, tuple[SocketServer, tuple[Listener, ...]]]:
         """A second server for each broker that listens, at free ports; not known to anybody yet."""
-        servers = {node_id: Server(self.brokers[node_id]) for node_id in self._servers}
+        servers = {node_id: self._socket_server(self.brokers[node_id]) for node_id in self._servers}
         fresh = {}
         try:
             for node_id, server in servers.items():
                 free = [one._replace(port=0) for one in self._addresses[node_id]]
-                fresh[node_id] = server, await server.start(free)
+                fresh[node_id] = server, server.start(free)
         except StartError:
             for server in servers.values():
                 server.accept_no_more()
@@ -259,16 +266,16 @@ class Cluster:
             raise
         return fresh
 
-    def _set_clocks_back(self) -> None:
-        """Undo what was turned, now that nothing in the cluster remembers what time it was."""
+    def _reset_clocks(self) -> None:
+        """Take the machine's time again, now that nothing in the cluster remembers another one."""
         if self.clock is self.machine_clock:
             return
-        from coordinator_server.clock.virtual_clock import TurnableClock
+        from coordinator_server.clock.virtual_clock import VirtualClock
 
         before_ms = self.clock.now_ms()
         for clock in (self.clock, self.client_clock):
-            assert isinstance(clock, TurnableClock)
-            clock.set_back()
+            assert isinstance(clock, VirtualClock)
+            clock.reset()
         self.topics.clock_set_back(before_ms - self.clock.now_ms())
 
     def _on_moved(self, partition: Partition, before: int) -> None:
@@ -281,7 +288,7 @@ class Cluster:
                 new.groups.immigrate(partition)
         self.fetch_purgatory.check_and_complete(partition)
 
-    # --- for who turns the clock ------------------------------------------------------------------
+    # --- for the control of the clock -------------------------------------------------------------
 
     @property
     def is_behind(self) -> bool:
@@ -299,28 +306,34 @@ class Cluster:
             server.connections.release()
 
     def busy_with(self, *, with_groups: bool) -> str:
-        """What is being done without anybody's asking for it, "" if nothing."""
-        if self.topics.is_in_upkeep:
-            return "upkeep of the logs"
+        """The work under way that no request asked for; "" if there is none."""
+        if self.topics.is_in_maintenance:
+            return "maintenance of the logs"
         if self._flusher.is_busy:
             return "syncing the logs"
+        if self.step_runner:
+            return "a long request"
         if self.fetch_purgatory.is_busy:
             return "fetches"
-        found = (
+        busy_with = (
             broker.groups.busy_with(with_groups=with_groups) for broker in self.brokers.values()
         )
-        return next(filter(None, found), "")
+        return next(filter(None, busy_with), "")
 
     # --- details ----------------------------------------------------------------------------------
 
-    async def _listen(self, broker: Broker) -> None:
+    def _listen(self, broker: Broker) -> None:
         node_id = broker.node_id
-        server = self._servers[node_id] = Server(broker)
+        server = self._servers[node_id] = self._socket_server(broker)
         try:
-            self._addresses[node_id] = await server.start(self._addresses[node_id])
+            self._addresses[node_id] = server.start(self._addresses[node_id])
         except StartError:
             self._servers.pop(node_id).accept_no_more()
             raise
+
+    def _socket_server(self, broker: Broker) -> SocketServer:
+        dispatch = Dispatcher(broker, self.step_runner).dispatch
+        return SocketServer(broker.config, self.machine_clock, dispatch)
 
     def _report_address(self, node_id: int) -> None:
         for address in self._addresses[node_id]:
@@ -332,10 +345,10 @@ class Cluster:
         self._temporary_directory = tempfile.mkdtemp(prefix="coordinator-server-")
         return self._temporary_directory
 
-    def _upkeep(self) -> None:
-        """Have the logs do a step of their upkeep, and come back when they want the next one."""
-        delay_ms = self.topics.upkeep()
+    def _maintain(self) -> None:
+        """Do a step of the logs' maintenance, and set the timer of the next one."""
+        delay_ms = self.topics.maintenance_step()
         # The pauses within a round are the machine's, the time between rounds is the broker's.
-        is_working = self.topics.is_in_upkeep
-        call = self.machine_clock.call_later if is_working else self.clock.call_upkeep
-        self._upkeep_timer = call(delay_ms / 1000, self._upkeep)
+        is_working = self.topics.is_in_maintenance
+        call = self.machine_clock.call_later if is_working else self.clock.call_maintenance
+        self._maintenance_timer = call(delay_ms / 1000, self._maintain)

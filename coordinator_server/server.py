@@ -1,4 +1,4 @@
-"""The process: listening sockets, the order of starting and stopping, signals.
+"""The process: the order of starting and stopping, signals.
 
 Start: the logs are opened, then the sockets listen, then `listening HOST:PORT` is printed, of the
 first broker. Stop (SIGTERM, SIGINT): no new connections, what is parked is answered, the
@@ -8,76 +8,21 @@ connections close, the logs close. A second signal ends the process at once.
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import os
 import signal
-import socket
 import sys
-from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator_server.clock.broker_clock import SystemClock
 from coordinator_server.events.log import LOG
-from coordinator_server.net.connection import Connection
-from coordinator_server.net.connections import Connections
-from coordinator_server.net.dispatch import Dispatcher
+from coordinator_server.net.acceptor import StartError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from coordinator_server.broker import Broker
-    from coordinator_server.config.config import Config, Listener
-
-_LEAST_BACKLOG = 1024
-
-
-class StartError(Exception):
-    """The broker cannot start, such as a port in use; the message says why. Exit code 1."""
-
-
-class Server:
-    """The listening sockets of one broker, and the connections that came in by them."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._backlog = max(broker.config.integer("socket.listen.backlog.size"), _LEAST_BACKLOG)
-        self.connections = Connections(
-            broker.config, broker.machine_clock, Dispatcher(broker).dispatch
-        )
-        self._servers: list[asyncio.Server] = []
-
-    async def start(self, listeners: Iterable[Listener]) -> tuple[Listener, ...]:
-        """Listen on every listener; the hosts and ports really bound.
-
-        Raises StartError if an address cannot be had.
-        """
-        loop = asyncio.get_running_loop()
-        addresses = []
-        for listener in listeners:
-            for bound in _bind(listener):
-                # Accepted sockets inherit it: a peer that vanished is noticed one day, even
-                # while its request is parked. Kafka's Acceptor does the same.
-                bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                server = await loop.create_server(
-                    partial(Connection, self.connections, listener.name),
-                    sock=bound,
-                    backlog=self._backlog,
-                )
-                self._servers.append(server)
-                port = bound.getsockname()[1]
-            addresses.append(listener._replace(host=listener.host or "0.0.0.0", port=port))
-        self.connections.start_sweeping()
-        return tuple(addresses)
-
-    def accept_no_more(self) -> None:
-        """Close the listening sockets; the connections go on."""
-        for server in self._servers:
-            server.close()
-
-    async def disconnect(self) -> None:
-        """Close the connections: answers already given go out."""
-        await self.connections.close()
+    from coordinator_server.config.config import Config
 
 
 def run(
@@ -104,7 +49,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 async def _serve(config: Config, control: tuple[str, int] | None, watch_stdin: bool) -> None:
     from coordinator_server.cluster import Cluster
 
-    cluster = Cluster(config, SystemClock(), is_turnable=control is not None)
+    cluster = Cluster(config, SystemClock(), has_virtual_clock=control is not None)
     try:
         await cluster.start()
     except (StorageError, OSError) as error:
@@ -179,44 +124,3 @@ def _stop_at_end_of_stdin(stop: asyncio.Future[str]) -> None:
     except OSError as error:
         reason = "standard input has to be a pipe, a socket or a terminal"
         raise StartError(f"--watch-stdin: {reason}: {error.strerror}") from error
-
-
-def _bind(listener: Listener) -> list[socket.socket]:
-    """Sockets bound to every address of a listener's host, all of them at one port."""
-    if not listener.host:
-        return [_bind_everywhere(listener)]
-    try:
-        found = socket.getaddrinfo(
-            listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-    except OSError as error:
-        raise StartError(f"cannot listen on {listener}: {error.strerror}") from error
-    bound: list[socket.socket] = []
-    port = listener.port
-    try:
-        for family, address in dict.fromkeys((entry[0], str(entry[4][0])) for entry in found):
-            try:
-                bound.append(socket.create_server((address, port), family=family))
-            except OSError as error:
-                # A name such as localhost may have an IPv6 address where IPv6 is off.
-                if not bound or error.errno == errno.EADDRINUSE:
-                    raise
-                continue
-            port = port or bound[0].getsockname()[1]
-    except OSError as error:
-        for one in bound:
-            one.close()
-        raise StartError(f"cannot listen on {listener}: {error.strerror}") from error
-    return bound
-
-
-def _bind_everywhere(listener: Listener) -> socket.socket:
-    """A socket for every interface, IPv4 and IPv6 if there is IPv6."""
-    try:
-        if socket.has_dualstack_ipv6():
-            return socket.create_server(
-                ("", listener.port), family=socket.AF_INET6, dualstack_ipv6=True
-            )
-        return socket.create_server(("", listener.port))
-    except OSError as error:
-        raise StartError(f"cannot listen on {listener}: {error.strerror}") from error

@@ -31,7 +31,7 @@ _PIECES_ARROW = pa.schema(
     [("shard", pa.int32()), ("name", pa.string()), ("count", pa.int64()), ("rows", pa.binary())]
 )
 
-Batches = Iterable[pa.RecordBatch]
+ArrowBatches = Iterable[pa.RecordBatch]
 
 
 def cut(frame: pl.DataFrame, name: str, key: pl.Expr, shards: int) -> Iterator[pa.RecordBatch]:
@@ -84,7 +84,7 @@ def gathered(frames: Iterable[pl.DataFrame], rows_least: int) -> Iterator[pl.Dat
         yield pl.concat(waiting)
 
 
-def unpack_all(batches: Batches, where: pl.Expr | None = None) -> Iterator[pl.DataFrame]:
+def unpack_all(batches: ArrowBatches, where: pl.Expr | None = None) -> Iterator[pl.DataFrame]:
     """A frame for each of many packed rows, of those rows that are wanted."""
     for batch in batches:
         for rows in batch.column("rows"):
@@ -96,7 +96,7 @@ def unpacked(packed: DataFrame, table: Table, where: pl.Expr | None = None) -> D
     """Packed rows of a table as a frame of Spark's."""
     wanted = arrow_schema(table)
 
-    def take_apart(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def take_apart(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         for rows in unpack_all(batches, where):
             yield from rows.to_arrow().cast(wanted).to_batches()
 
@@ -108,7 +108,7 @@ def meet(pieces: Sequence[DataFrame], shards: int) -> DataFrame:
     return reduce(lambda one, other: one.unionAll(other), pieces).repartitionById(shards, "shard")
 
 
-def by_shard(batches: Batches) -> Iterator[tuple[int, dict[str, pl.DataFrame]]]:
+def by_shard(batches: ArrowBatches) -> Iterator[tuple[int, dict[str, pl.DataFrame]]]:
     """Each shard that came here, with its whole frames by name."""
     shards: defaultdict[int, defaultdict[str, list[pl.DataFrame]]]
     shards = defaultdict(lambda: defaultdict(list))

@@ -29,7 +29,7 @@ from pipeline.inputs import Bronze, Questions
 from pipeline.pieces import (
     PIECES,
     ROWS_PER_PIECE,
-    Batches,
+    ArrowBatches,
     by_shard,
     cut,
     gathered,
@@ -111,7 +111,7 @@ def make_pieces(store: Store, questions: Questions, groups: str | None, shards: 
     `groups` is a regular expression for whole names: others are left out.
     """
 
-    def make(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         for shard, found in by_shard(batches):
             for table, rows in _tables(found, questions):
                 yield from pack(shard, table.name, rows)
@@ -132,7 +132,7 @@ def make_files(
     The same rows as by `make_pieces`, in a folder for each table that has some.
     """
 
-    def make(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         for shard, found in by_shard(batches):
             for table, rows in _tables(found, questions):
                 write_rows(table, rows, folder / table.name, f"part-{shard:05}.parquet")
@@ -145,7 +145,7 @@ def make_files(
 def _by_group(store: Store, questions: Questions, groups: str | None, shards: int) -> DataFrame:
     """The first pass; its pieces and those of bronze where the second one wants them."""
 
-    def make(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         for _, found in by_shard(batches):
             yield from _make_by_partition(found, questions, shards)
 
@@ -161,7 +161,7 @@ def _cut_bronze(store: Store, part: _Part, groups: str | None, shards: int) -> D
     Spark brings the files as they are: it would make each value an object of its own first.
     """
 
-    def cut_files(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def cut_files(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         contents = (content for batch in batches for content in batch.column("content"))
         read = (_read(content.as_py(), part, groups) for content in contents)
         for rows in gathered(read, ROWS_PER_PIECE):

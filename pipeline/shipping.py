@@ -42,7 +42,7 @@ _TASKS_PER_CORE = 4
 _TELLING = re.compile(r"(?:pyspark\.errors\.|ModuleNotFoundError|ImportError|Cannot run program).*")
 
 
-class Worker(NamedTuple):
+class SparkWorker(NamedTuple):
     """What one executor's Python said about itself."""
 
     host: str
@@ -107,7 +107,7 @@ def _archive() -> Path:
     return write_archive(temporary_folder("pipeline-code-"))
 
 
-def check_workers(spark: SparkSession) -> list[Worker]:
+def check_workers(spark: SparkSession) -> list[SparkWorker]:
     """Ask the executors that are there; WorkerError for the first one that lacks something."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has none
 
@@ -131,10 +131,12 @@ def check_workers(spark: SparkSession) -> list[Worker]:
     return workers
 
 
-def _look(numbers: Iterable[int]) -> Iterator[Worker]:
+def _look(numbers: Iterable[int]) -> Iterator[SparkWorker]:
     """Runs on a worker, where these modules come out of the zip."""
     missing = [NEEDED[name] for name in NEEDED if importlib.util.find_spec(name) is None]
-    yield Worker(socket.gethostname(), sys.executable, os.path.dirname(__file__), tuple(missing))
+    yield SparkWorker(
+        socket.gethostname(), sys.executable, os.path.dirname(__file__), tuple(missing)
+    )
 
 
 def _why(error: Exception) -> str:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from pipeline import schema
 from pipeline.files import write_no_rows, write_parts
-from pipeline.pieces import PACKED, Batches, unpack_all, unpacked
+from pipeline.pieces import PACKED, ArrowBatches, unpack_all, unpacked
 
 _BATCH = "batch"
 _STAGING = "staging"
@@ -48,7 +48,7 @@ def _write_parquet(frame: DataFrame, path: str) -> None:
 def _write_by_workers(
     packed: DataFrame, table: schema.Table, where: pl.Expr | None, folder: Path
 ) -> None:
-    def write(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def write(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         task = TaskContext.get()
         assert task is not None
         name = f"part-{task.partitionId():05}"
@@ -190,13 +190,6 @@ class Store:
         target = self.path("tables", table.name)
         self._call(target, lambda files, place: files.delete(place, True))
         self._rename(str(staged), target)
-
-    def read_table(self, table: schema.Table) -> DataFrame:
-        """A table as it was written last."""
-        reader = self.spark.read.format(self._format)
-        if self._format == PARQUET:
-            reader = reader.schema(table.spark())
-        return reader.load(self.path("tables", table.name)).select(table.names)
 
     def _rename(self, source: str, target: str) -> None:
         parent = target.rpartition("/")[0]

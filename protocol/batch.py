@@ -1,51 +1,47 @@
-"""Record batches, format 2 (KIP-98): what the log holds and Produce and Fetch carry.
+"""Record batches as objects: reading their records, building new ones (format 2, KIP-98).
 
-The append path is lazy: it reads the 61 bytes of the header and checks the CRC, and never looks
-at records. Base offset and leader epoch lie before the CRC and are patched in place.
-Buffers may hold several batches one behind the other; positions are counted in the buffer.
+`protocol.batch_header` finds the batches of a buffer, `protocol.raw_records` reads their records
+fast. Here are records with all of their fields, and the one builder of batches. It gives an
+`EncodedBatch`, which says what a log needs to know of it: a batch that the broker built itself is
+appended without being parsed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from struct import Struct
-from struct import error as StructError  # noqa: N812 - an exception, named like one
+from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.batch_layout import (
+from protocol.batch_header import (
     AFTER_CRC,
     BEFORE_CRC,
-    COMPRESSION_MASK,
     CONTROL,
-    CRC_POSITION,
     CRC_START,
     DELETE_HORIZON,
-    HEADER,
-    HEADER_BYTES,
     LOG_APPEND_TIME,
     LOG_OVERHEAD_BYTES,
-    MAGIC_POSITION,
-    MAX_TIMESTAMP_POSITION,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
     TRANSACTIONAL,
+    BatchHeader,
 )
-from protocol.compression import Compression, compress, decompress
+from protocol.compression import Compression, compress
 from protocol.crc32c import crc32c
 from protocol.errors import ProtocolError
-from protocol.raw_records import raw_records
+from protocol.raw_records import raw_records, records_section
 from protocol.utf8 import JAVA_REPLACE
 from protocol.varint import (
+    SMALL_VARINTS,
     decode_varint,
     encode_varint,
     unsigned_varint_tail,
 )
 
-_INT16 = Struct(">h")
-_INT32 = Struct(">i")
-_INT64 = Struct(">q")
-_UINT32 = Struct(">I")
+if TYPE_CHECKING:
+    from protocol.batch_header import BatchBuffer
+    from protocol.control_record import EndMarker
 
-NO_TIMESTAMP = -1
-NO_PRODUCER_ID = -1
-NO_SEQUENCE = -1
+_LENGTH_BEFORE_BODY = CRC_START - LOG_OVERHEAD_BYTES
 
 
 class Record:
@@ -87,177 +83,21 @@ class Record:
         )
 
 
-class BatchHeader:
-    """The header of one batch, and where the batch lies: `position` to `end` in its buffer."""
+def iterate_records(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -> Iterator[Record]:
+    """The records of one batch of any format, decompressed.
 
-    __slots__ = (
-        "attributes",
-        "base_offset",
-        "base_sequence",
-        "base_timestamp_ms",
-        "crc",
-        "last_offset_delta",
-        "leader_epoch",
-        "length",
-        "max_timestamp_ms",
-        "position",
-        "producer_epoch",
-        "producer_id",
-        "record_count",
-    )
-
-    magic = 2
-
-    attributes: int
-    base_offset: int
-    base_sequence: int
-    base_timestamp_ms: int
-    crc: int
-    last_offset_delta: int
-    leader_epoch: int
-    length: int  # as on the wire: without the 12 bytes of base offset and length
-    max_timestamp_ms: int
-    position: int
-    producer_epoch: int
-    producer_id: int
-    record_count: int
-
-    def __init__(self, buffer: bytes | bytearray | memoryview, position: int = 0) -> None:
-        """Read the header at `position`.
-
-        ProtocolError when the buffer ends inside the batch or the bytes are no format 2 batch.
-        The CRC is not checked here.
-        """
-        try:
-            (
-                self.base_offset,
-                self.length,
-                self.leader_epoch,
-                magic,
-                self.crc,
-                self.attributes,
-                self.last_offset_delta,
-                self.base_timestamp_ms,
-                self.max_timestamp_ms,
-                self.producer_id,
-                self.producer_epoch,
-                self.base_sequence,
-                self.record_count,
-            ) = HEADER.unpack_from(buffer, position)
-        except StructError as error:
-            raise ProtocolError("the buffer ends inside a batch header") from error
-        self.position = position
-        if magic != 2:
-            raise ProtocolError(f"a record batch of magic {magic}, not 2")
-        if self.length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
-            raise ProtocolError(f"a record batch of length {self.length}")
-        if self.end > len(buffer):
-            raise ProtocolError("the buffer ends inside a batch")
-
-    @property
-    def size_bytes(self) -> int:
-        """The whole batch in bytes."""
-        return self.length + LOG_OVERHEAD_BYTES
-
-    @property
-    def end(self) -> int:
-        """The position behind the batch."""
-        return self.position + self.length + LOG_OVERHEAD_BYTES
-
-    @property
-    def last_offset(self) -> int:
-        """The offset of the last record, also when compaction has removed it."""
-        return self.base_offset + self.last_offset_delta
-
-    @property
-    def next_offset(self) -> int:
-        """The offset behind the last one."""
-        return self.base_offset + self.last_offset_delta + 1
-
-    @property
-    def last_sequence(self) -> int:
-        """The producer's sequence number of the last record; -1 without one. Wraps to 0."""
-        if self.base_sequence == NO_SEQUENCE:
-            return NO_SEQUENCE
-        return add_to_sequence(self.base_sequence, self.last_offset_delta)
-
-    @property
-    def compression(self) -> Compression:
-        """How the records are compressed; ProtocolError for a number that means nothing."""
-        try:
-            return Compression(self.attributes & COMPRESSION_MASK)
-        except ValueError as error:
-            raise ProtocolError(f"unknown compression: {error}") from error
-
-    @property
-    def log_append_time(self) -> bool:
-        """Whether all records carry the time of the append, `max_timestamp_ms`."""
-        return bool(self.attributes & LOG_APPEND_TIME)
-
-    @property
-    def is_transactional(self) -> bool:
-        """Whether the batch is part of a transaction."""
-        return bool(self.attributes & TRANSACTIONAL)
-
-    @property
-    def is_control(self) -> bool:
-        """Whether the records are markers for the broker and clients, not data."""
-        return bool(self.attributes & CONTROL)
-
-    @property
-    def has_producer_id(self) -> bool:
-        """Whether an idempotent or transactional producer wrote the batch."""
-        return self.producer_id != NO_PRODUCER_ID
-
-    @property
-    def delete_horizon_ms(self) -> int | None:
-        """When the cleaner may drop this batch's tombstones (KIP-534); None when not yet set."""
-        return self.base_timestamp_ms if self.attributes & DELETE_HORIZON else None
-
-
-def add_to_sequence(sequence: int, increment: int) -> int:
-    """Sequence numbers are int32 and go on at 0 (Kafka's DefaultRecordBatch.incrementSequence)."""
-    return (sequence + increment) & 0x7FFF_FFFF
-
-
-def crc_is_valid(buffer: bytes | bytearray | memoryview, header: BatchHeader) -> bool:
-    """Whether the batch is as it was written; base offset and leader epoch do not count."""
-    covered = memoryview(buffer)[header.position + CRC_START : header.end]
-    return crc32c(covered) == header.crc
-
-
-def iterate_batches(
-    buffer: bytes | bytearray | memoryview, position: int = 0
-) -> Iterator[BatchHeader]:
-    """The complete batches from `position` on; a cut one at the end is left out, as in Kafka.
-
-    ProtocolError at bytes that are no batch of format 2.
+    `origin` as in `protocol.batch_header`. Raises ProtocolError when they do not parse.
     """
-    size = len(buffer)
-    while size - position >= MAGIC_POSITION + 1:
-        (length,) = _INT32.unpack_from(buffer, position + 8)
-        magic = buffer[position + MAGIC_POSITION]
-        if magic != 2 or length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
-            raise ProtocolError(f"a record batch of magic {magic} and length {length}")
-        if length > size - position - LOG_OVERHEAD_BYTES:
-            return
-        header = BatchHeader(buffer, position)
-        position = header.end
-        yield header
+    if header.magic < 2:
+        # Imported here: few logs have such batches.
+        from protocol.legacy_batch import legacy_records
 
-
-def iterate_records(
-    buffer: bytes | bytearray | memoryview, header: BatchHeader
-) -> Iterator[Record]:
-    """The records of one batch, decompressed. ProtocolError when they do not parse."""
-    body = memoryview(buffer)[header.position + HEADER_BYTES : header.end]
-    if not body and not header.record_count:
-        return  # emptied by compaction: whatever the compression, there is no frame
-    data = decompress(header.compression, body)
+        for offset, timestamp_ms, key, value in legacy_records(buffer, header, origin):
+            yield Record(offset, timestamp_ms, key, value)
+        return
+    data = records_section(buffer, header, origin)
     base_offset, base_ms = header.base_offset, header.base_timestamp_ms
     fixed_ms = header.max_timestamp_ms if header.log_append_time else None
-    if header.record_count < 0:
-        raise ProtocolError(f"{header.record_count} records")
     end = 0
     try:
         for raw in raw_records(data, header.record_count):
@@ -274,13 +114,13 @@ def iterate_records(
     except IndexError as error:
         raise ProtocolError("the batch ends inside a record") from error
     if end != len(data):
-        raise ProtocolError(f"{len(data) - end} bytes behind {header.record_count} records")
+        raise ProtocolError(f"{len(data) - end} bytes after {header.record_count} records")
 
 
 def _read_headers(
     data: bytes, position: int, end: int
 ) -> tuple[list[tuple[str, bytes | None]], int]:
-    """The headers of a record, their count in front."""
+    """The headers of a record, which begin with their count."""
     count, position = decode_varint(data, position)
     if not 0 < count <= end - position:
         raise ProtocolError(f"{count} record headers")
@@ -295,7 +135,7 @@ def _read_headers(
 
 
 def _read_nullable_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    """Bytes behind their zigzag length; a negative one is null."""
+    """Bytes after their zigzag length; a negative one is null."""
     length = data[position]
     position += 1
     if length > 127:
@@ -306,6 +146,26 @@ def _read_nullable_bytes(data: bytes, position: int, end: int) -> tuple[bytes | 
     if stop > end:
         raise ProtocolError(f"{length >> 1} bytes in a record with {end - position} left")
     return data[position:stop], stop
+
+
+class EncodedBatch(NamedTuple):
+    """A batch ready to be appended to a log, which gives it base offset and leader epoch.
+
+    `body` is what the CRC covers. `marker` is what the record of a control batch says. The
+    header's position is 0.
+    """
+
+    header: BatchHeader
+    body: bytes
+    marker: EndMarker | None = None
+
+    def to_bytes(self) -> bytes:
+        """The whole batch, with the base offset and leader epoch of its header."""
+        header = self.header
+        return (
+            BEFORE_CRC.pack(header.base_offset, header.length, header.leader_epoch, 2, header.crc)
+            + self.body
+        )
 
 
 def build_batch(
@@ -322,8 +182,8 @@ def build_batch(
     transactional: bool = False,
     control: bool = False,
     delete_horizon_ms: int | None = None,
-) -> bytes:
-    """One batch of `records`, which lie in the order of their offsets.
+) -> EncodedBatch:
+    """One batch of `records`, which are in the order of their offsets.
 
     `base_offset` and `last_offset` are those of the records unless compaction keeps the wider
     range of an old batch, or keeps a batch without records.
@@ -332,8 +192,8 @@ def build_batch(
         base_offset = records[0].offset
     if last_offset is None:
         last_offset = records[-1].offset if records else base_offset
-    base_ms = records[0].timestamp_ms if records else NO_TIMESTAMP
-    max_ms = max((record.timestamp_ms for record in records), default=NO_TIMESTAMP)
+    times_ms = [record.timestamp_ms for record in records] or (NO_TIMESTAMP,)
+    base_ms, max_ms = times_ms[0], max(times_ms)
     attributes = int(compression)
     if log_append_time_ms is not None:
         attributes |= LOG_APPEND_TIME
@@ -345,70 +205,79 @@ def build_batch(
     if delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON
         base_ms = delete_horizon_ms
-    body = b"".join([_record_bytes(record, base_offset, base_ms) for record in records])
-    covered = (
-        AFTER_CRC.pack(
-            attributes,
-            last_offset - base_offset,
-            base_ms,
-            max_ms,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            len(records),
-        )
-        # An empty batch, which only compaction makes, has no compressed frame either.
-        + (compress(compression, body) if records else b"")
+    section = b"".join([_record_bytes(record, base_offset, base_ms) for record in records])
+    if compression is not Compression.NONE and records:  # an empty batch has no frame either
+        section = compress(compression, section)
+    fields = (
+        attributes,
+        last_offset - base_offset,
+        base_ms,
+        max_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
     )
-    length = len(covered) + CRC_START - LOG_OVERHEAD_BYTES
-    head = BEFORE_CRC.pack(base_offset, length, leader_epoch, 2, crc32c(covered))
-    return head + covered
+    return _encoded(base_offset, leader_epoch, fields, section)
+
+
+def rebuilt_batch(header: BatchHeader, section: bytes) -> EncodedBatch:
+    """A batch with the fields of `header` but length and CRC, which are those of the records.
+
+    `section` are the records as they are stored: compressed, if the attributes say so.
+    """
+    fields = header[5:13]  # from the attributes to the record count
+    return _encoded(header.base_offset, header.leader_epoch, fields, section)
+
+
+def _encoded(
+    base_offset: int, leader_epoch: int, fields: tuple[int, ...], section: bytes
+) -> EncodedBatch:
+    """`fields` are those of `AFTER_CRC`."""
+    body = AFTER_CRC.pack(*fields) + section
+    crc = crc32c(body)
+    length = len(body) + _LENGTH_BEFORE_BODY
+    header = BatchHeader._make((base_offset, length, leader_epoch, 2, crc, *fields, 0))
+    return EncodedBatch(header, body)
 
 
 def _record_bytes(record: Record, base_offset: int, base_ms: int) -> bytes:
-    """One record as it lies in a batch, its length in front."""
+    """One record as it is stored in a batch: its length, then its fields."""
     key, value, headers = record.key, record.value, record.headers
+    delta_ms, delta = record.timestamp_ms - base_ms, record.offset - base_offset
+    # Nearly all of these numbers are small, and a call for each would double the time.
+    small = SMALL_VARINTS
+    if key is None:
+        key, key_size = b"", b"\x01"
+    else:
+        size = len(key)
+        key_size = small[size] if size < 64 else encode_varint(size)
+    if value is None:
+        value, value_size = b"", b"\x01"
+    else:
+        size = len(value)
+        value_size = small[size] if size < 64 else encode_varint(size)
     body = b"".join(
         (
             b"\x00",
-            encode_varint(record.timestamp_ms - base_ms),
-            encode_varint(record.offset - base_offset),
-            b"\x01" if key is None else encode_varint(len(key)),
-            key or b"",
-            b"\x01" if value is None else encode_varint(len(value)),
-            value or b"",
+            small[delta_ms] if 0 <= delta_ms < 64 else encode_varint(delta_ms),
+            small[delta] if 0 <= delta < 64 else encode_varint(delta),
+            key_size,
+            key,
+            value_size,
+            value,
             _header_bytes(headers) if headers else b"\x00",
         )
     )
-    return encode_varint(len(body)) + body
+    size = len(body)
+    return (small[size] if size < 64 else encode_varint(size)) + body
 
 
 def _header_bytes(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
-    """The headers of a record, their number in front."""
+    """The headers of a record, which begin with their count."""
     parts = [encode_varint(len(headers))]
     for name, value in headers:
         encoded = name.encode()
         parts += (encode_varint(len(encoded)), encoded)
         parts += (b"\x01",) if value is None else (encode_varint(len(value)), value)
     return b"".join(parts)
-
-
-def patch_offset(
-    buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int
-) -> None:
-    """Give the batch at `position` its place in the log; both fields lie before the CRC."""
-    _INT64.pack_into(buffer, position, base_offset)
-    _INT32.pack_into(buffer, position + LOG_OVERHEAD_BYTES, leader_epoch)
-
-
-def patch_log_append_time(
-    buffer: bytearray | memoryview, header: BatchHeader, timestamp_ms: int
-) -> None:
-    """Stamp all records of a batch with the time of the append; renews the CRC and `header`."""
-    position = header.position
-    header.attributes |= LOG_APPEND_TIME
-    header.max_timestamp_ms = timestamp_ms
-    _INT16.pack_into(buffer, position + CRC_START, header.attributes)
-    _INT64.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, timestamp_ms)
-    header.crc = crc32c(memoryview(buffer)[position + CRC_START : header.end])
-    _UINT32.pack_into(buffer, position + CRC_POSITION, header.crc)

@@ -8,6 +8,7 @@ The functions are generated from the construct Struct of that version (`protocol
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any, Protocol, TypeVar
 
 from protocol.schema import Message
@@ -15,6 +16,8 @@ from protocol.schema import Message
 M_co = TypeVar("M_co", bound=Message, covariant=True)
 M_contra = TypeVar("M_contra", bound=Message, contravariant=True)
 M = TypeVar("M", bound=Message)
+
+Buffer = bytes | bytearray | memoryview
 
 
 class Decoder(Protocol[M_co]):
@@ -24,7 +27,7 @@ class Decoder(Protocol[M_co]):
     Records in the message are memoryviews of `buffer`.
     """
 
-    def __call__(self, buffer: bytes | memoryview, position: int = 0) -> tuple[M_co, int]:
+    def __call__(self, buffer: Buffer, position: int = 0) -> tuple[M_co, int]:
         """The message and the position behind it."""
         ...
 
@@ -37,29 +40,59 @@ class Encoder(Protocol[M_contra]):
         ...
 
 
-_decoders: dict[tuple[type[Message], int], Any] = {}
-_encoders: dict[tuple[type[Message], int], Any] = {}
+class StepDecoder(Protocol[M_co]):
+    """A decoder for large messages: a generator that yields between steps of its work."""
+
+    def __call__(
+        self, buffer: Buffer, position: int = 0
+    ) -> Generator[None, None, tuple[M_co, int]]:
+        """Steps that return the message and the position behind it."""
+        ...
+
+
+class StepEncoder(Protocol[M_contra]):
+    """An encoder for large messages: a generator that yields between steps of its work."""
+
+    def __call__(self, message: M_contra) -> Generator[None, None, bytes]:
+        """Steps that return the bytes of `message`."""
+        ...
+
+
+_functions: dict[tuple[type[Message], int, str], Any] = {}
 
 
 def decoder(message_type: type[M], version: int) -> Decoder[M]:
     """The decoder of a message at a version; ProtocolError when the version does not exist."""
-    found: Decoder[M] | None = _decoders.get((message_type, version))
-    if found is None:
-        from protocol.generator import compile_function, decoder_source
-
-        source, scope = decoder_source(message_type.at(version))
-        title = f"{message_type.__name__} v{version} decoder"
-        found = _decoders[message_type, version] = compile_function(source, scope, title)
+    found: Decoder[M] = _function(message_type, version, "decoder")
     return found
 
 
 def encoder(message_type: type[M], version: int) -> Encoder[M]:
     """The encoder of a message at a version; ProtocolError when the version does not exist."""
-    found: Encoder[M] | None = _encoders.get((message_type, version))
-    if found is None:
-        from protocol.generator import compile_function, encoder_source
-
-        source, scope = encoder_source(message_type.at(version))
-        title = f"{message_type.__name__} v{version} encoder"
-        found = _encoders[message_type, version] = compile_function(source, scope, title)
+    found: Encoder[M] = _function(message_type, version, "encoder")
     return found
+
+
+def step_decoder(message_type: type[M], version: int) -> StepDecoder[M]:
+    """`decoder`, in steps."""
+    found: StepDecoder[M] = _function(message_type, version, "step decoder")
+    return found
+
+
+def step_encoder(message_type: type[M], version: int) -> StepEncoder[M]:
+    """`encoder`, in steps."""
+    found: StepEncoder[M] = _function(message_type, version, "step encoder")
+    return found
+
+
+def _function(message_type: type[Message], version: int, kind: str) -> Any:
+    function = _functions.get((message_type, version, kind))
+    if function is None:
+        from protocol.generator import compile_function, decoder_source, encoder_source
+
+        write = decoder_source if kind.endswith("decoder") else encoder_source
+        source, scope = write(message_type.at(version), in_steps=kind.startswith("step"))
+        title = f"{message_type.__name__} v{version} {kind}"
+        function = compile_function(source, scope, title)
+        _functions[message_type, version, kind] = function
+    return function

@@ -52,7 +52,7 @@ def compress(compression: Compression, data: bytes) -> bytes:
     return _compress_snappy(data)
 
 
-def decompress(compression: Compression, data: bytes | memoryview) -> bytes:
+def decompress(compression: Compression, data: bytes | bytearray | memoryview) -> bytes:
     """What was compressed. ProtocolError when the bytes are damaged or grow beyond 1 GiB."""
     if compression is Compression.NONE:
         return bytes(data)
@@ -75,7 +75,7 @@ def _cramjam() -> Any:
     return cramjam
 
 
-def _decompress_gzip(data: bytes | memoryview) -> bytes:
+def _decompress_gzip(data: bytes | bytearray | memoryview) -> bytes:
     """All members of a gzip stream."""
     out = b""
     rest = bytes(data)

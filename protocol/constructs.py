@@ -56,9 +56,6 @@ FIXED: dict[FieldType, construct.Construct] = {
 class Wire(construct.Construct):  # type: ignore[misc]  # construct ships no types
     """Base of Kafka's variable-length encodings."""
 
-    def _sizeof(self, context: Any, path: str) -> int:
-        raise construct.SizeofError("the size depends on the value", path=path)
-
 
 class UnsignedVarint(Wire):
     """A 32-bit number in one to five bytes, seven bits each, lowest first."""

@@ -94,9 +94,10 @@ class ConsumerGroupTargetAssignmentMetadataKey(Message, versions=(0, 0)):
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message, versions=(0, 0), flexible_since=0):
-    """The epoch of the target assignment."""
+    """The epoch of the target assignment, and since 4.3 when it was computed, in ms (KIP-1263)."""
 
     assignment_epoch: int = field(INT32)
+    assignment_timestamp: int = field(INT64, tag=0)
 
 
 class ConsumerGroupTargetAssignmentMemberKey(Message, versions=(0, 0)):
@@ -127,10 +128,12 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message, versions=(0, 0)):
 
 
 class TopicPartitions(Message):
-    """Partitions of one topic."""
+    """Partitions of one topic; since 4.3 with the epochs at which they were assigned (KIP-1251)."""
 
     topic_id: bytes = field(UUID)
     partitions: list[int] = field(ARRAY(INT32))
+    # Kafka's default is not null but an empty list: records of older releases have none.
+    assignment_epochs: list[int] | None = field(ARRAY(INT32), nullable_since=0, tag=0)
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message, versions=(0, 0), flexible_since=0):

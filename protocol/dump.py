@@ -17,7 +17,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from protocol import batch
+from protocol.batch import iterate_records
+from protocol.batch_header import crc_is_valid, iterate_batches
 from protocol.codec import decoder
 from protocol.errors import ProtocolError
 from protocol.headers import ResponseHeader, decode_request_header
@@ -64,14 +65,14 @@ def tree(
 def records_tree(data: bytes | memoryview, indent: str) -> Iterator[str]:
     """The batches and records in a records field; damage is a line, not an error."""
     try:
-        for header in batch.iterate_batches(data):
-            valid = "crc valid" if batch.crc_is_valid(data, header) else "CRC WRONG"
+        for header in iterate_batches(data):
+            valid = "crc valid" if crc_is_valid(data, header) else "CRC WRONG"
             yield (
                 f"{indent}batch {header.base_offset}-{header.last_offset} "
                 f"{header.compression.name.lower()} {valid} leader_epoch={header.leader_epoch} "
                 f"producer={header.producer_id}/{header.producer_epoch}/{header.base_sequence}"
             )
-            for record in batch.iterate_records(data, header):
+            for record in iterate_records(data, header):
                 yield f"{indent}  {record}"
     except ProtocolError as error:
         yield f"{indent}damaged: {error}"

@@ -1,4 +1,4 @@
-"""The text of every error code, as Kafka 4.1 sends it (class Errors): facts of the wire.
+"""The text of every error code, as Kafka sends it (class Errors): facts of the wire.
 
 Apart from `protocol.errors` because few answers carry a text: imported on first use.
 """

@@ -1,4 +1,4 @@
-"""Kafka's error codes (4.1, class Errors) and the exception for bytes that do not parse.
+"""Kafka's error codes (class Errors) and the exception for bytes that do not parse.
 
 An error that a client can cause is a value of `ErrorCode`, never an exception. The texts go over
 the wire in error_message fields, so they are Kafka's to the letter; they live in
@@ -15,7 +15,7 @@ class ProtocolError(Exception):
 
 
 class ErrorCode(IntEnum):
-    """Every error code of Kafka 4.1; an int16 on the wire."""
+    """Every error code of Kafka; an int16 on the wire."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

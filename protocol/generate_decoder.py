@@ -25,7 +25,13 @@ from protocol.constructs import (
     TaggedFields,
 )
 from protocol.errors import ProtocolError
-from protocol.generator import UUID_LETTER, Writer, fixed_letter, letter_size
+from protocol.generator import (
+    NUMBERS_PER_STEP,
+    UUID_LETTER,
+    Writer,
+    fixed_letter,
+    letter_size,
+)
 from protocol.schema import Field
 from protocol.utf8 import JAVA_REPLACE
 from protocol.varint import decode_unsigned_varint, skip_tagged_fields, unsigned_varint_tail
@@ -34,8 +40,8 @@ from protocol.varint import decode_unsigned_varint, skip_tagged_fields, unsigned
 class DecoderWriter(Writer):
     """Writes the decoder of one MessageStruct."""
 
-    def __init__(self, struct: MessageStruct) -> None:
-        super().__init__()
+    def __init__(self, struct: MessageStruct, *, in_steps: bool = False) -> None:
+        super().__init__(in_steps=in_steps)
         self.struct = struct
         self.run: list[tuple[str, str]] = []  # (struct letter, target) not yet unpacked
         self.ahead = 0  # bytes between `position` and the next byte to read
@@ -61,6 +67,7 @@ class DecoderWriter(Writer):
         head = [
             "def generated(buffer, position=0):",
             "    size = len(buffer)",
+            *self.steps_begin(),
             "    try:",
         ]
         tail = [
@@ -195,13 +202,28 @@ class DecoderWriter(Writer):
         self.line(f'    reject("{label}", {count}, size - position)')
         letter = fixed_letter(element.element)
         if letter is not None and letter != UUID_LETTER:
-            made = f'unpack_from(f">{{{count}}}{letter}", buffer, position)'
-            self.line(f"{target} = list({made})")
-            self.line(f"position += {count} * {letter_size(letter)}")
+            self.array_of_numbers(letter, target, count)
         else:
             self.array_of_others(element.element, target, label, count)
         if element.nullable:
             self.depth -= 1
+
+    def array_of_numbers(self, letter: str, target: str, count: str) -> None:
+        """Elements of one fixed width: one unpack, or one per step."""
+        if not self.in_steps:
+            made = f'unpack_from(f">{{{count}}}{letter}", buffer, position)'
+            self.line(f"{target} = list({made})")
+            self.line(f"position += {count} * {letter_size(letter)}")
+            return
+        items, part = self.new_name("items"), self.new_name("part")
+        self.line(f"if {count} * {letter_size(letter)} > size - position:")
+        self.line(f"    raise StructError({count})")
+        self.line(f"{target} = {items} = []")
+        self.line(f"while len({items}) < {count}:")
+        self.line(f"    {part} = min({count} - len({items}), {NUMBERS_PER_STEP})")
+        self.line(f'    {items} += unpack_from(f">{{{part}}}{letter}", buffer, position)')
+        self.line(f"    position += {part} * {letter_size(letter)}")
+        self.line("    yield")
 
     def array_of_others(self, element: Construct, target: str, label: str, count: str) -> None:
         """The loop over elements that have no common fixed width."""
@@ -216,6 +238,7 @@ class DecoderWriter(Writer):
             self.value(element, one, label)
         self.settle()
         self.line(f"{items}.append({one})")
+        self.count_step()
         self.depth -= 1
 
     def nullable_struct(self, element: NullableStruct, target: str) -> None:

@@ -29,8 +29,8 @@ from protocol.varint import ONE_BYTE, encode_unsigned_varint
 class EncoderWriter(Writer):
     """Writes the encoder of one MessageStruct."""
 
-    def __init__(self, struct: MessageStruct) -> None:
-        super().__init__()
+    def __init__(self, struct: MessageStruct, *, in_steps: bool = False) -> None:
+        super().__init__(in_steps=in_steps)
         self.struct = struct
         self.run: list[tuple[str, str]] = []  # (struct letter, expression) not yet packed
         self.pieces: list[str] = []  # expressions of bytes not yet added to `parts`
@@ -44,7 +44,7 @@ class EncoderWriter(Writer):
         )
         self.message(self.struct, "message")
         self.flush_run()
-        head = ["def generated(message):"]
+        head = ["def generated(message):", *self.steps_begin()]
         if self.parts_used:
             head.append("    parts = []")
             self.flush()
@@ -170,6 +170,7 @@ class EncoderWriter(Writer):
         else:
             self.value(element.element, one)
         self.flush()
+        self.count_step()
         self.depth -= 1
 
     def nullable_struct(self, element: NullableStruct, source: str) -> None:

@@ -35,10 +35,20 @@ def letter_size(letter: str) -> int:
     return Struct(">" + letter).size
 
 
-class Writer:
-    """Collects source lines, and the values that the source refers to by name."""
+ITEMS_PER_STEP = 500
+NUMBERS_PER_STEP = 50_000
+"""Array elements that one step of a codec in steps handles: nested messages, plain numbers."""
 
-    def __init__(self) -> None:
+
+class Writer:
+    """Collects source lines, and the values that the source refers to by name.
+
+    `in_steps` makes the function a generator that yields now and then in its loops, and returns
+    what the plain function returns: for messages that are too large for one turn of a loop.
+    """
+
+    def __init__(self, *, in_steps: bool = False) -> None:
+        self.in_steps = in_steps
         self.lines: list[str] = []
         self.scope: dict[str, Any] = {}
         self.depth = 1
@@ -47,6 +57,17 @@ class Writer:
     def line(self, text: str) -> None:
         """One line at the current depth."""
         self.lines.append("    " * self.depth + text)
+
+    def steps_begin(self) -> list[str]:
+        """The lines before the code of a function in steps."""
+        return ["    steps = 0", "    if False:", "        yield"] if self.in_steps else []
+
+    def count_step(self) -> None:
+        """At the end of a loop's body: a step is over after so many elements."""
+        if self.in_steps:
+            self.line("steps += 1")
+            self.line(f"if not steps % {ITEMS_PER_STEP}:")
+            self.line("    yield")
 
     def new_name(self, stem: str) -> str:
         """A local name not used so far."""
@@ -90,15 +111,15 @@ def compile_function(source: str, scope: dict[str, Any], title: str) -> Callable
     return function
 
 
-def decoder_source(struct: MessageStruct) -> tuple[str, dict[str, Any]]:
+def decoder_source(struct: MessageStruct, *, in_steps: bool = False) -> tuple[str, dict[str, Any]]:
     """Source of `generated(buffer, position=0) -> (message, position)`, and its globals."""
     from protocol.generate_decoder import DecoderWriter
 
-    return DecoderWriter(struct).write()
+    return DecoderWriter(struct, in_steps=in_steps).write()
 
 
-def encoder_source(struct: MessageStruct) -> tuple[str, dict[str, Any]]:
+def encoder_source(struct: MessageStruct, *, in_steps: bool = False) -> tuple[str, dict[str, Any]]:
     """Source of `generated(message) -> bytes`, and its globals."""
     from protocol.generate_encoder import EncoderWriter
 
-    return EncoderWriter(struct).write()
+    return EncoderWriter(struct, in_steps=in_steps).write()

@@ -1,4 +1,4 @@
-"""Keys and values of `__consumer_offsets`, as Kafka 4.1 writes and reads them.
+"""Keys and values of `__consumer_offsets`, as Kafka writes and reads them.
 
 A key starts with its record type as int16, a value with its version; a null value is a tombstone.
 Here are the classic groups; the records of KIP-848 groups are in `protocol.consumer_group_records`.
@@ -103,7 +103,7 @@ class UnknownKey:
         return f"UnknownKey(record_type={self.record_type}, data={self.data!r})"
 
 
-# What Kafka 4.1 writes. An offset that expires at a time of its own is written as version 1.
+# What Kafka writes. An offset that expires at a time of its own is written as version 1.
 OFFSET_COMMIT_VALUE_VERSION = 4
 OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
 GROUP_METADATA_VALUE_VERSION = 3

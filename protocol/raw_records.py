@@ -1,32 +1,69 @@
-"""The records of a batch as they lie there: where each one is, its key and its value.
+"""The records of a batch as plain tuples: where each record is, its key and its value.
 
-The walk over records that everything is built on: decoding them (`protocol.batch`), loading a log
-of millions of commits. It makes a plain tuple per record and reads varints of one and two bytes,
-nearly all there are, in place. Compaction (`storage.cleaner`), which looks at each record more than
-once, has a walk over the keys alone that costs half.
+The one reader of records: decoding them (`protocol.batch`), loading a log of millions of commits.
+It makes a tuple per record, as objects would double the time, and reads varints of one and two
+bytes, nearly all there are, in place. Compaction (`storage.cleaner`), which looks at each record
+more than once, reads the keys alone with `raw_keys`, which costs half.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from protocol.batch_header import COMPRESSION_MASK, HEADER_BYTES, LOG_OVERHEAD_BYTES
+from protocol.compression import decompress
 from protocol.errors import ProtocolError
 from protocol.varint import decode_varlong, unsigned_varint_tail
+
+if TYPE_CHECKING:
+    from protocol.batch_header import BatchBuffer, BatchHeader
 
 RawKey = tuple[int, int, int, int, bytes | None, bool]
 """(start, end, timestamp delta, offset delta, key, whether there is a value)."""
 
 RawRecord = tuple[int, int, int, int, bytes | None, bytes | None, int]
-"""(start, end, timestamp delta, offset delta, key, value, where the headers' count stands)."""
+"""(start, end, timestamp delta, offset delta, key, value, position of the header count)."""
 
 
-def raw_records(section: bytes, count: int, position: int = 0) -> Iterator[RawRecord]:
-    """The `count` records at `position` of uncompressed bytes, one behind the other.
+def records_section(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -> bytes:
+    """The records of a batch of format 2, decompressed.
 
-    ProtocolError when they do not parse. Headers are not looked at: behind the value a record may
-    hold anything up to its end.
+    `origin` as in `protocol.batch_header`. Raises ProtocolError when they do not decompress.
     """
-    size = len(section)
+    at = header.position - origin
+    section = buffer[at + HEADER_BYTES : at + header.length + LOG_OVERHEAD_BYTES]
+    # A batch that compaction has emptied has no compressed frame, whatever its codec.
+    if header.attributes & COMPRESSION_MASK and section:
+        return decompress(header.compression, section)
+    return section if type(section) is bytes else bytes(section)
+
+
+def batch_records(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -> Iterator[RawRecord]:
+    """The records of a batch of format 2; places of records are of no use to the caller.
+
+    Raises ProtocolError as `raw_records` does.
+    """
+    if header.attributes & COMPRESSION_MASK or type(buffer) is not bytes:
+        return raw_records(records_section(buffer, header, origin), header.record_count)
+    # In place, without a copy of the section: much of what a batch of one record costs.
+    at = header.position - origin
+    end = at + header.length + LOG_OVERHEAD_BYTES
+    return raw_records(buffer, header.record_count, at + HEADER_BYTES, end)
+
+
+def raw_records(
+    section: bytes, count: int, position: int = 0, size: int | None = None
+) -> Iterator[RawRecord]:
+    """The `count` records of a section of uncompressed records, from `position` to `size`.
+
+    Raises ProtocolError when they do not parse. Headers are not looked at: between its value and
+    its end a record may hold anything.
+    """
+    if size is None:
+        size = len(section)
+    if count < 0:
+        raise ProtocolError(f"a record count of {count}")
     try:
         for _ in range(count):
             start = position
@@ -83,9 +120,9 @@ def raw_records(section: bytes, count: int, position: int = 0) -> Iterator[RawRe
 
 
 def raw_keys(section: bytes, count: int) -> Iterator[RawKey]:
-    """The keys of `count` records; what stands behind a key is not looked at.
+    """The keys of `count` records; what follows a key is not looked at.
 
-    ProtocolError when they do not parse. For bytes whose CRC is known to be right.
+    Raises ProtocolError when they do not parse. For bytes whose CRC is known to be right.
     """
     size = len(section)
     position = 0
@@ -126,8 +163,8 @@ def raw_keys(section: bytes, count: int) -> Iterator[RawKey]:
                 position = stop
             if position >= end:
                 raise ProtocolError(f"a key reaches beyond its record at {start} of {size}")
-            # A length of -1 is null; written in one byte by everybody, and others must not count
-            # as a tombstone.
+            # A length of -1 is null. Every client writes it in one byte, and another encoding
+            # must not count as a tombstone.
             yield start, end, timestamp_delta, offset_delta, key, section[position] != 1
             position = end
     except IndexError as error:

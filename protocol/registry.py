@@ -94,7 +94,7 @@ class ApiSpec:
 SPECS: tuple[ApiSpec, ...] = (
     ApiSpec(0, "Produce", "produce", 3, 13, 9, 9),
     ApiSpec(1, "Fetch", "fetch", 4, 18, 12, 12),
-    ApiSpec(2, "ListOffsets", "list_offsets", 1, 10, 6, 6),
+    ApiSpec(2, "ListOffsets", "list_offsets", 1, 11, 6, 6),
     ApiSpec(3, "Metadata", "metadata", 0, 13, 9, 9),
     ApiSpec(8, "OffsetCommit", "offset_commit", 2, 9, 8, 8),
     ApiSpec(9, "OffsetFetch", "offset_fetch", 1, 9, 6, 6),
@@ -113,7 +113,7 @@ SPECS: tuple[ApiSpec, ...] = (
     ApiSpec(23, "OffsetForLeaderEpoch", "offset_for_leader_epoch", 2, 4, 4, 4),
     ApiSpec(32, "DescribeConfigs", "describe_configs", 1, 4, 4, 4),
     ApiSpec(33, "AlterConfigs", "alter_configs", 0, 2, 2, 2),
-    ApiSpec(35, "DescribeLogDirs", "describe_log_dirs", 1, 4, 2, 2),
+    ApiSpec(35, "DescribeLogDirs", "describe_log_dirs", 1, 5, 2, 2),
     ApiSpec(37, "CreatePartitions", "create_partitions", 0, 3, 2, 2),
     ApiSpec(42, "DeleteGroups", "delete_groups", 0, 2, 2, 2),
     ApiSpec(44, "IncrementalAlterConfigs", "incremental_alter_configs", 0, 1, 1, 1),

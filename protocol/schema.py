@@ -8,7 +8,7 @@ so that importing a declaration stays cheap.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 if TYPE_CHECKING:
     from protocol.constructs import MessageStruct
@@ -212,8 +212,8 @@ class Message(metaclass=MessageMeta):
         return new
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
+        if not (isinstance(other, type(self)) or isinstance(self, type(other))):
+            return NotImplemented  # a frozen message equals one that is not
         return all(getattr(self, one.name) == getattr(other, one.name) for one in self.FIELDS)
 
     __hash__ = None  # type: ignore[assignment]  # mutable: a message is no dict key
@@ -221,6 +221,46 @@ class Message(metaclass=MessageMeta):
     def __repr__(self) -> str:
         inside = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in self.FIELDS)
         return f"{type(self).__name__}({inside})"
+
+
+M = TypeVar("M", bound=Message)
+
+_frozen_types: dict[type[Message], type[Message]] = {}
+
+
+def frozen(message: M) -> M:
+    """A copy of `message` that cannot be changed: setting a field of it raises AttributeError.
+
+    For a message that many requests share. Nested messages and lists stay as they are.
+    """
+    message_type = type(message)
+    frozen_type = _frozen_types.get(message_type)
+    if frozen_type is None:
+
+        def refuse(self: Message, name: str, value: object) -> None:
+            raise AttributeError(f"{message_type.__name__}.{name} of a shared message is set")
+
+        namespace = {"__setattr__": refuse}
+        made = MessageMeta.__new__(MessageMeta, message_type.__name__, (message_type,), namespace)
+        frozen_type = cast("type[Message]", made)
+        frozen_type.FIELDS = message_type.FIELDS
+        _frozen_types[message_type] = frozen_type
+    copy = object.__new__(frozen_type)
+    for one in message_type.FIELDS:
+        object.__setattr__(copy, one.name, getattr(message, one.name))
+    return cast("M", copy)
+
+
+def is_frozen(message: Message) -> bool:
+    """Whether `message` was made by `frozen`."""
+    return declared_type(message) is not type(message)
+
+
+def declared_type(message: Message) -> type[Message]:
+    """The declared class of `message`, also if it is frozen."""
+    message_type = type(message)
+    base = message_type.__mro__[1]
+    return base if _frozen_types.get(base) is message_type else message_type
 
 
 def _compile_init(cls: type[Message]) -> Any:

@@ -1,4 +1,4 @@
-"""Keys and values of `__transaction_state`, as Kafka 4.1 writes and reads them (KIP-98, KIP-890).
+"""Keys and values of `__transaction_state`, as Kafka writes and reads them (KIP-98, KIP-890).
 
 A key starts with its record type as int16 (0 is all there is), a value with its version; a null
 value is a tombstone.
@@ -9,18 +9,6 @@ from __future__ import annotations
 from protocol.codec import decoder
 from protocol.errors import ProtocolError
 from protocol.schema import ARRAY, INT8, INT16, INT32, INT64, STRING, Message, field
-
-TRANSACTION_STATES = {
-    0: "Empty",
-    1: "Ongoing",
-    2: "PrepareCommit",
-    3: "PrepareAbort",
-    4: "CompleteCommit",
-    5: "CompleteAbort",
-    6: "Dead",
-    7: "PrepareEpochFence",
-}
-"""What `transaction_status` means (Kafka's TransactionState)."""
 
 
 class TransactionLogKey(Message, versions=(0, 0)):
@@ -37,7 +25,11 @@ class PartitionsSchema(Message):
 
 
 class TransactionLogValue(Message, versions=(0, 1), flexible_since=1):
-    """The state of a transactional id; times in ms, `transaction_status` as TRANSACTION_STATES."""
+    """The state of a transactional id. Times are in ms.
+
+    `transaction_status` is a number of Kafka's TransactionState: 0 Empty, 1 Ongoing,
+    2 PrepareCommit, 3 PrepareAbort, 4 CompleteCommit, 5 CompleteAbort, 6 Dead, 7 PrepareEpochFence.
+    """
 
     producer_id: int = field(INT64)
     previous_producer_id: int = field(INT64, since=1, default=-1, tag=0)

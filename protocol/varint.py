@@ -14,6 +14,8 @@ _MASK_64 = 0xFFFF_FFFF_FFFF_FFFF
 
 # Lengths below 128 are by far the most frequent: one ready-made byte each.
 ONE_BYTE = tuple(bytes((value,)) for value in range(128))
+SMALL_VARINTS = ONE_BYTE[::2]
+"""0 to 63 as zigzag, for loops in which a call of `encode_varint` would be most of the cost."""
 
 
 def decode_unsigned_varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
@@ -93,6 +95,3 @@ def encode_varint(value: int) -> bytes:
     """A signed number, 32 or 64 bits wide, as zigzag."""
     zigzag = value << 1 if value >= 0 else (-value << 1) - 1
     return ONE_BYTE[zigzag] if zigzag < 128 else encode_unsigned_varint(zigzag)
-
-
-encode_varlong = encode_varint

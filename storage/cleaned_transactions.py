@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from storage.batch_scan import StoredBatch
-from storage.records import EndMarker
-from storage.transaction_index import AbortedTransaction
+from protocol.batch_header import BatchHeader
+from protocol.control_record import EndMarker
+from storage.transaction_index import AbortedTxn
 
 
 class CleanedTransactions:
@@ -22,20 +22,20 @@ class CleanedTransactions:
     entries of the new transaction index.
     """
 
-    def __init__(self, aborted: Iterable[AbortedTransaction], start: int) -> None:
+    def __init__(self, aborted: Iterable[AbortedTxn], start: int) -> None:
         """`aborted`: of the whole log; `start`: the first offset of the walk."""
         ahead = sorted(
             (one for one in aborted if one.last_offset >= start), key=lambda one: one.first_offset
         )
         self._ahead = deque(ahead)
         # By producer id: what is aborted here, and whether a batch of it was met.
-        self._aborted: dict[int, AbortedTransaction] = {}
+        self._aborted: dict[int, AbortedTxn] = {}
         self._met: set[int] = set()
         # Producers of which a batch was met that is not aborted.
         self._others: set[int] = set()
-        self.retained: list[AbortedTransaction] = []
+        self.retained: list[AbortedTxn] = []
 
-    def is_aborted(self, batch: StoredBatch) -> bool:
+    def is_aborted(self, batch: BatchHeader) -> bool:
         """Take in a batch; tell whether its records were aborted."""
         if batch.is_control or not batch.is_transactional:
             return False
@@ -47,7 +47,7 @@ class CleanedTransactions:
         self._others.add(producer_id)
         return False
 
-    def is_spent(self, batch: StoredBatch, marker: EndMarker | None) -> bool:
+    def is_spent(self, batch: BatchHeader, marker: EndMarker | None) -> bool:
         """Take in a control batch; tell whether no batch of its transaction was met."""
         self._advance(batch)
         if marker is None:
@@ -64,7 +64,7 @@ class CleanedTransactions:
         self.retained.append(ended)
         return False
 
-    def _advance(self, batch: StoredBatch) -> None:
+    def _advance(self, batch: BatchHeader) -> None:
         """Let the transactions begin that begin in this batch or before it."""
         while self._ahead and self._ahead[0].first_offset <= batch.last_offset:
             begun = self._ahead.popleft()

@@ -18,18 +18,19 @@ from collections.abc import Generator
 from functools import partial
 from typing import NamedTuple
 
-from protocol.batch_layout import CRC_START, DELETE_HORIZON
-from protocol.crc32c import crc32c
-from protocol.raw_records import raw_keys
+from protocol.batch_header import DELETE_HORIZON, BatchHeader, crc_is_valid, read_header
+from protocol.control_record import end_marker_of
+from protocol.errors import ProtocolError
+from protocol.raw_records import raw_keys, records_section
 from storage.apart import Pause, apart
-from storage.batch_scan import RELATIVE_OFFSET_MAX, StoredBatch
+from storage.batch_scan import RELATIVE_OFFSET_MAX
 from storage.cleaned_transactions import CleanedTransactions
 from storage.disk import Disk, File
 from storage.errors import CorruptBatchError, StorageError
 from storage.latest_keys import LatestKeys
 from storage.log_loader import CLEANED_SUFFIX, SWAP_SUFFIX
 from storage.partition_log import PartitionLog
-from storage.records import end_marker_of, records_section, retained_batch
+from storage.retained_batch import retained_batch, retained_header
 from storage.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -128,6 +129,8 @@ class Cleaning:
             raise StorageError(
                 f"{log.topic}-{log.partition} cannot be compacted: {error}"
             ) from error
+        except ProtocolError as error:
+            raise CorruptBatchError(f"the records of a batch do not parse: {error}") from error
         return CleaningResult(log.topic, log.partition, end, bytes_before, log.size_bytes)
 
     def _read_keys(self, end: int) -> Generator[Pause | None, None, int]:
@@ -143,17 +146,17 @@ class Cleaning:
                 if len(self._latest) >= self._keys_per_pass:
                     return batch.base_offset
                 if batch.magic == 2 and not self._transactions.is_aborted(batch):
-                    self._remember_keys(segment.read(batch.position, batch.size_bytes), batch)
+                    self._remember_keys(segment.read_batch(batch), batch)
                 if self._worked(batch.size_bytes):
                     yield None
         return end
 
-    def _remember_keys(self, data: bytes, batch: StoredBatch) -> None:
+    def _remember_keys(self, data: bytes, batch: BatchHeader) -> None:
         if batch.is_control:
-            self._transactions.is_spent(batch, end_marker_of(data))
+            self._transactions.is_spent(batch, end_marker_of(data, batch, batch.position))
             return
-        _check_crc(data)
-        self._latest.remember(records_section(data[CRC_START:]), batch)
+        _check_crc(data, batch)
+        self._latest.remember(records_section(data, batch, batch.position), batch)
 
     def _worked(self, size_bytes: int) -> bool:
         """Tell whether enough was done for one step."""
@@ -279,7 +282,7 @@ class Cleaning:
                     if self._worked(SKIPPED_BYTES):
                         yield None
                     continue
-                data = source.read(batch.position, batch.size_bytes)
+                data = source.read_batch(batch)
                 if batch.is_control:
                     data = self._retained_marker(data, batch)
                 elif batch.magic == 2:
@@ -287,7 +290,8 @@ class Cleaning:
                 if data:
                     waiting.append(data)
                     waiting_bytes += len(data)
-                    target.appended(len(data), batch.last_offset, _max_timestamp(data))
+                    max_timestamp_ms = read_header(data).max_timestamp_ms
+                    target.appended(len(data), batch.last_offset, max_timestamp_ms)
                 if waiting_bytes >= WRITE_BYTES:
                     file.append([b"".join(waiting)])
                     # Piece by piece: the one sync at the end is then short.
@@ -299,19 +303,19 @@ class Cleaning:
         if waiting:
             file.append([b"".join(waiting)])
 
-    def _retained(self, data: bytes, batch: StoredBatch, is_aborted: bool) -> bytes:
+    def _retained(self, data: bytes, batch: BatchHeader, is_aborted: bool) -> bytes:
         """Return what stays of a batch: all of it, a smaller one, or nothing."""
         if is_aborted or not batch.record_count:
             return self._retained_header(data, batch)
-        _check_crc(data)
-        horizon_ms = batch.base_timestamp if batch.attributes & DELETE_HORIZON else None
+        _check_crc(data, batch)
+        horizon_ms = batch.delete_horizon_ms
         drops_tombstones = horizon_ms is not None and self._now_ms >= horizon_ms
-        # The values in front of a tombstone that this pass has not read are still there.
+        # The values before a tombstone that this pass has not read are still there.
         drops_tombstones = drops_tombstones and batch.base_offset < self._end
         left = self._latest.records_left(batch)
         if left == batch.record_count and not self._latest.has_tombstones(batch):
             return data
-        section = records_section(data[CRC_START:])
+        section = records_section(data, batch, batch.position)
         kept, has_tombstone = self._latest.kept(section, batch, drops_tombstones=drops_tombstones)
         new_horizon_ms = None
         if has_tombstone and horizon_ms is None:
@@ -319,40 +323,40 @@ class Cleaning:
         if len(kept) == batch.record_count and new_horizon_ms is None:
             return data
         if kept:
-            return retained_batch(data, kept, section, new_horizon_ms)
+            return retained_batch(batch, kept, section, new_horizon_ms)
         return self._retained_header(data, batch)
 
-    def _retained_marker(self, data: bytes, batch: StoredBatch) -> bytes:
+    def _retained_marker(self, data: bytes, batch: BatchHeader) -> bytes:
         """Return what stays of a control batch: all of it, the same with a horizon, or less."""
-        if not self._transactions.is_spent(batch, end_marker_of(data)):
+        if not self._transactions.is_spent(batch, end_marker_of(data, batch, batch.position)):
             return data
         if batch.record_count and not batch.attributes & DELETE_HORIZON:
-            _check_crc(data)
-            section = records_section(data[CRC_START:])
+            _check_crc(data, batch)
+            section = records_section(data, batch, batch.position)
             kept = list(raw_keys(section, batch.record_count))
             horizon_ms = self._now_ms + self._log.config.delete_retention_ms
-            return retained_batch(data, kept, section, horizon_ms)
-        if batch.record_count and self._now_ms < batch.base_timestamp:
+            return retained_batch(batch, kept, section, horizon_ms)
+        if batch.record_count and self._now_ms < batch.base_timestamp_ms:
             return data
         return self._retained_header(data, batch)
 
-    def _retained_header(self, data: bytes, batch: StoredBatch) -> bytes:
+    def _retained_header(self, data: bytes, batch: BatchHeader) -> bytes:
         """Return what stays of a batch of which no record stays."""
         if not self._keeps_header(batch):
             return b""
         if not batch.record_count:
             return data
-        _check_crc(data)
-        return retained_batch(data, [], b"", None)
+        _check_crc(data, batch)
+        return retained_header(batch)
 
-    def _can_be_skipped(self, batch: StoredBatch, is_aborted: bool) -> bool:
+    def _can_be_skipped(self, batch: BatchHeader, is_aborted: bool) -> bool:
         """Whether nothing of a batch stays and that is known already: it need not be opened."""
         is_gone = is_aborted or self._latest.records_left(batch) == 0
         return is_gone and not self._keeps_header(batch)
 
-    def _keeps_header(self, batch: StoredBatch) -> bool:
+    def _keeps_header(self, batch: BatchHeader) -> bool:
         """Whether the batch carries a live producer's last sequence or, when it wrote nothing since
-        its last marker, its epoch; or the last offset of all that may be cleaned (as in 4.1)."""
+        its last marker, its epoch; or the last offset of all that may be cleaned (as in Kafka)."""
         if batch.last_offset + 1 == self._limit:
             return True
         entry = self._log.producers.entries.get(batch.producer_id)
@@ -374,13 +378,7 @@ def _write_synced(disk: Disk, path: str, contents: bytes) -> None:
         file.close()
 
 
-def _check_crc(data: bytes) -> None:
+def _check_crc(data: bytes, batch: BatchHeader) -> None:
     """Refuse to give a damaged batch a CRC that is right again."""
-    if crc32c(data[CRC_START:]) != int.from_bytes(data[CRC_START - 4 : CRC_START], "big"):
+    if not crc_is_valid(data, batch, batch.position):
         raise CorruptBatchError("a batch with a wrong CRC keeps its segment from being compacted")
-
-
-def _max_timestamp(batch: bytes) -> int:
-    if batch[16] < 2:
-        return -1 if not batch[16] else int.from_bytes(batch[18:26], "big", signed=True)
-    return int.from_bytes(batch[35:43], "big", signed=True)

@@ -8,12 +8,10 @@ without being opened again, and one that has all of them is copied as it lies.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from protocol.errors import ProtocolError
+from protocol.batch_header import BatchHeader
 from protocol.raw_records import RawKey, raw_keys
-from storage.batch_scan import StoredBatch
-from storage.errors import CorruptBatchError
 
 # Keys up to this long are remembered as they are, longer ones by a digest.
 KEY_BYTES_MAX = 64
@@ -36,8 +34,11 @@ class LatestKeys:
         """How many keys are known."""
         return len(self._last)
 
-    def remember(self, section: bytes, batch: StoredBatch) -> None:
-        """Take in a batch that lies behind all before it; its CRC must be right."""
+    def remember(self, section: bytes, batch: BatchHeader) -> None:
+        """Take in a batch that follows all before it; its CRC must be right.
+
+        Raises ProtocolError when its records do not parse.
+        """
         last, left, base_offset = self._last, self._left, batch.base_offset
         number = len(self._bases)
         self._bases.append(base_offset)
@@ -46,7 +47,7 @@ class LatestKeys:
         added = 0
         # The batch of the key before, since keys that came together are superseded together.
         low, high, other = 0, 0, 0
-        for _, _, _, offset_delta, key, has_value in _keys(section, batch.record_count):
+        for _, _, _, offset_delta, key, has_value in raw_keys(section, batch.record_count):
             if key is None:
                 continue
             if len(key) > KEY_BYTES_MAX:
@@ -65,23 +66,26 @@ class LatestKeys:
             left[other] -= 1
         left[number] += added
 
-    def records_left(self, batch: StoredBatch) -> int | None:
+    def records_left(self, batch: BatchHeader) -> int | None:
         """How many records of a batch no later one supersedes; None if it was not remembered."""
         number = self._number_of.get(batch.base_offset)
         return None if number is None else self._left[number]
 
-    def has_tombstones(self, batch: StoredBatch) -> bool:
+    def has_tombstones(self, batch: BatchHeader) -> bool:
         """Whether a batch that was remembered holds a tombstone."""
         return self._number_of[batch.base_offset] in self._with_tombstones
 
     def kept(
-        self, section: bytes, batch: StoredBatch, *, drops_tombstones: bool
+        self, section: bytes, batch: BatchHeader, *, drops_tombstones: bool
     ) -> tuple[Sequence[RawKey], bool]:
-        """The records of a batch that stay, and whether there is a tombstone among them."""
+        """The records of a batch that stay, and whether there is a tombstone among them.
+
+        Raises ProtocolError when they do not parse.
+        """
         last, base_offset = self._last.get, batch.base_offset
         kept: list[RawKey] = []
         has_tombstone = False
-        for record in _keys(section, batch.record_count):
+        for record in raw_keys(section, batch.record_count):
             key = record[4]
             if key is None:
                 continue
@@ -95,13 +99,6 @@ class LatestKeys:
                 has_tombstone = True
             kept.append(record)
         return kept, has_tombstone
-
-
-def _keys(section: bytes, count: int) -> Iterator[RawKey]:
-    try:
-        yield from raw_keys(section, count)
-    except ProtocolError as error:
-        raise CorruptBatchError(f"the records of a batch do not parse: {error}") from error
 
 
 def _digest(key: bytes) -> bytes:

@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from storage.batch_scan import Damage, scan_headers
+from protocol.batch_header import BatchHeader
+from protocol.control_record import EndMarker, end_marker_of
+from protocol.errors import ProtocolError
+from storage.batch_scan import Corruption, scan_headers
 from storage.checkpoints import read_leader_epochs
 from storage.disk import Disk
 from storage.errors import CorruptBatchError
@@ -19,9 +22,8 @@ from storage.leader_epochs import LeaderEpochs
 from storage.log_config import LogConfig
 from storage.open_files import LazyFile, OpenFiles
 from storage.producer_state import ProducerState, snapshot_offsets, snapshot_path
-from storage.records import end_marker_of
 from storage.segment import LOG_SUFFIX, SUFFIXES, Segment, segment_stem
-from storage.transaction_index import AbortedTransaction
+from storage.transaction_index import AbortedTxn
 
 SWAP_SUFFIX = ".swap"
 CLEANED_SUFFIX = ".cleaned"
@@ -156,7 +158,7 @@ class LogLoader:
         suspect: tuple[int, int] | None = None  # the last batch, when a gap is before it
         self._verified[segment.base_offset] = False
         for batch in segment.verify(next_offset):
-            if isinstance(batch, Damage):
+            if isinstance(batch, Corruption):
                 position = batch.position
                 if batch.offsets_fall and suspect is not None:
                     # No CRC covers the offset: the one behind the gap is the wrong one.
@@ -208,7 +210,7 @@ class LogLoader:
             if segment.transaction_index.reaches(end):
                 self._verified[segment.base_offset] = True
         remade = [segment for segment in segments if segment.base_offset in self._verified]
-        found: dict[int, list[AbortedTransaction]] = {}
+        found: dict[int, list[AbortedTxn]] = {}
         first = next((s.base_offset for s in remade if self._verified[s.base_offset]), None)
         if first is not None:
             producers, offset = self._newest_snapshot(names, first)
@@ -275,7 +277,7 @@ def replay_producers(producers: ProducerState, segments: list[Segment], offset: 
 
 def replay(
     producers: ProducerState, segments: list[Segment], offset: int
-) -> Iterator[tuple[Segment, AbortedTransaction]]:
+) -> Iterator[tuple[Segment, AbortedTxn]]:
     """Take the batches from `offset` on into the producer state; yields each transaction that is
     aborted, with the segment that holds its marker."""
     for number, segment in enumerate(segments):
@@ -283,12 +285,18 @@ def replay(
             continue
         for batch in segment.batches(segment.position_of(offset)):
             if batch.producer_id >= 0 and batch.last_offset >= offset:
-                marker = None
-                if batch.is_control:
-                    marker = end_marker_of(segment.read(batch.position, batch.size_bytes))
-                aborted = producers.replay(batch, marker)
+                marker = _marker_of(segment, batch) if batch.is_control else None
+                aborted = producers.append(batch, batch.last_offset, marker)
                 if aborted is not None:
                     yield segment, aborted
+
+
+def _marker_of(segment: Segment, batch: BatchHeader) -> EndMarker | None:
+    """Return what a control batch says. CorruptBatchError when it does not parse."""
+    try:
+        return end_marker_of(segment.read_batch(batch), batch, batch.position)
+    except ProtocolError as error:
+        raise CorruptBatchError(f"the control batch at {batch.base_offset}: {error}") from error
 
 
 def is_log_name(name: str) -> bool:

@@ -411,7 +411,7 @@ class LogManager:
     def _directory(self, name: str, partition: int) -> str:
         return f"{self.path}/{name}-{partition}"
 
-    # --- upkeep -----------------------------------------------------------------------------------
+    # --- maintenance ------------------------------------------------------------------------------
 
     def use(self, flusher: LogFlusher) -> None:
         """Have long work done apart; who appends sees to `flush.messages` from now on."""

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from storage.apart import Pause, apart
 from storage.cleaner import CleaningResult, dirty_bytes, first_uncleanable_offset
+from storage.config_def import LONG_MAX
 from storage.errors import StorageError, UnknownPartitionError
 from storage.flush import Flush
-from storage.log_config import LONG_MAX
 from storage.log_manager import LogManager
 from storage.own_logs import DIRTY_SHARE, clean, first_dirty_offset, is_own, own_pass, stand_of
 from storage.partition_log import PartitionLog
@@ -109,6 +109,6 @@ def _is_dirty_enough(log: PartitionLog, first_dirty: int, now_ms: int) -> bool:
     for segment in log.segments[:-1]:
         if first_dirty <= segment.base_offset < end:
             first = next(segment.batches(), None)
-            oldest_ms = first.max_timestamp if first is not None else now_ms
+            oldest_ms = first.max_timestamp_ms if first is not None else now_ms
             return now_ms - oldest_ms > log.config.max_compaction_lag_ms
     return False

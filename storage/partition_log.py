@@ -1,8 +1,9 @@
 """One partition's log: appended at its end, read from any offset (Kafka's UnifiedLog, one replica).
 
-The append path looks at a batch's header and CRC, patches offset and leader epoch into the header
-(they stand before the CRC) and hands header and body to one writev. With a single replica the high
-watermark is the log end. Errors are StorageErrors that carry the code of the answer.
+A client's batch is checked by its header and CRC, one of the broker's own comes with what the log
+needs to know of it. Either gets its base offset and leader epoch, which the CRC does not cover, and
+goes out in one writev. With a single replica the high watermark is the log end. Errors are
+StorageErrors that carry the code of the answer.
 """
 
 from __future__ import annotations
@@ -10,18 +11,22 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
-from protocol.batch_layout import (
+from protocol.batch import EncodedBatch
+from protocol.batch_header import (
     BEFORE_CRC,
-    CRC_START,
-    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
     LOG_OVERHEAD_BYTES,
-    TRANSACTIONAL,
+    BatchHeader,
 )
-from storage.append_check import check_client_batch, own_batches, stamped
-from storage.batch_scan import RELATIVE_OFFSET_MAX, StoredBatch
+from protocol.control_record import EndMarker
+from protocol.errors import ProtocolError
+from storage.append_check import check_client_batch, too_large
+from storage.batch_scan import RELATIVE_OFFSET_MAX
 from storage.checkpoints import write_partition_metadata
 from storage.disk import Buffer
 from storage.errors import (
+    CorruptBatchError,
     LogOfflineError,
     OffsetOutOfRangeError,
     RecordListTooLargeError,
@@ -31,35 +36,21 @@ from storage.errors import (
 from storage.flush import Flush
 from storage.log_loader import LogLoader, RecoveryReport, replay_producers
 from storage.producer_state import ProducerState, save_snapshot, snapshot_path
-from storage.records import end_marker_of
 from storage.segment import Segment, segment_stem
 from storage.timestamp_search import (
     TimestampedOffset,
     first_record_since,
     record_with_max_timestamp,
 )
-from storage.transaction_index import AbortedTransaction, aborted_between
-
-_LENGTH_BEFORE_BODY = CRC_START - LOG_OVERHEAD_BYTES
+from storage.transaction_index import AbortedTxn, aborted_between
 
 
 class AppendResult(NamedTuple):
-    """Where a batch went; `log_append_time_ms` is -1 with CreateTime. Offsets are inclusive."""
+    """Where a batch went; `log_append_time_ms` is -1 with CreateTime."""
 
     base_offset: int
-    last_offset: int
     log_append_time_ms: int
     log_start_offset: int
-    duplicate: bool = False
-
-
-class ReadResult(NamedTuple):
-    """Whole batches, the first of which holds the offset asked for (or comes behind a gap)."""
-
-    records: bytes
-    log_start_offset: int
-    high_watermark: int
-    last_stable_offset: int
 
 
 class PartitionLog:
@@ -153,81 +144,55 @@ class PartitionLog:
         """Append the one batch of a client's Produce request.
 
         Raises the StorageError to answer. A batch that an idempotent producer sent before is not
-        stored again: the result is the original one, marked `duplicate`.
+        stored again: the result is that of the first time.
         """
         if self.closed:
             raise self._gone()
-        batch = check_client_batch(records, self.config, now_ms, self.topic, self.partition)
-        crc, body, attributes, offset_delta, max_timestamp, producer_id, epoch, sequence, time = (
-            batch
-        )
-        if producer_id >= 0:
-            known = self.producers.check(producer_id, epoch, sequence, offset_delta)
+        header, body = check_client_batch(records, self.config, now_ms, self.topic, self.partition)
+        if header.producer_id >= 0:
+            known = self.producers.check(header)
             if known is not None:
-                return AppendResult(
-                    known.first_offset,
-                    known.last_offset,
-                    known.timestamp,
-                    self.log_start_offset,
-                    duplicate=True,
-                )
-        base_offset = self.log_end_offset
-        last_offset = base_offset + offset_delta
-        size_bytes = len(body) + CRC_START
-        segment = self._segment_for(size_bytes, last_offset, max_timestamp, now_ms)
-        length = len(body) + _LENGTH_BEFORE_BODY
-        prefix = BEFORE_CRC.pack(base_offset, length, self.leader_epochs.current, 2, crc)
-        self._write(segment, [prefix, body])
-        self._tail = (base_offset, segment, segment.size_bytes)
-        segment.appended(size_bytes, last_offset, max_timestamp)
-        self.log_end_offset = last_offset + 1
-        if producer_id >= 0:
-            self.producers.appended(
-                producer_id,
-                epoch,
-                sequence,
-                offset_delta,
-                last_offset,
-                max_timestamp,
-                bool(attributes & TRANSACTIONAL),
-            )
-        if self.flush_is_due and not self.files.flushes_apart:
-            self.flush()
-        return AppendResult(base_offset, last_offset, time, self.log_start_offset)
+                return AppendResult(known.first_offset, known.timestamp, self.log_start_offset)
+        return self._append(header, body, None, now_ms)
 
-    def append_own(self, records: Buffer, now_ms: int) -> AppendResult:
-        """Append batches that the broker made itself, any number of them, in one write.
+    def append_own(self, batch: EncodedBatch, now_ms: int) -> AppendResult:
+        """Append a batch that the broker built itself, or a marker of a transaction.
 
-        Offsets and leader epochs are assigned; CRCs, keys and timestamps are taken as they are, and
-        transaction markers are allowed. MessageTooLargeError as for clients.
+        It is written as it was built, and nothing of it is parsed. Raises MessageTooLargeError as
+        for clients, since what is above `max.message.bytes` not every consumer could fetch.
         """
         if self.closed:
             raise self._gone()
-        data = bytes(records)
-        batches = own_batches(data, self.log_end_offset, self.config.max_message_bytes)
-        base_offset, next_offset = self.log_end_offset, batches[-1].last_offset + 1
-        max_timestamp = max(batch.max_timestamp for batch in batches)
-        segment = self._segment_for(len(data), next_offset - 1, max_timestamp, now_ms)
-        self._write(segment, stamped(data, batches, self.leader_epochs.current))
-        for batch in batches:
-            self._tail = (batch.base_offset, segment, segment.size_bytes)
-            segment.appended(batch.size_bytes, batch.last_offset, batch.max_timestamp)
-            if batch.producer_id >= 0:
-                self._account_for_producer(segment, batch, data)
-        self.log_end_offset = next_offset
+        header, body, marker = batch
+        if header.size_bytes > self.config.max_message_bytes:
+            raise too_large(header.size_bytes, self.config)
+        return self._append(header, body, marker, now_ms)
+
+    def _append(
+        self, header: BatchHeader, body: bytes, marker: EndMarker | None, now_ms: int
+    ) -> AppendResult:
+        """Give a batch its offsets and leader epoch, and write it."""
+        length, max_timestamp_ms = header.length, header.max_timestamp_ms
+        base_offset = self.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        size_bytes = length + LOG_OVERHEAD_BYTES
+        segment = self._segment_for(size_bytes, last_offset, max_timestamp_ms, now_ms)
+        leader_epoch = self.leader_epochs.current
+        front = BEFORE_CRC.pack(base_offset, length, leader_epoch, 2, header.crc)
+        self._write(segment, [front, body])
+        self._tail = (base_offset, segment, segment.size_bytes)
+        segment.appended(size_bytes, last_offset, max_timestamp_ms)
+        self.log_end_offset = last_offset + 1
+        if header.producer_id >= 0:
+            aborted = self.producers.append(header, last_offset, marker)
+            if aborted is not None:
+                # The name of a new index file is synced with the next segment's: until then
+                # recovery reads this segment.
+                segment.transaction_index.add(aborted)
         if self.flush_is_due and not self.files.flushes_apart:
             self.flush()
-        return AppendResult(base_offset, next_offset - 1, -1, self.log_start_offset)
-
-    def _account_for_producer(self, segment: Segment, batch: StoredBatch, data: bytes) -> None:
-        """Take an own batch into the producer state; index the transaction that it aborts."""
-        marker = None
-        if batch.is_control:
-            marker = end_marker_of(data[batch.position : batch.position + batch.size_bytes])
-        aborted = self.producers.replay(batch, marker)
-        if aborted is not None:
-            # The file's name is synced with the next segment's: until then recovery reads this one.
-            segment.transaction_index.add(aborted)
+        append_time_ms = max_timestamp_ms if header.attributes & LOG_APPEND_TIME else -1
+        return AppendResult(base_offset, append_time_ms, self.log_start_offset)
 
     def _segment_for(
         self, size_bytes: int, last_offset: int, max_timestamp: int, now_ms: int
@@ -306,10 +271,11 @@ class PartitionLog:
         *,
         at_least_one: bool = True,
         up_to: int | None = None,
-    ) -> ReadResult:
+    ) -> bytes:
         """Return whole batches from `offset` on, all below `up_to` (the log end when None).
 
-        At most `max_bytes`, except that `at_least_one` lets the first batch through whatever its
+        The first one has the offset asked for, or follows the gap that compaction left there. At
+        most `max_bytes`, except that `at_least_one` lets the first batch through whatever its
         size. One segment's worth at most. OffsetOutOfRangeError outside of log start to log end.
         """
         if self.closed:
@@ -321,13 +287,12 @@ class PartitionLog:
                 f"{self.log_start_offset} to {log_end}"
             )
         end = log_end if up_to is None or up_to > log_end else up_to
-        data = b""
-        if offset < end:
-            try:
-                data = self._read(offset, end, max_bytes, at_least_one)
-            except OSError as error:
-                raise self.failed("read", error) from error
-        return ReadResult(data, self.log_start_offset, log_end, self.last_stable_offset)
+        if offset >= end:
+            return b""
+        try:
+            return self._read(offset, end, max_bytes, at_least_one)
+        except OSError as error:
+            raise self.failed("read", error) from error
 
     def _read(self, offset: int, end: int, max_bytes: int, at_least_one: bool) -> bytes:
         number = max(bisect_right(self._bases, offset) - 1, 0)
@@ -350,11 +315,11 @@ class PartitionLog:
                 return segment.read(start, stop - start)
             if not at_least_one:
                 return b""
-            first = next(segment.batches(start, HEADER.size))
+            first = next(segment.batches(start, HEADER_BYTES))
             return segment.read(start, first.size_bytes)
         return b""
 
-    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTxn]:
         """Return the aborted transactions that records below `end` from `start` on can be of."""
         number = max(bisect_right(self._bases, start) - 1, 0)
         indexes = (segment.transaction_index for segment in self.segments[number:])
@@ -371,11 +336,13 @@ class PartitionLog:
         return segment.position_of(offset)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """Return the first record at or behind `timestamp`; None when all are older."""
+        """Return the first record at or after `timestamp`; None when all are older."""
         try:
             return first_record_since(self.segments, timestamp, self.log_start_offset)
         except OSError as error:
             raise self.failed("read", error) from error
+        except ProtocolError as error:
+            raise CorruptBatchError(f"the records of a batch cannot be read: {error}") from error
 
     def max_timestamp(self) -> TimestampedOffset | None:
         """Return the first record with the log's largest timestamp (KIP-734); None when empty."""
@@ -383,6 +350,8 @@ class PartitionLog:
             return record_with_max_timestamp(self.segments, self.log_start_offset)
         except OSError as error:
             raise self.failed("read", error) from error
+        except ProtocolError as error:
+            raise CorruptBatchError(f"the records of a batch cannot be read: {error}") from error
 
     # --- life -------------------------------------------------------------------------------------
 

@@ -11,16 +11,21 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from protocol.batch_header import (
+    CONTROL,
+    NO_SEQUENCE,
+    TRANSACTIONAL,
+    BatchHeader,
+    add_to_sequence,
+)
+from protocol.control_record import EndMarker
 from protocol.crc32c import crc32c
-from storage.batch_scan import StoredBatch
 from storage.disk import Disk
 from storage.errors import InvalidProducerEpochError, OutOfOrderSequenceError
-from storage.records import EndMarker
-from storage.transaction_index import AbortedTransaction
+from storage.transaction_index import AbortedTxn
 
 CACHED_BATCHES = 5
 SEQUENCE_MAX = 2**31 - 1
-NO_SEQUENCE = -1
 SNAPSHOT_SUFFIX = ".snapshot"
 
 _SNAPSHOT_HEADER = struct.Struct(">hIi")  # version, CRC-32C of what follows it, count
@@ -57,17 +62,6 @@ class ProducerEntry:
         self.batches: list[CachedBatch] = []
 
 
-def last_sequence_of(base_sequence: int, offset_delta: int) -> int:
-    """Return the sequence of a batch's last record; sequences wrap from 2^31-1 to 0.
-
-    Transactional commits of offsets come without a sequence and have none at their end either.
-    """
-    if base_sequence == NO_SEQUENCE:
-        return NO_SEQUENCE
-    last = base_sequence + offset_delta
-    return last if last <= SEQUENCE_MAX else last - SEQUENCE_MAX - 1
-
-
 class ProducerState:
     """All producers of a partition."""
 
@@ -76,14 +70,14 @@ class ProducerState:
         # Open transactions: producer id -> first offset.
         self.transactions: dict[int, int] = {}
 
-    def check(
-        self, producer_id: int, epoch: int, base_sequence: int, offset_delta: int
-    ) -> CachedBatch | None:
+    def check(self, header: BatchHeader) -> CachedBatch | None:
         """Return the stored batch that this one repeats, None when it is new and in order.
 
         InvalidProducerEpochError for an older epoch, OutOfOrderSequenceError for a gap. A producer
         id that is not known here may begin with any sequence: its state may have expired (KIP-360).
         """
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        base_sequence, offset_delta = header.base_sequence, header.last_offset_delta
         entry = self.entries.get(producer_id)
         if entry is None:
             return None
@@ -95,7 +89,7 @@ class ProducerState:
         last_sequence = NO_SEQUENCE
         if epoch == entry.epoch:
             if entry.batches:
-                final = last_sequence_of(base_sequence, offset_delta)
+                final = add_to_sequence(base_sequence, offset_delta)
                 for batch in entry.batches:
                     if batch.last_sequence == final and batch.offset_delta == offset_delta:
                         return batch
@@ -114,85 +108,62 @@ class ProducerState:
             )
         return None
 
-    def appended(
-        self,
-        producer_id: int,
-        epoch: int,
-        base_sequence: int,
-        offset_delta: int,
-        last_offset: int,
-        timestamp: int,
-        transactional: bool,
-    ) -> None:
-        """Take in a batch that is in the log now."""
+    def append(
+        self, header: BatchHeader, last_offset: int, marker: EndMarker | None
+    ) -> AbortedTxn | None:
+        """Take in a batch of a producer that is in the log now, and ends there at `last_offset`.
+
+        `marker` is what a control batch says. One that compaction has emptied says nothing (Kafka's
+        ProducerAppendInfo). Returns the transaction that the marker aborts.
+        """
+        if marker is not None:
+            return self._end_transaction(header, last_offset, marker)
+        attributes, offset_delta = header.attributes, header.last_offset_delta
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        if attributes & CONTROL:
+            return None
         entry = self.entries.get(producer_id)
-        if entry is None:
-            entry = self.entries[producer_id] = ProducerEntry(epoch)
-        elif entry.epoch != epoch:
-            entry.epoch = epoch
-            entry.batches.clear()
+        if entry is None or entry.epoch != epoch:
+            entry = self._begin_epoch(producer_id, epoch)
         batches = entry.batches
         if len(batches) == CACHED_BATCHES:
             del batches[0]
-        batches.append(
-            CachedBatch(
-                last_sequence_of(base_sequence, offset_delta), last_offset, offset_delta, timestamp
-            )
-        )
-        entry.last_timestamp = timestamp
-        if transactional and entry.transaction_start < 0:
+        timestamp_ms = header.max_timestamp_ms
+        last_sequence = add_to_sequence(header.base_sequence, offset_delta)
+        batches.append(CachedBatch(last_sequence, last_offset, offset_delta, timestamp_ms))
+        entry.last_timestamp = timestamp_ms
+        if attributes & TRANSACTIONAL and entry.transaction_start < 0:
             entry.transaction_start = last_offset - offset_delta
             self.transactions[producer_id] = entry.transaction_start
+        return None
 
-    def marker_appended(
-        self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp: int
-    ) -> int:
-        """Take in an end-of-transaction marker; return where the transaction began, or -1."""
+    def _end_transaction(
+        self, header: BatchHeader, last_offset: int, marker: EndMarker
+    ) -> AbortedTxn | None:
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        entry = self.entries.get(producer_id)
+        if entry is None or entry.epoch != epoch:
+            entry = self._begin_epoch(producer_id, epoch)
+        start = entry.transaction_start
+        entry.transaction_start = -1
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = header.max_timestamp_ms
+        self.transactions.pop(producer_id, None)
+        if start < 0 or marker.commits:
+            return None
+        stable = self.first_unstable_offset
+        end = last_offset + 1 if stable is None else stable
+        return AbortedTxn(producer_id, start, last_offset, end)
+
+    def _begin_epoch(self, producer_id: int, epoch: int) -> ProducerEntry:
+        """Return the entry of a producer that is new, or whose batches are of an older epoch."""
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(epoch)
-        elif entry.epoch != epoch:
+        else:
             entry.epoch = epoch
             entry.batches.clear()
-        start = entry.transaction_start
-        entry.transaction_start = -1
-        entry.coordinator_epoch = coordinator_epoch
-        entry.last_timestamp = timestamp
-        self.transactions.pop(producer_id, None)
-        return start
-
-    def replay(self, batch: StoredBatch, marker: EndMarker | None) -> AbortedTransaction | None:
-        """Take in a batch that is in the log; return the transaction that its marker aborts.
-
-        A control batch that compaction has emptied says nothing (Kafka's ProducerAppendInfo).
-        """
-        if batch.producer_id < 0:
-            return None
-        if marker is not None:
-            start = self.marker_appended(
-                batch.producer_id,
-                batch.producer_epoch,
-                marker.coordinator_epoch,
-                batch.max_timestamp,
-            )
-            if start < 0 or marker.commits:
-                return None
-            end = batch.last_offset
-            stable = self.first_unstable_offset
-            return AbortedTransaction(
-                batch.producer_id, start, end, end + 1 if stable is None else stable
-            )
-        if not batch.is_control:
-            self.appended(
-                batch.producer_id,
-                batch.producer_epoch,
-                batch.base_sequence,
-                batch.last_offset_delta,
-                batch.last_offset,
-                batch.max_timestamp,
-                batch.is_transactional,
-            )
-        return None
+        return entry
 
     @property
     def first_unstable_offset(self) -> int | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from protocol.batch_header import BatchHeader
 from storage.batch_scan import (
     HEADER_WINDOW_BYTES,
-    Damage,
-    StoredBatch,
+    Corruption,
     scan_headers,
     verify_batches,
 )
@@ -182,21 +182,21 @@ class Segment:
         self.max_timestamp = -1
         self.max_timestamp_offset = self.base_offset
 
-    def appended_at(self, batch: StoredBatch) -> None:
+    def appended_at(self, header: BatchHeader) -> None:
         """Index a batch that is in the file already."""
         size_bytes = self.size_bytes
-        self.size_bytes = batch.position
-        self.appended(batch.size_bytes, batch.last_offset, batch.max_timestamp)
+        self.size_bytes = header.position
+        self.appended(header.size_bytes, header.last_offset, header.max_timestamp_ms)
         self.size_bytes = size_bytes
 
-    def verify(self, next_offset: int) -> Iterator[StoredBatch | Damage]:
-        """Check every byte and make the indexes anew on the way; ends with the Damage, if any.
+    def verify(self, next_offset: int) -> Iterator[BatchHeader | Corruption]:
+        """Check every byte and rebuild the indexes on the way; ends with the Corruption, if any.
 
-        Not the transaction index: what is open in front of the segment is not known here.
+        Not the transaction index: which transactions are open before the segment is not known here.
         """
         self._forget_indexes()
         for batch in verify_batches(self._log, 0, self.size_bytes, next_offset):
-            if isinstance(batch, StoredBatch):
+            if isinstance(batch, BatchHeader):
                 self.appended_at(batch)
             yield batch
 
@@ -210,13 +210,13 @@ class Segment:
         next_offset = self.base_offset
         for batch in scan_headers(self._log, position, self.size_bytes):
             next_offset = batch.last_offset + 1
-            if batch.max_timestamp > self.max_timestamp:
-                self.max_timestamp = batch.max_timestamp
+            if batch.max_timestamp_ms > self.max_timestamp:
+                self.max_timestamp = batch.max_timestamp_ms
                 self.max_timestamp_offset = batch.last_offset
         self._unindexed_bytes = self.size_bytes - position
         if self.size_bytes:
             first = next(scan_headers(self._log, 0, self.size_bytes))
-            self.first_timestamp = first.max_timestamp
+            self.first_timestamp = first.max_timestamp_ms
         return next_offset
 
     def seal(self) -> None:
@@ -243,6 +243,10 @@ class Segment:
             len(self.time_index) + 1
         ) * TimeIndex.entry.size > segment_index_bytes
 
+    def read_batch(self, header: BatchHeader) -> bytes:
+        """Return the bytes of a batch; `origin` for reading from them is the header's position."""
+        return self.read(header.position, header.size_bytes)
+
     def read(self, position: int, length: int) -> bytes:
         """Return the bytes from `position` on."""
         data = self._log.pread(length, position)
@@ -252,7 +256,7 @@ class Segment:
 
     def batches(
         self, position: int = 0, window_bytes: int = LONG_SCAN_WINDOW_BYTES
-    ) -> Iterator[StoredBatch]:
+    ) -> Iterator[BatchHeader]:
         """Yield the batches from `position` (a batch boundary) on."""
         return scan_headers(self._log, position, self.size_bytes, window_bytes)
 
@@ -277,19 +281,19 @@ class Segment:
         if number >= 0:
             position = max(start, self.offset_index.at(number)[1])
         for batch in self.batches(position, HEADER_WINDOW_BYTES):
-            if batch.position + batch.size_bytes > limit:
+            if batch.end > limit:
                 return batch.position, batch.base_offset
         raise AssertionError(f"{self.stem}: {limit} is not inside {self.size_bytes} bytes")
 
-    def first_batch_since(self, timestamp: int, starting_offset: int) -> StoredBatch | None:
-        """Return the first batch with a record at or behind `timestamp` and `starting_offset`."""
+    def first_batch_since(self, timestamp: int, starting_offset: int) -> BatchHeader | None:
+        """Return the first batch with a record at or after `timestamp` and `starting_offset`."""
         position = self.indexed_position(starting_offset)
         number = self.time_index.floor(timestamp)
         if number >= 0:
             offset = self.base_offset + self.time_index.at(number)[1]
             position = max(position, self.indexed_position(offset))
         for batch in self.batches(position):
-            if batch.max_timestamp >= timestamp and batch.last_offset >= starting_offset:
+            if batch.max_timestamp_ms >= timestamp and batch.last_offset >= starting_offset:
                 return batch
         return None
 

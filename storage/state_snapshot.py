@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from protocol.batch_layout import CRC_POSITION, CRC_START
+from protocol.batch_header import read_header
 from protocol.crc32c import crc32c
 from storage.disk import write_atomically
 from storage.errors import StorageError
@@ -72,5 +72,4 @@ def _last_crc(log: PartitionLog) -> int:
     """Return the CRC of the batch with the last offset; 0 when compaction has removed it."""
     if log.log_end_offset <= log.log_start_offset:
         return 0
-    data = log.read(log.log_end_offset - 1, 1).records
-    return int.from_bytes(data[CRC_POSITION:CRC_START], "big")
+    return read_header(log.read(log.log_end_offset - 1, 1)).crc

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from protocol.batch_layout import CRC_START, LOG_APPEND_TIME
-from storage.batch_scan import StoredBatch
-from storage.records import walk_records
+from protocol.batch_header import BatchHeader
+from protocol.raw_records import batch_records
 from storage.segment import Segment
 
 
@@ -22,7 +21,10 @@ class TimestampedOffset(NamedTuple):
 def first_record_since(
     segments: Sequence[Segment], timestamp: int, log_start_offset: int
 ) -> TimestampedOffset | None:
-    """Return the first record at or behind `timestamp`; None when all are older."""
+    """Return the first record at or after `timestamp`; None when all are older.
+
+    Raises ProtocolError when the records of a batch cannot be read.
+    """
     for segment in segments:
         if segment.max_timestamp >= timestamp:
             batch = segment.first_batch_since(timestamp, log_start_offset)
@@ -38,7 +40,10 @@ def first_record_since(
 def record_with_max_timestamp(
     segments: Sequence[Segment], log_start_offset: int
 ) -> TimestampedOffset | None:
-    """Return the first record with the largest timestamp of the log; None when it is empty."""
+    """Return the first record with the largest timestamp of the log; None when it is empty.
+
+    Raises ProtocolError as above.
+    """
     latest = max(segments, key=lambda segment: segment.max_timestamp)
     if latest.max_timestamp < 0:
         return None
@@ -46,15 +51,14 @@ def record_with_max_timestamp(
 
 
 def _record_since(
-    segment: Segment, batch: StoredBatch, timestamp: int, log_start_offset: int
+    segment: Segment, batch: BatchHeader, timestamp: int, log_start_offset: int
 ) -> TimestampedOffset | None:
-    if batch.attributes & LOG_APPEND_TIME or batch.magic < 2:
+    if batch.log_append_time or batch.magic < 2:
         offset = max(batch.base_offset, log_start_offset)
-        return TimestampedOffset(batch.max_timestamp, offset, batch.leader_epoch)
-    data = segment.read(batch.position, batch.size_bytes)
-    for record in walk_records(data[CRC_START:]):
+        return TimestampedOffset(batch.max_timestamp_ms, offset, batch.leader_epoch)
+    for record in batch_records(segment.read_batch(batch), batch, batch.position):
         offset = batch.base_offset + record[3]
-        record_timestamp = batch.base_timestamp + record[2]
+        record_timestamp = batch.base_timestamp_ms + record[2]
         if record_timestamp >= timestamp and offset >= log_start_offset:
             return TimestampedOffset(record_timestamp, offset, batch.leader_epoch)
     return None

@@ -24,7 +24,7 @@ VERSION = 0
 _WINDOW_ENTRIES = 128
 
 
-class AbortedTransaction(NamedTuple):
+class AbortedTxn(NamedTuple):
     """An entry; `last_offset` is that of the marker (Kafka's AbortedTxn)."""
 
     producer_id: int
@@ -45,7 +45,7 @@ class TransactionIndex:
         """`size_bytes`: of the file that is there; None without one."""
         self._file = LazyFile(files, path)
         self._saved = (size_bytes or 0) // ENTRY.size
-        self._pending: list[AbortedTransaction] = []
+        self._pending: list[AbortedTxn] = []
 
     def __len__(self) -> int:
         return self._saved + len(self._pending)
@@ -60,7 +60,7 @@ class TransactionIndex:
         """Where the file lies, or would lie once there is an entry."""
         return self._file.path
 
-    def entries(self, number: int = 0) -> Iterator[AbortedTransaction]:
+    def entries(self, number: int = 0) -> Iterator[AbortedTxn]:
         """Yield the entries from that number on; OSError when the file is shorter than it was."""
         while number < self._saved:
             wanted = min(_WINDOW_ENTRIES, self._saved - number) * ENTRY.size
@@ -68,11 +68,11 @@ class TransactionIndex:
             if len(data) != wanted:
                 raise OSError(f"transaction index {self.path} ends before entry {number}")
             for _, *fields in ENTRY.iter_unpack(data):
-                yield AbortedTransaction(*fields)
+                yield AbortedTxn(*fields)
                 number += 1
         yield from self._pending[number - self._saved :]
 
-    def ended_since(self, offset: int) -> Iterator[AbortedTransaction]:
+    def ended_since(self, offset: int) -> Iterator[AbortedTxn]:
         """Yield the transactions whose marker lies at or behind `offset`."""
         low, high = 0, self._saved
         while low < high:
@@ -87,7 +87,7 @@ class TransactionIndex:
         """Whether the last entry has its end at or behind `offset`."""
         return bool(len(self)) and next(self.entries(len(self) - 1)).last_offset >= offset
 
-    def add(self, entry: AbortedTransaction) -> None:
+    def add(self, entry: AbortedTxn) -> None:
         """Take in a transaction that was just aborted."""
         self._pending.append(entry)
         # The marker is in the log and counts; `save` comes again when the segment rolls.
@@ -116,7 +116,7 @@ class TransactionIndex:
                 self._file.get().truncate(kept * ENTRY.size)
                 self._saved = kept
 
-    def replace(self, disk: Disk, entries: list[AbortedTransaction]) -> None:
+    def replace(self, disk: Disk, entries: list[AbortedTxn]) -> None:
         """Let the file hold just these; a crash leaves the old ones or the new."""
         contents = encoded(entries)
         self.close()
@@ -139,14 +139,12 @@ class TransactionIndex:
         self._file.close()
 
 
-def encoded(entries: Iterable[AbortedTransaction]) -> bytes:
+def encoded(entries: Iterable[AbortedTxn]) -> bytes:
     """Return the bytes of a file with these entries."""
     return b"".join([ENTRY.pack(VERSION, *entry) for entry in entries])
 
 
-def aborted_between(
-    indexes: Iterable[TransactionIndex], start: int, end: int
-) -> list[AbortedTransaction]:
+def aborted_between(indexes: Iterable[TransactionIndex], start: int, end: int) -> list[AbortedTxn]:
     """Return the aborted transactions that records between `start` and `end` (exclusive) can belong
     to; `indexes` are those of the segment that holds `start` and of all behind it.
 

@@ -24,9 +24,10 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 _PRODUCE_KEY = 0
 
-# Name, lowest and highest level that 4.1 can run, and the level that runs. Features of APIs that
-# are not served are left out.
-_FEATURES = (("group.version", 0, 1, 1), ("metadata.version", 7, 27, 27))
+# Name, lowest and highest level that the reference version can run, and the level that runs: those
+# of a new cluster of that version (metadata.version 30 is 4.3-IV0). Features of APIs that are not
+# served are left out.
+_FEATURES = (("group.version", 0, 1, 1), ("metadata.version", 7, 30, 30))
 
 
 def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> None:

@@ -90,7 +90,7 @@ def _plan(broker: Broker, topic: CreatableTopic) -> _Plan:
     if error is not None:
         raise _Refused(*error)
     given = [(config.name, config.value) for config in topic.configs]
-    message = configs_error(given)
+    message = configs_error(broker.config, given)
     if message is not None:
         raise _Refused(ErrorCode.INVALID_CONFIG, message)
     configs = {name: value.strip() for name, value in given if value is not None}
@@ -108,11 +108,11 @@ def _assigned(broker: Broker, topic: CreatableTopic) -> dict[int, list[int]]:
         raise _Refused(ErrorCode.INVALID_REQUEST, f"{manual} replication factor was not set to -1.")
     if topic.num_partitions != -1:
         raise _Refused(ErrorCode.INVALID_REQUEST, f"{manual} numPartitions was not set to -1.")
-    places = {entry.partition_index: entry.broker_ids for entry in topic.assignments}
+    places = [(entry.partition_index, entry.broker_ids) for entry in topic.assignments]
     message = new_topic_error(places, broker.topics.broker_ids)
     if message is not None:
         raise _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    return places
+    return dict(places)
 
 
 def _counted(broker: Broker, topic: CreatableTopic) -> tuple[int, int]:
@@ -137,7 +137,8 @@ def _counted(broker: Broker, topic: CreatableTopic) -> tuple[int, int]:
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {replication_factor} time(s): The target "
             f"replication factor of {replication_factor} cannot be reached because only "
-            f"{brokers} broker(s) are registered.",
+            f"{brokers} broker(s) are registered or some brokers have all their log directories "
+            "cordoned.",
         )
     partition_count = topic.num_partitions
     if partition_count == -1:

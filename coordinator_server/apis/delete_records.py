@@ -1,6 +1,6 @@
 """DeleteRecords: move the first offset of partitions; what lies below is hidden at once.
 
-Its files go with the next round of upkeep. Answers as Kafka's ReplicaManager.deleteRecords.
+Its files go with the next round of maintenance. Answers as Kafka's ReplicaManager.deleteRecords.
 """
 
 from __future__ import annotations

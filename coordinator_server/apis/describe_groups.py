@@ -4,43 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.coordinator.fan_in import Gathering
-from coordinator_server.group.admission import describe_unknown
-from coordinator_server.group.classic.metadata import GroupMetadata
+from coordinator_server.coordinator.fan_in import FanIn
+from coordinator_server.group.classic.describe_groups import DescribeGroup
 from protocol.apis.describe_groups import DescribedGroup, DescribeGroupsResponse
-from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from coordinator_server.broker import Broker
-    from coordinator_server.net.call import Call
+    from coordinator_server.net.call import Call, Steps
     from protocol.apis.describe_groups import DescribeGroupsRequest
 
-_ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""Without an authorizer everything that can be done to a group is allowed, as bits of Kafka's
-AclOperation: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS."""
+STEP_GROUPS = 200
 
 
-def handle(broker: Broker, call: Call, request: DescribeGroupsRequest) -> None:
-    """To the task of each group; the answer goes out when all of them have told."""
-    coordinator = broker.groups
+def handle(broker: Broker, call: Call, request: DescribeGroupsRequest) -> Steps:
+    """To each group; the answer goes out when all of them have described themselves."""
 
-    def finish(groups: Sequence[DescribedGroup]) -> None:
-        if request.include_authorized_operations:
-            for group in groups:
-                if group.error_code == ErrorCode.NONE:
-                    group.authorized_operations = _ALL_OPERATIONS
-        call.reply(DescribeGroupsResponse(groups=list(groups)))
+    def finish(groups: list[DescribedGroup]) -> None:
+        call.reply(DescribeGroupsResponse(groups=groups))
 
-    gathering = Gathering(call, len(request.groups), finish)
+    fan_in = FanIn(call, len(request.groups), finish)
     for index, group_id in enumerate(request.groups):
-        task = coordinator.tasks.get(group_id)
-        if task is not None:
-            task.post(GroupMetadata.describe, (gathering.taker(index),), gathering.fail)
-            continue
-        error = coordinator.unavailable(group_id)
-        if error is ErrorCode.NONE:
-            gathering.take(index, describe_unknown(group_id, call.api_version))
-        else:
-            gathering.take(index, DescribedGroup(group_id=group_id, error_code=error))
+        group = DescribeGroup(group_id, request.include_authorized_operations)
+        broker.groups.submit(fan_in.part(index), group)
+        if index % STEP_GROUPS == STEP_GROUPS - 1:
+            yield

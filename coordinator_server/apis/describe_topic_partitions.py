@@ -1,6 +1,6 @@
 """DescribeTopicPartitions: topics in the order of their names, page by page (KIP-966).
 
-Compared with Kafka 4.1 (its DescribeTopicPartitionsRequestHandler) request by request, see
+Compared with Kafka (its DescribeTopicPartitionsRequestHandler) request by request, see
 `tests/oracle/test_describe_topic_partitions.py`: without names it answers with all topics that are
 there; authorized operations are told without being asked for; an unknown topic takes no room.
 """

@@ -1,8 +1,8 @@
 """ListOffsets: the offset at a time, or at the ends of a partition.
 
 Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (KIP-734), -4
-earliest local (KIP-405), -5 latest tiered (KIP-1005). Without tiered storage -4 is the log start
-and -5 nothing.
+earliest local (KIP-405), -5 latest tiered (KIP-1005), -6 earliest that waits to be tiered
+(KIP-1023). Without tiered storage -4 is the log start, -5 and -6 are nothing.
 """
 
 from __future__ import annotations
@@ -29,8 +29,16 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
 
-_SINCE_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_SINCE_VERSION = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 _READ_COMMITTED = 1
 
 
@@ -97,7 +105,7 @@ def _look_up(
         answer.offset = end if timestamp == LATEST else log.log_start_offset
         answer.leader_epoch = log.leader_epoch
         return
-    if timestamp == LATEST_TIERED:
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return
     if timestamp == MAX_TIMESTAMP:
         found = log.max_timestamp()

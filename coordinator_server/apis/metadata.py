@@ -1,6 +1,6 @@
 """Metadata: brokers, topics, partitions and their leaders.
 
-Watched on Kafka 4.1: a topic that is created because it was asked for is still answered with
+As in Kafka, a topic that is created because it was asked for is still answered with
 UNKNOWN_TOPIC_OR_PARTITION, and is there at the next request. Known topics come first in the answer.
 """
 
@@ -51,7 +51,7 @@ def handle(broker: Broker, call: Call, request: MetadataRequest) -> None:
         response.topics = _asked(broker, asked, request.allow_auto_topic_creation)
     if request.include_topic_authorized_operations:
         for answered in response.topics:
-            if answered.error_code == ErrorCode.NONE:
+            if answered.name is not None:
                 answered.topic_authorized_operations = TOPIC_OPERATIONS
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS

@@ -1,33 +1,65 @@
-"""OffsetCommit: store how far a group has read; answered when it is in the log."""
+"""OffsetCommit: store how far a group has read; answered when it is in the log.
+
+Partitions that do not exist are answered here, the group gets the others. Source: KafkaApis'
+handleOffsetCommitRequest.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.admission import commit_unknown, creates_group
-from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.responses import commit_error
+from coordinator_server.apis.merged_call import STEP_PARTITIONS, MergedCall, merge_topics
+from protocol.apis.offset_commit import (
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.net.call import Call
+    from coordinator_server.net.call import Call, Steps
     from protocol.apis.offset_commit import OffsetCommitRequest
 
 
-def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> None:
-    """To the group's task; a commit without a generation makes the group."""
-    groups = broker.groups
-    partition_count = broker.topics.partition_count
-    task = groups.tasks.get(request.group_id)
-    if task is None:
-        error = groups.unavailable(request.group_id)
-        if error is not ErrorCode.NONE:
-            call.reply(commit_error(request, error))
-            return
-        if not creates_group(request):
-            call.reply(commit_unknown(request, call.api_version, partition_count))
-            return
-        task = groups.create(request.group_id)
-    arguments = (request, call, call.reply, partition_count)
-    task.post(GroupMetadata.commit, arguments, call.fail)
+def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps:
+    """Split the request; without a partition that exists the group is not asked at all."""
+    existing: list[OffsetCommitRequestTopic] = []
+    unknown: dict[str, OffsetCommitResponseTopic] = {}
+    seen = 0
+    for topic in request.topics:
+        count = broker.topics.partition_count(topic.name)
+        known: list[OffsetCommitRequestPartition] = []
+        refused: list[OffsetCommitResponsePartition] = []
+        for one in topic.partitions:
+            if 0 <= one.partition_index < count:
+                known.append(one)
+            else:
+                refused.append(
+                    OffsetCommitResponsePartition(
+                        partition_index=one.partition_index,
+                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    )
+                )
+            seen += 1
+            if not seen % STEP_PARTITIONS:
+                yield
+        if known:
+            existing.append(OffsetCommitRequestTopic(name=topic.name, partitions=known))
+        if refused or not count:
+            merge_topics(unknown, [OffsetCommitResponseTopic(name=topic.name, partitions=refused)])
+    if not existing:
+        call.reply(OffsetCommitResponse(topics=list(unknown.values())))
+        return
+    if not unknown:
+        broker.groups.submit(call, request)
+        return
+
+    def merge(response: OffsetCommitResponse) -> OffsetCommitResponse:
+        return OffsetCommitResponse(topics=merge_topics(unknown, response.topics))
+
+    for_group = request.copy()
+    for_group.topics = existing
+    broker.groups.submit(MergedCall(call, merge), for_group)

@@ -1,33 +1,61 @@
-"""OffsetDelete: drop committed offsets of topics that nobody in the group reads (KIP-496)."""
+"""OffsetDelete: remove committed offsets of topics that no member of the group reads (KIP-496).
+
+Partitions that do not exist are answered here, the group gets the others. Source: KafkaApis'
+handleOffsetDeleteRequest.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.admission import offset_delete_unknown, refuse_offset_delete
-from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.responses import offset_delete_error
+from coordinator_server.apis.merged_call import STEP_PARTITIONS, MergedCall, merge_topics
+from protocol.apis.offset_delete import (
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.net.call import Call
+    from coordinator_server.net.call import Call, Steps
     from protocol.apis.offset_delete import OffsetDeleteRequest
 
 
-def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> None:
-    """To the group's task."""
-    groups = broker.groups
-    partition_count = broker.topics.partition_count
-    refused = refuse_offset_delete(request)
-    if refused is not None:
-        call.reply(refused)
-        return
-    task = groups.tasks.get(request.group_id)
-    if task is not None:
-        arguments = (request, call, call.reply, partition_count)
-        task.post(GroupMetadata.offset_delete, arguments, call.fail)
-        return
-    error = groups.unavailable(request.group_id)
-    unknown = error is ErrorCode.NONE
-    call.reply(offset_delete_unknown() if unknown else offset_delete_error(error))
+def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> Steps:
+    """Split the request; the group is asked even if no partition exists, as in Kafka."""
+    existing: list[OffsetDeleteRequestTopic] = []
+    unknown: dict[str, OffsetDeleteResponseTopic] = {}
+    seen = 0
+    for topic in request.topics:
+        count = broker.topics.partition_count(topic.name)
+        known: list[OffsetDeleteRequestPartition] = []
+        refused: list[OffsetDeleteResponsePartition] = []
+        for one in topic.partitions:
+            if 0 <= one.partition_index < count:
+                known.append(one)
+            else:
+                refused.append(
+                    OffsetDeleteResponsePartition(
+                        partition_index=one.partition_index,
+                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    )
+                )
+            seen += 1
+            if not seen % STEP_PARTITIONS:
+                yield
+        if count:
+            existing.append(OffsetDeleteRequestTopic(name=topic.name, partitions=known))
+        if refused or not count:
+            merge_topics(unknown, [OffsetDeleteResponseTopic(name=topic.name, partitions=refused)])
+
+    def merge(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
+        if response.error_code != ErrorCode.NONE:
+            return response  # a top-level error is all that Kafka answers
+        return OffsetDeleteResponse(topics=merge_topics(unknown, response.topics))
+
+    for_group = request.copy()
+    for_group.topics = existing
+    broker.groups.submit(MergedCall(call, merge), for_group)

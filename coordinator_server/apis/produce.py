@@ -20,6 +20,13 @@ from protocol.apis.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from protocol.batch_header import (
+    COMPRESSION_MASK,
+    FLAGS_POSITION,
+    MAGIC_POSITION,
+    TRANSACTIONAL,
+)
+from protocol.compression import Compression
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
 
@@ -34,11 +41,6 @@ if TYPE_CHECKING:
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Kafka."""
 
-_MAGIC_AT = 16
-_ATTRIBUTES_AT = 22  # the low byte: compression, timestamp type, transactional, control
-_COMPRESSION = 0x07
-_ZSTD = 4
-_TRANSACTIONAL = 0x10
 _FIRST_VERSION_WITH_LEADERS = 10
 
 # Kafka tells no log start offset with these.
@@ -188,17 +190,17 @@ def _refusal(
     if not 0 <= data.index < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     records = data.records
-    if records is None or len(records) <= _ATTRIBUTES_AT:
+    if records is None or len(records) <= FLAGS_POSITION:
         return ErrorCode.INVALID_RECORD
     # What is not of format 2 is refused by the log.
-    attributes = records[_ATTRIBUTES_AT] if records[_MAGIC_AT] == 2 else 0
-    if attributes & _COMPRESSION > _ZSTD:
+    attributes = records[FLAGS_POSITION] if records[MAGIC_POSITION] == 2 else 0
+    if attributes & COMPRESSION_MASK > Compression.ZSTD:
         return ErrorCode.INVALID_RECORD  # nobody could read it
-    if version < 7 and attributes & _COMPRESSION == _ZSTD:
+    if version < 7 and attributes & COMPRESSION_MASK == Compression.ZSTD:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if request.acks not in (-1, 0, 1):
         return ErrorCode.INVALID_REQUIRED_ACKS
-    if attributes & _TRANSACTIONAL:
+    if attributes & TRANSACTIONAL:
         # No transaction was ever begun here, so none can be known.
         if request.transactional_id is None:
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -13,13 +13,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from coordinator_server.rebalances.schema import RECORD, SCHEMA_VERSION
+from coordinator_server.rebalances.schema import RECORD, SCHEMA_VERSION, RebalanceRecord
 from coordinator_server.topics.names import GROUP_EVENTS_TOPIC
 from protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.apis.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.batch import iterate_batches, iterate_records
+from protocol.batch import iterate_records
+from protocol.batch_header import iterate_batches
 from protocol.codec import decoder, encoder
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import RequestHeader, ResponseHeader
@@ -33,7 +34,6 @@ LEADER_SECONDS = 15.0
 """How long a partition may be without a leader before the client gives up."""
 
 _LEADER_PAUSE_SECONDS = 0.1
-_WAIT_MS = 500
 _MAX_BYTES = 4 * 1024 * 1024
 _MAX_FRAME_BYTES = 128 * 1024 * 1024
 _EARLIEST = -2
@@ -41,8 +41,6 @@ _BROKER_RESOURCE = 4
 _LENGTH = struct.Struct(">i")
 
 _FIELDS = {one.name for one in RECORD}
-
-Record = dict[str, Any]
 
 
 class ClientError(Exception):
@@ -150,7 +148,7 @@ class EventsReader:
         for index in sorted(self._leaders.keys() - self._next_offsets.keys()):
             self._next_offsets[index] = self._earliest(index)
 
-    def read(self, wait_ms: int = 0) -> Iterator[Record]:
+    def read(self, wait_ms: int = 0) -> Iterator[RebalanceRecord]:
         """What is there and was not read yet; waits up to `wait_ms` for the first of it.
 
         A partition whose leader moves is looked for at its new place.
@@ -197,7 +195,7 @@ class EventsReader:
         _check(answer.error_code)
         return int(answer.offset)
 
-    def _patiently(self, index: int, wait_ms: int) -> tuple[list[Record], bool]:
+    def _patiently(self, index: int, wait_ms: int) -> tuple[list[RebalanceRecord], bool]:
         """Fetch, and again from the new leader for as long as there is not one."""
         give_up_s = time.monotonic() + LEADER_SECONDS
         while True:
@@ -212,7 +210,7 @@ class EventsReader:
             except LeaderMovedError:
                 continue
 
-    def _fetch(self, index: int, wait_ms: int) -> tuple[list[Record], bool]:
+    def _fetch(self, index: int, wait_ms: int) -> tuple[list[RebalanceRecord], bool]:
         """The group's records in the next piece of a partition, and whether it is at its end."""
         offset = self._next_offsets[index]
         request = FetchRequest(
@@ -251,7 +249,7 @@ class EventsReader:
         return [found for value in records if (found := _parsed(value)) is not None], is_end
 
 
-def _parsed(value: bytes | None) -> Record | None:
+def _parsed(value: bytes | None) -> RebalanceRecord | None:
     """The record in a value; None for what is none, as anybody with the right name may write."""
     try:
         found = json.loads(value or b"null")

@@ -1,7 +1,7 @@
-"""Where the time comes from. Everything that keeps time gets a `Clock`, so that tests can turn it.
+"""The clocks of the broker. Everything that keeps time gets one, so that tests can set the time.
 
 Kafka's SystemTime: one clock in milliseconds since the epoch serves timestamps and timers alike.
-What belongs to the broker's time and what to the machine's stands in docs/clock.md.
+docs/clock.md says what goes by the broker's time and what by the machine's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SLACK_SECONDS = 0.001
 
 
 class Timer(Protocol):
-    """What `call_later` gives back."""
+    """What `call_later` returns."""
 
     def cancel(self) -> None:
         """Forget the call."""
@@ -32,19 +32,19 @@ class Scheduler(Protocol):
 
 
 class Clock(Protocol):
-    """Tells the time in milliseconds since the epoch; it never runs backwards."""
+    """The time in milliseconds since the epoch; it never runs backwards."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC."""
 
 
 class BrokerClock(Clock, Scheduler, Protocol):
-    """A clock that rings as well: `call_later` counts in its own time."""
+    """A clock with timers: `call_later` counts in its own time."""
 
-    def call_upkeep(self, delay: float, callback: Callable[[], None], /) -> Timer:
-        """As `call_later`, for work that comes back for ever.
+    def call_maintenance(self, delay: float, callback: Callable[[], None], /) -> Timer:
+        """As `call_later`, for periodic work.
 
-        A clock that is put forward by days leaves rounds of it out.
+        A clock that is advanced by days leaves out rounds of it.
         """
 
 
@@ -72,6 +72,6 @@ class SystemClock:
         """Call after `delay` seconds; a millisecond late, as the loop rounds differently."""
         return asyncio.get_running_loop().call_later(delay + _SLACK_SECONDS, callback)
 
-    def call_upkeep(self, delay: float, callback: Callable[[], None], /) -> Timer:
-        """As `call_later`: this clock cannot be put forward."""
+    def call_maintenance(self, delay: float, callback: Callable[[], None], /) -> Timer:
+        """As `call_later`: this clock cannot be advanced."""
         return self.call_later(delay, callback)

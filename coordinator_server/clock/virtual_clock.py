@@ -1,7 +1,7 @@
-"""A clock that tests can turn: it can stand, go on, and be put forward; it never goes back.
+"""A virtual clock: tests freeze it, resume it and advance it; it never runs backwards.
 
-Its timers wait in heaps of its own. While it goes, one timer of the machine's clock rings for the
-earliest of them; while it stands they ring as `turning` puts it forward.
+Its timers wait in heaps of its own. While it runs, one timer of the machine's clock is set for the
+earliest of them; while it is frozen they fire as `control.advance` moves it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 _CANCELLED_KEPT = 64
 
 
-class TurnableTimer:
-    """A call that is planned for `due_ms` of a TurnableClock."""
+class VirtualTimer:
+    """A call that is due at `due_ms` of a VirtualClock."""
 
     __slots__ = ("_callback", "due_ms", "heap")
 
-    def __init__(self, due_ms: int, callback: Callable[[], None], heap: _Heap) -> None:
+    def __init__(self, due_ms: int, callback: Callable[[], None], heap: _TimerHeap) -> None:
         self.due_ms = due_ms
-        self.heap: _Heap | None = heap
+        self.heap: _TimerHeap | None = heap
         self._callback: Callable[[], None] | None = callback
 
     @property
     def is_over(self) -> bool:
-        """Whether it was cancelled, or has rung."""
+        """Whether it was cancelled, or has fired."""
         return self._callback is None
 
     def cancel(self) -> None:
@@ -37,45 +37,45 @@ class TurnableTimer:
         if self._callback is not None:
             self._callback = None
             if self.heap is not None:
-                self.heap.one_cancelled()
+                self.heap.count_cancelled()
 
-    def ring(self) -> None:
-        """Call, unless that was cancelled after all."""
+    def fire(self) -> None:
+        """Call, unless it was cancelled in the meantime."""
         callback, self._callback = self._callback, None
         if callback is not None:
             callback()
 
 
-class _Heap:
-    """Timers by due time; those of one millisecond in the order in which they were planned."""
+class _TimerHeap:
+    """Timers by due time; those of the same millisecond in the order in which they were set."""
 
-    __slots__ = ("_cancelled", "_entries", "_planned")
+    __slots__ = ("_cancelled", "_entries", "_sequence")
 
     def __init__(self) -> None:
-        self._entries: list[tuple[int, int, TurnableTimer]] = []
-        self._planned = 0
+        self._entries: list[tuple[int, int, VirtualTimer]] = []
+        self._sequence = 0
         self._cancelled = 0
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, due_ms: int, callback: Callable[[], None]) -> TurnableTimer:
-        """Plan a call."""
-        timer = TurnableTimer(due_ms, callback, self)
-        self._planned += 1
-        heappush(self._entries, (due_ms, self._planned, timer))
+    def add(self, due_ms: int, callback: Callable[[], None]) -> VirtualTimer:
+        """Set a timer."""
+        timer = VirtualTimer(due_ms, callback, self)
+        self._sequence += 1
+        heappush(self._entries, (due_ms, self._sequence, timer))
         return timer
 
     def next_due_ms(self) -> int | None:
-        """The earliest due time; None if nothing is planned."""
+        """The earliest due time; None if no timer is set."""
         entries = self._entries
         while entries and entries[0][2].is_over:
             heappop(entries)
             self._cancelled -= 1
         return entries[0][0] if entries else None
 
-    def take_due(self, now_ms: int) -> list[TurnableTimer]:
-        """Take out what is due, in order."""
+    def pop_due(self, now_ms: int) -> list[VirtualTimer]:
+        """Remove the timers that are due; returns them in order."""
         due = []
         while (due_ms := self.next_due_ms()) is not None and due_ms <= now_ms:
             timer = heappop(self._entries)[2]
@@ -87,10 +87,10 @@ class _Heap:
         """Move all due times."""
         for _, _, timer in self._entries:
             timer.due_ms += shift_ms
-        self._entries = [(timer.due_ms, number, timer) for _, number, timer in self._entries]
+        self._entries = [(timer.due_ms, sequence, timer) for _, sequence, timer in self._entries]
 
-    def one_cancelled(self) -> None:
-        """Drop cancelled entries once they are most of the heap."""
+    def count_cancelled(self) -> None:
+        """Count a timer that was cancelled; drop such entries once they are most of the heap."""
         self._cancelled += 1
         if self._cancelled > _CANCELLED_KEPT and 2 * self._cancelled > len(self._entries):
             self._entries = [entry for entry in self._entries if not entry[2].is_over]
@@ -98,42 +98,42 @@ class _Heap:
             self._cancelled = 0
 
 
-class TurnableClock:
-    """A BrokerClock on top of the machine's clock.
+class VirtualClock:
+    """A BrokerClock on top of the machine's clock, with the machine's time until it is changed.
 
-    As long as nobody turns it, it tells the machine's time. `upkeep_pause_ms` is the least time
-    between two rounds of what was planned by `call_upkeep`, for as long as the clock stands.
+    `maintenance_pause_ms` is the least time between two rounds of what `call_maintenance` set, for
+    as long as the clock is frozen.
     """
 
     __slots__ = (
-        "_ahead_ms",
         "_alarm",
         "_alarm_due_ms",
+        "_frozen_ms",
         "_machine",
-        "_standing_ms",
+        "_maintenance",
+        "_maintenance_from_ms",
+        "_offset_ms",
         "_timers",
-        "_upkeep",
-        "_upkeep_from_ms",
-        "upkeep_pause_ms",
+        "maintenance_pause_ms",
     )
 
     def __init__(self, machine: BrokerClock) -> None:
         self._machine = machine
-        self._ahead_ms = 0
-        self._standing_ms: int | None = None
-        self._timers = _Heap()
-        self._upkeep = _Heap()
-        self._upkeep_from_ms = 0
-        self.upkeep_pause_ms = 0
+        self._offset_ms = 0
+        self._frozen_ms: int | None = None
+        self._timers = _TimerHeap()
+        self._maintenance = _TimerHeap()
+        self._maintenance_from_ms = 0
+        self.maintenance_pause_ms = 0
         self._alarm: Timer | None = None
         self._alarm_due_ms = 0
 
     def now_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC, by this clock."""
-        standing_ms = self._standing_ms
-        if standing_ms is not None:
-            return standing_ms
-        return self._machine.now_ms() + self._ahead_ms
+        frozen_ms = self._frozen_ms
+        if frozen_ms is not None:
+            return frozen_ms
+        return self._machine.now_ms() + self._offset_ms
 
     def call_soon(self, callback: Callable[[], None], /) -> object:
         """Call after the callbacks that are due now."""
@@ -141,95 +141,95 @@ class TurnableClock:
 
     def call_later(self, delay: float, callback: Callable[[], None], /) -> Timer:
         """Call after `delay` seconds of this clock, on the millisecond."""
-        return self._plan(self._timers, delay, callback)
+        return self._set_timer(self._timers, delay, callback)
 
-    def call_upkeep(self, delay: float, callback: Callable[[], None], /) -> Timer:
-        """As `call_later`; `upkeep_pause_ms` may put it off."""
-        return self._plan(self._upkeep, delay, callback)
+    def call_maintenance(self, delay: float, callback: Callable[[], None], /) -> Timer:
+        """As `call_later`; `maintenance_pause_ms` may put it off."""
+        return self._set_timer(self._maintenance, delay, callback)
 
-    # --- to turn it -------------------------------------------------------------------------------
-
-    @property
-    def is_standing(self) -> bool:
-        """Whether it stands."""
-        return self._standing_ms is not None
+    # --- control ----------------------------------------------------------------------------------
 
     @property
-    def ahead_ms(self) -> int:
-        """How much later it is here than by the machine's clock; negative after it stood."""
+    def is_frozen(self) -> bool:
+        """Whether its time does not run."""
+        return self._frozen_ms is not None
+
+    @property
+    def offset_ms(self) -> int:
+        """How far it is ahead of the machine's clock; negative if it is behind, after a freeze."""
         return self.now_ms() - self._machine.now_ms()
 
-    def stand(self) -> None:
-        """Stop at this millisecond; what is due by then rings, nothing else does."""
-        if self._standing_ms is None:
-            self._standing_ms = self.now_ms()
-            self._arm()
+    def freeze(self) -> None:
+        """Stop at this millisecond: what is due by then still fires, nothing else does."""
+        if self._frozen_ms is None:
+            self._frozen_ms = self.now_ms()
+            self._set_alarm()
 
-    def go_on(self, ahead_ms: int | None = None) -> None:
-        """Go on from where it stands, or `ahead_ms` later than the machine if that is later."""
-        if self._standing_ms is not None:
-            self._ahead_ms = self._standing_ms - self._machine.now_ms()
-            if ahead_ms is not None:
-                self._ahead_ms = max(self._ahead_ms, ahead_ms)
-            self._standing_ms = None
-            self.upkeep_pause_ms = self._upkeep_from_ms = 0
-            self._arm()
+    def resume(self, offset_ms: int | None = None) -> None:
+        """Run on from the frozen time, or from `offset_ms` ahead of the machine, if later."""
+        if self._frozen_ms is not None:
+            self._offset_ms = self._frozen_ms - self._machine.now_ms()
+            if offset_ms is not None:
+                self._offset_ms = max(self._offset_ms, offset_ms)
+            self._frozen_ms = None
+            self.maintenance_pause_ms = self._maintenance_from_ms = 0
+            self._set_alarm()
 
-    def put_forward(self, elapsed_ms: int) -> None:
-        """Stand so much later. Nothing rings by that: `ring` comes next."""
-        assert self._standing_ms is not None, "only while it stands"
+    def advance(self, elapsed_ms: int) -> None:
+        """Move the frozen time on. No timer fires by that: call `fire` next."""
+        assert self._frozen_ms is not None, "only while it is frozen"
         assert elapsed_ms >= 0, elapsed_ms
-        self._standing_ms += elapsed_ms
+        self._frozen_ms += elapsed_ms
 
     def next_due_ms(self) -> int | None:
-        """When something rings next; None if nothing is planned."""
+        """When the next timer fires; None if none is set."""
         due_ms = self._timers.next_due_ms()
-        upkeep_ms = self._upkeep.next_due_ms()
-        if upkeep_ms is not None:
-            upkeep_ms = max(upkeep_ms, self._upkeep_from_ms)
-            due_ms = upkeep_ms if due_ms is None else min(due_ms, upkeep_ms)
+        maintenance_ms = self._maintenance.next_due_ms()
+        if maintenance_ms is not None:
+            maintenance_ms = max(maintenance_ms, self._maintenance_from_ms)
+            due_ms = maintenance_ms if due_ms is None else min(due_ms, maintenance_ms)
         return due_ms
 
-    def ring(self, *, with_upkeep: bool = False) -> int:
-        """Have the loop call what is due, in order; how much that is.
+    def fire(self, *, with_maintenance: bool = False) -> int:
+        """Have the loop call what is due, in order; returns the number of calls.
 
-        `with_upkeep` rings for the upkeep that is due even if it shall pause.
+        `with_maintenance` fires the timers of maintenance that are due even within their pause.
         """
         now_ms = self.now_ms()
-        due = self._timers.take_due(now_ms)
-        if with_upkeep or now_ms >= self._upkeep_from_ms:
-            upkeep = self._upkeep.take_due(now_ms)
-            if upkeep:
-                self._upkeep_from_ms = now_ms + self.upkeep_pause_ms
-                due += upkeep
+        due = self._timers.pop_due(now_ms)
+        if with_maintenance or now_ms >= self._maintenance_from_ms:
+            maintenance = self._maintenance.pop_due(now_ms)
+            if maintenance:
+                self._maintenance_from_ms = now_ms + self.maintenance_pause_ms
+                due += maintenance
         for timer in due:
-            # By the loop, so that one that fails does not take the others with it.
-            self._machine.call_soon(timer.ring)
+            # By the loop, so that a callback that raises does not keep the others from it.
+            self._machine.call_soon(timer.fire)
         return len(due)
 
-    def set_back(self) -> None:
-        """Tell the machine's time again. Timers wait for as long as they would have waited.
+    def reset(self) -> None:
+        """Take the machine's time again. Timers wait for as long as they would have waited.
 
-        Only for who has nothing that remembers times of this clock.
+        Only while nothing remembers a time of this clock.
         """
-        self.go_on()
-        ahead_ms, self._ahead_ms = self._ahead_ms, 0
-        for heap in (self._timers, self._upkeep):
-            heap.shift(-ahead_ms)
-        self._arm()
+        self.resume()
+        offset_ms, self._offset_ms = self._offset_ms, 0
+        for heap in (self._timers, self._maintenance):
+            heap.shift(-offset_ms)
+        self._set_alarm()
 
     # --- details ----------------------------------------------------------------------------------
 
-    def _plan(self, heap: _Heap, delay: float, callback: Callable[[], None]) -> Timer:
+    def _set_timer(self, heap: _TimerHeap, delay: float, callback: Callable[[], None]) -> Timer:
         # Rounded first: in floating point 0.3 s may be a little more than 300 ms.
         delay_ms = max(-(-round(delay * 1_000_000) // 1000), 0)
         timer = heap.add(self.now_ms() + delay_ms, callback)
         if self._alarm is None or timer.due_ms < self._alarm_due_ms:
-            self._arm()
+            self._set_alarm()
         return timer
 
-    def _arm(self) -> None:
-        """Have the machine's clock ring for what is due next, if time goes on until then."""
+    def _set_alarm(self) -> None:
+        """Set the machine's timer for what is due next, if time runs until then."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
@@ -237,12 +237,12 @@ class TurnableClock:
         if due_ms is None:
             return
         delay_ms = max(due_ms - self.now_ms(), 0)
-        if delay_ms and self.is_standing:
+        if delay_ms and self.is_frozen:
             return
         self._alarm_due_ms = due_ms
         self._alarm = self._machine.call_later(delay_ms / 1000, self._on_alarm)
 
     def _on_alarm(self) -> None:
         self._alarm = None
-        self.ring()
-        self._arm()
+        self.fire()
+        self._set_alarm()

@@ -6,17 +6,13 @@ server.properties or an environment made for Kafka's image can be used as it is.
 once, not per request.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from coordinator_server.config.settings import (
-    SETTINGS,
-    TOPIC_SETTINGS,
-    WITHOUT_EFFECT,
-    Kind,
-    Setting,
-    Value,
-)
+from coordinator_server.config.settings import SETTINGS, WITHOUT_EFFECT
+from storage.config_def import InvalidValueError, Kind, Problem, Setting, Value, parse
+from storage.topic_settings import TOPIC_SETTINGS
 
 # Variables of Kafka's image that are no settings of a broker: JVM, logging, storage tool.
 _IMAGE_VARIABLES = (
@@ -36,6 +32,20 @@ _IMAGE_VARIABLES = (
     "KAFKA_CLUSTER_ID",
     "CLUSTER_ID",
 )
+
+# What the operator reads.
+_WORDS = {
+    Problem.NOT_A_BOOLEAN: "{name}: {text!r} is neither true nor false",
+    Problem.NOT_A_NUMBER: "{name}: {text!r} is not a number of type {kind}",
+    Problem.BELOW_KIND: "{name}: {text} is less than {kind_least}",
+    Problem.ABOVE_KIND: "{name}: {text} is more than {kind_most}",
+    Problem.BELOW: "{name}: {text} is less than {least}",
+    Problem.ABOVE: "{name}: {text} is more than {most}",
+    Problem.OUTSIDE: "{name}: {text} is neither {least} to {most} nor {besides}",
+    Problem.NOT_A_CHOICE: "{name}: {text!r} is none of {choices}",
+    Problem.BLANK_ITEM: "{name}: {text!r} has a blank item",
+    Problem.NO_ITEM: "{name}: a value is needed",
+}
 
 
 class ConfigError(Exception):
@@ -87,6 +97,7 @@ class Config:
         self._apply("environment", settings_in_environment(environment or {}))
         self.ignored += [name for name in _IMAGE_VARIABLES if name in (environment or {})]
         self._apply("set", overrides or {})
+        self._give_both_names_one_id()
         self._check_together()
 
     def integer(self, name: str) -> int:
@@ -126,10 +137,10 @@ class Config:
         return value
 
     def items(self, name: str) -> tuple[str, ...]:
-        """A setting of type list."""
+        """A setting of type list; () when it is null."""
         value = self._values[name]
-        assert type(value) is tuple, name
-        return value
+        assert value is None or type(value) is tuple, name
+        return value or ()
 
     def value(self, name: str) -> Value:
         """A setting of any type."""
@@ -140,38 +151,31 @@ class Config:
         return self._sources.get(name, "default")
 
     def topic_default(self, topic_config: str) -> Value:
-        """What a topic has that says nothing about `topic_config`, such as "retention.ms".
+        """The value of `topic_config`, such as "retention.ms", in topics that do not set it.
 
         Of several units the finest that has a value counts: ms, then minutes, then hours. -1
         stays -1 in every unit (Kafka's KafkaConfig.logRetentionTimeMillis).
         """
-        topic_setting = TOPIC_SETTINGS[topic_config]
-        for name, factor in topic_setting.sources:
-            value = self._values[name]
+        row = TOPIC_SETTINGS[topic_config]
+        for source in row.sources:
+            value = self._values[source.name]
             if value is None:
                 continue
-            if factor != 1:
+            if source.factor != 1:
                 assert type(value) is int
-                return value * factor if value >= 0 else -1
+                return value * source.factor if value >= 0 else -1
             return value
-        return topic_setting.default
-
-    def topic_defaults(self) -> dict[str, Value]:
-        """`topic_default` of every topic config."""
-        return {name: self.topic_default(name) for name in TOPIC_SETTINGS}
+        return row.setting.default
 
     @property
     def node_id(self) -> int:
         """The id of this broker: node.id, else broker.id, else 1."""
-        for name in ("node.id", "broker.id"):
-            if self.integer(name) >= 0:
-                return self.integer(name)
-        return 1
+        return self.integer("node.id")
 
     @property
     def data_directory(self) -> str:
         """Path of the data directory; means nothing when `ephemeral`."""
-        return (self.optional_text("log.dirs") or self.text("log.dir")).split(",")[0].strip()
+        return (self.items("log.dirs") or self.items("log.dir"))[0]
 
     def listeners(self) -> tuple[Listener, ...]:
         """The addresses to listen on; those of a KRaft controller are left out."""
@@ -195,7 +199,8 @@ class Config:
             return self
         other = Config(ephemeral=self.ephemeral)
         other._sources = self._sources
-        other._values = {**self._values, "node.id": self.node_id + index}
+        node_id = self.node_id + index
+        other._values = {**self._values, "node.id": node_id, "broker.id": node_id}
         if port := self.integer("published.port"):
             other._values["published.port"] = port + index
         for name in ("listeners", "advertised.listeners"):
@@ -212,16 +217,30 @@ class Config:
                 self.ignored.append(name)
             if setting is None:
                 continue
-            self._values[name] = parse_value(setting, text)
+            self._values[name] = _parse(setting, text)
             self._sources[name] = source
 
+    def _give_both_names_one_id(self) -> None:
+        """node.id, and its older name broker.id, have one value (Kafka's populateSynonyms)."""
+        if "node.id" not in self._sources and self.integer("broker.id") >= 0:
+            self._values["node.id"] = self.integer("broker.id")
+            self._sources["node.id"] = self._sources["broker.id"]
+        self._values["broker.id"] = self.integer("node.id")
+        if "node.id" in self._sources:
+            self._sources.setdefault("broker.id", self._sources["node.id"])
+
     def _check_together(self) -> None:
-        """What no setting can tell alone."""
+        """Check settings against each other. Raises ConfigError."""
         if not self.listeners():
             raise ConfigError("listeners: no address to listen on")
+        for setting in ("listeners", "advertised.listeners"):
+            names = Counter(listener.name for listener in self._broker_listeners(setting))
+            for name, count in names.items():
+                if count > 1:
+                    raise ConfigError(f"{setting}: {count} listeners have the name {name}")
         protocols = dict(
-            item.upper().partition(":")[::2]
-            for item in self.items("listener.security.protocol.map")
+            item.strip().partition(":")[::2]
+            for item in self.text("listener.security.protocol.map").upper().split(",")
         )
         for listener in self.listeners():
             protocol = protocols.get(listener.name, listener.name)
@@ -237,7 +256,7 @@ class Config:
             self._check_ports("published.port", [Listener("PUBLISHED", "", port)])
 
     def _check_addresses(self) -> None:
-        """What clients are told must be an address that one can connect to."""
+        """Advertised addresses must be addresses that clients can connect to."""
         names = [listener.name for listener in self.listeners()]
         for listener in self.advertised_listeners().values():
             problem = None
@@ -302,41 +321,14 @@ def settings_in_arguments(arguments: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def parse_value(setting: Setting, text: str) -> Value:
-    """The typed value of `text`. Raises ConfigError that names the setting and the text."""
-    text = text.strip()
-    value: Value
-    if setting.kind is Kind.STRING:
-        value = text or setting.default
-    elif setting.kind is Kind.LIST:
-        value = tuple(item.strip() for item in text.split(",") if item.strip())
-    elif setting.kind is Kind.BOOLEAN:
-        if text.lower() not in ("true", "false"):
-            raise ConfigError(f"{setting.name}: {text!r} is neither true nor false")
-        value = text.lower() == "true"
-    else:
-        value = _parse_number(setting, text)
-    if setting.choices:
-        for item in value if isinstance(value, tuple) else (value,):
-            if item not in setting.choices:
-                choices = ", ".join(setting.choices)
-                raise ConfigError(f"{setting.name}: {item!r} is none of {choices}")
-    return value
-
-
-def _parse_number(setting: Setting, text: str) -> int | float:
-    number: int | float
+def _parse(setting: Setting, text: str) -> Value:
+    """The value of `text`; an empty string is the default. Raises ConfigError."""
+    if setting.kind is Kind.STRING and not text.strip():
+        return setting.default
     try:
-        number = float(text) if setting.kind is Kind.DOUBLE else int(text)
-    except ValueError:
-        raise ConfigError(
-            f"{setting.name}: {text!r} is not a number of type {setting.kind.name.lower()}"
-        ) from None
-    if setting.least is not None and not number >= setting.least:
-        raise ConfigError(f"{setting.name}: {text} is less than {setting.least}")
-    if setting.most is not None and not number <= setting.most:
-        raise ConfigError(f"{setting.name}: {text} is more than {setting.most}")
-    return number
+        return parse(setting, text)
+    except InvalidValueError as error:
+        raise ConfigError(error.worded(_WORDS)) from None
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -1,113 +1,80 @@
-"""The one table of settings: name, type, default, range and meaning of each.
+"""The one table of the broker's settings: name, type, default, range and meaning of each.
 
-Names and defaults are Kafka 4.1's; `advertised.listeners=auto`, `published.*`, `broker.count` and
-`group.events.*` are ours. The
-properties file, the environment, `--set`, DescribeConfigs, the defaults of topics and
-docs/settings.md are all read from this table, so none of them can know a setting that another
-one does not. Plain tuples, because the table is built at every start.
+Names and defaults are those of Kafka's reference version (`protocol.REFERENCE_VERSION`);
+`advertised.listeners=auto`, `published.*`, `broker.count` and `group.events.*` are ours. The
+properties file, the environment, `--set`, DescribeConfigs and docs/settings.md are all read from
+this table, so none of them can know a setting that another one does not. The rows that give
+topics their defaults are derived from the table of topic settings (`storage.topic_settings`).
 """
 
-from enum import IntEnum
-from typing import NamedTuple
-
-INT_MAX = 2**31 - 1
-LONG_MAX = 2**63 - 1
-
-Value = bool | int | float | str | tuple[str, ...] | None
-"""A parsed value: lists are tuples, None is Kafka's null."""
+from storage.config_def import INT_MAX, LONG_MAX, SHORT_MAX, Kind, Setting, render
+from storage.topic_settings import (
+    PRODUCER_ID_EXPIRATION_MS,
+    TOPIC_SETTINGS,
+    TOPIC_SETTINGS_WITHOUT_EFFECT,
+)
 
 
-class Kind(IntEnum):
-    """The type of a setting; the numbers are those of DescribeConfigs' config_type (KIP-569)."""
-
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    SHORT = 4
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
+def _boolean(name: str, default: bool, meaning: str) -> Setting:
+    return Setting(name, Kind.BOOLEAN, default, meaning)
 
 
-class Setting(NamedTuple):
-    """One setting; `least` and `most` are inclusive, `topic` is its name as a topic's config."""
-
-    name: str
-    kind: Kind
-    default: Value
-    meaning: str
-    least: float | None = None
-    most: float | None = None
-    choices: tuple[str, ...] = ()
-    topic: str | None = None
-
-
-class TopicSetting(NamedTuple):
-    """A topic's config: the broker settings that give its default, first set one wins.
-
-    `sources` are (broker setting, factor to the topic config's unit). `default` counts when none
-    of the sources has a value.
-    """
-
-    name: str
-    setting: Setting
-    sources: tuple[tuple[str, int], ...]
-    default: Value
-
-
-def _boolean(name: str, default: bool, meaning: str, topic: str | None = None) -> Setting:
-    return Setting(name, Kind.BOOLEAN, default, meaning, topic=topic)
-
-
-def _string(
-    name: str,
-    default: str | None,
-    meaning: str,
-    choices: tuple[str, ...] = (),
-    topic: str | None = None,
-) -> Setting:
-    return Setting(name, Kind.STRING, default, meaning, choices=choices, topic=topic)
+def _string(name: str, default: str | None, meaning: str, choices: tuple[str, ...] = ()) -> Setting:
+    return Setting(name, Kind.STRING, default, meaning, choices=choices)
 
 
 def _list(
     name: str,
-    default: tuple[str, ...],
+    default: tuple[str, ...] | None,
     meaning: str,
     choices: tuple[str, ...] = (),
-    topic: str | None = None,
+    *,
+    may_be_empty: bool = False,
 ) -> Setting:
-    return Setting(name, Kind.LIST, default, meaning, choices=choices, topic=topic)
+    return Setting(name, Kind.LIST, default, meaning, choices=choices, may_be_empty=may_be_empty)
 
 
 def _short(name: str, default: int, meaning: str, least: int) -> Setting:
-    return Setting(name, Kind.SHORT, default, meaning, least, 2**15 - 1)
+    return Setting(name, Kind.SHORT, default, meaning, least, SHORT_MAX)
 
 
-def _int(
-    name: str,
-    default: int | None,
-    meaning: str,
-    least: int = 0,
-    most: int = INT_MAX,
-    topic: str | None = None,
-) -> Setting:
-    return Setting(name, Kind.INT, default, meaning, least, most, topic=topic)
+def _int(name: str, default: int, meaning: str, least: int = 0, most: int = INT_MAX) -> Setting:
+    return Setting(name, Kind.INT, default, meaning, least, most)
 
 
-def _long(
-    name: str,
-    default: int | None,
-    meaning: str,
-    least: int = 0,
-    topic: str | None = None,
-) -> Setting:
-    return Setting(name, Kind.LONG, default, meaning, least, LONG_MAX, topic=topic)
+def _long(name: str, default: int, meaning: str, least: int = 0) -> Setting:
+    return Setting(name, Kind.LONG, default, meaning, least, LONG_MAX)
 
 
-def _double(
-    name: str, default: float, meaning: str, least: float, most: float, topic: str | None = None
-) -> Setting:
-    return Setting(name, Kind.DOUBLE, default, meaning, least, most, topic=topic)
+def _modern(kind: str) -> tuple[Setting, ...]:
+    """The settings that consumer, share and streams groups have in common (KIP-848)."""
+    stem, title = f"group.{kind}", f"a {kind} group"
+    return (
+        _int(f"{stem}.session.timeout.ms", 45000, f"Session timeout of members of {title}.", 1),
+        _int(f"{stem}.min.session.timeout.ms", 45000, f"Shortest session timeout of {title}.", 1),
+        _int(f"{stem}.max.session.timeout.ms", 60000, f"Longest session timeout of {title}.", 1),
+        _int(
+            f"{stem}.heartbeat.interval.ms",
+            5000,
+            f"Heartbeat interval that members of {title} are given.",
+            1,
+        ),
+        _int(
+            f"{stem}.min.heartbeat.interval.ms", 5000, f"Shortest heartbeat interval of {title}.", 1
+        ),
+        _int(
+            f"{stem}.max.heartbeat.interval.ms", 15000, f"Longest heartbeat interval of {title}.", 1
+        ),
+        _int(
+            f"{stem}.assignment.interval.ms",
+            1000,
+            f"Shortest time between two assignments of {title}.",
+        ),
+        _int(f"{stem}.min.assignment.interval.ms", 0, f"Shortest assignment interval of {title}."),
+        _int(
+            f"{stem}.max.assignment.interval.ms", 15000, f"Longest assignment interval of {title}."
+        ),
+    )
 
 
 # One row is one or two lines: a table, not a page of calls.
@@ -125,13 +92,14 @@ _LISTENERS = (
     _int("published.port", 0,
          "Port (ours) at which the listener is published, 0 for its own port; further brokers "
          "count on.", most=65535),
-    _list("listener.security.protocol.map", ("PLAINTEXT:PLAINTEXT",),
+    _string("listener.security.protocol.map",
+         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
          "Security protocol of each listener name. Only PLAINTEXT is served; a name that is not "
          "in the map is its own protocol."),
-    _list("controller.listener.names", (),
+    _list("controller.listener.names", None,
          "Listeners of a KRaft controller; they are left out, there is no controller here."),
-    _int("node.id", -1, "Id of this broker; -1 takes broker.id, and 1 without it.", least=-1),
-    _int("broker.id", -1, "Older name of node.id.", least=-1),
+    _int("node.id", 1, "Id of this broker."),
+    _int("broker.id", -1, "Older name of node.id, for which it counts.", least=-1),
     _string("broker.rack", None, "Rack of this broker, as Metadata shows it."),
     _int("broker.count", 1,
          "Brokers in this process (ours): the first has node.id and the ports of listeners, each "
@@ -162,21 +130,20 @@ _GROUPS = (
          "Records of rebalances that are kept in memory for each group (ours)."),
     _list("group.coordinator.rebalance.protocols", ("classic", "consumer", "streams"),
          "Group protocols that are on.", choices=("classic", "consumer", "streams", "share")),
-    _int("group.coordinator.append.linger.ms", 5,
-         "Longest time that a group's writes may be gathered into one batch. What waits in the "
-         "mailbox is written at once here, so nothing ever lingers."),
-    _int("group.consumer.session.timeout.ms", 45000,
-         "Session timeout of members of a consumer group (KIP-848).", least=1),
-    _int("group.consumer.min.session.timeout.ms", 45000,
-         "Shortest session timeout of a consumer group.", least=1),
-    _int("group.consumer.max.session.timeout.ms", 60000,
-         "Longest session timeout of a consumer group.", least=1),
-    _int("group.consumer.heartbeat.interval.ms", 5000,
-         "Heartbeat interval that members of a consumer group are told.", least=1),
-    _int("group.consumer.min.heartbeat.interval.ms", 5000,
-         "Shortest heartbeat interval of a consumer group.", least=1),
-    _int("group.consumer.max.heartbeat.interval.ms", 15000,
-         "Longest heartbeat interval of a consumer group.", least=1),
+    _int("group.coordinator.append.linger.ms", -1,
+         "Longest time that a group's writes may be gathered into one batch, -1 as long as the "
+         "load asks for. What waits in the mailbox is written at once here, nothing ever lingers.",
+         least=-1),
+    _int("group.coordinator.threads", 4, "Threads of the group coordinator.", least=1),
+    _int("group.coordinator.background.threads", 2,
+         "Threads that compute assignments and look topics up.", least=1),
+    _int("group.coordinator.cached.buffer.max.bytes", 1048588,
+         "Largest buffer that the coordinator keeps for its next write.", least=524288),
+)
+
+# The protocols of KIP-848, KIP-932 and KIP-1071 are not served yet; groups have these as configs.
+_MODERN_GROUPS = (
+    *_modern("consumer"),
     _int("group.consumer.max.size", INT_MAX, "Most members of a consumer group.", least=1),
     _list("group.consumer.assignors", ("uniform", "range"),
          "Server-side assignors; the first is the default."),
@@ -185,7 +152,33 @@ _GROUPS = (
          choices=("bidirectional", "upgrade", "downgrade", "disabled")),
     _int("group.consumer.regex.refresh.interval.ms", 600000,
          "How often the topics of a subscription by regular expression are looked up.",
-         least=10000),
+         least=10000)._replace(internal=True),
+    *_modern("share"),
+    _int("group.share.max.size", 200, "Most members of a share group.", least=1, most=1000),
+    _int("group.share.delivery.count.limit", 5,
+         "How often a record is delivered to a share group at most.", least=2, most=10),
+    _int("group.share.min.delivery.count.limit", 2,
+         "Least delivery count limit of a share group.", least=2, most=5),
+    _int("group.share.max.delivery.count.limit", 10,
+         "Largest delivery count limit of a share group.", least=5, most=25),
+    _int("group.share.partition.max.record.locks", 2000,
+         "Most records of a partition that a share group locks.", least=100, most=10000),
+    _int("group.share.min.partition.max.record.locks", 100,
+         "Least number of record locks of a share group.", least=100, most=2000),
+    _int("group.share.max.partition.max.record.locks", 4000,
+         "Largest number of record locks of a share group.", least=2000, most=10000),
+    _int("group.share.record.lock.duration.ms", 30000,
+         "How long a record is locked for a member of a share group.", least=1000, most=3600000),
+    _int("group.share.min.record.lock.duration.ms", 15000,
+         "Shortest lock of a share group.", least=1000, most=30000),
+    _int("group.share.max.record.lock.duration.ms", 60000,
+         "Longest lock of a share group.", least=30000, most=3600000),
+    *_modern("streams"),
+    _int("group.streams.max.size", INT_MAX, "Most members of a streams group.", least=1),
+    _int("group.streams.initial.rebalance.delay.ms", 3000,
+         "How long the first rebalance of an empty streams group waits for more members."),
+    _int("group.streams.num.standby.replicas", 0, "Standby replicas of each task."),
+    _int("group.streams.max.standby.replicas", 2, "Most standby replicas of each task."),
 )
 
 _OFFSETS = (
@@ -219,77 +212,24 @@ _TOPICS = (
     _int("fetch.max.bytes", 57671680, "Most bytes of one Fetch answer.", least=1024),
     _int("max.incremental.fetch.session.cache.slots", 1000,
          "Fetch sessions that are kept at a time."),
-    _int("producer.id.expiration.ms", 86400000,
+    _int("producer.id.expiration.ms", PRODUCER_ID_EXPIRATION_MS,
          "How long the sequence numbers of a silent producer are kept.", least=1),
     _int("transaction.max.timeout.ms", 900000,
          "Longest transaction timeout that a producer may ask for.", least=1),
 )
 
 _LOGS = (
-    _string("log.dir", "/tmp/kafka-logs", "Data directory, if log.dirs is not set."),
-    _string("log.dirs", None, "Data directory; only the first of a list is used."),
-    _list("log.cleanup.policy", ("delete",),
-         "What happens to old segments.", choices=("compact", "delete"), topic="cleanup.policy"),
-    _string("compression.type", "producer",
-         "Compression of stored batches; `producer` keeps them as they come.",
-         choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
-         topic="compression.type"),
-    _int("log.segment.bytes", 1073741824,
-         "Largest size of a segment.", least=1048576, topic="segment.bytes"),
-    _long("log.roll.ms", None, "Age at which a segment is closed; else log.roll.hours.", least=1),
-    _int("log.roll.hours", 168, "Age at which a segment is closed.", least=1),
-    _long("log.roll.jitter.ms", None, "Random part of it; else log.roll.jitter.hours."),
-    _int("log.roll.jitter.hours", 0, "Random part of the age."),
-    _long("log.retention.ms", None,
-         "How long records are kept, -1 for ever; else log.retention.minutes.", least=-1),
-    _int("log.retention.minutes", None,
-         "How long records are kept; else log.retention.hours.", least=-1),
-    _int("log.retention.hours", 168, "How long records are kept.", least=-1),
-    _long("log.retention.bytes", -1,
-         "Size of a partition above which old segments go; -1 is no limit.",
-         least=-1, topic="retention.bytes"),
+    _list("log.dir", ("/tmp/kafka-logs",), "Data directory, if log.dirs is not set."),
+    _list("log.dirs", None, "Data directory; only the first of a list is used."),
+    _list("cordoned.log.dirs", (), "Data directories that take no new partitions.",
+         may_be_empty=True),
     _long("log.retention.check.interval.ms", 300000, "How often retention is applied.", least=1),
-    _long("log.segment.delete.delay.ms", 60000,
-         "How long a deleted file stays on disk.", topic="file.delete.delay.ms"),
-    _int("message.max.bytes", 1048588, "Largest record batch.", topic="max.message.bytes"),
-    _string("log.message.timestamp.type", "CreateTime",
-         "Whose clock stamps the records.",
-         choices=("CreateTime", "LogAppendTime"), topic="message.timestamp.type"),
-    _long("log.message.timestamp.before.max.ms", LONG_MAX,
-         "How far a record's timestamp may lie in the past.",
-         least=0, topic="message.timestamp.before.max.ms"),
-    _long("log.message.timestamp.after.max.ms", 3600000,
-         "How far a record's timestamp may lie in the future.",
-         least=0, topic="message.timestamp.after.max.ms"),
-    _int("log.index.interval.bytes", 4096,
-         "Bytes of log between two entries of the offset index.",
-         least=0, topic="index.interval.bytes"),
-    _int("log.index.size.max.bytes", 10485760,
-         "Largest size of an offset index.", least=4, topic="segment.index.bytes"),
-    _long("log.flush.interval.messages", LONG_MAX,
-         "Records after which the log is flushed to disk; 1 flushes before each answer.",
-         least=1, topic="flush.messages"),
-    _long("log.flush.interval.ms", None,
-         "Longest time that a record waits for a flush; else log.flush.scheduler.interval.ms.",
-         least=0),
-    _long("log.flush.scheduler.interval.ms", LONG_MAX,
-         "How often flushes are looked for.", least=1),
     _boolean("log.cleaner.enable", True, "Whether logs are compacted."),
     _long("log.cleaner.backoff.ms", 15000, "Pause of the cleaner when nothing is to do."),
-    _double("log.cleaner.min.cleanable.ratio", 0.5,
-         "Share of a log that must be dirty before it is compacted.",
-         least=0, most=1, topic="min.cleanable.dirty.ratio"),
-    _long("log.cleaner.min.compaction.lag.ms", 0,
-         "How long a record stays as it was written.", topic="min.compaction.lag.ms"),
-    _long("log.cleaner.max.compaction.lag.ms", LONG_MAX,
-         "After how long a record must be looked at by the cleaner.",
-         least=1, topic="max.compaction.lag.ms"),
-    _long("log.cleaner.delete.retention.ms", 86400000,
-         "How long a tombstone is kept.", topic="delete.retention.ms"),
-    _boolean("log.preallocate", False,
-         "Whether a segment's file is made in its full size.", topic="preallocate"),
-    _int("min.insync.replicas", 1,
-         "Replicas that must have a record of acks=all.", least=1, topic="min.insync.replicas"),
+)
+
+_TOPIC_DEFAULTS = tuple(
+    setting for row in TOPIC_SETTINGS.values() for setting in row.source_settings()
 )
 # fmt: on
 
@@ -297,9 +237,11 @@ SECTIONS: tuple[tuple[str, tuple[Setting, ...]], ...] = (
     ("Listeners and identity", _LISTENERS),
     ("Connections", _SOCKETS),
     ("Consumer groups", _GROUPS),
+    ("Groups of the newer protocols", _MODERN_GROUPS),
     ("Committed offsets", _OFFSETS),
     ("Topics, producers and fetches", _TOPICS),
-    ("Logs, and the defaults of topics", _LOGS),
+    ("Logs", _LOGS),
+    ("Defaults of topics", _TOPIC_DEFAULTS),
 )
 """The whole table, in the order of docs/settings.md."""
 
@@ -308,59 +250,75 @@ SETTINGS: dict[str, Setting] = {
 }
 
 
+TOPIC_CONFIGS: dict[str, str] = {
+    source.name: name for name, row in TOPIC_SETTINGS.items() for source in row.sources
+}
+"""The topic config whose default a broker setting gives, by the setting's name."""
+
 WITHOUT_EFFECT: frozenset[str] = frozenset(
     {
         "broker.rack",
+        "cordoned.log.dirs",
         "group.coordinator.append.linger.ms",
+        "group.coordinator.background.threads",
+        "group.coordinator.cached.buffer.max.bytes",
         "group.coordinator.rebalance.protocols",
-        *(name for name in SETTINGS if name.startswith("group.consumer.")),
+        "group.coordinator.threads",
+        *(setting.name for setting in _MODERN_GROUPS),
         "log.cleaner.enable",
-        "log.flush.interval.ms",
-        "log.flush.scheduler.interval.ms",
-        "log.preallocate",
-        "log.roll.jitter.hours",
-        "log.roll.jitter.ms",
-        "log.segment.delete.delay.ms",
-        "min.insync.replicas",
         "offsets.commit.timeout.ms",
         "offsets.load.buffer.size",
         "transaction.max.timeout.ms",
+        *(name for name, topic in TOPIC_CONFIGS.items() if topic in TOPIC_SETTINGS_WITHOUT_EFFECT),
     }
 )
 """Settings that are checked and described but change nothing, at least so far."""
 
 
-def _topic_settings() -> dict[str, TopicSetting]:
-    """Topic configs that equal a broker setting, and those that have several units."""
-    table = {
-        setting.topic: TopicSetting(
-            setting.topic, setting, ((setting.name, 1),), default=setting.default
-        )
-        for setting in SETTINGS.values()
-        if setting.topic is not None
-    }
-    hour, minute = 3600000, 60000
-    several = (
-        ("retention.ms", "log.retention", (("ms", 1), ("minutes", minute), ("hours", hour))),
-        ("segment.ms", "log.roll", (("ms", 1), ("hours", hour))),
-        ("segment.jitter.ms", "log.roll.jitter", (("ms", 1), ("hours", hour))),
-        ("flush.ms", "log.flush", (("interval.ms", 1), ("scheduler.interval.ms", 1))),
+def _group_settings() -> dict[str, Setting]:
+    """Group configs that fall back to a broker setting, and the three of share groups alone."""
+    names = [
+        *(
+            f"{kind}.{name}"
+            for kind in ("consumer", "share", "streams")
+            for name in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+        ),
+        "share.delivery.count.limit",
+        "share.partition.max.record.locks",
+        "share.record.lock.duration.ms",
+        "streams.initial.rebalance.delay.ms",
+        "streams.num.standby.replicas",
+    ]
+    own = (
+        _string("share.auto.offset.reset", "latest", "Where a share group without offsets begins."),
+        _string(
+            "share.isolation.level",
+            "read_uncommitted",
+            "Which records a share group reads.",
+            ("read_committed", "read_uncommitted"),
+        ),
+        _boolean(
+            "share.renew.acknowledge.enable",
+            True,
+            "Whether members of a share group may renew their locks (KIP-1222).",
+        ),
     )
-    for name, stem, units in several:
-        sources = tuple((f"{stem}.{unit}", factor) for unit, factor in units)
-        table[name] = TopicSetting(name, SETTINGS[sources[0][0]], sources, default=None)
-    return table
+    return {name: SETTINGS[f"group.{name}"] for name in names} | {one.name: one for one in own}
 
 
-TOPIC_SETTINGS: dict[str, TopicSetting] = _topic_settings()
-"""Configs that a topic may have of its own, by their name there (Kafka's LogConfig)."""
+GROUP_SETTINGS: dict[str, Setting] = _group_settings()
+"""Configs of a group (Kafka's GroupConfig), by name: the broker setting that gives its default,
+or a row of its own."""
 
 
 def describe() -> str:
     """The table as the Markdown page docs/settings.md."""
+    from protocol import REFERENCE_VERSION
+
     lines = [
         "# Settings",
         "",
+        f"Names and defaults are those of Apache Kafka {REFERENCE_VERSION}; (ours) marks our own.",
         "Printed by `coordinator-server settings`. Order: default < properties file <",
         "environment (`KAFKA_GROUP_MAX_SIZE`: `_` is `.`, `__` is `_`, `___` is `-`) < `--set`.",
         "A setting that is not in these tables, or has no effect, is named in one warning line.",
@@ -372,8 +330,8 @@ def describe() -> str:
             meaning = setting.meaning
             if setting.name in WITHOUT_EFFECT:
                 meaning += " No effect so far."
-            if setting.topic is not None:
-                meaning += f" Topic config: `{setting.topic}`."
+            if setting.name in TOPIC_CONFIGS:
+                meaning += f" Topic config: `{TOPIC_CONFIGS[setting.name]}`."
             cells = (
                 f"`{setting.name}`",
                 setting.kind.name.lower(),
@@ -385,17 +343,6 @@ def describe() -> str:
     return "\n".join(lines) + "\n"
 
 
-def render(value: Value) -> str | None:
-    """A value as Kafka writes it in DescribeConfigs; None stays None."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return ",".join(value)
-    return str(value)
-
-
 def _range(setting: Setting) -> str:
     """The range of a setting in words."""
     if setting.choices:
@@ -404,4 +351,5 @@ def _range(setting: Setting) -> str:
         return ""
     if setting.most in (INT_MAX, LONG_MAX):
         return f"{setting.least} or more"
-    return f"{setting.least} to {setting.most}"
+    besides = "" if setting.besides is None else f", or {setting.besides}"
+    return f"{setting.least} to {setting.most}{besides}"

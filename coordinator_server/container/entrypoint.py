@@ -13,6 +13,11 @@ import sys
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import NamedTuple
 
+if __name__ == "__main__":  # the settings need the room `storage`
+    from coordinator_server.__main__ import find_rooms
+
+    find_rooms()
+
 from coordinator_server.config.config import (
     Config,
     ConfigError,

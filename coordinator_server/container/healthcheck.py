@@ -3,8 +3,8 @@
     python -m coordinator_server.container.healthcheck [HOST:PORT]
 
 It runs every few seconds, so it imports as little as can be: no asyncio, no message classes, of the
-broker only the settings, which tell where it listens. It can be run by path with `python -I -S`,
-which leaves out the search for installed packages.
+broker only the tables of settings, which say where it listens. It can be run by path with
+`python -I -S`, which leaves out the search for installed packages.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-if __name__ == "__main__":  # run by its path: what holds the package lies two folders above
-    _CONTAINER = os.path.dirname(os.path.abspath(__file__))
-    sys.path.insert(0, os.path.dirname(os.path.dirname(_CONTAINER)))
+if __name__ == "__main__":  # run by its path: the package and its rooms lie above
+    _package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    _rooms = os.path.join(_package, "_rooms")
+    sys.path[:0] = [*([_rooms] if os.path.isdir(_rooms) else []), os.path.dirname(_package)]
 
 import _socket  # the module socket takes as long to import as all the rest here
 

@@ -13,6 +13,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+if __name__ == "__main__":  # the settings need the room `storage`
+    from coordinator_server.__main__ import find_rooms
+
+    find_rooms()
+
 from coordinator_server.config.config import parse_address
 from coordinator_server.container import healthcheck
 
@@ -54,7 +59,4 @@ def _list_topics(host: str, port: int) -> int:
 
 
 if __name__ == "__main__":
-    from coordinator_server.__main__ import find_rooms
-
-    find_rooms()
     sys.exit(main(sys.argv[1], sys.argv[2:]))

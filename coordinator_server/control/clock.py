@@ -1,7 +1,7 @@
-"""What the control server answers about the clock.
+"""Requests about the clock.
 
-Every answer is the state afterwards: `now_ms` since the epoch, whether time is `frozen`, and
-`offset_ms`, so much later it is here than on the machine.
+Each is answered with the state afterwards: `now_ms` since the epoch, whether the time is `frozen`,
+and `offset_ms`, how far it is ahead of the machine's.
 """
 
 from __future__ import annotations
@@ -9,69 +9,69 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.control.advance import ClockTurner, TurningError
+from coordinator_server.control.advance import ClockController, ClockError
 from coordinator_server.control.request import ControlError
 
 if TYPE_CHECKING:
-    from coordinator_server.control.request import Order
+    from coordinator_server.control.request import ControlRequest
 
 MOST_SECONDS = 10 * 366 * 24 * 3600
 """Ten years: more is a slip of the pen."""
 
 
-async def state(order: Order) -> dict[str, Any]:
-    """GET /clock: what time it is."""
-    turner = _turner(order)
-    await turner.settle()
-    return _state(turner)
+async def state(request: ControlRequest) -> dict[str, Any]:
+    """GET /clock: the broker's time."""
+    controller = _controller(request)
+    await controller.wait()
+    return _state(controller)
 
 
-async def advance(order: Order) -> dict[str, Any]:
-    """POST /clock/advance?seconds=N: put it forward; what falls due meanwhile has happened."""
-    elapsed_ms = _elapsed_ms(order)
-    turner = _turner(order)
+async def advance(request: ControlRequest) -> dict[str, Any]:
+    """POST /clock/advance?seconds=N: returns when all that falls due meanwhile has happened."""
+    elapsed_ms = _elapsed_ms(request)
+    controller = _controller(request)
     try:
-        await turner.advance(elapsed_ms)
-    except TurningError as error:
+        await controller.advance(elapsed_ms)
+    except ClockError as error:
         raise ControlError(500, str(error)) from error
-    return _state(turner)
+    return _state(controller)
 
 
-async def freeze(order: Order) -> dict[str, Any]:
-    """POST /clock/freeze: time stands. If it does so already, that is all right."""
-    turner = _turner(order)
-    await turner.freeze()
-    return _state(turner)
+async def freeze(request: ControlRequest) -> dict[str, Any]:
+    """POST /clock/freeze: stop the time; no error if it is frozen already."""
+    controller = _controller(request)
+    await controller.freeze()
+    return _state(controller)
 
 
-async def resume(order: Order) -> dict[str, Any]:
-    """POST /clock/resume: time goes on from where it stands. If it goes already, all right."""
-    turner = _turner(order)
-    await turner.resume()
-    return _state(turner)
+async def resume(request: ControlRequest) -> dict[str, Any]:
+    """POST /clock/resume: let the time run on; no error if it runs already."""
+    controller = _controller(request)
+    await controller.resume()
+    return _state(controller)
 
 
-def _turner(order: Order) -> ClockTurner:
+def _controller(request: ControlRequest) -> ClockController:
     try:
-        return ClockTurner(order.cluster)
-    except TurningError as error:
+        return ClockController(request.cluster)
+    except ClockError as error:
         raise ControlError(400, str(error)) from error
 
 
-def _state(turner: ClockTurner) -> dict[str, Any]:
-    clock = turner.clock
+def _state(controller: ClockController) -> dict[str, Any]:
+    clock = controller.clock
     return {
         "now_ms": clock.now_ms(),
-        "frozen": turner.is_frozen,
-        "offset_ms": clock.ahead_ms,
+        "frozen": controller.is_frozen,
+        "offset_ms": clock.offset_ms,
     }
 
 
-def _elapsed_ms(order: Order) -> int:
+def _elapsed_ms(request: ControlRequest) -> int:
     """`seconds` in milliseconds. Raises ControlError."""
-    text = order.query.get("seconds")
+    text = request.query.get("seconds")
     if text is None:
-        raise ControlError(400, "seconds=N is missing: how far to put the clock forward")
+        raise ControlError(400, "seconds=N is missing: how far to advance the clock")
     try:
         seconds = float(text)
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""Orders about data: topics, records and groups as a test wants to make and see them, and reset.
+"""Requests about data: topics and records as a test makes and reads them, and the reset.
 
-Bytes travel as base64 in JSON, null stays null. What is written here goes the way of a client's
-batch: the log checks it, fetches that wait for it wake up.
+Bytes are base64 in JSON, null stays null. Records written here take the path of a client's batch:
+the log validates them, and fetches that wait for them wake up.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.control.request import ControlError, Order
-from coordinator_server.server import StartError
+from coordinator_server.control.request import ControlError, ControlRequest, natural_number
+from coordinator_server.net.acceptor import StartError
 from coordinator_server.topics.topic_configs import configs_error
-from protocol.batch import Record, build_batch, iterate_batches, iterate_records
+from protocol.batch import Record, build_batch, iterate_records
+from protocol.batch_header import iterate_batches
 from protocol.errors import ProtocolError
 from protocol.hashing import partition_for_key
 from storage.errors import StorageError
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from coordinator_server.topics.manager import Partition, Topic
 
 _BATCH_BYTES = 256 * 1024
-"""Records of one order are cut into batches of about this size (message.max.bytes is 1 MiB)."""
+"""Records of one request are cut into batches of about this size (message.max.bytes is 1 MiB)."""
 
 _READ_BYTES = 1024 * 1024
 _ANSWER_BYTES = 4 * 1024 * 1024
@@ -36,70 +37,71 @@ _INT64 = 1 << 63
 # --- topics ---------------------------------------------------------------------------------------
 
 
-async def topics(order: Order) -> dict[str, Any]:
+async def topics(request: ControlRequest) -> dict[str, Any]:
     """GET /topics."""
-    return {"topics": [_topic(one) for one in order.cluster.topics.all_topics()]}
+    return {"topics": [_topic(topic) for topic in request.cluster.topics.all_topics()]}
 
 
-async def topic(order: Order) -> dict[str, Any]:
+async def topic(request: ControlRequest) -> dict[str, Any]:
     """GET /topics/TOPIC."""
-    return _topic(topic_of(order))
+    return _topic(topic_of(request))
 
 
-async def create_topic(order: Order) -> dict[str, Any]:
+async def create_topic(request: ControlRequest) -> dict[str, Any]:
     """POST /topics/TOPIC, {"partitions": 3, "configs": {"retention.ms": "1000"}}."""
-    manager, name, body = order.cluster.topics, order.parameters["TOPIC"], order.json()
+    manager, name, body = request.cluster.topics, request.parameters["TOPIC"], request.json()
     error = manager.creation_error(name)
     if error is not None:
         raise ControlError(400, f"topic {name!r}: {error[1]}")
     count = body.get("partitions")
     if count is None:
-        count = order.cluster.config.integer("num.partitions")
+        count = request.cluster.config.integer("num.partitions")
     if not isinstance(count, int) or not 0 < count <= _PARTITIONS_MAX:
         raise ControlError(400, f"topic {name} cannot have {count!r} partitions")
     configs = body.get("configs") or {}
     if not isinstance(configs, dict):
         raise ControlError(400, f"topic {name}: configs are an object, not {configs!r}")
-    given = {key: None if value is None else str(value) for key, value in configs.items()}
+    texts = {key: None if value is None else str(value) for key, value in configs.items()}
     try:
-        message = configs_error(given.items())
+        message = configs_error(request.cluster.config, texts.items())
         if message is not None:
             raise ControlError(400, f"topic {name}: {message}")
-        kept = {key: value.strip() for key, value in given.items() if value is not None}
+        kept = {key: value.strip() for key, value in texts.items() if value is not None}
         return _topic(manager.create(name, count, kept))
     except StorageError as refusal:
         raise ControlError(400, f"topic {name}: {refusal}") from refusal
 
 
-def topic_of(order: Order) -> Topic:
+def topic_of(request: ControlRequest) -> Topic:
     """The topic that the path names. Raises ControlError."""
-    name = order.parameters["TOPIC"]
-    found = order.cluster.topics.topic(name)
-    if found is None:
-        there = sorted(one.name for one in order.cluster.topics.all_topics())
-        raise ControlError(404, f"there is no topic {name}{_but(there)}")
-    return found
+    name = request.parameters["TOPIC"]
+    topic = request.cluster.topics.topic(name)
+    if topic is None:
+        names = sorted(other.name for other in request.cluster.topics.all_topics())
+        raise ControlError(404, f"there is no topic {name}{_but(names)}")
+    return topic
 
 
-def partition_of(order: Order, topic: Topic) -> Partition:
+def partition_of(request: ControlRequest, topic: Topic) -> Partition:
     """The topic's partition that the path names. Raises ControlError."""
-    index, count = order.parameters["INDEX"], len(topic.partitions)
-    if not (index.isascii() and index.isdigit()) or int(index) >= count:
-        raise ControlError(404, f"topic {topic.name} has no partition {index}, but {count} of them")
-    return topic.partitions[int(index)]
+    text, count = request.parameters["INDEX"], len(topic.partitions)
+    index = natural_number(text)
+    if index is None or index >= count:
+        raise ControlError(404, f"topic {topic.name} has no partition {text}, but {count} of them")
+    return topic.partitions[index]
 
 
 def _but(names: Sequence[str]) -> str:
-    """What there is instead, should somebody have mistyped a name."""
+    """The names that exist, for a name that was mistyped."""
     some = [*names[:20], "..."] if len(names) > 20 else names
     return f", but {', '.join(some)}" if some else ""
 
 
-def _topic(one: Topic) -> dict[str, Any]:
+def _topic(topic: Topic) -> dict[str, Any]:
     return {
-        "topic": one.name,
-        "configs": dict(one.configs),
-        "partitions": [_offsets(partition) for partition in one.partitions],
+        "topic": topic.name,
+        "configs": dict(topic.configs),
+        "partitions": [_offsets(partition) for partition in topic.partitions],
     }
 
 
@@ -114,28 +116,28 @@ def _offsets(partition: Partition) -> dict[str, int]:
 # --- records --------------------------------------------------------------------------------------
 
 
-async def produce(order: Order) -> dict[str, Any]:
+async def produce(request: ControlRequest) -> dict[str, Any]:
     """POST /topics/TOPIC/records, {"records": [{"key", "value", "headers", ...}]}.
 
     A record may name its partition and timestamp_ms. Without a partition its key decides, as in
     Kafka's clients; without a key too the records go to the partitions in turn.
     """
-    cluster, name = order.cluster, order.parameters["TOPIC"]
+    cluster, name = request.cluster, request.parameters["TOPIC"]
     cluster.topics.auto_create(name)
-    there = topic_of(order)
-    if there.is_internal:
+    topic = topic_of(request)
+    if topic.is_internal:
         raise ControlError(400, f"{name} is the broker's own topic")
-    asked = order.json().get("records")
-    if not isinstance(asked, list) or not all(isinstance(one, dict) for one in asked):
+    wanted = request.json().get("records")
+    if not isinstance(wanted, list) or not all(isinstance(item, dict) for item in wanted):
         raise ControlError(400, "records is a list of objects")
     now_ms = cluster.clock.now_ms()
-    partitions = [_partition_of(one, number, there) for number, one in enumerate(asked)]
-    records = [_record(one, now_ms) for one in asked]
-    answers: list[dict[str, int]] = [{}] * len(asked)
+    partitions = [_partition_of(item, number, topic) for number, item in enumerate(wanted)]
+    records = [_record(item, now_ms) for item in wanted]
+    answers: list[dict[str, int]] = [{}] * len(wanted)
     written = []
     for index in sorted(set(partitions)):
-        own = [number for number, one in enumerate(partitions) if one == index]
-        partition = there.partitions[index]
+        own = [number for number, other in enumerate(partitions) if other == index]
+        partition = topic.partitions[index]
         if partition.leader_id not in cluster.brokers:
             raise ControlError(400, f"no broker leads {name}-{index}")
         for batch in _batches(own, records):
@@ -151,31 +153,37 @@ async def produce(order: Order) -> dict[str, Any]:
     return {"records": answers}
 
 
-def _partition_of(asked: dict[str, Any], number: int, there: Topic) -> int:
-    count = len(there.partitions)
-    index = asked.get("partition")
+def _partition_of(item: dict[str, Any], number: int, topic: Topic) -> int:
+    count = len(topic.partitions)
+    index = item.get("partition")
     if index is None:
-        key = _bytes(asked.get("key"), "a key")
+        key = _bytes(item.get("key"), "a key")
         return number % count if key is None else partition_for_key(key, count)
     if not isinstance(index, int) or not 0 <= index < count:
-        message = f"topic {there.name} has no partition {index!r}, but {count} of them"
+        message = f"topic {topic.name} has no partition {index!r}, but {count} of them"
         raise ControlError(404, message)
     return index
 
 
-def _record(asked: dict[str, Any], now_ms: int) -> Record:
-    timestamp_ms = asked.get("timestamp_ms")
+def _record(item: dict[str, Any], now_ms: int) -> Record:
+    timestamp_ms = item.get("timestamp_ms")
     if timestamp_ms is None:
         timestamp_ms = now_ms
     if not isinstance(timestamp_ms, int) or not 0 <= timestamp_ms < _INT64:
         raise ControlError(400, f"{timestamp_ms!r} is no timestamp in milliseconds")
     headers = []
-    for pair in asked.get("headers") or ():
-        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+    pairs = item.get("headers") or []
+    for pair in pairs if isinstance(pairs, list) else [pairs]:
+        if not isinstance(pair, list) or len(pair) != 2 or not _is_text(pair[0]):
             raise ControlError(400, f"a header is a name and a value, not {pair!r}")
         headers.append((pair[0], _bytes(pair[1], "a header")))
-    key, value = _bytes(asked.get("key"), "a key"), _bytes(asked.get("value"), "a value")
+    key, value = _bytes(item.get("key"), "a key"), _bytes(item.get("value"), "a value")
     return Record(0, timestamp_ms, key, value, headers)
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value of JSON is a text that UTF-8 has: `"\\ud800"`, half a pair, is none."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _bytes(encoded: Any, what: str) -> bytes | None:
@@ -204,7 +212,7 @@ def _append(partition: Partition, records: list[Record], now_ms: int) -> int:
     for offset, record in enumerate(records):
         record.offset = offset
     try:
-        result = partition.append(build_batch(records), now_ms)
+        result = partition.append(build_batch(records).to_bytes(), now_ms)
     except StorageError as error:
         where = f"{partition.topic_name}-{partition.index}"
         details = "; ".join(text for _, text in error.record_errors)
@@ -239,52 +247,52 @@ def _resolve(
     return done
 
 
-async def records(order: Order) -> dict[str, Any]:
+async def records(request: ControlRequest) -> dict[str, Any]:
     """GET /partitions/TOPIC/INDEX/records?offset=N&count=N: some records from an offset on.
 
     What lies before the first offset is passed over. `next_offset` is where to go on.
     """
-    there = topic_of(order)
-    partition = partition_of(order, there)
-    offset, count = _number(order, "offset", 0), _number(order, "count", 100)
-    found: list[dict[str, Any]] = []
+    topic = topic_of(request)
+    partition = partition_of(request, topic)
+    offset, count = _number(request, "offset", 0), _number(request, "count", 100)
+    shown: list[dict[str, Any]] = []
     size_bytes = 0
     try:
         log = partition.log
         offset = max(offset, log.log_start_offset)
-        while len(found) < count and size_bytes < _ANSWER_BYTES and offset < log.high_watermark:
-            data = log.read(offset, _READ_BYTES, up_to=log.high_watermark).records
+        while len(shown) < count and size_bytes < _ANSWER_BYTES and offset < log.high_watermark:
+            data = log.read(offset, _READ_BYTES, up_to=log.high_watermark)
             size_bytes += len(data)
             before = offset
-            offset = _take(data, offset, count, found)
+            offset = _take(data, offset, count, shown)
             if offset == before:
                 break
     except (StorageError, ProtocolError) as error:
-        raise ControlError(500, f"{there.name}-{partition.index}: {error}") from error
-    return {"records": found, "next_offset": offset, **_offsets(partition)}
+        raise ControlError(500, f"{topic.name}-{partition.index}: {error}") from error
+    return {"records": shown, "next_offset": offset, **_offsets(partition)}
 
 
-def _take(data: bytes, offset: int, count: int, found: list[dict[str, Any]]) -> int:
+def _take(data: bytes, offset: int, count: int, shown: list[dict[str, Any]]) -> int:
     """Add the records of whole batches from `offset` on; the offset to go on with."""
     for header in iterate_batches(data):
         if not header.is_control:  # markers of transactions are no records to anybody
-            for one in iterate_records(data, header):
-                if one.offset < offset:
+            for record in iterate_records(data, header):
+                if record.offset < offset:
                     continue
-                if len(found) == count:
-                    return one.offset
-                found.append(_shown(one))
+                if len(shown) == count:
+                    return record.offset
+                shown.append(_shown(record))
         offset = max(offset, header.next_offset)
     return offset
 
 
-def _shown(one: Record) -> dict[str, Any]:
+def _shown(record: Record) -> dict[str, Any]:
     return {
-        "offset": one.offset,
-        "timestamp_ms": one.timestamp_ms,
-        "key": _base64(one.key),
-        "value": _base64(one.value),
-        "headers": [[name, _base64(value)] for name, value in one.headers],
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "key": _base64(record.key),
+        "value": _base64(record.value),
+        "headers": [[name, _base64(value)] for name, value in record.headers],
     }
 
 
@@ -292,29 +300,32 @@ def _base64(value: bytes | None) -> str | None:
     return None if value is None else b2a_base64(value, newline=False).decode()
 
 
-def _number(order: Order, name: str, default: int) -> int:
-    text = order.query.get(name, str(default))
-    if not (text.isascii() and text.isdigit()) or int(text) >= _INT64:
+def _number(request: ControlRequest, name: str, default: int) -> int:
+    text = request.query.get(name, str(default))
+    number = natural_number(text)
+    if number is None:
         raise ControlError(400, f"{name}={text} is not a number")
-    return int(text)
+    return number
 
 
 # --- everything -----------------------------------------------------------------------------------
 
 
-async def reset(order: Order) -> dict[str, Any]:
+async def reset(request: ControlRequest) -> dict[str, Any]:
     """POST /reset: the cluster as if it had just been started, with no client connected.
 
-    With move=true at other ports; `listeners` tells where each broker listens now.
+    With move=true at other ports; `listeners` says where each broker listens now.
     """
-    cluster, moves = order.cluster, order.query.get("move", "false")
+    cluster, moves = request.cluster, request.query.get("move", "false")
     if moves not in ("true", "false"):
         raise ControlError(400, f"move={moves} is neither true nor false")
     try:
-        told = await cluster.reset(moves=moves == "true")
+        counts = await cluster.reset(moves=moves == "true")
     except StorageError as error:
         raise ControlError(500, f"not everything could be deleted: {error}") from error
     except StartError as error:
         raise ControlError(500, f"the brokers cannot move: {error}") from error
-    listeners = [[str(one) for one in cluster.addresses(node_id)] for node_id in cluster.node_ids]
-    return {**told, "listeners": listeners}
+    listeners = [
+        [str(listener) for listener in cluster.addresses(node_id)] for node_id in cluster.node_ids
+    ]
+    return {**counts, "listeners": listeners}

@@ -1,4 +1,4 @@
-"""Orders about groups: what a group looks like from inside, and how it came to that.
+"""Requests about groups: the state of a group, and the story of its last rebalance.
 
 A group is read between two drains of its task, so it is always whole.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.control.request import ControlError, Order
+from coordinator_server.control.request import ControlError, ControlRequest
 from coordinator_server.group.classic.state import DEAD
 from coordinator_server.rebalances.ownership import assigned
 from protocol.consumer_protocol import decode_subscription
@@ -22,25 +22,29 @@ if TYPE_CHECKING:
     from coordinator_server.group.classic.metadata import GroupMetadata
 
 
-async def groups(order: Order) -> dict[str, Any]:
+async def groups(request: ControlRequest) -> dict[str, Any]:
     """GET /groups."""
     return {
         "groups": [
-            {"group": one.group_id, "state": one.state.value, "members": len(one.roster.members)}
-            for _, one in _groups(order.cluster)
+            {
+                "group": one.group_id,
+                "state": one.state.value,
+                "members": len(one.membership.members),
+            }
+            for _, one in _groups(request.cluster)
         ]
     }
 
 
-async def group(order: Order) -> dict[str, Any]:
+async def group(request: ControlRequest) -> dict[str, Any]:
     """GET /groups/GROUP."""
-    group_id = order.parameters["GROUP"]
-    for broker, one in _groups(order.cluster):
+    group_id = request.parameters["GROUP"]
+    for broker, one in _groups(request.cluster):
         if one.group_id == group_id:
-            return _group(order.cluster, broker, one)
-    if any(broker.groups.is_loading for broker in order.cluster.brokers.values()):
+            return _group(request.cluster, broker, one)
+    if any(broker.groups.is_loading for broker in request.cluster.brokers.values()):
         raise ControlError(404, f"there is no group {group_id} so far, groups are being loaded")
-    names = ", ".join(sorted(one.group_id for _, one in _groups(order.cluster))[:20])
+    names = ", ".join(sorted(one.group_id for _, one in _groups(request.cluster))[:20])
     raise ControlError(404, f"there is no group {group_id}, but {names or 'none at all'}")
 
 
@@ -63,8 +67,8 @@ def _group(cluster: Cluster, broker: Broker, one: GroupMetadata) -> dict[str, An
         "generation": one.generation_id,
         "protocol_type": one.protocol_type,
         "protocol": one.protocol_name,
-        "leader": one.roster.leader_id,
-        "members": [_member(one, member) for member in one.roster.members.values()],
+        "leader": one.membership.leader_id,
+        "members": [_member(one, member) for member in one.membership.members.values()],
         "offsets": [
             {
                 "topic": topic,
@@ -73,7 +77,7 @@ def _group(cluster: Cluster, broker: Broker, one: GroupMetadata) -> dict[str, An
                 "metadata": commit.metadata,
                 "commit_timestamp_ms": commit.commit_timestamp,
             }
-            for topic, partitions in one.image.offsets.items()
+            for topic, partitions in one.offsets.by_topic.items()
             for partition, commit in sorted(partitions.items())
         ],
         "last_rebalance": tell(history[-1]) if history else [],

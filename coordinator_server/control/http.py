@@ -1,46 +1,60 @@
-"""The control server: a very small HTTP/1.1 server with JSON answers, imported only when asked for.
+"""The control server: HTTP/1.1 with JSON answers, imported only where `--http` asks for it.
 
-It serves whoever tests with this broker, on the machine itself; it knows no users. So that no web
-page can give orders through a browser, a request that a page of another origin sent is refused.
-What it can do stands in one table of routes in `control`; here are only bytes.
+It serves tests and people on the same machine; it has no users. So that no web page can command it
+through a browser, a request that a page of another origin sent is refused. HTTP itself (framing,
+keep-alive, pipelining, 100-continue) is h11's; what is served is the table in `routes`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+import h11
+
 from coordinator_server.config.config import format_address
-from coordinator_server.control.request import ControlError, Order
+from coordinator_server.control.request import ControlError, ControlRequest
 from coordinator_server.control.routes import ROUTES
 from coordinator_server.events.log import LOG
-from coordinator_server.server import StartError
+from coordinator_server.net.acceptor import StartError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from coordinator_server.cluster import Cluster
+    from coordinator_server.control.request import ControlRoute
 
-_HEAD_BYTES = 16 * 1024
-_BODY_BYTES = 16 * 1024 * 1024
-_IDLE_SECONDS = 60.0
-_REASONS = {
-    200: "OK",
-    400: "Bad Request",
-    403: "Forbidden",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    500: "Internal Server Error",
-}
+HEAD_BYTES = 16 * 1024
+BODY_BYTES = 16 * 1024 * 1024
+"""The largest head and body of a request."""
+
+IDLE_SECONDS = 60.0
+"""How long a connection may be idle, a request may take to arrive, and an answer to be taken."""
+
+_READ_BYTES = 64 * 1024
+_LINGER_SECONDS = 2.0
+_REASON_CHARACTERS = 200
+
+
+class _Message(NamedTuple):
+    """One request as it came; the names of headers are in lower case."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
 
 
 class ControlServer:
     """The control server of one cluster: `start`, and `stop` at the end."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, routes: Sequence[ControlRoute] = ROUTES) -> None:
         self._cluster = cluster
+        self._routes = routes
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -48,9 +62,7 @@ class ControlServer:
         """Listen, on loopback if no host is given; the address. Raises StartError."""
         host = host or "127.0.0.1"
         try:
-            self._server = await asyncio.start_server(
-                self._on_connection, host, port, limit=_HEAD_BYTES
-            )
+            self._server = await asyncio.start_server(self._on_connection, host, port)
         except OSError as error:
             address = format_address(host, port)
             raise StartError(f"cannot listen on --http {address}: {error.strerror}") from error
@@ -73,10 +85,14 @@ class ControlServer:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(_report_bug)
+        connection = _Connection(reader, writer)
         try:
-            while await self._serve_one(reader, writer):
+            while await self._serve_one(connection):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError, TimeoutError):
+            await connection.linger()
+        except TimeoutError:
+            writer.transport.abort()  # the client does not take its answer
+        except OSError:
             pass  # the client has gone
         except asyncio.CancelledError:
             pass  # the process ends
@@ -84,93 +100,176 @@ class ControlServer:
             self._tasks.discard(task)
             writer.close()
 
-    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answer one request; whether the connection goes on."""
-        goes_on = False
+    async def _serve_one(self, connection: _Connection) -> bool:
+        """Answer one request; whether another may follow."""
         headers: Mapping[str, str] = {}
+        answer: object
         try:
-            async with asyncio.timeout(_IDLE_SECONDS):
-                request = await _read_request(reader)
-            goes_on = request.headers.get("connection", "").lower() != "close"
-            status, answer = 200, await self._answer(request)
+            message = await connection.receive()
+            if message is None:
+                return False
+            status, answer = 200, await self._answer(message)
         except ControlError as error:
             status, answer, headers = error.status, {"error": str(error)}, error.headers
-        except asyncio.LimitOverrunError:
-            status, answer = 400, {"error": f"the head is longer than {_HEAD_BYTES} bytes"}
-        body = json.dumps(answer).encode() + b"\n"
-        headers = {
-            "Content-Type": "application/json",
-            "Content-Length": str(len(body)),
-            "Connection": "keep-alive" if goes_on else "close",
-            **headers,
-        }
-        lines = [f"HTTP/1.1 {status} {_REASONS[status]}"]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
-        writer.write("\r\n".join([*lines, "", ""]).encode() + body)
-        await writer.drain()
-        return goes_on
+        return await connection.send(status, answer, headers)
 
-    async def _answer(self, request: Request) -> object:
+    async def _answer(self, message: _Message) -> object:
         """Find the route of a request and have it answer. Raises ControlError."""
-        origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        origin = message.headers.get("origin")
+        if origin is not None and _is_foreign(origin, message.headers.get("host")):
             raise ControlError(403, f"a page of {origin} may not do that")
-        there = []
-        for route in ROUTES:
-            parameters = _match(route.path, request.path)
+        try:
+            split = urlsplit(message.target)
+        except ValueError as error:
+            raise ControlError(400, f"{message.target!r} is not an address: {error}") from error
+        # Split before decoding: the name of a group may have a slash in it.
+        path = [unquote(segment) for segment in split.path.strip("/").split("/")]
+        method = "GET" if message.method == "HEAD" else message.method
+        allowed: list[str] = []
+        for route in self._routes:
+            parameters = _match(route.path, path)
             if parameters is None:
                 continue
-            if route.method == request.method:
-                order = Order(self._cluster, parameters, request.query, request.body)
-                return await route.answer(order)
-            there.append(route.method)
-        if there:
-            allowed = ", ".join(there)
-            message = f"{request.target}: {request.method} is not served, but {allowed}"
-            raise ControlError(405, message, {"Allow": allowed})
-        raise ControlError(404, f"{request.target}: there is nothing here")
+            if route.method == method:
+                query = dict(parse_qsl(split.query, keep_blank_values=True))
+                request = ControlRequest(self._cluster, parameters, query, message.body)
+                return await route.answer(request)
+            allowed += ["GET", "HEAD"] if route.method == "GET" else [route.method]
+        if allowed:
+            methods = ", ".join(allowed)
+            text = f"{message.target}: {message.method} is not served, but {methods}"
+            raise ControlError(405, text, {"Allow": methods})
+        raise ControlError(404, f"{message.target}: there is nothing here")
 
 
-class Request:
-    """One request: method, target as it came, path in decoded segments, query, headers, body."""
+class _Connection:
+    """One client's connection: whole requests come in, JSON goes out."""
 
-    __slots__ = ("body", "headers", "method", "path", "query", "target")
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
+        self._request: h11.Request | None = None
+        self._is_whole = False  # the request: nothing of it is still to come
 
-    def __init__(self, method: str, target: str, headers: dict[str, str]) -> None:
-        self.method = method
-        self.target = target
-        self.headers = headers
-        self.body = b""
+    async def receive(self) -> _Message | None:
+        """The next request; None if the client sends no more.
+
+        Raises ControlError for bytes that are no request, or one that is too long or too slow.
+        """
+        self._request, self._is_whole = None, False
         try:
-            split = urlsplit(target)
-        except ValueError as error:
-            raise ControlError(400, f"{target!r} is not an address: {error}") from error
-        # Split before decoding: the name of a group may have a slash in it.
-        self.path = [unquote(segment) for segment in split.path.strip("/").split("/")]
-        self.query = dict(parse_qsl(split.query, keep_blank_values=True))
+            async with asyncio.timeout(IDLE_SECONDS):
+                return await self._receive()
+        except TimeoutError as error:
+            if self._request is None and not self._http.trailing_data[0]:
+                return None  # idle between requests
+            raise ControlError(408, f"no whole request within {IDLE_SECONDS:g} s") from error
+        except h11.RemoteProtocolError as error:
+            reason = str(error)[:_REASON_CHARACTERS]
+            if error.error_status_hint == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+                reason = f"the head, or a line between chunks, is longer than {HEAD_BYTES} bytes"
+            raise ControlError(error.error_status_hint, reason) from error
+
+    async def _receive(self) -> _Message | None:
+        body = bytearray()
+        while True:
+            event = await self._next_event()
+            if isinstance(event, h11.Request):
+                self._request = event
+                _check_head(event)
+            elif isinstance(event, h11.Data):
+                body += event.data
+                _check_length(len(body))
+            elif isinstance(event, h11.EndOfMessage):
+                assert self._request is not None, "h11 begins with the request"
+                self._is_whole = True
+                return _message(self._request, bytes(body))
+            else:
+                return None
+
+    async def _next_event(self) -> object:
+        while True:
+            event = self._http.next_event()
+            if event is not h11.NEED_DATA:
+                return event
+            if self._http.they_are_waiting_for_100_continue:
+                going_on = h11.InformationalResponse(status_code=100, headers=[], reason="Continue")
+                self._writer.write(self._http.send(going_on))
+            self._http.receive_data(await self._reader.read(_READ_BYTES))
+
+    async def send(self, status: int, answer: object, headers: Mapping[str, str]) -> bool:
+        """Send an answer as JSON; whether another request may follow. Raises TimeoutError."""
+        body = json.dumps(answer).encode() + b"\n"
+        fields = {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            **headers,
+        }
+        if not self._is_whole:
+            fields["Connection"] = "close"
+        head = h11.Response(
+            status_code=status, headers=list(fields.items()), reason=HTTPStatus(status).phrase
+        )
+        self._writer.write(self._http.send(head))
+        if self._request is None or self._request.method != b"HEAD":
+            self._writer.write(self._http.send(h11.Data(data=body)))
+        self._writer.write(self._http.send(h11.EndOfMessage()))
+        async with asyncio.timeout(IDLE_SECONDS):
+            await self._writer.drain()
+        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False
+        self._http.start_next_cycle()
+        return True
+
+    async def linger(self) -> None:
+        """Send no more, and read on for a moment.
+
+        If the socket were closed with bytes unread, the kernel would reset the connection, and the
+        client might lose the answer that says what was wrong with them (RFC 9112, section 9.6).
+        """
+        if self._writer.is_closing():
+            return
+        self._writer.write_eof()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER_SECONDS):
+                while await self._reader.read(_READ_BYTES):
+                    pass
 
 
-async def _read_request(reader: asyncio.StreamReader) -> Request:
-    """Read one request. Raises ControlError."""
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-    first, *lines = head[:-4].split("\r\n")
-    words = first.split(" ")
-    if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        raise ControlError(400, f"{first!r} is not a request line of HTTP/1.1")
-    headers: dict[str, str] = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon:
-            raise ControlError(400, f"{line!r} is not a header")
-        headers[name.strip().lower()] = value.strip()
-    length = headers.get("content-length", "0")
-    if "transfer-encoding" in headers or not (length.isascii() and length.isdigit()):
-        raise ControlError(400, "a body needs a content-length")
-    if int(length) > _BODY_BYTES:
-        raise ControlError(400, f"a body of {length} bytes is too long, {_BODY_BYTES} are allowed")
-    request = Request(words[0], words[1], headers)
-    request.body = await reader.readexactly(int(length))
-    return request
+def _check_head(request: h11.Request) -> None:
+    """Raise ControlError for what is no HTTP/1.x or too long, before its body is read.
+
+    h11 limits what it keeps of an unfinished head; one that comes at once may be longer.
+    """
+    if not request.http_version.startswith(b"1."):
+        raise ControlError(505, f"HTTP/{request.http_version.decode()} is not served")
+    size_bytes = len(request.target) + sum(
+        len(name) + len(value) for name, value in request.headers
+    )
+    if size_bytes > HEAD_BYTES:
+        raise ControlError(431, f"the head is longer than {HEAD_BYTES} bytes")
+    for name, value in request.headers:
+        if name == b"content-length":
+            _check_length(int(value))
+
+
+def _check_length(body_bytes: int) -> None:
+    if body_bytes > BODY_BYTES:
+        raise ControlError(413, f"the body is longer than {BODY_BYTES} bytes")
+
+
+def _message(request: h11.Request, body: bytes) -> _Message:
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}
+    return _Message(request.method.decode("ascii"), request.target.decode("ascii"), headers, body)
+
+
+def _is_foreign(origin: str, host: str | None) -> bool:
+    """Whether a page of `origin` is not one of this server's own."""
+    try:
+        return urlsplit(origin).netloc != host
+    except ValueError:
+        return True
 
 
 def _match(pattern: str, path: list[str]) -> dict[str, str] | None:
@@ -178,16 +277,16 @@ def _match(pattern: str, path: list[str]) -> dict[str, str] | None:
     words = pattern.strip("/").split("/")
     if len(words) != len(path):
         return None
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for word, segment in zip(words, path, strict=True):
         if word.isupper():
-            found[word] = segment
+            parameters[word] = segment
         elif word != segment:
             return None
-    return found
+    return parameters
 
 
 def _report_bug(task: asyncio.Task[None]) -> None:
-    """A bug costs its connection; say so once."""
+    """Log the exception of a route: a bug costs its connection."""
     if not task.cancelled() and task.exception() is not None:
         LOG.emit("control.failed", exc_info=task.exception())

@@ -1,4 +1,4 @@
-"""What can be done to the running cluster from outside, as one table of routes.
+"""The routes of the control server, as one table: what can be done to a running cluster.
 
     GET  /brokers                               the brokers, and what each of them leads
     POST /brokers/ID/stop                       as a controlled shutdown
@@ -10,13 +10,14 @@
     POST /topics/TOPIC/records                  write records
     GET  /partitions/TOPIC/INDEX/records        read records
     GET  /groups, /groups/GROUP                 groups (`groups`)
-    POST /reset?move=true                       as if it had just been started; elsewhere
-    GET  /clock                                 what time it is (`clock`)
-    POST /clock/advance?seconds=N               time goes on by so much, at once
-    POST /clock/freeze                          time stands
-    POST /clock/resume                          time goes on
+    POST /reset?move=true                       as if it had just been started; at other ports
+    GET  /clock                                 the broker's time (`clock`)
+    POST /clock/advance?seconds=N               N seconds later, at once
+    POST /clock/freeze                          time stops
+    POST /clock/resume                          time runs again
 
-A group moves with its partition of `__consumer_offsets`, and so do the other groups in it.
+A group moves with its partition of `__consumer_offsets`, and so do the other groups in it. GET
+routes answer HEAD as well.
 """
 
 from __future__ import annotations
@@ -25,8 +26,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control import clock, data, groups
-from coordinator_server.control.request import ControlError, Order, Route
-from coordinator_server.server import StartError
+from coordinator_server.control.request import (
+    ControlError,
+    ControlRequest,
+    ControlRoute,
+    natural_number,
+)
+from coordinator_server.net.acceptor import StartError
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.errors import ErrorCode
 
@@ -35,8 +41,8 @@ if TYPE_CHECKING:
     from coordinator_server.topics.manager import Partition, Topic
 
 
-async def _brokers(order: Order) -> dict[str, Any]:
-    cluster = order.cluster
+async def _brokers(request: ControlRequest) -> dict[str, Any]:
+    cluster = request.cluster
     leaders = Counter(
         partition.leader_id
         for topic in cluster.topics.all_topics()
@@ -63,39 +69,39 @@ def _broker(cluster: Cluster, node_id: int, leaders: Counter[int]) -> dict[str, 
     }
 
 
-async def _stop(order: Order) -> dict[str, Any]:
-    node_id = _broker_id(order.cluster, order.parameters["ID"])
-    await order.cluster.stop_broker(node_id)
-    return await _brokers(order)
+async def _stop(request: ControlRequest) -> dict[str, Any]:
+    node_id = _broker_id(request.cluster, request.parameters["ID"])
+    await request.cluster.stop_broker(node_id)
+    return await _brokers(request)
 
 
-async def _start(order: Order) -> dict[str, Any]:
-    node_id = _broker_id(order.cluster, order.parameters["ID"])
+async def _start(request: ControlRequest) -> dict[str, Any]:
+    node_id = _broker_id(request.cluster, request.parameters["ID"])
     try:
-        await order.cluster.start_broker(node_id)
+        await request.cluster.start_broker(node_id)
     except StartError as error:
         raise ControlError(500, f"broker {node_id} cannot start: {error}") from error
-    return await _brokers(order)
+    return await _brokers(request)
 
 
-async def _move(order: Order) -> dict[str, Any]:
-    topic = data.topic_of(order)
-    return _moved(order, topic, data.partition_of(order, topic))
+async def _move(request: ControlRequest) -> dict[str, Any]:
+    topic = data.topic_of(request)
+    return _moved(request, topic, data.partition_of(request, topic))
 
 
-async def _move_group(order: Order) -> dict[str, Any]:
-    cluster, group_id = order.cluster, order.parameters["GROUP"]
-    _running_broker(order)
+async def _move_group(request: ControlRequest) -> dict[str, Any]:
+    cluster, group_id = request.cluster, request.parameters["GROUP"]
+    _running_broker(request)
     if cluster.offsets_topic.ensure() is not ErrorCode.NONE:
         raise ControlError(500, f"{OFFSETS_TOPIC} cannot be created")
     topic = cluster.topics.topic(OFFSETS_TOPIC)
     assert topic is not None
     partition = cluster.offsets_topic.partition_of(group_id)
-    return {"group": group_id, **_moved(order, topic, partition)}
+    return {"group": group_id, **_moved(request, topic, partition)}
 
 
-def _moved(order: Order, topic: Topic, partition: Partition) -> dict[str, Any]:
-    order.cluster.move(topic, partition, _running_broker(order))
+def _moved(request: ControlRequest, topic: Topic, partition: Partition) -> dict[str, Any]:
+    request.cluster.move(topic, partition, _running_broker(request))
     return {
         "topic": topic.name,
         "partition": partition.index,
@@ -105,41 +111,42 @@ def _moved(order: Order, topic: Topic, partition: Partition) -> dict[str, Any]:
     }
 
 
-def _running_broker(order: Order) -> int:
-    if "to" not in order.query:
+def _running_broker(request: ControlRequest) -> int:
+    if "to" not in request.query:
         raise ControlError(400, "to=ID is missing: the broker to move to")
-    node_id = _broker_id(order.cluster, order.query["to"])
-    if node_id not in order.cluster.brokers:
+    node_id = _broker_id(request.cluster, request.query["to"])
+    if node_id not in request.cluster.brokers:
         raise ControlError(400, f"broker {node_id} is stopped")
     return node_id
 
 
 def _broker_id(cluster: Cluster, text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
+    node_id = natural_number(text)
+    if node_id is None:
         raise ControlError(400, f"{text!r} is not the id of a broker")
-    if int(text) not in cluster.node_ids:
+    if node_id not in cluster.node_ids:
         known = ", ".join(map(str, cluster.node_ids))
         raise ControlError(404, f"there is no broker {text}, but {known}")
-    return int(text)
+    return node_id
 
 
-ROUTES: tuple[Route, ...] = (
-    Route("GET", "/brokers", _brokers),
-    Route("POST", "/brokers/ID/stop", _stop),
-    Route("POST", "/brokers/ID/start", _start),
-    Route("POST", "/partitions/TOPIC/INDEX/move", _move),
-    Route("POST", "/groups/GROUP/move", _move_group),
-    Route("GET", "/topics", data.topics),
-    Route("GET", "/topics/TOPIC", data.topic),
-    Route("POST", "/topics/TOPIC", data.create_topic),
-    Route("POST", "/topics/TOPIC/records", data.produce),
-    Route("GET", "/partitions/TOPIC/INDEX/records", data.records),
-    Route("GET", "/groups", groups.groups),
-    Route("GET", "/groups/GROUP", groups.group),
-    Route("POST", "/reset", data.reset),
-    Route("GET", "/clock", clock.state),
-    Route("POST", "/clock/advance", clock.advance),
-    Route("POST", "/clock/freeze", clock.freeze),
-    Route("POST", "/clock/resume", clock.resume),
+ROUTES: tuple[ControlRoute, ...] = (
+    ControlRoute("GET", "/brokers", _brokers),
+    ControlRoute("POST", "/brokers/ID/stop", _stop),
+    ControlRoute("POST", "/brokers/ID/start", _start),
+    ControlRoute("POST", "/partitions/TOPIC/INDEX/move", _move),
+    ControlRoute("POST", "/groups/GROUP/move", _move_group),
+    ControlRoute("GET", "/topics", data.topics),
+    ControlRoute("GET", "/topics/TOPIC", data.topic),
+    ControlRoute("POST", "/topics/TOPIC", data.create_topic),
+    ControlRoute("POST", "/topics/TOPIC/records", data.produce),
+    ControlRoute("GET", "/partitions/TOPIC/INDEX/records", data.records),
+    ControlRoute("GET", "/groups", groups.groups),
+    ControlRoute("GET", "/groups/GROUP", groups.group),
+    ControlRoute("POST", "/reset", data.reset),
+    ControlRoute("GET", "/clock", clock.state),
+    ControlRoute("POST", "/clock/advance", clock.advance),
+    ControlRoute("POST", "/clock/freeze", clock.freeze),
+    ControlRoute("POST", "/clock/resume", clock.resume),
 )
-"""Everything that the control server serves."""
+"""The routes table: everything that the control server serves."""

@@ -1,45 +1,74 @@
-"""Collects the answers of several groups into the one answer of a request.
+"""Fan-in: the responses of several groups become the one response of a request.
 
 DescribeGroups, DeleteGroups and OffsetFetch name many groups, and each answers from its own task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from coordinator_server.group.effects import Caller
     from coordinator_server.net.call import Call
 
-Part = TypeVar("Part")
+Response = TypeVar("Response")
 
 
-class Gathering(Generic[Part]):
-    """The parts of one answer in the order of the request; `finish(parts)` gets them once."""
+class FanIn(Generic[Response]):
+    """The parts of one response, in the order of the request.
 
-    __slots__ = ("_call", "_finish", "_missing", "_parts")
+    `finish(parts)` is called once, when all of the `count` parts are there.
+    """
 
-    def __init__(self, call: Call, count: int, finish: Callable[[Sequence[Part]], None]) -> None:
-        self._call = call
+    __slots__ = ("_caller", "_finish", "_missing", "_parts", "call")
+
+    def __init__(self, call: Call, count: int, finish: Callable[[list[Response]], None]) -> None:
+        self.call = call
+        self._caller = call.caller
         self._finish = finish
         self._missing = count
-        self._parts: list[Part | None] = [None] * count
+        self._parts: list[Response | None] = [None] * count
         if not count:
-            finish(())
+            finish([])
 
-    def taker(self, index: int) -> Callable[[Part], None]:
-        """What takes the part at `index`; to be called exactly once."""
-        return partial(self.take, index)
+    def part(self, index: int) -> Part[Response]:
+        """The call that takes the part at `index`."""
+        return Part(self, index, self._caller)
 
-    def take(self, index: int, part: Part) -> None:
-        """Take one part; the last one makes the answer."""
+    def take(self, index: int, response: Response) -> None:
+        """Take one part; the last one makes the response."""
         assert self._parts[index] is None, f"part {index} came twice"
-        self._parts[index] = part
+        self._parts[index] = response
         self._missing -= 1
-        if not self._missing and not self._call.answered:
-            self._finish([one for one in self._parts if one is not None])
+        if not self._missing and not self.call.answered:
+            self._finish([part for part in self._parts if part is not None])
+
+
+class Part(Generic[Response]):
+    """A GroupCall for one group of a request."""
+
+    __slots__ = ("_fan_in", "_index", "caller")
+
+    def __init__(self, fan_in: FanIn[Response], index: int, caller: Caller) -> None:
+        self._fan_in = fan_in
+        self._index = index
+        self.caller = caller
+
+    @property
+    def call(self) -> Call:
+        """The call that this is a part of."""
+        return self._fan_in.call
+
+    @property
+    def is_large(self) -> bool:
+        """Never: the part of one group is small, however many groups a request names."""
+        return False
+
+    def reply(self, response: Response, /) -> None:
+        """Hand in the part."""
+        self._fan_in.take(self._index, response)
 
     def fail(self) -> None:
-        """A part will never come: the whole request fails, unless it is answered."""
-        self._call.fail()
+        """The part will never come: the whole request fails, unless it is answered."""
+        self.call.fail()

@@ -8,7 +8,6 @@ many), so a loaded group is the group that was written.
 
 from __future__ import annotations
 
-import asyncio
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
 
     from coordinator_server.clock.broker_clock import Clock
     from coordinator_server.group.classic.metadata import GroupMetadata
-    from coordinator_server.group.records import Record as GroupRecord
+    from coordinator_server.group.effects import Steps
+    from coordinator_server.group.records import CoordinatorRecord
     from coordinator_server.topics.manager import Partition
     from storage.flush import Done
 
@@ -47,7 +47,7 @@ class PartitionState(Enum):
 class OffsetsPartition:
     """One partition of the offsets topic, and what its groups need of it."""
 
-    __slots__ = ("_clock", "_epoch", "_kept_at", "_partition", "index", "state")
+    __slots__ = ("_clock", "_epoch", "_partition", "_snapshot_at", "index", "state")
 
     def __init__(self, partition: Partition, clock: Clock) -> None:
         self.index = partition.index
@@ -55,18 +55,18 @@ class OffsetsPartition:
         self._partition = partition
         self._epoch = partition.epoch
         self._clock = clock
-        self._kept_at = -1  # the log end that the snapshot on the disk belongs to
+        self._snapshot_at = -1  # the log end that the snapshot on the disk belongs to
 
     @property
     def is_blank(self) -> bool:
-        """Whether there is nothing to load. False as well when that cannot be told."""
+        """Whether there is nothing to load. False as well when the log cannot be opened."""
         try:
             log = self._partition.log
         except StorageError:
             return False
         return log.log_start_offset == log.log_end_offset
 
-    def append(self, records: Sequence[GroupRecord]) -> ErrorCode:
+    def append(self, records: Sequence[CoordinatorRecord]) -> ErrorCode:
         """Write records as one batch, all or nothing. NONE, or the log's error.
 
         NOT_LEADER_OR_FOLLOWER once another broker leads: its log must not get our records.
@@ -93,32 +93,33 @@ class OffsetsPartition:
 
     @property
     def flush_is_due(self) -> bool:
-        """Whether the last append must be synced before anybody is told of it."""
+        """Whether the last append must be synced before it is acknowledged."""
         return self._partition.flush_is_due
 
     def when_flushed(self, done: Done) -> None:
         """Call `done` once the last append is synced, later."""
         self._partition.when_flushed(done)
 
-    async def load(self, make: Callable[[str], GroupMetadata]) -> dict[str, GroupMetadata]:
-        """Give the groups in the log, by its snapshot or from its records, in short steps.
+    def load(
+        self, new_group: Callable[[str], GroupMetadata], groups: dict[str, GroupMetadata]
+    ) -> Steps:
+        """Load the groups in the log into `groups`, by its snapshot or from its records, in steps.
 
-        Raises StorageError when the log cannot be read.
+        Raises StorageError when the log cannot be read, ProtocolError when it is damaged.
         """
         log = self._partition.log
         contents = load_state(log, SNAPSHOT_VERSION)
         if contents is not None:
-            decoding = Decoding(contents, make)
-            for _ in decoding.steps():
-                await asyncio.sleep(0)
-            self._kept_at = log.log_end_offset
-            return decoding.groups
+            decoding = Decoding(contents, new_group)
+            yield from decoding.steps()
+            self._snapshot_at = log.log_end_offset
+            groups.update(decoding.groups)
+            return
         replay = OffsetsReplay(log)
-        for _ in replay.steps():
-            await asyncio.sleep(0)
-        restoring = Restoring(make)
-        for _ in restoring.steps(replay.latest.items()):
-            await asyncio.sleep(0)
+        yield from replay.steps()
+        restoring = Restoring(new_group)
+        yield from restoring.steps(replay.latest.items())
+        groups.update(restoring.groups)
         if replay.damaged or restoring.skipped:
             LOG.emit(
                 "records.skipped",
@@ -127,13 +128,12 @@ class OffsetsPartition:
                 records=replay.damaged + restoring.skipped,
                 reason=replay.last_reason or restoring.last_reason,
             )
-        return restoring.groups
 
-    def keep(self, groups: Iterable[GroupMetadata]) -> None:
-        """Leave a snapshot for the next start, which then reads no log; these are all groups."""
+    def save_snapshot(self, groups: Iterable[GroupMetadata]) -> None:
+        """Write a snapshot of `groups`, which are all; the next start then reads no log."""
         try:
             log = self._partition.log
-            if log.log_end_offset not in (log.log_start_offset, self._kept_at):
+            if log.log_end_offset not in (log.log_start_offset, self._snapshot_at):
                 save_state(log, SNAPSHOT_VERSION, encode_groups(groups))
         except StorageError as error:
             LOG.emit("log.failed", topic=OFFSETS_TOPIC, partition=self.index, reason=str(error))

@@ -11,9 +11,16 @@ from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from protocol.batch_layout import COMPRESSION_MASK as COMPRESSED
-from protocol.batch_layout import CONTROL, HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, TRANSACTIONAL
-from protocol.compression import Compression, decompress
+from protocol.batch_header import (
+    COMPRESSION_MASK,
+    CONTROL,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    TRANSACTIONAL,
+    BatchHeader,
+    iterate_header_fields,
+)
+from protocol.control_record import end_marker
 from protocol.errors import ProtocolError
 from protocol.offsets_log import (
     GroupMetadataKey,
@@ -24,7 +31,7 @@ from protocol.offsets_log import (
     decode_value,
     encode_key,
 )
-from protocol.raw_records import raw_records
+from protocol.raw_records import batch_records, raw_records
 
 if TYPE_CHECKING:
     from coordinator_server.group.classic.metadata import GroupMetadata
@@ -34,7 +41,6 @@ STEP_BYTES = 128 * 1024
 STEP_RECORDS = 2000
 """Of the log, and of what it comes to: handled before the loop may do something else."""
 
-_ABORT_MARKER, _COMMIT_MARKER = 0, 1  # types of control records (KIP-98)
 # A committed offset of the usual kind, without metadata and topic id: version, offset, leader
 # epoch, the length of the metadata, commit timestamp, the number of tagged fields.
 _PLAIN_VALUE = Struct(">hqiBqB")
@@ -66,60 +72,64 @@ class OffsetsReplay:
         self._counting: dict[bytes, int] = {}
 
     def steps(self) -> Iterator[None]:
-        """Read the log to its end; every step is short. StorageError when it cannot be read."""
+        """Read the log to its end; every step is short.
+
+        Raises StorageError when it cannot be read, ProtocolError where it holds no batch.
+        """
         log = self._log
         while self._offset < log.log_end_offset:
-            data = log.read(self._offset, STEP_BYTES).records
+            offset = self._offset
+            data = log.read(offset, STEP_BYTES)
             if not data:
                 return
             self._take(data)
+            if self._offset == offset:
+                raise ProtocolError(f"no whole batch at offset {offset}")
             yield
 
     def _take(self, data: bytes) -> None:
         """Take in whole batches; ProtocolError at bytes that are no batch of format 2."""
-        position = 0
-        while position < len(data):
-            header = HEADER.unpack_from(data, position)
-            base_offset, length, magic, attributes = header[0], header[1], header[3], header[5]
-            end = position + length + LOG_OVERHEAD_BYTES
-            if magic != 2 or end - position < HEADER_BYTES:
+        latest = self.latest
+        for fields in iterate_header_fields(data):
+            base_offset, length, _, magic, _, flags, delta, _, _, _, _, _, count, position = fields
+            if magic != 2:
                 raise ProtocolError(f"a record batch of magic {magic} at offset {base_offset}")
-            section = data[position + HEADER_BYTES : end]
             try:
-                if attributes & COMPRESSED and section:
-                    section = decompress(Compression(attributes & COMPRESSED), section)
-                if attributes & (TRANSACTIONAL | CONTROL) or self._open:
-                    self._take_with_transactions(header, section)
+                if flags & (TRANSACTIONAL | CONTROL) or self._open:
+                    self._take_with_transactions(data, BatchHeader._make(fields))
                 else:
-                    latest = self.latest
-                    for _, _, _, _, key, value, _ in raw_records(section, header[12]):
+                    if flags & COMPRESSION_MASK:
+                        records = batch_records(data, BatchHeader._make(fields))
+                    else:
+                        end = position + LOG_OVERHEAD_BYTES + length
+                        records = raw_records(data, count, position + HEADER_BYTES, end)
+                    for _, _, _, _, key, value, _ in records:
                         latest[key or b""] = value
-            except (ProtocolError, ValueError) as error:
+            except ProtocolError as error:
                 self.damaged += 1
                 self.last_reason = f"the batch at offset {base_offset}: {error}"
-            self._offset = base_offset + header[6] + 1
-            position = end
+            self._offset = base_offset + delta + 1
 
-    def _take_with_transactions(self, header: tuple[int, ...], section: bytes) -> None:
+    def _take_with_transactions(self, data: bytes, header: BatchHeader) -> None:
         """Take in a batch of a transaction, its marker, or any batch while one is open."""
-        base_offset, attributes, producer_id = header[0], header[5], header[9]
+        base_offset, producer_id = header.base_offset, header.producer_id
         records = [
             (base_offset + offset_delta, key or b"", value)
-            for _, _, _, offset_delta, key, value, _ in raw_records(section, header[12])
+            for _, _, _, offset_delta, key, value, _ in batch_records(data, header)
         ]
-        if attributes & CONTROL:
-            # A marker's key: version and type as int16. Compaction may have emptied the batch.
-            kind = int.from_bytes(records[0][1][2:4], "big") if records else -1
-            if kind not in (_ABORT_MARKER, _COMMIT_MARKER):
+        if header.is_control:
+            # Compaction may have emptied the batch.
+            marker = end_marker(records[0][1], records[0][2]) if records else None
+            if marker is None:
                 return
             ended = self._open.pop(producer_id, [])
-            for offset, key, value in ended if kind == _COMMIT_MARKER else ():
+            for offset, key, value in ended if marker.commits else ():
                 if self._counting.get(key, -1) < offset:
                     self._counting[key] = offset
                     self.latest[key] = value
             if not self._open:
                 self._counting.clear()
-        elif attributes & TRANSACTIONAL:
+        elif header.is_transactional:
             self._open.setdefault(producer_id, []).extend(records)
         else:
             for offset, key, value in records:
@@ -181,7 +191,7 @@ class Restoring:
             group = self.groups[key.group] = self._make(key.group)
         group.replay((key, value))
         if isinstance(key, OffsetCommitKey) and key_bytes == encode_key(key):
-            self._offsets[key_bytes[:-4]] = group.image.offsets[key.topic]
+            self._offsets[key_bytes[:-4]] = group.offsets.by_topic[key.topic]
 
     def _skip(self, reason: str) -> None:
         self.skipped += 1

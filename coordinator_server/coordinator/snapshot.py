@@ -32,16 +32,15 @@ _COLUMNS = ">{0}i{0}q{0}i{0}q{0}q"  # partition, offset, leader epoch, commit an
 
 
 def encode_groups(groups: Iterable[GroupMetadata]) -> bytes:
-    """The hard state of these groups."""
+    """The durable state of these groups."""
     parts: list[bytes] = []
     for group in groups:
-        image = group.image
         _put(parts, group.group_id.encode())
-        recorded = image.group
+        recorded = group.recorded
         _put(parts, None if recorded is None else encode_value(recorded, value_version(recorded)))
         runs = [
             (topic, topic_id, values)
-            for topic, partitions in image.offsets.items()
+            for topic, partitions in group.offsets.by_topic.items()
             for topic_id, values in _by_topic_id(partitions)
         ]
         parts.append(_COUNT.pack(len(runs)))

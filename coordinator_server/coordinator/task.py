@@ -1,252 +1,359 @@
-"""One asyncio task per group: the only place that touches a GroupMetadata.
+"""The task of a group: the only place that touches a GroupMetadata.
 
-Handlers post to the mailbox. The task drains the whole of it, appends the records of all that it
-drained in one write, replays them, and only then releases the answers that depended on them. One
-loop timer per group wakes the task for the earliest of the group's purgatory deadlines.
+Operations are posted to the mailbox. The task drains all of it in one turn of the loop, appends the
+records of all that it drained in one write, replays them, and only then sends the answers that
+depend on them. One timer per group wakes the task for the earliest deadline of its purgatory. The
+turns of the loop come through the clock, so the simulation runs this very task without a loop.
 
-Here stands the second door for bugs (the first is in `dispatch`): a request that makes the heart
-raise is answered with UNKNOWN_SERVER_ERROR, and the group goes back to what its log says.
+Here is the second door for bugs (the first is in `net.dispatch`): a request that makes the heart
+raise is answered with UNKNOWN_SERVER_ERROR, and the group is reloaded from its log.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from coordinator_server.events.log import LOG
+from coordinator_server.coordinator.operations import InternalOperation
+from coordinator_server.group.classic.lifecycle import load_finished, unload
 from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.classic.state import DEAD
-from coordinator_server.group.driver import drain
+from coordinator_server.group.driver import settle
 from coordinator_server.group.effects import Effects
 from coordinator_server.group.storage_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Generator, Iterable
 
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
+    from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.coordinator.offsets_partition import OffsetsPartition
-    from coordinator_server.group.classic.explain import Rebalance
-    from coordinator_server.group.effects import Reply
-    from protocol.schema import Message
+    from coordinator_server.coordinator.operations import GroupCall, Operation
+    from coordinator_server.events.log import EventLog
+    from coordinator_server.group.api import A, Q
+    from coordinator_server.group.effects import Answered
+    from coordinator_server.group.explain import Rebalance
     from storage.errors import StorageError
 
-    Fail = Callable[[], None]
-    """Answers a request with UNKNOWN_SERVER_ERROR, unless it is answered."""
 
-Handle = Any
-"""A method of the heart, called as handle(group, *arguments, now_ms, effects)."""
+EXPIRE_TIMERS = InternalOperation(GroupMetadata.expire_timers)
+"""Runs the delayed operations whose deadline has come."""
+
+UNLOAD = InternalOperation(unload)
+"""Answers what is parked, and ends the group here."""
+
+
+class TaskContext(Protocol):
+    """What a task needs of its coordinator."""
+
+    clock: BrokerClock
+    step_runner: StepRunner
+    log: EventLog
+    explain: Callable[[str, Rebalance], None]
+    """`explain(group_id, rebalance)` gets the account of each rebalance that is over."""
+
+    def new_group(self, group_id: str) -> GroupMetadata:
+        """A blank group."""
+
+    def on_settled(self, task: GroupTask) -> None:
+        """Called after every drain."""
+
+    def submit(self, call: GroupCall[A], request: Q) -> None:
+        """The door to the groups, for requests that were meant for a group that has ended."""
+
+
+class LargeOperation(NamedTuple):
+    """An operation that runs in steps, and what is left of it."""
+
+    operation: Operation
+    steps: Generator[None, None, None]
 
 
 class GroupTask:
-    """The mailbox, the timer and the task of one group.
-
-    `partition` takes the records; `new_group(group_id)` makes a blank group, should this one have
-    to be loaded anew; `settled(task)` is called after every drain, `explain(group_id, rebalance)`
-    with the account of each rebalance that is over.
-    """
+    """The mailbox and the timer of one group."""
 
     __slots__ = (
-        "_clock",
+        "_context",
         "_effects",
-        "_explain",
         "_is_broken",
-        "_loop",
+        "_is_draining",
+        "_is_stopped",
+        "_is_woken",
+        "_large",
         "_mailbox",
-        "_new_group",
-        "_partition",
-        "_settled",
-        "_task",
         "_timer",
         "_timer_at_ms",
-        "_waiter",
         "group",
+        "partition",
     )
 
     def __init__(
-        self,
-        group: GroupMetadata,
-        clock: BrokerClock,
-        partition: OffsetsPartition,
-        new_group: Callable[[str], GroupMetadata],
-        settled: Callable[[GroupTask], None],
-        explain: Callable[[str, Rebalance], None],
+        self, group: GroupMetadata, partition: OffsetsPartition, context: TaskContext
     ) -> None:
         self.group = group
-        self._clock = clock
-        self._partition = partition
-        self._new_group = new_group
-        self._settled = settled
-        self._explain = explain
-        self._effects = Effects(debug=LOG.debug)
-        self._mailbox: deque[tuple[Handle, tuple[Any, ...], Fail | None]] = deque()
-        self._loop = asyncio.get_running_loop()
-        self._waiter: asyncio.Future[None] | None = None
+        self.partition = partition
+        self._context = context
+        self._effects = Effects(debug=context.log.debug)
+        self._mailbox: deque[Operation] = deque()
+        self._large: LargeOperation | None = None
+        """An operation under way in steps; the mailbox waits for its end."""
         self._timer: Timer | None = None
         self._timer_at_ms = 0
-        self._is_broken = False
-        self._task = self._loop.create_task(self._run(), name=f"group {group.group_id}")
-        self._task.add_done_callback(self._ended)
+        self._is_woken = self._is_draining = self._is_broken = self._is_stopped = False
 
-    def post(self, handle: Handle, arguments: tuple[Any, ...], fail: Fail | None = None) -> None:
-        """Put something to do into the mailbox; `fail` answers whoever waits, should it raise."""
+    def post(self, operation: Operation) -> None:
+        """Put an operation into the mailbox; it is applied in the next turn of the loop.
+
+        One that writes nothing is applied at once if it is the only one: it gains nothing by
+        sharing a drain.
+        """
         if self._is_broken:
-            if fail is not None:
-                fail()
+            operation.fail()
             return
-        self._mailbox.append((handle, arguments, fail))
-        waiter = self._waiter
-        if waiter is not None:
-            self._waiter = None
-            if not waiter.done():
-                waiter.set_result(None)
-
-    @property
-    def partition(self) -> OffsetsPartition:
-        """Where the group's records go."""
-        return self._partition
+        self._mailbox.append(operation)
+        if self._is_woken or self._is_draining or self._large is not None:
+            return
+        if operation.is_read_only and not operation.is_large:
+            self._wake()
+        else:
+            self._wake_later()
 
     @property
     def is_idle(self) -> bool:
-        """Whether the mailbox is empty."""
-        return not self._mailbox
+        """Whether nothing is under way or in the mailbox."""
+        return not self._mailbox and self._large is None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the task can go: its group has ended, or never came to be.
+
+        A group that could not be reloaded has not ended: what its log holds must not seem lost.
+        """
+        return self.group.is_vacant and self.is_idle and not self._is_broken
+
+    def unload(self) -> None:
+        """Apply what is in the mailbox, answer what is parked with NOT_COORDINATOR, and stop.
+
+        Large operations are not applied any more: they are answered NOT_COORDINATOR as well.
+        """
+        self._mailbox.append(UNLOAD)
+        while self._mailbox or self._large is not None:
+            if self._large is None:
+                self._drain_until_large()
+            large, self._large = self._large, None
+            if large is not None:
+                large.steps.close()
+                large.operation.refuse(ErrorCode.NOT_COORDINATOR)
+        self.stop()
 
     def stop(self) -> None:
-        """End the task and its timer. Whatever is in the mailbox stays unanswered."""
+        """End the task and its timer. What is in the mailbox stays unanswered."""
         if self._timer is not None:
             self._timer.cancel()
-        self._task.cancel()
+        self._is_stopped = True
 
-    def drain(self) -> None:
-        """Handle everything in the mailbox now, then arm the timer for the next deadline."""
-        group, effects, mailbox = self.group, self._effects, self._mailbox
-        now_ms = self._clock.now_ms()
-        drained: list[Fail] = []
-        sound: tuple[int, int, int] | None = None
+    def _wake(self) -> None:
+        self._is_woken = False
+        if self._is_stopped or self._large is not None:
+            return
+        large = self._drain_until_large()
+        if large is not None:
+            self._context.step_runner.run(large.steps)
+
+    def _drain_until_large(self) -> LargeOperation | None:
+        """Apply the mailbox up to a large operation, which becomes `_large`."""
+        mailbox = self._mailbox
+        applied: list[Operation] = []
+        now_ms = self._context.clock.now_ms()
+        self._is_draining = True
         try:
             while mailbox:
-                handle, arguments, fail = mailbox.popleft()
-                if fail is not None:
-                    drained.append(fail)
-                sound = (len(effects.replies), len(effects.writes), len(effects.later))
-                handle(group, *arguments, now_ms, effects)
-            sound = None
+                operation = mailbox.popleft()
+                if operation.is_exclusive or operation.is_large:
+                    if operation.is_large or self.group.is_large:
+                        self._large = LargeOperation(operation, self._run_large(operation))
+                        break
+                    applied.append(operation)
+                    self._apply_exclusive(operation, now_ms)
+                else:
+                    applied.append(operation)
+                    self._apply(operation, now_ms)
             self._settle(now_ms)
         except Exception:  # the door: a bug costs the requests at hand and the group's soft state
-            LOG.emit("group.failed", group=group.group_id, exc_info=True)
-            try:
-                self._start_anew(sound, now_ms)
-            finally:
-                for fail in drained:
-                    fail()
-        self._settled(self)
+            self._recover(applied, now_ms)
+        self._is_draining = False
+        if self.group.is_vacant:
+            self._context.on_settled(self)
+        if mailbox and self._large is None:
+            self._wake_later()  # an answer let its connection go on
+        return self._large
 
-    async def _run(self) -> None:
-        while True:
-            if not self._mailbox:
-                self._waiter = self._loop.create_future()
-                await self._waiter
-            self.drain()
+    def _apply_exclusive(self, operation: Operation, now_ms: int) -> None:
+        """Apply an operation that is settled by itself."""
+        self._settle(now_ms)
+        self._apply(operation, now_ms)
+        self._settle(now_ms)
+        if self.group.is_dead:
+            self._hand_back()
+
+    def _apply(self, operation: Operation, now_ms: int) -> None:
+        """Have the heart do it; if it raises, what the operations before it caused is settled."""
+        effects = self._effects
+        before = effects.mark()
+        try:
+            steps = operation.apply(self.group, now_ms, effects)
+            if steps is not None:
+                for _ in steps:
+                    pass
+        except Exception:
+            effects.rewind(before)
+            self._settle(now_ms)
+            raise
+
+    def _hand_back(self) -> None:
+        """The group has ended: what is left in the mailbox is not meant for it any more."""
+        left = list(self._mailbox)
+        self._mailbox.clear()
+        self._context.on_settled(self)
+        for operation in left:
+            operation.resubmit(self._context)
+
+    def _run_large(self, operation: Operation) -> Generator[None, None, None]:
+        """A large operation in steps; the mailbox goes on when it is done."""
+        now_ms = self._context.clock.now_ms()
+        try:
+            steps = operation.apply(self.group, now_ms, self._effects)
+            if steps is not None:
+                yield from steps
+            self._large = None
+            self._is_draining = True
+            self._settle(now_ms)
+            if self.group.is_dead:
+                self._hand_back()
+        except Exception:  # the same door
+            self._large = None
+            self._recover([operation], now_ms)
+        self._is_draining = False
+        if self.group.is_vacant:
+            self._context.on_settled(self)
+        if self._mailbox:
+            self._wake_later()
+
+    def _wake_later(self) -> None:
+        if not self._is_woken and self._large is None and not self._is_stopped:
+            self._is_woken = True
+            self._context.clock.call_soon(self._wake)
 
     def _settle(self, now_ms: int) -> None:
-        """Append, replay, release the answers, write the events, arm the timer."""
+        """Append, replay, send the answers, log the events, arm the timer."""
+        self._write(now_ms)
         effects = self._effects
-        has_written = bool(effects.writes or effects.later)
-        if has_written:
-            drain(self.group, effects, self._partition.append, now_ms)
         if self.group.is_vacant:
-            # Before the answers: what a client has sent behind a deletion must not meet the dead.
-            self._settled(self)
+            # Before the answers: what a client sends next must not meet the group that has ended.
+            self._context.on_settled(self)
+        if effects.replies_to_writes:
+            if self.partition.flush_is_due:
+                held, effects.replies_to_writes = effects.replies_to_writes, []
+                self.partition.when_flushed(partial(_send_flushed, held))
+            else:
+                effects.replies += effects.replies_to_writes
+                effects.replies_to_writes.clear()
         if effects.replies:
-            if has_written and self._partition.flush_is_due:
-                self._partition.when_flushed(partial(_release_flushed, (*effects.replies,)))
-                effects.replies.clear()
-            self._release()
+            self._send()
         if effects.events or effects.explained:
             for name, fields in effects.events:
-                LOG.emit(name, **fields)
+                self._context.log.emit(name, **fields)
             for rebalance in effects.explained:
-                self._explain(self.group.group_id, rebalance)
-            effects.clear()
+                self._context.explain(self.group.group_id, rebalance)
+            effects.events.clear()
+            effects.explained.clear()
+        if self._timer is None or self.group.purgatory.has_new_deadline:
+            self._arm(now_ms)
+
+    def _write(self, now_ms: int) -> None:
+        """Append and replay."""
+        if self._effects.writes:
+            settle(self.group, self._effects, self.partition, now_ms)
+
+    def _arm(self, now_ms: int) -> None:
+        """Have the clock wake the task at the next deadline, if it does not already.
+
+        A timer that fires early, because the deadline has moved, does no harm.
+        """
         deadline_ms = self.group.next_deadline_ms()
+        self.group.purgatory.has_new_deadline = False
         if deadline_ms is None:
             return
         if deadline_ms <= now_ms:
-            self.post(GroupMetadata.expire_timers, ())
+            self._post_timers()
         elif self._timer is None or deadline_ms < self._timer_at_ms:
-            self._arm(deadline_ms, now_ms)
-
-    def _arm(self, deadline_ms: int, now_ms: int) -> None:
-        """Have the clock wake the task at the deadline; one that rings too early does no harm."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at_ms = deadline_ms
-        delay_ms = deadline_ms - now_ms
-        self._timer = self._clock.call_later(delay_ms / 1000, self._on_timer)
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_at_ms = deadline_ms
+            delay_ms = deadline_ms - now_ms
+            self._timer = self._context.clock.call_later(delay_ms / 1000, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
-        self.post(GroupMetadata.expire_timers, ())
+        self._post_timers()
 
-    def _release(self) -> None:
-        """Send the answers; should one of them raise, the others are still there.
+    def _post_timers(self) -> None:
+        self.post(EXPIRE_TIMERS)
+
+    def _send(self) -> None:
+        """Send the answers; if one of them raises, the others are kept.
 
         An answer may let its connection go on with a request that ends this very group and drains
-        it again from within: what is being sent must not be found a second time.
+        it again from within: an answer being sent must not be met a second time.
         """
         effects = self._effects
         replies, effects.replies = effects.replies, []
         sent = 0
         try:
-            for reply, response in replies:
+            for reply in replies:
                 sent += 1
-                reply(response)
+                reply.send()
         finally:
             effects.replies[:0] = replies[sent:]
 
-    def _start_anew(self, sound: tuple[int, int, int] | None, now_ms: int) -> None:
-        """After a bug: put the group back to what its log says.
+    def _recover(self, applied: list[Operation], now_ms: int) -> None:
+        """After a bug: reload the group from its log, and answer the operations at hand.
 
-        If a request made the heart raise, what the requests before it led to (`sound`: so many
-        replies, writes and steps) is settled first. Parked requests get NOT_COORDINATOR.
+        Parked requests get NOT_COORDINATOR. A second bug on the way breaks the task: whatever is
+        asked of the group is answered UNKNOWN_SERVER_ERROR from then on.
         """
-        effects = self._effects
-        if sound is None:
-            effects.writes.clear()
-            effects.later.clear()
-        else:
-            replies, writes, steps = sound
-            del effects.replies[replies:], effects.writes[writes:], effects.later[steps:]
+        log, group = self._context.log, self.group
+        log.emit("group.failed", group=group.group_id, exc_info=True)
+        try:
+            self._effects.writes.clear()
+            if group.state is not DEAD:
+                unload(group, now_ms, self._effects)
+            self.group = self._context.new_group(group.group_id)
+            self.partition.reload(self.group)
+            load_finished(self.group, now_ms, self._effects)
             self._settle(now_ms)
-        if self.group.state is not DEAD:
-            self.group.unload(ErrorCode.NOT_COORDINATOR, now_ms, effects)
-        self.group = self._new_group(self.group.group_id)
-        self._partition.reload(self.group)
-        self.group.load_finished(now_ms, effects)
-        self._settle(now_ms)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """The task is over; if a second bug ended it, whoever still asks is told at once."""
-        if task.cancelled() or task.exception() is None:
-            return
-        LOG.emit("group.failed", group=self.group.group_id, exc_info=task.exception())
-        self._is_broken = True
-        while self._mailbox:
-            fail = self._mailbox.popleft()[2]
-            if fail is not None:
-                fail()
+        except Exception:  # the door, too: nothing of this group can be served any more
+            log.emit("group.failed", group=group.group_id, exc_info=True)
+            self._is_broken = True
+        if self._is_broken:
+            applied = [*applied, *self._mailbox]
+            self._mailbox.clear()
+            if self._large is not None:
+                applied.append(self._large.operation)
+                self._large = None
+        for operation in applied:
+            operation.fail()
 
 
-def _release_flushed(replies: Iterable[tuple[Reply, Message]], error: StorageError | None) -> None:
-    """Send answers that waited for a sync; those that it failed say so.
+def _send_flushed(replies: Iterable[Answered], error: StorageError | None) -> None:
+    """Send answers that waited for a sync, or refuse those requests if it failed.
 
-    What they tell of is in the log all the same, as with a commit whose answer got lost.
+    Their records are in the log all the same, as with a commit whose answer got lost.
     """
-    for reply, response in replies:
-        if error is not None:
-            from coordinator_server.net.error_response import overrule
-
-            overrule(response, client_error(error.code))
-        reply(response)
+    for reply in replies:
+        if error is None:
+            reply.send()
+        else:
+            reply.refuse(client_error(error.code))

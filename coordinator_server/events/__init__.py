@@ -1,1 +1,1 @@
-"""Structured log events: their vocabulary and the log that they go to."""
+"""Structured log events: their vocabulary, and the log that writes them."""

@@ -1,6 +1,5 @@
-"""What the broker tells about itself: the vocabulary of events, and the log they go to.
+"""The log of the process: events of the vocabulary, written by structlog.
 
-An event is a noun and a verb in the past with fixed fields (`member.expired group=... member=...`).
 structlog is imported when the first event is written: a quiet start does not pay for it. An event
 of level DEBUG costs one boolean where it is off: `if LOG.debug: LOG.emit(...)`.
 """
@@ -8,66 +7,13 @@ of level DEBUG costs one boolean where it is off: `if LOG.debug: LOG.emit(...)`.
 import sys
 from typing import Any, Literal, TextIO
 
-DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40
-LEVELS = {"debug": DEBUG, "info": INFO, "warning": WARNING, "error": ERROR}
-LogFormat = Literal["console", "json"]
+from coordinator_server.events.vocabulary import DEBUG, INFO, VOCABULARY
 
-VOCABULARY: dict[str, int] = {
-    # the process
-    "broker.stopping": INFO,
-    "broker.stopped": INFO,
-    "broker.listening": INFO,
-    "broker.removed": INFO,
-    "broker.returned": INFO,
-    "cluster.reset": INFO,
-    "control.listening": INFO,
-    "control.failed": ERROR,
-    "settings.ignored": WARNING,
-    "address.doubted": WARNING,
-    "address.unresolved": WARNING,
-    # connections and requests
-    "connection.opened": DEBUG,
-    "connection.ended": DEBUG,
-    "connection.closed": WARNING,
-    "connection.refused": WARNING,
-    "connections.closed": WARNING,
-    "request.failed": ERROR,
-    # groups
-    "group.created": DEBUG,
-    "group.rebalancing": INFO,
-    "group.rebalanced": INFO,
-    "group.deleted": INFO,
-    "group.expired": INFO,
-    "group.unloaded": DEBUG,
-    "group.failed": ERROR,
-    "generation.started": INFO,
-    "member.joined": DEBUG,
-    "member.left": INFO,
-    "member.expired": INFO,
-    "member.dropped": INFO,
-    "member.replaced": INFO,
-    "member_id.expired": INFO,
-    "offsets.committed": DEBUG,
-    "offsets.expired": INFO,
-    "offsets.deleted": INFO,
-    "coordinator.loaded": INFO,
-    "records.skipped": WARNING,
-    "records.dropped": WARNING,
-    "write.failed": ERROR,
-    # topics and logs
-    "topic.created": INFO,
-    "topic.deleted": INFO,
-    "partitions.created": INFO,
-    "topic.configured": INFO,
-    "log.recovered": WARNING,
-    "leader.elected": DEBUG,
-    "log.failed": ERROR,
-}
-"""Event -> level. tests/unit/test_tidy.py holds every name in the code against this table."""
+LogFormat = Literal["console", "json"]
 
 
 class EventLog:
-    """The log of the process. `debug` tells whether events of level DEBUG are written."""
+    """The log of the process. `debug` is whether events of level DEBUG are written."""
 
     __slots__ = ("_format", "_level", "_stream", "_write", "debug")
 
@@ -89,8 +35,11 @@ class EventLog:
         self._write = None
 
     def emit(self, event: str, **fields: Any) -> None:
-        """Write one event; `exc_info=True` adds the traceback of the exception being handled."""
-        level = VOCABULARY.get(event, INFO)
+        """Write one event of the vocabulary, unless its level is too low.
+
+        `exc_info=True` adds the traceback of the exception being handled.
+        """
+        level = VOCABULARY[event].level
         if level < self._level:
             return
         if self._write is None:

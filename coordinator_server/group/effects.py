@@ -1,23 +1,28 @@
-"""What the heart wants done: replies, writes, events. It never does them itself.
+"""What a call into the heart asks for: replies, writes, log events. It performs none of them.
 
-A call into the heart fills an `Effects`; `coordinator_server.group.driver.drain` carries it out in
-the one right order (append, replay, callbacks) and the driver then releases the replies.
+A call fills an `Effects`; `group.driver.settle` carries out the writes in the one right order
+(append, replay, callbacks), and the task of the group then sends the replies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from protocol.errors import ErrorCode
-from protocol.schema import Message
 
 if TYPE_CHECKING:
-    from coordinator_server.group.classic.explain import Rebalance
-    from coordinator_server.group.records import Record
+    from coordinator_server.group.explain import Rebalance
+    from coordinator_server.group.records import CoordinatorRecord
 
-Reply = Callable[[Any], None]
-"""Takes the response message; called by the driver only, exactly once per request."""
+Response = TypeVar("Response")
+
+Steps = Iterator[None]
+"""Work in short steps: each `next` does a part of it, StopIteration ends it."""
+
+STEP_ITEMS = 500
+"""How many entries of a request or of a group one step handles."""
 
 
 class Caller(NamedTuple):
@@ -28,12 +33,42 @@ class Caller(NamedTuple):
     api_version: int
 
 
+class Answered(Protocol):
+    """A reply that has its response."""
+
+    def send(self) -> None:
+        """Send the response."""
+
+    def refuse(self, error: ErrorCode) -> None:
+        """Send a response that carries `error` wherever the API has a place for it, instead."""
+
+
+class Reply(ABC, Generic[Response]):
+    """The way back for the response to one request.
+
+    `Effects.reply` sets `response` once; nothing changes it afterwards.
+    """
+
+    __slots__ = ("caller", "response")
+
+    caller: Caller
+    response: Response
+
+    @abstractmethod
+    def send(self) -> None:
+        """Send `response`."""
+
+    @abstractmethod
+    def refuse(self, error: ErrorCode) -> None:
+        """Send a response that carries `error` wherever the API has a place for it, instead."""
+
+
 class Write:
     """Records that go into the log together, and what happens once their fate is known."""
 
     __slots__ = ("callbacks", "records")
 
-    def __init__(self, records: list[Record], done: Done | None) -> None:
+    def __init__(self, records: list[CoordinatorRecord], done: Done | None) -> None:
         self.records = records
         self.callbacks: list[Done] = [] if done is None else [done]
 
@@ -45,54 +80,60 @@ class Write:
 class Effects:
     """Collects the effects of one drain of a group's mailbox.
 
-    `debug` tells the heart whether anybody listens to debug events, so that they cost nothing when
-    nobody does.
+    `debug` says whether debug events are logged, so that the heart need not build them otherwise.
+    `replies` may be sent as soon as the writes are settled. `replies_to_writes` depend on records
+    of this drain: with a flush before the answer (`flush.messages`), they wait for the sync.
     """
 
-    __slots__ = ("debug", "events", "explained", "later", "replies", "writes")
+    __slots__ = (
+        "after_append",
+        "debug",
+        "events",
+        "explained",
+        "replies",
+        "replies_to_writes",
+        "writes",
+    )
 
     def __init__(self, *, debug: bool = False) -> None:
         self.debug = debug
-        self.replies: list[tuple[Reply, Message]] = []
+        self.replies: list[Answered] = []
+        self.replies_to_writes: list[Answered] = []
         self.writes: list[Write] = []
         self.events: list[tuple[str, dict[str, object]]] = []
         self.explained: list[Rebalance] = []
-        self.later: list[Step] = []
+        self.after_append = False
+        """Set by the driver while the callbacks of a successful append run."""
 
-    def reply(self, reply: Reply, response: Message) -> None:
-        """Answer a request; goes out after all writes of the drain are settled."""
-        self.replies.append((reply, response))
+    def reply(self, reply: Reply[Response], response: Response) -> None:
+        """Answer a request; the answer is sent after all writes of the drain are settled."""
+        reply.response = response
+        (self.replies_to_writes if self.after_append else self.replies).append(reply)
 
-    def write(self, records: list[Record], done: Done | None = None) -> Write:
+    def write(self, records: list[CoordinatorRecord], done: Done | None = None) -> Write:
         """Append `records` in one batch, replay them, then call `done`."""
         write = Write(records, done)
         self.writes.append(write)
         return write
 
-    def when_settled(self, step: Step) -> None:
-        """Run `step` once all writes so far are replayed, and settle its own before the next.
-
-        For what must see the hard state exactly as the log has it: deletion and expiry.
-        """
-        self.later.append(step)
-
     def event(self, name: str, **fields: object) -> None:
-        """Tell the log something; names are `noun.verb` in the past."""
+        """Log an event; names are `noun.verb` in the past (`events.vocabulary`)."""
         self.events.append((name, fields))
 
     def explain(self, rebalance: Rebalance) -> None:
-        """Hand out the account of a rebalance that is over."""
+        """Publish the account of a rebalance that is over."""
         self.explained.append(rebalance)
 
-    def clear(self) -> None:
-        """Forget replies, events and accounts after the driver has taken them."""
-        self.replies.clear()
-        self.events.clear()
-        self.explained.clear()
+    def mark(self) -> tuple[int, int, int]:
+        """Where the effects end now; for `rewind`."""
+        return len(self.replies), len(self.replies_to_writes), len(self.writes)
+
+    def rewind(self, mark: tuple[int, int, int]) -> None:
+        """Drop the replies and writes that came after `mark`: a bug spoiled them."""
+        replies, replies_to_writes, writes = mark
+        del self.replies[replies:], self.replies_to_writes[replies_to_writes:]
+        del self.writes[writes:]
 
 
 Done = Callable[[ErrorCode, int, Effects], None]
 """`done(error of the append or NONE, now_ms, effects)`."""
-
-Step = Callable[[int, Effects], None]
-"""`step(now_ms, effects)`."""

@@ -1,13 +1,15 @@
-"""OffsetDelete: an administrator drops offsets of topics that nobody reads (KIP-496)."""
+"""OffsetDelete: an administrator removes offsets of topics that no member reads (KIP-496).
+
+The handler has dropped partitions that do not exist, as Kafka's does.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.classic.state import DEAD
-from coordinator_server.group.offset_commit import PartitionCount
+from coordinator_server.group.api import GroupApi
+from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.records import offset_tombstone
-from coordinator_server.group.responses import offset_delete_error
 from coordinator_server.group.storage_errors import client_error
 from protocol.apis.offset_delete import (
     OffsetDeleteRequest,
@@ -18,57 +20,53 @@ from protocol.apis.offset_delete import (
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinator_server.group.classic.metadata import GroupMetadata
-    from coordinator_server.group.effects import Caller, Effects, Reply
+    from coordinator_server.group.effects import Caller, Effects, Reply, Steps
+    from coordinator_server.group.group import Group
+    from coordinator_server.group.records import CoordinatorRecord
+    from coordinator_server.group.settings import GroupSettings
+
+
+def validate(request: OffsetDeleteRequest, _: Caller, __: GroupSettings) -> ErrorCode:
+    """Empty group id: a group for commits, but not here."""
+    return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def refuse(_: OffsetDeleteRequest, __: Caller, error: ErrorCode) -> OffsetDeleteResponse:
+    """An OffsetDelete refused as a whole."""
+    return OffsetDeleteResponse(error_code=error)
+
+
+def missing(request: OffsetDeleteRequest, caller: Caller) -> OffsetDeleteResponse:
+    """There is no such group."""
+    return refuse(request, caller, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 def offset_delete(
-    group: GroupMetadata,
+    group: Group,
     request: OffsetDeleteRequest,
-    caller: Caller,
-    reply: Reply,
-    partition_count: PartitionCount,
+    reply: Reply[OffsetDeleteResponse],
     now_ms: int,
     effects: Effects,
-) -> None:
-    """Drop stored offsets; waits for commits of the same drain, so that it misses none."""
-
-    def step(now_ms: int, effects: Effects) -> None:
-        _delete(group, request, reply, effects, partition_count)
-
-    effects.when_settled(step)
-
-
-def _delete(
-    group: GroupMetadata,
-    request: OffsetDeleteRequest,
-    reply: Reply,
-    effects: Effects,
-    partition_count: PartitionCount,
-) -> None:
-    if group.state is DEAD:
-        effects.reply(reply, offset_delete_error(ErrorCode.GROUP_ID_NOT_FOUND))
+) -> Steps:
+    """Delete stored offsets. Exclusive: it misses no commit that came before it."""
+    refusal = group.check_offset_delete()
+    if refusal is not ErrorCode.NONE:
+        effects.reply(reply, refuse(request, reply.caller, refusal))
         return
-    if group.roster.members and not group.uses_consumer_protocol:
-        effects.reply(reply, offset_delete_error(ErrorCode.NON_EMPTY_GROUP))
-        return
-    records = []
-    topics = []
+    records: list[CoordinatorRecord] = []
+    topics: list[OffsetDeleteResponseTopic] = []
     for topic in request.topics:
-        count = partition_count(topic.name)
-        stored = group.image.offsets.get(topic.name, {})
+        stored = group.offsets.by_topic.get(topic.name, {})
         is_subscribed = group.is_subscribed(topic.name)
-        results = []
+        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else ErrorCode.NONE
+        results: list[OffsetDeleteResponsePartition] = []
         for one in topic.partitions:
             index = one.partition_index
-            error = ErrorCode.NONE
-            if not 0 <= index < count:
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif is_subscribed:
-                error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            elif index in stored:
+            if not is_subscribed and index in stored:
                 records.append(offset_tombstone(group.group_id, topic.name, index))
             results.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
+            if not len(results) % STEP_ITEMS:
+                yield
         topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=results))
     response = OffsetDeleteResponse(topics=topics)
     if not records:
@@ -76,8 +74,20 @@ def _delete(
         return
 
     def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
-        failed = error is not ErrorCode.NONE
-        effects.reply(reply, offset_delete_error(client_error(error)) if failed else response)
+        if error is ErrorCode.NONE:
+            effects.reply(reply, response)
+        else:
+            effects.reply(reply, refuse(request, reply.caller, client_error(error)))
 
     effects.event("offsets.deleted", group=group.group_id, partitions=len(records))
     effects.write(records, done)
+
+
+OFFSET_DELETE = GroupApi(
+    request_type=OffsetDeleteRequest,
+    serve=offset_delete,
+    refuse=refuse,
+    missing=missing,
+    validate=validate,
+    exclusive=True,
+)

@@ -1,7 +1,7 @@
 """Records of `__consumer_offsets` as the heart sees them, and their versions on disk.
 
-A record is a pair (key message, value message or None for a tombstone). The state is made of them:
-see `coordinator_server.group.image`. Source: Kafka's GroupCoordinatorRecordHelpers.
+A record is a pair (key message, value message or None for a tombstone); durable state is made of
+records alone. Source: Kafka's CoordinatorRecord and GroupCoordinatorRecordHelpers.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from protocol.offsets_log import (
 )
 from protocol.schema import Message
 
-Record = tuple[Message, Message | None]
+CoordinatorRecord = tuple[Message, Message | None]
 """(key message, value message); None is a tombstone."""
 
 NO_EXPIRE_TIMESTAMP = -1
 
 
 def value_version(value: Message) -> int:
-    """The version that Kafka 4.1 writes: offsets v4, v1 when they expire, groups v3."""
+    """The version that Kafka writes: offsets v4, v1 when they expire, groups v3."""
     if isinstance(value, OffsetCommitValue):
         if value.expire_timestamp != NO_EXPIRE_TIMESTAMP:
             return OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY
@@ -35,7 +35,7 @@ def value_version(value: Message) -> int:
     return GROUP_METADATA_VALUE_VERSION
 
 
-def encode_record(record: Record) -> tuple[bytes, bytes | None]:
+def encode_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
     """Key and value as bytes; the value is None for a tombstone."""
     key, value = record
     if value is None:
@@ -43,11 +43,11 @@ def encode_record(record: Record) -> tuple[bytes, bytes | None]:
     return encode_key(key), encode_value(value, value_version(value))
 
 
-def group_tombstone(group_id: str) -> Record:
+def group_tombstone(group_id: str) -> CoordinatorRecord:
     """The record that ends a group."""
     return GroupMetadataKey(group=group_id), None
 
 
-def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
-    """The record that drops a committed offset."""
+def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
+    """The record that removes a committed offset."""
     return OffsetCommitKey(group=group_id, topic=topic, partition=partition), None

@@ -1,13 +1,13 @@
-"""What the logs need from time to time, done in small steps between requests.
+"""The maintenance of the logs, in small steps between requests.
 
 A round over all partitions (compaction, syncing of sealed segments, checkpoints, removal of deleted
 topics' files) begins every `log.cleaner.backoff.ms` or `log.retention.check.interval.ms`, whichever
-is shorter; old records are deleted in the rounds that the latter asks for. Between rounds the
-broker's own logs are looked at several times a second, and compacted.
+is shorter; old records are deleted in the rounds that are due by the latter. Between rounds the
+broker's own logs are checked several times a second, and compacted.
 
 All of it is cut into slices of a millisecond, so that no client waits for it. Slices grow and the
-pauses between them shrink when the own logs have too much that no pass of compaction has seen:
-under commits as fast as they can be answered, compaction gets up to half of the time.
+pauses between them shrink while too large a part of the own logs is dirty: under commits as fast as
+they can be answered, compaction gets up to half of the time.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from coordinator_server.events.log import LOG
 from storage.apart import Pause
 from storage.errors import StorageError
 from storage.log_manager import LogManager
+from storage.retention import DeletedSegment
 
 if TYPE_CHECKING:
     from storage.maintenance import Event, Step
@@ -30,41 +31,41 @@ if TYPE_CHECKING:
 
 SLICE_MS = 1
 PAUSE_MS = 4
-"""How long a slice of work lasts, and the pause behind it that belongs to the clients."""
+"""How long a slice of work lasts, and the pause after it, in which clients are served."""
 
 PRESSED_SLICE_MS = 20
 """How long a slice may last when the own logs are near twice their live data. Syncs are then done
-in it and not in a thread, since a loop that is never idle comes back late to what a thread did.
-That is the back-pressure on clients who commit faster than the log can be compacted."""
+in it and not in a thread, since a loop that is never idle handles late what a thread has done. That
+is the back-pressure on clients that commit faster than the log can be compacted."""
 
 UNPRESSED_SHARE = 0.35
 PRESSED_SHARE = 0.55
-"""The dirty part of the own logs over the clean one (at 1 they have twice the size they were left
-with): up to the first slices are short, from the second on they may be longest."""
+"""The dirty part of the own logs over the clean one (at 1 they have twice the size that the last
+pass left): up to the first share slices are short, from the second on they may be longest."""
 
 WAIT_MS = 2
 """The pause while the disk syncs something in another thread."""
 
 FIRST_ROUND_DELAY_MS = 1000
-"""When the round of the start begins: not before the first clients are served."""
+"""When the first round begins: not before the first clients are served."""
 
 FIRST_RETENTION_DELAY_MS = 30_000
-"""When old records are first deleted: who restores old data has a moment to say how long to keep
-it (Kafka's log.initial.task.delay.ms)."""
+"""When old records are first deleted: after a restore of old data there is time to configure how
+long to keep it (Kafka's log.initial.task.delay.ms)."""
 
 FREQUENT_MS = 1000
-"""Between two looks at what cannot wait for a round: `flush.ms`, own logs when none is open."""
+"""Between two checks of what cannot wait for a round: `flush.ms`, own logs when none is open."""
 
 OWN_LOGS_MS = 250
 BUSY_OWN_LOGS_MS = 50
-"""Between two looks at the size of own logs, and when the last one found work."""
+"""Between two checks of the size of own logs, and after a check that has found work."""
 
 
-class Upkeep:
-    """The background work on one data directory.
+class MaintenanceScheduler:
+    """Schedules the background work on one data directory.
 
-    `clock` says when a round is due. `timer_s()` measures slices: the CPU time of this thread in
-    seconds, so that the share of compaction is the same on a machine that has much else to do.
+    A round is due by `clock`. `timer_s()` measures slices: the CPU time of this thread in seconds,
+    so that the share of compaction is the same on a machine that is busy with other work.
     """
 
     __slots__ = (
@@ -114,11 +115,11 @@ class Upkeep:
 
     @property
     def is_working(self) -> bool:
-        """Whether there is work that has begun and is not done."""
+        """Whether work has begun that is not done."""
         return self._round is not None or self._frequent is not None
 
     def clock_set_back(self, elapsed_ms: int) -> None:
-        """Take note that the clock tells an earlier time, by so much."""
+        """Move all due times after the clock was set back by `elapsed_ms`."""
         self._round_due_ms -= elapsed_ms
         self._retention_due_ms -= elapsed_ms
         self._frequent_due_ms -= elapsed_ms
@@ -126,7 +127,7 @@ class Upkeep:
         self._logs.unsynced_since_ms.clear()
 
     def step(self) -> int:
-        """Work for one slice; in how many milliseconds the next step is wanted."""
+        """Work for one slice; returns the milliseconds until the next step."""
         self.report_recovery()
         now_ms = self._clock.now_ms()
         self._begin_what_is_due(now_ms)
@@ -146,7 +147,7 @@ class Upkeep:
         return max(due_ms - now_ms, 0)
 
     def _work(self, steps: Iterator[Step], end_s: float) -> bool:
-        """Work until everything is done or waits for the disk; True if the slice ended before."""
+        """Work until all is done or waits for the disk; whether the slice ended before that."""
         for event in steps:
             if event is Pause.WAITING:
                 return False
@@ -163,8 +164,8 @@ class Upkeep:
     def _slice_s(self, now_ms: int, started_s: float) -> float:
         """How long to work now, in seconds.
 
-        Under pressure as long as the clients had since the last slice, so that compaction gets half
-        of the time even from a loop that is never idle; it is the clients that come less often.
+        Under pressure as long as the time since the last slice, so that compaction gets half of the
+        time even of a loop that is never idle; the clients are served less often.
         """
         self._pressure = 0.0
         if self._own_logs is not None:
@@ -209,7 +210,7 @@ class Upkeep:
             self._frequent = chain(*frequent)
 
     def report_recovery(self) -> None:
-        """Say what had to be cut from logs that were opened since the last call."""
+        """Log what recovery has cut from the logs that were opened since the last call."""
         reports = self._logs.recovery_reports
         for report in reports:
             LOG.emit(
@@ -227,6 +228,23 @@ class Upkeep:
 def _report(event: Event) -> None:
     if isinstance(event, StorageError):
         LOG.emit("log.failed", reason=event.message)
-    elif LOG.debug:
-        name = "log.compacted" if hasattr(event, "bytes_after") else "segments.deleted"
-        LOG.emit(name, **event._asdict())
+    elif not LOG.debug:
+        return
+    elif isinstance(event, DeletedSegment):
+        LOG.emit(
+            "segment.deleted",
+            topic=event.topic,
+            partition=event.partition,
+            base_offset=event.base_offset,
+            size_bytes=event.size_bytes,
+            reason=event.reason,
+        )
+    else:
+        LOG.emit(
+            "log.compacted",
+            topic=event.topic,
+            partition=event.partition,
+            first_dirty_offset=event.first_dirty_offset,
+            bytes_before=event.bytes_before,
+            bytes_after=event.bytes_after,
+        )

@@ -1,9 +1,9 @@
-"""Which address a client is told, for each connection: `advertised.listeners`, or what is right.
+"""The address that each client gets for a broker: from `advertised.listeners`, or by `auto`.
 
-With `auto` a client is told the address that it reached us by: what worked once works again. A
-container behind a published port is the exception: its clients dialled a host and a port that it
-never sees. Such a client comes from the gateway of the container's network (docker-proxy, or NAT),
-so it is told `published.host` and `published.port`. docs/docker.md has the rule as a table.
+With `auto` it is the address by which the client reached this broker: what worked once works again.
+A container behind a published port is the exception: its clients dialled a host and a port that it
+never sees. Such a client comes from the gateway of the container's network (docker-proxy, or NAT)
+and gets `published.host` and `published.port`. docs/docker.md has the rule as a table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.config.config import Config
     from coordinator_server.net.connection import Connection
-    from coordinator_server.net.networks import Routes
+    from coordinator_server.net.networks import RoutingTable
 
 _DEFAULT_PUBLISHED_HOST = "localhost"
 
@@ -29,12 +29,12 @@ _DEFAULT_PUBLISHED_HOST = "localhost"
 class AddressBook:
     """Addresses of all brokers of the process, as one client sees them; `configs` are by node id.
 
-    What cannot be right is said in one line the first time that a client is told it, once for
+    An address that its client cannot reach is logged the first time that it is given out, once for
     each listener.
     """
 
     def __init__(
-        self, configs: Mapping[int, Config], routes: Routes, *, in_container: bool
+        self, configs: Mapping[int, Config], routing_table: RoutingTable, *, in_container: bool
     ) -> None:
         self._advertised = {
             node_id: config.advertised_listeners() for node_id, config in configs.items()
@@ -44,9 +44,9 @@ class AddressBook:
         }
         first = next(iter(configs.values()))
         self._published_host = first.optional_text("published.host")
-        self._routes = routes
+        self._routing_table = routing_table
         self._in_container = in_container
-        self._doubted: set[str] = set()
+        self._warned: set[str] = set()
 
     def address(self, connection: Connection, node_id: int, port: int) -> tuple[str, int]:
         """Host and port at which the client of a connection finds a broker.
@@ -58,8 +58,8 @@ class AddressBook:
         advertised = self._advertised[node_id].get(name)
         if advertised is not None:
             address = advertised.host, advertised.port
-            if is_loopback(advertised.host) and not self._may_be_told_loopback(connection, peer):
-                self._doubt(
+            if is_loopback(advertised.host) and not self._shares_loopback(connection, peer):
+                self._warn_once(
                     name, peer, address, "localhost is another machine there, set a name or auto"
                 )
             return address
@@ -68,30 +68,30 @@ class AddressBook:
             return host, self._published_ports[node_id] or port
         address = connection.local_address[0], port
         if self._in_container and not self._is_known(peer):
-            self._doubt(
+            self._warn_once(
                 name, peer, address, "if it came through a published port, set published.host"
             )
         return address
 
     def _came_through_published_port(self, peer: str) -> bool:
         if self._published_host is None:
-            return self._in_container and self._routes.is_gateway(peer)
-        return self._routes.is_gateway(peer) or not self._routes.is_near(peer)
+            return self._in_container and self._routing_table.is_gateway(peer)
+        return self._routing_table.is_gateway(peer) or not self._routing_table.is_on_link(peer)
 
-    def _may_be_told_loopback(self, connection: Connection, peer: str) -> bool:
-        """It is on this machine, or on the one that publishes our port."""
+    def _shares_loopback(self, connection: Connection, peer: str) -> bool:
+        """Whether the client is on this machine, or on the one that publishes our port."""
         return (
             is_loopback(peer)
             or peer == connection.local_address[0]
-            or (self._in_container and self._routes.is_gateway(peer))
+            or (self._in_container and self._routing_table.is_gateway(peer))
         )
 
     def _is_known(self, peer: str) -> bool:
-        return self._routes.is_near(peer) or not is_address(peer)
+        return self._routing_table.is_on_link(peer) or not is_address(peer)
 
-    def _doubt(self, name: str, peer: str, address: tuple[str, int], reason: str) -> None:
-        if name not in self._doubted:
-            self._doubted.add(name)
+    def _warn_once(self, name: str, peer: str, address: tuple[str, int], reason: str) -> None:
+        if name not in self._warned:
+            self._warned.add(name)
             LOG.emit(
                 "address.doubted",
                 listener=name,
@@ -102,12 +102,12 @@ class AddressBook:
 
 
 def check_names(config: Config) -> threading.Thread | None:
-    """Look the advertised names up, and say in one line which does not resolve here.
+    """Look the advertised names up, and log each that does not resolve here.
 
-    In a thread that nobody waits for: a name server that is silent must not hold up a start or a
-    stop. Returns the thread; None if no name is advertised.
+    In a daemon thread: a name server that does not answer must not hold up a start or a stop.
+    Returns the thread; None if no name is advertised.
     """
-    hosts = {one.host for one in config.advertised_listeners().values()}
+    hosts = {listener.host for listener in config.advertised_listeners().values()}
     names = sorted(host for host in hosts if not is_address(host))
     if not names:
         return None

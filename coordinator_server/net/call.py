@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from protocol.headers import response_prefix
+from protocol.schema import Message, is_frozen
 
 if TYPE_CHECKING:
-    from coordinator_server.broker import Broker
+    from coordinator_server.group.effects import Caller
     from coordinator_server.net.connection import Connection
     from protocol.registry import ApiSpec
-    from protocol.schema import Message
+
+Steps = Iterator[None]
+
+B = TypeVar("B")
+"""What the handlers get beside the call and the request: the broker."""
 
 
-class Route:
-    """How one API is served at one version: bytes -> request -> handler, response -> bytes."""
+class ApiBinding(Generic[B]):
+    """One API at one version, bound to its codec and its handler.
+
+    `decode(frame, position)` gives (request, end), `handle(broker, call, request)` serves it, and
+    `encode(response)` gives the bytes of the answer's body. A handler answers now or later, or
+    gives its work as steps if it may be long.
+    """
 
     __slots__ = ("decode", "encode", "flexible_response", "handle", "spec", "version")
 
@@ -24,7 +34,7 @@ class Route:
         spec: ApiSpec,
         version: int,
         decode: Callable[[bytes, int], tuple[Any, int]],
-        handle: Callable[[Broker, Call, Any], None],
+        handle: Callable[[B, Call, Any], Steps | None],
         encode: Callable[[Any], bytes],
     ) -> None:
         self.spec = spec
@@ -35,54 +45,101 @@ class Route:
         self.flexible_response = spec.response_header_version(version) == 1
 
 
-class Call:
-    """One request: who asks, and `reply`, to be called exactly once, now or later.
+class StepDispatcher(Protocol):
+    """What runs the long work of a call."""
 
-    `client_host` has Kafka's leading slash ("/127.0.0.1"). Until the answer is given the
-    connection handles nothing else. If the client is gone by then, the answer is dropped.
+    def run(self, call: Call, steps: Steps) -> None:
+        """Do work for a request: in one slice if that is enough, else in steps from now on."""
+
+
+class Call:
+    """One `request`: who sent it, and `reply`, to be called exactly once, now or later.
+
+    Until the answer is given the connection handles nothing else. If the client is gone by then,
+    the answer is dropped. `is_large` says that the request or its answer may take longer than one
+    turn of the loop, so that all that is done for it is done in steps.
     """
 
-    __slots__ = ("_request", "_route", "answered", "client_id", "connection", "correlation_id")
+    __slots__ = (
+        "_binding",
+        "_dispatcher",
+        "answered",
+        "caller",
+        "connection",
+        "correlation_id",
+        "is_large",
+        "request",
+    )
 
     def __init__(
         self,
-        route: Route,
+        dispatcher: StepDispatcher,
+        binding: ApiBinding[B],
         connection: Connection,
+        caller: Caller,
         correlation_id: int,
-        client_id: str | None,
         request: Message,
+        is_large: bool,
     ) -> None:
-        self._route = route
-        self._request = request
+        self._dispatcher = dispatcher
+        self._binding = binding
         self.connection = connection
+        self.caller = caller
         self.correlation_id = correlation_id
-        self.client_id = client_id
+        self.request = request
+        self.is_large = is_large
         self.answered = False
 
     @property
     def api_name(self) -> str:
         """Kafka's name of the API."""
-        return self._route.spec.name
+        return self._binding.spec.name
 
     @property
     def api_version(self) -> int:
         """The version of the request, and of its answer."""
-        return self._route.version
+        return self._binding.version
 
     @property
-    def client_host(self) -> str:
-        """The client's address as Kafka writes it, "/127.0.0.1"."""
-        return self.connection.client_host
+    def client_id(self) -> str | None:
+        """What the client calls itself."""
+        return self.caller.client_id
+
+    def run(self, steps: Steps) -> None:
+        """Do work for this request in steps: a first slice now, the rest between turns of the loop.
+
+        A step that raises fails the request. Nothing more is done once the client is gone.
+        """
+        self._dispatcher.run(self, steps)
 
     def reply(self, response: Message) -> None:
         """Answer the request. A message that cannot be encoded raises and answers nothing."""
         assert not self.answered, f"{self.api_name} answered twice"
-        route = self._route
-        body = route.encode(response)
+        if self.is_large:
+            self.answered = True
+            self.run(self._reply_in_steps(response))
+            return
+        binding = self._binding
+        body = binding.encode(response)
         self.answered = True
         self.connection.answer(
-            response_prefix(self.correlation_id, route.flexible_response, len(body)), body
+            response_prefix(self.correlation_id, binding.flexible_response, len(body)), body
         )
+
+    def _reply_in_steps(self, response: Message) -> Steps:
+        from protocol.codec import step_encoder
+
+        try:
+            encode = step_encoder(self._binding.spec.response_type, self._binding.version)
+            body = yield from encode(response)
+        except BaseException:
+            self.answered = self.is_large = False
+            raise
+        self.connection.answer(
+            response_prefix(self.correlation_id, self._binding.flexible_response, len(body)), body
+        )
+        yield from dispose(self.request)
+        yield from dispose(response)
 
     def fail(self) -> None:
         """Answer UNKNOWN_SERVER_ERROR in the API's own form, or close if that has no place.
@@ -91,12 +148,12 @@ class Call:
         """
         if self.answered:
             return
-        from coordinator_server.net.error_response import failed_response
+        from coordinator_server.net.error_response import error_response
 
-        route = self._route
-        response = failed_response(route.spec.response_type, self._request, route.version)
+        binding = self._binding
+        response = error_response(binding.spec.response_type, self.request, binding.version)
         if response is None:
-            self.connection.refuse("the request failed", route.spec.name, route.version)
+            self.connection.refuse("the request failed", binding.spec.name, binding.version)
         else:
             self.reply(response)
 
@@ -105,3 +162,27 @@ class Call:
         assert not self.answered, f"{self.api_name} answered twice"
         self.answered = True
         self.connection.answer_nothing()
+
+
+DISPOSED_PER_STEP = 500
+
+
+def dispose(message: Message) -> Steps:
+    """Empty the lists of a large message that nothing needs any more, in steps.
+
+    Freed at once, millions of objects would take longer than one turn of the loop may. A message
+    that requests share (`protocol.schema.frozen`) is left alone.
+    """
+    if is_frozen(message):
+        return
+    for field in message.FIELDS:
+        items = getattr(message, field.name)
+        if not isinstance(items, list):
+            continue
+        while items:
+            part = items[-DISPOSED_PER_STEP:]
+            del items[-DISPOSED_PER_STEP:]
+            if isinstance(part[0], Message):
+                for one in part:
+                    yield from dispose(one)
+            yield

@@ -8,8 +8,8 @@ pieces is not copied a thousand times, and an announced length allocates nothing
 As in Kafka's SocketServer (a muted channel) a connection handles one request at a time: while one
 waits for its answer, what follows waits too, and answers go out in the order of the requests.
 Frames wait for as long as `_holds` is not 0: a request is unanswered, the client does not take its
-answers, this connection had its turn of the loop, or nobody is listened to while the clock is being
-put forward. Beyond READ_AHEAD_BYTES of waiting bytes the socket is no longer read, so TCP stops the
+answers, this connection had its turn of the loop, or all requests are held while the broker's time
+is advanced. Beyond READ_AHEAD_BYTES of waiting bytes the socket is no longer read, so TCP stops the
 client, and memory per connection has a bound.
 """
 
@@ -18,6 +18,9 @@ from __future__ import annotations
 import asyncio
 from struct import Struct
 from typing import TYPE_CHECKING, cast
+
+from coordinator_server.group.effects import Caller
+from coordinator_server.net.networks import without_mapping
 
 if TYPE_CHECKING:
     from coordinator_server.net.connections import Connections
@@ -30,8 +33,9 @@ _UNANSWERED = 1
 _WRITE_PAUSED = 2
 _TURN_OVER = 4
 _CLOSED = 8
-_UNHEARD = 16
+_HELD = 16
 
+NO_CALLER = Caller(None, "", -1)
 _length_at = Struct(">i").unpack_from
 
 
@@ -39,7 +43,8 @@ class Connection(asyncio.Protocol):
     """One connection. `active` is set by every read; the idle sweep of `Connections` clears it.
 
     `client_host` is "/127.0.0.1" as Kafka writes it, `remote` "127.0.0.1:40000" for the log,
-    `local_address` the (host, port) that the client reached us by.
+    `local_address` the (host, port) that the client reached us by. `caller` is that of the last
+    request: the next one mostly has the same.
     """
 
     __slots__ = (
@@ -56,6 +61,7 @@ class Connection(asyncio.Protocol):
         "_transport",
         "_waiting_bytes",
         "active",
+        "caller",
         "client_host",
         "idle_since_ms",
         "listener_name",
@@ -80,6 +86,7 @@ class Connection(asyncio.Protocol):
         self.idle_since_ms = 0
         self.listener_name = listener_name
         self.client_host = self.remote = ""
+        self.caller = NO_CALLER
         self.local_address = ("", 0)
 
     @property
@@ -167,11 +174,11 @@ class Connection(asyncio.Protocol):
 
     def hold(self) -> None:
         """Handle no more requests until `release`."""
-        self._holds |= _UNHEARD
+        self._holds |= _HELD
 
     def release(self) -> None:
         """Go on with what came meanwhile."""
-        self._holds &= ~_UNHEARD
+        self._holds &= ~_HELD
         self._go_on()
 
     def refuse(self, reason: str, api: str | int | None = None, version: int | None = None) -> None:
@@ -270,4 +277,4 @@ def _address(name: object) -> tuple[str, int]:
     """Host and port of a socket name; an IPv4 address inside an IPv6 one is taken out of it."""
     if not isinstance(name, tuple) or len(name) < 2:
         return "unknown", 0  # the peer was gone before we looked
-    return str(name[0]).removeprefix("::ffff:"), int(name[1])
+    return without_mapping(str(name[0])), int(name[1])

@@ -1,39 +1,47 @@
 """From a frame to its handler, and what happens when that is not possible.
 
-The routes (API key, version) -> decode, handler, encode are made when first asked for, so that a
-broker that starts pays for no message and no handler. Here stands the door for bugs: whatever a
-handler raises is logged, and that request alone is answered with UNKNOWN_SERVER_ERROR.
+What serves an API at a version (see `ApiBinding`) is bound when a client first asks for it, so that
+a broker that starts pays for no message and no handler. Here is the door for bugs: what a handler
+raises is logged, and that request alone is answered with UNKNOWN_SERVER_ERROR.
+
+Large requests, those of more than LARGE_REQUEST_BYTES, are decoded, served and answered in steps,
+so that other connections stay served meanwhile. A handler whose work may be long for another
+reason returns it as steps, too.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic
 
 from coordinator_server.events.log import LOG
-from coordinator_server.net.call import Call, Route
+from coordinator_server.group.effects import Caller
+from coordinator_server.net.call import ApiBinding, B, Call
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import decode_request_header, response_prefix
 from protocol.registry import API_VERSIONS_KEY, SPEC_BY_KEY
 
 if TYPE_CHECKING:
-    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import StepRunner
+    from coordinator_server.net.call import Steps
     from coordinator_server.net.connection import Connection
     from protocol.headers import RequestHeader
 
+LARGE_REQUEST_BYTES = 64 * 1024
 _FRAME_LENGTH_BYTES = 4
 _API_VERSIONS_V0 = Struct(">hihhh")
 
 
-class Dispatcher:
-    """Handles the frames of all connections of one broker."""
+class Dispatcher(Generic[B]):
+    """Handles the frames of all connections of one broker, which the handlers get."""
 
-    __slots__ = ("_broker", "_routes")
+    __slots__ = ("_bindings", "_broker", "_step_runner")
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: B, step_runner: StepRunner) -> None:
         self._broker = broker
-        self._routes: dict[tuple[int, int], Route] = {}
+        self._step_runner = step_runner
+        self._bindings: dict[tuple[int, int], ApiBinding[B]] = {}
 
     def dispatch(self, connection: Connection, frame: bytes) -> None:
         """Handle one frame, its length in front. Never raises."""
@@ -42,25 +50,79 @@ class Dispatcher:
         except ProtocolError as error:
             connection.refuse(str(error))
             return
-        route = self._routes.get((header.api_key, header.api_version))
-        if route is None:
-            route = self._new_route(connection, header)
-            if route is None:
+        binding = self._bindings.get((header.api_key, header.api_version))
+        if binding is None:
+            binding = self._new_binding(connection, header)
+            if binding is None:
                 return
-        try:
-            request, _ = route.decode(frame, position)
-        except ProtocolError as error:
-            connection.refuse(str(error), route.spec.name, route.version)
+        if len(frame) > LARGE_REQUEST_BYTES:
+            large = self._dispatch_large(connection, header, binding, frame, position)
+            self._step_runner.run_now(large)
             return
-        call = Call(route, connection, header.correlation_id, header.client_id, request)
         try:
-            route.handle(self._broker, call, request)
+            request, _ = binding.decode(frame, position)
+        except ProtocolError as error:
+            connection.refuse(str(error), binding.spec.name, binding.version)
+            return
+        caller = connection.caller
+        if caller[0] != header.client_id or caller[2] != binding.version:
+            caller = Caller(header.client_id, connection.client_host, binding.version)
+            connection.caller = caller
+        call = Call(self, binding, connection, caller, header.correlation_id, request, False)
+        try:
+            steps = binding.handle(self._broker, call, request)
         except Exception:  # the door: no bug in a handler may stop the broker
             _log_failure(call)
             call.fail()
+            return
+        if steps is not None:
+            self.run(call, steps)
 
-    def _new_route(self, connection: Connection, header: RequestHeader) -> Route | None:
-        """Make the route of an API and version; what is not served is refused, as Kafka does.
+    def _dispatch_large(
+        self,
+        connection: Connection,
+        header: RequestHeader,
+        binding: ApiBinding[B],
+        frame: bytes,
+        position: int,
+    ) -> Steps:
+        """A frame that is decoded and handled in steps."""
+        from protocol.codec import step_decoder
+
+        decode = step_decoder(binding.spec.request_type, binding.version)
+        try:
+            request, _ = yield from decode(frame, position)
+        except ProtocolError as error:
+            connection.refuse(str(error), binding.spec.name, binding.version)
+            return
+        caller = Caller(header.client_id, connection.client_host, binding.version)
+        call = Call(self, binding, connection, caller, header.correlation_id, request, True)
+        del request  # so that `dispose` frees it in steps
+        yield from self._guarded(call, self._handle(binding, call))
+
+    def _handle(self, binding: ApiBinding[B], call: Call) -> Steps:
+        steps = binding.handle(self._broker, call, call.request)
+        if steps is not None:
+            yield from steps
+
+    def run(self, call: Call, steps: Steps) -> None:
+        """Do work for a request: in one slice if that is enough, else in steps from now on."""
+        if not self._step_runner.run_now(self._guarded(call, steps)):
+            call.is_large = True
+
+    def _guarded(self, call: Call, steps: Steps) -> Steps:
+        """The steps of a handler, which end when one raises or the client is gone."""
+        try:
+            for _ in steps:
+                yield
+                if call.connection.closed:
+                    return
+        except Exception:  # the same door
+            _log_failure(call)
+            call.fail()
+
+    def _new_binding(self, connection: Connection, header: RequestHeader) -> ApiBinding[B] | None:
+        """Bind an API at a version; what is not served is refused, as Kafka does.
 
         Kafka closes the connection without an answer, except for ApiVersions: every client has to
         be able to find out what is served (KIP-35, KIP-511).
@@ -83,9 +145,9 @@ class Dispatcher:
         handle = import_module(f"coordinator_server.apis.{spec.stem}").handle
         decode = decoder(spec.request_type, version)
         encode = encoder(spec.response_type, version)
-        route = Route(spec, version, decode, handle, encode)
-        self._routes[api_key, version] = route
-        return route
+        binding = ApiBinding(spec, version, decode, handle, encode)
+        self._bindings[api_key, version] = binding
+        return binding
 
 
 def _unsupported_api_versions(min_version: int, max_version: int) -> bytes:
@@ -94,7 +156,7 @@ def _unsupported_api_versions(min_version: int, max_version: int) -> bytes:
     return _API_VERSIONS_V0.pack(error, 1, API_VERSIONS_KEY, min_version, max_version)
 
 
-def _log_failure(call: Call, **fields: Any) -> None:
+def _log_failure(call: Call) -> None:
     LOG.emit(
         "request.failed",
         remote=call.connection.remote,
@@ -102,5 +164,4 @@ def _log_failure(call: Call, **fields: Any) -> None:
         version=call.api_version,
         correlation_id=call.correlation_id,
         exc_info=True,
-        **fields,
     )

@@ -24,7 +24,7 @@ _RENAMED = {
 _IDENTITY = {str: ("name", "group_id", "key"), int: ("partition_index", "index")}
 
 
-def failed_response(
+def error_response(
     response_type: type[Message],
     request: Message,
     version: int,
@@ -33,17 +33,6 @@ def failed_response(
     """An answer that says `error` for the request; None if the API has no place to say it."""
     response, told = _filled(response_type, request, version, error)
     return response if told else None
-
-
-def overrule(response: Message, error: ErrorCode) -> None:
-    """Turn every success in an answer into `error`."""
-    for field in type(response).FIELDS:
-        if field.name == "error_code":
-            if not getattr(response, field.name):
-                setattr(response, field.name, error)
-        elif isinstance(field.type, ArrayType) and isinstance(field.type.element, type):
-            for one in getattr(response, field.name) or ():
-                overrule(one, error)
 
 
 def _filled(

@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from coordinator_server.events.log import LOG
-from coordinator_server.group.classic.explain import WITHOUT_REBALANCE, Outcome
+from coordinator_server.group.explain import WITHOUT_REBALANCE, Outcome
 from coordinator_server.topics.names import GROUP_EVENTS_TOPIC
 from storage.errors import StorageError
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from coordinator_server.clock.broker_clock import Clock, Scheduler, Timer
     from coordinator_server.config.config import Config
-    from coordinator_server.group.classic.explain import Rebalance
-    from coordinator_server.rebalances.record import Record
+    from coordinator_server.group.explain import Rebalance
+    from coordinator_server.rebalances.schema import RebalanceRecord
     from coordinator_server.topics.manager import Partition, TopicManager
 
 GATHER_MS = 50
@@ -84,7 +84,7 @@ class RebalanceJournal:
         if len(self._accounts) == 1:
             self._scheduler.call_soon(self._record_next)
 
-    def history(self, group_id: str) -> list[Record]:
+    def history(self, group_id: str) -> list[RebalanceRecord]:
         """The last records of a group, oldest first; none of a group that has ended."""
         import json
 
@@ -173,11 +173,10 @@ class RebalanceJournal:
 
     def _write(self) -> bool:
         """Write one batch from the head of the queue. False: it failed, and is still there."""
-        from protocol.batch import Record as LogRecord
-        from protocol.batch import build_batch
+        from protocol.batch import Record, build_batch
 
         taken = self._head()
-        batch = build_batch([LogRecord(offset, *self._queue[offset]) for offset in range(taken)])
+        batch = build_batch([Record(offset, *self._queue[offset]) for offset in range(taken)])
         try:
             self._partition().append_own(batch, self._clock.now_ms())
         except StorageError as error:

@@ -7,9 +7,9 @@ the only place that looks into assignments, so no request waits for it.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from coordinator_server.group.classic.explain import Outcome, Trigger
+from coordinator_server.group.explain import Outcome, Trigger
 from coordinator_server.rebalances.ownership import (
     Identity,
     Member,
@@ -24,7 +24,8 @@ from coordinator_server.rebalances.schema import SCHEMA_VERSION
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from coordinator_server.group.classic.explain import Cause, Dropped, Rebalance
+    from coordinator_server.group.explain import Cause, Dropped, Rebalance
+    from coordinator_server.rebalances.schema import RebalanceRecord
 
 MAX_VALUE_BYTES = 900_000
 """A longer record leaves its lists out, so that it fits into a batch of a topic's usual size."""
@@ -32,11 +33,8 @@ MAX_VALUE_BYTES = 900_000
 STRAGGLERS = 3
 """How many of those that came last are named."""
 
-Record = dict[str, Any]
-"""A record, as JSON knows it."""
 
-
-def record_of(group_id: str, rebalance: Rebalance) -> Record:
+def record_of(group_id: str, rebalance: Rebalance) -> RebalanceRecord:
     """The record of a rebalance that is over."""
     cause, outcome = rebalance.cause, rebalance.outcome
     # A rebalance that was overtaken changed no assignment; loading and the end change none either.
@@ -45,7 +43,7 @@ def record_of(group_id: str, rebalance: Rebalance) -> Record:
     )
     before = members_of(rebalance.before) if is_listed else {}
     after = members_of(rebalance.after) if is_listed else {}
-    record: Record = {
+    record: RebalanceRecord = {
         "schema": SCHEMA_VERSION,
         "group": group_id,
         "outcome": outcome.value,
@@ -68,7 +66,7 @@ def record_of(group_id: str, rebalance: Rebalance) -> Record:
     return record
 
 
-def encode_record(record: Record) -> bytes:
+def encode_record(record: RebalanceRecord) -> bytes:
     """The record as JSON in UTF-8; one that is too long is shortened."""
     value = _encode(record)
     if len(value) > MAX_VALUE_BYTES:
@@ -76,15 +74,15 @@ def encode_record(record: Record) -> bytes:
     return value
 
 
-def _encode(record: Record) -> bytes:
+def _encode(record: RebalanceRecord) -> bytes:
     # What clients send may hold lone surrogates; escaped they survive.
     return json.dumps(record, separators=(",", ":")).encode("ascii")
 
 
-def log_fields(record: Record) -> Record:
+def log_fields(record: RebalanceRecord) -> RebalanceRecord:
     """What the event `group.rebalanced` says: the record in short, empty fields left out."""
-    culprit: Record = record["culprit"] or {}
-    partitions: Record = record["partitions"] or {}
+    culprit: RebalanceRecord = record["culprit"] or {}
+    partitions: RebalanceRecord = record["partitions"] or {}
     fields = {
         "group": record["group"],
         "generation": record["generation"],
@@ -109,7 +107,7 @@ def log_fields(record: Record) -> Record:
 
 def _client(
     member_id: str, group_instance_id: str | None, client_id: str, client_host: str
-) -> Record:
+) -> RebalanceRecord:
     return {
         "member": member_id,
         "instance": group_instance_id,
@@ -118,7 +116,7 @@ def _client(
     }
 
 
-def _cause(cause: Cause) -> Record:
+def _cause(cause: Cause) -> RebalanceRecord:
     culprit = None
     if cause.member_id:
         culprit = _client(
@@ -133,12 +131,12 @@ def _cause(cause: Cause) -> Record:
     }
 
 
-def _dropped(one: Dropped) -> Record:
+def _dropped(one: Dropped) -> RebalanceRecord:
     client = _client(one.member_id, one.group_instance_id, one.client_id, one.client_host)
     return {**client, "why": one.why.value}
 
 
-def _chosen(rebalance: Rebalance) -> Record:
+def _chosen(rebalance: Rebalance) -> RebalanceRecord:
     """Protocol and leader before and after."""
     before, after = rebalance.before, rebalance.after
     return {
@@ -150,7 +148,7 @@ def _chosen(rebalance: Rebalance) -> Record:
     }
 
 
-def _times(rebalance: Rebalance) -> Record:
+def _times(rebalance: Rebalance) -> RebalanceRecord:
     """Where the time went; a phase that did not come about took none."""
     join_from_ms = rebalance.delay_ended_ms
     if join_from_ms is None:
@@ -166,7 +164,7 @@ def _times(rebalance: Rebalance) -> Record:
     }
 
 
-def _counts(rebalance: Rebalance) -> Record:
+def _counts(rebalance: Rebalance) -> RebalanceRecord:
     """How many members there were, came back, came anew and are there now."""
     recorded = rebalance.before.members if rebalance.before is not None else []
     known = {identity(one.member_id, one.group_instance_id) for one in recorded}
@@ -185,7 +183,7 @@ def _counts(rebalance: Rebalance) -> Record:
     }
 
 
-def _stragglers(rebalance: Rebalance) -> list[Record]:
+def _stragglers(rebalance: Rebalance) -> list[RebalanceRecord]:
     """Those who joined last, the very last one first."""
     late = sorted(rebalance.rejoined.items(), key=lambda item: -item[1].after_ms)[:STRAGGLERS]
     return [
@@ -202,7 +200,7 @@ def _stragglers(rebalance: Rebalance) -> list[Record]:
 
 def _members(
     rebalance: Rebalance, before: Mapping[Identity, Member], after: Mapping[Identity, Member]
-) -> list[Record]:
+) -> list[RebalanceRecord]:
     """Everybody who was or is a member, with the partitions on both sides."""
     found = []
     for who in {**before, **after}:

@@ -7,14 +7,17 @@ reads the topic. Fields may be added; one that is taken away or changes its mean
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from coordinator_server.group.classic.explain import Absence, Outcome, Trigger
+from coordinator_server.group.explain import Absence, Outcome, Trigger
 
 SCHEMA_VERSION = 1
 
+RebalanceRecord = dict[str, Any]
+"""A value of the topic, as JSON has it."""
 
-class Field(NamedTuple):
+
+class RecordField(NamedTuple):
     """One field: its type (`?`: or null, `[]`: a list of it), and what it means.
 
     A type is one of JSON, a name in `OBJECTS`, or `partitions`: an object that gives a topic the
@@ -31,85 +34,85 @@ def _one_of(values: type[Absence | Outcome | Trigger]) -> str:
 
 
 CLIENT = (
-    Field("member", "string", "Member id."),
-    Field("instance", "string?", "Group instance id of a static member (KIP-345)."),
-    Field("client_id", "string", "Client id."),
-    Field("host", "string", "Host as Kafka prints it: `/127.0.0.1`."),
+    RecordField("member", "string", "Member id."),
+    RecordField("instance", "string?", "Group instance id of a static member (KIP-345)."),
+    RecordField("client_id", "string", "Client id."),
+    RecordField("host", "string", "Host as Kafka prints it: `/127.0.0.1`."),
 )
 
 CAUSE = (
-    Field("trigger", "string", f"One of {_one_of(Trigger)}."),
-    Field("culprit", "client?", "The member that set it off; null where it was none."),
-    Field("reason", "string", "The reason that the client gave (KIP-800); may be empty."),
-    Field("timeout_ms", "integer?", "The timeout that the culprit missed."),
-    Field("error", "string", "Name of the error when an assignment could not be written."),
+    RecordField("trigger", "string", f"One of {_one_of(Trigger)}."),
+    RecordField("culprit", "client?", "The member that set it off; null where it was none."),
+    RecordField("reason", "string", "The reason that the client gave (KIP-800); may be empty."),
+    RecordField("timeout_ms", "integer?", "The timeout that the culprit missed."),
+    RecordField("error", "string", "Name of the error when an assignment could not be written."),
 )
 
-LATE_CAUSE = (*CAUSE, Field("after_ms", "integer", "When, from the start of the rebalance."))
+LATE_CAUSE = (*CAUSE, RecordField("after_ms", "integer", "When, from the start of the rebalance."))
 
-DROPPED = (*CLIENT, Field("why", "string", f"One of {_one_of(Absence)}."))
+DROPPED = (*CLIENT, RecordField("why", "string", f"One of {_one_of(Absence)}."))
 
 STRAGGLER = (
     *CLIENT[:3],
-    Field("after_ms", "integer", "When it joined, from the start of the rebalance."),
+    RecordField("after_ms", "integer", "When it joined, from the start of the rebalance."),
 )
 
 MOVES = (
-    Field("moved", "integer", "Owned by another member than before."),
-    Field("added", "integer", "Owned by nobody before."),
-    Field("revoked", "integer", "Owned by nobody now."),
-    Field("stayed", "integer", "Owned by the same member as before."),
+    RecordField("moved", "integer", "Owned by another member than before."),
+    RecordField("added", "integer", "Owned by nobody before."),
+    RecordField("revoked", "integer", "Owned by nobody now."),
+    RecordField("stayed", "integer", "Owned by the same member as before."),
 )
 
 MEMBER = (
     *CLIENT,
-    Field("member_before", "string?",
+    RecordField("member_before", "string?",
           "Its member id before; another one for a static member that came back."),
-    Field("status", "string", "`joined`, `stayed` or `left`, compared with before."),
-    Field("rejoined_ms", "integer?",
+    RecordField("status", "string", "`joined`, `stayed` or `left`, compared with before."),
+    RecordField("rejoined_ms", "integer?",
           "When its JoinGroup came, from the start; null for who did not join."),
-    Field("partitions_before", "partitions?",
+    RecordField("partitions_before", "partitions?",
           "What it owned; null if it was no member, or if that cannot be read."),
-    Field("partitions", "partitions?",
+    RecordField("partitions", "partitions?",
           "What it owns; null if it is no member any more, or if that cannot be read."),
-    Field("topics_added", "string[]", "Topics that it did not subscribe to before."),
-    Field("topics_removed", "string[]", "Topics that it does not subscribe to any more."),
+    RecordField("topics_added", "string[]", "Topics that it did not subscribe to before."),
+    RecordField("topics_removed", "string[]", "Topics that it does not subscribe to any more."),
 )  # fmt: skip
 
 RECORD = (
-    Field("schema", "integer", f"Version of this schema: {SCHEMA_VERSION}."),
-    Field("group", "string", "Group id, as in the record's key."),
-    Field("outcome", "string", f"How it ended: one of {_one_of(Outcome)}."),
+    RecordField("schema", "integer", f"Version of this schema: {SCHEMA_VERSION}."),
+    RecordField("group", "string", "Group id, as in the record's key."),
+    RecordField("outcome", "string", f"How it ended: one of {_one_of(Outcome)}."),
     *CAUSE,
-    Field("also", "late_cause[]",
+    RecordField("also", "late_cause[]",
           "What else happened while everybody was asked to rejoin."),
-    Field("generation_before", "integer", "Generation when it began."),
-    Field("generation", "integer",
+    RecordField("generation_before", "integer", "Generation when it began."),
+    RecordField("generation", "integer",
           "Generation that it made; the one before if its join phase did not end."),
-    Field("protocol_type", "string?", "`consumer`, or what else the members are."),
-    Field("protocol_before", "string?", "Protocol (assignor) before."),
-    Field("protocol", "string?", "Protocol of the new generation."),
-    Field("leader_before", "string?", "Member id of the leader before."),
-    Field("leader", "string?", "Member id of the new leader."),
-    Field("started_ms", "integer", "When it began, milliseconds since 1970."),
-    Field("ended_ms", "integer", "When it ended."),
-    Field("initial_delay_ms", "integer",
+    RecordField("protocol_type", "string?", "`consumer`, or what else the members are."),
+    RecordField("protocol_before", "string?", "Protocol (assignor) before."),
+    RecordField("protocol", "string?", "Protocol of the new generation."),
+    RecordField("leader_before", "string?", "Member id of the leader before."),
+    RecordField("leader", "string?", "Member id of the new leader."),
+    RecordField("started_ms", "integer", "When it began, milliseconds since 1970."),
+    RecordField("ended_ms", "integer", "When it ended."),
+    RecordField("initial_delay_ms", "integer",
           "Time spent in the initial rebalance delay of an empty group (KIP-134)."),
-    Field("join_ms", "integer", "Time spent waiting for members to rejoin."),
-    Field("sync_ms", "integer", "Time spent waiting for the leader's assignment."),
-    Field("members_before", "integer", "Members when there was an assignment last."),
-    Field("members_rejoined", "integer", "Those of them that joined again."),
-    Field("members_joined", "integer", "Members that joined and were not there before."),
-    Field("members_after", "integer", "Members of the new generation."),
-    Field("stragglers", "straggler[]", "The last three to join, the very last one first."),
-    Field("dropped", "dropped[]", "Members that the group went on without."),
-    Field("partitions", "moves?",
+    RecordField("join_ms", "integer", "Time spent waiting for members to rejoin."),
+    RecordField("sync_ms", "integer", "Time spent waiting for the leader's assignment."),
+    RecordField("members_before", "integer", "Members when there was an assignment last."),
+    RecordField("members_rejoined", "integer", "Those of them that joined again."),
+    RecordField("members_joined", "integer", "Members that joined and were not there before."),
+    RecordField("members_after", "integer", "Members of the new generation."),
+    RecordField("stragglers", "straggler[]", "The last three to join, the very last one first."),
+    RecordField("dropped", "dropped[]", "Members that the group went on without."),
+    RecordField("partitions", "moves?",
           "Partitions by what happened to them; null where it cannot be told."),
-    Field("partitions_unknown", "string?",
+    RecordField("partitions_unknown", "string?",
           "Why it cannot be told: `cannot be read`, or `protocol type ...`."),
-    Field("members", "member[]",
+    RecordField("members", "member[]",
           "Everybody who was or is a member; empty if no assignment changed."),
-    Field("shortened", "boolean",
+    RecordField("shortened", "boolean",
           "Whether the record was too long and has left its lists out."),
 )  # fmt: skip
 """The fields of a record, in their order."""

@@ -12,9 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
-from coordinator_server.group.classic.explain import Absence, Outcome, Trigger
+from coordinator_server.group.explain import Absence, Outcome, Trigger
+
+if TYPE_CHECKING:
+    from coordinator_server.rebalances.schema import RebalanceRecord
 
 _UUID = re.compile(r"-([0-9a-f]{8})-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -27,16 +30,14 @@ _WHY = {
     Absence.ID_NEVER_USED: "never used the member id that it was given",
 }
 
-Record = dict[str, Any]
 
-
-def tell(record: Record) -> list[str]:
+def tell(record: RebalanceRecord) -> list[str]:
     """The story of one rebalance: its time (UTC) and sentence, then lines of details."""
     at = time_of(record["started_ms"])
     return [f"{at}  {sentence(record)}", *(f"    {line}" for line in details(record))]
 
 
-def sentence(record: Record) -> str:
+def sentence(record: RebalanceRecord) -> str:
     """What happened, in one sentence."""
     names = Names(record)
     parts = [_cause(record, names), _members(record), _partitions(record)]
@@ -44,7 +45,7 @@ def sentence(record: Record) -> str:
     return f"generation {record['generation']}: {told}"
 
 
-def details(record: Record) -> list[str]:
+def details(record: RebalanceRecord) -> list[str]:
     """What else there is to know, a line each."""
     names = Names(record)
     lines = [f"after {ms(one['after_ms'])}: {_cause(one, names)}" for one in record["also"]]
@@ -103,14 +104,14 @@ class Names:
     Members that share their client id are told apart by the beginning of their member id's uuid.
     """
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: RebalanceRecord) -> None:
         self._by_client_id: dict[str, set[str]] = {}
-        self._by_member: dict[str, Record] = {}
+        self._by_member: dict[str, RebalanceRecord] = {}
         for one in _clients(record):
             self._by_member.setdefault(one["member"], one)
             self._by_client_id.setdefault(one["client_id"], set()).add(one["member"])
 
-    def of(self, client: Record) -> str:
+    def of(self, client: RebalanceRecord) -> str:
         """The name of a client of the record."""
         if client["instance"] is not None:
             return str(client["instance"])
@@ -125,7 +126,7 @@ class Names:
         return _UUID.sub(r"-\1", member_id) if client is None else self.of(client)
 
 
-def _clients(record: Record) -> Iterable[Record]:
+def _clients(record: RebalanceRecord) -> Iterable[RebalanceRecord]:
     """Everybody whom the record names."""
     yield from record["members"]
     for one in (record, *record["also"]):
@@ -138,7 +139,7 @@ def _clients(record: Record) -> Iterable[Record]:
             yield {**one, "member": one["member_before"]}
 
 
-def _cause(cause: Record, names: Names) -> str:
+def _cause(cause: RebalanceRecord, names: Names) -> str:
     """Who did what."""
     trigger, culprit = cause["trigger"], cause["culprit"]
     who = "somebody"
@@ -166,7 +167,7 @@ def _cause(cause: Record, names: Names) -> str:
     return f'{told} (reason: "{cause["reason"]}")' if cause["reason"] else told
 
 
-def _change(cause: Record, culprit: Record | None) -> str:
+def _change(cause: RebalanceRecord, culprit: RebalanceRecord | None) -> str:
     """What of its metadata a member changed, as far as the record tells."""
     for one in cause.get("members", ()):
         if culprit is not None and one["member"] == culprit["member"]:
@@ -177,7 +178,7 @@ def _change(cause: Record, culprit: Record | None) -> str:
     return "its metadata"
 
 
-def _members(record: Record) -> str:
+def _members(record: RebalanceRecord) -> str:
     """Who came back, and how it ended."""
     outcome, trigger = record["outcome"], record["trigger"]
     if outcome == Outcome.DEAD:
@@ -201,7 +202,7 @@ def _members(record: Record) -> str:
     return text
 
 
-def _partitions(record: Record) -> str:
+def _partitions(record: RebalanceRecord) -> str:
     """What became of the partitions."""
     reason, moves = record["partitions_unknown"], record["partitions"]
     if reason is not None:
@@ -228,13 +229,13 @@ def _why(why: str) -> str:
     return {absence.value: text for absence, text in _WHY.items()}.get(why, f"({why})")
 
 
-def _phases(record: Record) -> list[str]:
+def _phases(record: RebalanceRecord) -> list[str]:
     phases = (("initial delay", "initial_delay_ms"), ("join", "join_ms"), ("sync", "sync_ms"))
     told = [f"{name} {ms(record[field])}" for name, field in phases if record[field]]
     return [f"waited: {', '.join(told)}"] if told else []
 
 
-def _choices(record: Record, names: Names) -> list[str]:
+def _choices(record: RebalanceRecord, names: Names) -> list[str]:
     """Leader and protocol, where they changed."""
     lines = []
     old, new = record["leader_before"], record["leader"]
@@ -247,7 +248,7 @@ def _choices(record: Record, names: Names) -> list[str]:
     return lines
 
 
-def _member(one: Record, names: Names) -> list[str]:
+def _member(one: RebalanceRecord, names: Names) -> list[str]:
     """What a member owned and owns."""
     name, old, new = names.of(one), one["partitions_before"], one["partitions"]
     if old is None and new is None:

@@ -1,4 +1,4 @@
-"""A real broker for tests: a subprocess that takes orders, and what tests want to ask of it.
+"""A real broker for tests: a subprocess, and the helpers by which tests control and query it.
 
     from coordinator_server.testing import Broker
 

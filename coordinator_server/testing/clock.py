@@ -1,10 +1,10 @@
-"""The broker's clock, as tests turn it: five minutes pass in one call.
+"""The broker's virtual clock, as tests control it: five minutes pass in one call.
 
     broker.clock.advance(300)    # sessions of 45 s expire, as they would in five minutes
-    broker.clock.freeze()        # time stands
-    broker.clock.resume()        # and goes on from there
+    broker.clock.freeze()        # the time stops
+    broker.clock.resume()        # and runs on from there
 
-Only the broker's time is turned. The client libraries in the test keep the machine's time.
+Only the broker's time changes. The client libraries in the test keep the machine's time.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _TIMEOUT_SECONDS = 120.0
 
 
 class ClockState(NamedTuple):
-    """What the broker's clock tells.
+    """The state of the broker's clock.
 
-    `now_ms` since 1970-01-01 UTC, `offset_ms` later than on the machine (negative after it stood).
+    `now_ms` since 1970-01-01 UTC, `offset_ms` ahead of the machine's (negative after a freeze).
     """
 
     now_ms: int
@@ -36,26 +36,26 @@ class Clock:
         self._control = control
 
     def advance(self, seconds: float | timedelta) -> ClockState:
-        """Put the clock forward; returns once everything that falls due meanwhile has happened.
+        """Advance the clock; returns once everything that falls due meanwhile has happened.
 
         What clients had sent before is handled first; what they send meanwhile is handled
-        afterwards. A clock that stood stands again. Raises BrokerError for a time that is negative,
-        not a number or more than ten years.
+        afterwards. A frozen clock stays frozen. Raises BrokerError for a time that is negative, not
+        a number or more than ten years.
         """
         if isinstance(seconds, timedelta):
             seconds = seconds.total_seconds()
         return self._call("POST", "/clock/advance", {"seconds": seconds})
 
     def freeze(self) -> ClockState:
-        """Let time stand, if it does not: no timer rings, records and commits get one time."""
+        """Stop the time: no timer fires, records and commits get one timestamp."""
         return self._call("POST", "/clock/freeze")
 
     def resume(self) -> ClockState:
-        """Let time go on from where it stands, if it stands."""
+        """Let the time run on from where it stopped, if it is frozen."""
         return self._call("POST", "/clock/resume")
 
     def state(self) -> ClockState:
-        """What time it is, and whether it stands."""
+        """The time, and whether it is frozen."""
         return self._call("GET", "/clock")
 
     @property
@@ -65,7 +65,7 @@ class Clock:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether time stands."""
+        """Whether the time is frozen."""
         return self.state().frozen
 
     def _call(self, method: str, path: str, query: dict[str, object] | None = None) -> ClockState:

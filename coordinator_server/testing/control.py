@@ -1,6 +1,6 @@
 """The way to the broker's control server: HTTP with JSON, written by hand.
 
-`http.client` would bring the mail parser and TLS into every test run. Each order has a connection
+`http.client` would bring the mail parser and TLS into every test run. Each request has a connection
 of its own, so that threads share nothing and no connection can have gone stale in between.
 """
 
@@ -48,7 +48,7 @@ class Control:
         *,
         timeout: float = 30.0,
     ) -> dict[str, Any]:
-        """Give an order and return the answer. Raises BrokerError.
+        """Send a request and return the answer. Raises BrokerError.
 
         `path` is quoted already (see `quoted`); the values of `query` are not. `timeout` is in
         seconds, for each step on the way.
@@ -56,10 +56,15 @@ class Control:
         if query:
             path += "?" + "&".join(f"{name}={quoted(str(one))}" for name, one in query.items())
         content = b"" if body is None else json.dumps(body).encode()
-        head = f"{method} {path} HTTP/1.1\r\nContent-Length: {len(content)}\r\n"
+        host, port = self.address
+        head = (
+            f"{method} {path} HTTP/1.1\r\n"
+            f"Host: {f'[{host}]' if ':' in host else host}:{port}\r\n"
+            f"Content-Length: {len(content)}\r\nConnection: close\r\n\r\n"
+        )
         try:
             with socket.create_connection(self.address, timeout) as connection:
-                connection.sendall(f"{head}Connection: close\r\n\r\n".encode() + content)
+                connection.sendall(head.encode() + content)
                 received = bytearray()
                 while part := connection.recv(1 << 18):
                     received += part
@@ -71,11 +76,11 @@ class Control:
         return answer
 
 
-def _read(received: bytes, order: str) -> tuple[int, dict[str, Any]]:
+def _read(received: bytes, request: str) -> tuple[int, dict[str, Any]]:
     """Status and JSON of a whole answer."""
     head, _, content = received.partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
     if len(words) < 2 or not words[1].isdigit() or not content:
-        raise BrokerError(f"{order}: the broker closed the connection without an answer")
+        raise BrokerError(f"{request}: the broker closed the connection without an answer")
     answer = json.loads(content)
     return int(words[1]), answer

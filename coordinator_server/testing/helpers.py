@@ -1,7 +1,7 @@
 """What a test asks of a broker without a Kafka client: topics, records, groups, a clean state.
 
 Everything goes through the control server. Waiting is done here, by looking again and again, so it
-is measured in the time of the test and not in that of the broker, whose clock may stand.
+is measured in the time of the test and not in that of the broker, whose clock may be frozen.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Helpers:
 
     @property
     def clock(self) -> Clock:
-        """The broker's time, to be put forward and stopped."""
+        """The broker's virtual clock: `advance`, `freeze`, `resume`."""
         return Clock(self.control)
 
     # --- topics and records -----------------------------------------------------------------------

@@ -51,7 +51,7 @@ class MigrationError(Exception):
     """Why topics and groups cannot be moved; a message for people."""
 
 
-class Topic(NamedTuple):
+class ClusterTopic(NamedTuple):
     """A topic: how many partitions it has, and the settings that were made for it."""
 
     name: str
@@ -59,7 +59,7 @@ class Topic(NamedTuple):
     configs: dict[str, str]
 
 
-class Record(NamedTuple):
+class ClusterRecord(NamedTuple):
     """A record with all that is to be the same on the other side."""
 
     offset: int
@@ -68,7 +68,7 @@ class Record(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
 
-    def same_as(self, other: Record) -> bool:
+    def same_as(self, other: ClusterRecord) -> bool:
         """Whether all but the offset agrees."""
         return self[1:] == other[1:]
 
@@ -83,7 +83,7 @@ class _Null(Serializer):  # type: ignore[misc]  # kafka-python ships no types
         return None if data is self.VALUE else data
 
 
-class Cluster:
+class KafkaCluster:
     """A cluster; `client_config` are kafka-python's settings (security)."""
 
     def __init__(self, bootstrap: str, client_config: Mapping[str, Any]) -> None:
@@ -116,14 +116,14 @@ class Cluster:
 
     # --- topics -----------------------------------------------------------------------------------
 
-    def topics(self) -> dict[str, Topic]:
+    def topics(self) -> dict[str, ClusterTopic]:
         """All topics but those of the cluster itself, by name."""
         found = {}
         for described in self.admin.describe_topics():
             name = described["name"]
             if name not in INTERNAL_TOPICS and not described.get("error_code"):
                 count = len(described["partitions"])
-                found[name] = Topic(name, count, self.configs(name))
+                found[name] = ClusterTopic(name, count, self.configs(name))
         return found
 
     def configs(self, topic: str) -> dict[str, str]:
@@ -146,7 +146,9 @@ class Cluster:
         configs: dict[str, Any] = answer["topic"][topic]
         return configs
 
-    def create(self, topic: Topic, configs: Mapping[str, str], replication_factor: int) -> None:
+    def create(
+        self, topic: ClusterTopic, configs: Mapping[str, str], replication_factor: int
+    ) -> None:
         """Make a topic and wait until it can be used."""
         options = {
             "num_partitions": topic.partition_count,
@@ -182,7 +184,7 @@ class Cluster:
         end = self._consumer.end_offsets([partition])[partition]
         return int(first), int(end)
 
-    def records(self, partition: TopicPartition, start: int, end: int) -> Iterator[Record]:
+    def records(self, partition: TopicPartition, start: int, end: int) -> Iterator[ClusterRecord]:
         """The records of a partition between two offsets, aborted ones left out.
 
         One such walk at a time per cluster.
@@ -196,7 +198,7 @@ class Cluster:
             for one in batch:
                 if one.offset < end:
                     headers = tuple((name, value) for name, value in one.headers)
-                    yield Record(one.offset, one.timestamp, one.key, one.value, headers)
+                    yield ClusterRecord(one.offset, one.timestamp, one.key, one.value, headers)
             idle = 0 if batch or consumer.position(partition) > position else idle + 1
             if idle > IDLE_POLLS:
                 raise MigrationError(f"{self.bootstrap}: {partition} gives nothing at {position}")
@@ -264,7 +266,7 @@ class Producer:
             value_serializer=_Null(),
         )
 
-    def send(self, partition: TopicPartition, record: Record) -> None:
+    def send(self, partition: TopicPartition, record: ClusterRecord) -> None:
         """Hand one record over; `flush` says whether it arrived."""
         headers = []
         for name, value in record.headers:

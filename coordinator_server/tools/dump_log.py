@@ -22,11 +22,10 @@ from coordinator_server.tools.records import (
     Contents,
     batch_data,
     record_data,
-    records_of,
-    stored_crc_of,
 )
+from protocol.batch import iterate_records
 from protocol.errors import ProtocolError
-from storage.batch_scan import Damage
+from storage.batch_scan import Corruption
 from storage.index import OffsetIndex, TimeIndex
 from storage.producer_state import SNAPSHOT_SUFFIX, ProducerState
 from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
@@ -41,15 +40,15 @@ Lines = Iterator[dict[str, Any]]
 def log_lines(file: ReadOnlyFile, contents: Contents, with_records: bool = True) -> Lines:
     """The batches of a log, each followed by its records; damage where it lies."""
     for batch in walk_log(file):
-        if isinstance(batch, Damage):
+        if isinstance(batch, Corruption):
             yield damage(batch.position, batch.reason)
             continue
-        data = file.pread(batch.size_bytes, batch.position)
-        yield {"kind": "batch", **batch_data(batch, stored_crc_of(data))}
+        yield {"kind": "batch", **batch_data(batch)}
         if not with_records:
             continue
+        data = file.pread(batch.size_bytes, batch.position)
         try:
-            for record in records_of(data):
+            for record in iterate_records(data, batch, batch.position):
                 yield {"kind": "record", **record_data(record, batch, contents)}
         except ProtocolError as error:
             yield damage(batch.position, f"the records do not parse: {error}")

@@ -1,7 +1,7 @@
 """Files of a data directory as the tools see them: opened for reading only, walked to the end.
 
-The broker's own recovery stops at the first bad batch. The tools go on behind it where the next
-one can still be found, so that one flipped bit does not hide the rest of a file.
+The broker's own recovery stops at the first bad batch. The tools go on after it where the next one
+can still be found, so that one flipped bit does not hide the rest of a file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from storage.batch_scan import Damage, StoredBatch, scan_headers, verify_batches
+from protocol.batch_header import BatchHeader
+from storage.batch_scan import Corruption, scan_headers, verify_batches
 from storage.errors import CorruptBatchError
 
 
@@ -54,10 +55,12 @@ class ReadOnlyFile:
         self.close()
 
 
-def walk_log(file: ReadOnlyFile, base_offset: int | None = None) -> Iterator[StoredBatch | Damage]:
-    """Yield the batches of a log file in order, and a Damage for each place that holds none.
+def walk_log(
+    file: ReadOnlyFile, base_offset: int | None = None
+) -> Iterator[BatchHeader | Corruption]:
+    """Yield the batches of a log file in order, and a Corruption for each place that holds none.
 
-    Behind a batch with a wrong CRC or offset the walk goes on; behind one whose size makes no sense
+    After a batch with a wrong CRC or offset the walk goes on; after one whose size makes no sense
     it ends. `base_offset` is the least that the first batch may have.
     """
     end = file.size_bytes
@@ -66,16 +69,15 @@ def walk_log(file: ReadOnlyFile, base_offset: int | None = None) -> Iterator[Sto
     while position < end:
         for one in verify_batches(file, position, end, next_offset):
             yield one
-            if isinstance(one, StoredBatch):
-                position = one.position + one.size_bytes
-                next_offset = one.last_offset + 1
+            if isinstance(one, BatchHeader):
+                position, next_offset = one.end, one.next_offset
                 continue
             following = _plausible_batch(file, one.position)
             if following is None:
                 return
-            position = following.position + following.size_bytes
+            position = following.end
             if one.offsets_fall:
-                next_offset = following.last_offset + 1
+                next_offset = following.next_offset
 
 
 def first_offset(file: ReadOnlyFile) -> int:
@@ -87,7 +89,7 @@ def first_offset(file: ReadOnlyFile) -> int:
     return max(batch.base_offset, 0) if batch is not None else 0
 
 
-def _plausible_batch(file: ReadOnlyFile, position: int) -> StoredBatch | None:
+def _plausible_batch(file: ReadOnlyFile, position: int) -> BatchHeader | None:
     """Return the header at `position` if it can be one, whatever the CRC says."""
     try:
         return next(scan_headers(file, position, file.size_bytes), None)

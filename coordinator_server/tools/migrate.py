@@ -21,10 +21,10 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from coordinator_server.tools.cluster import (
     REQUEST_BYTES,
-    Cluster,
+    ClusterRecord,
+    ClusterTopic,
+    KafkaCluster,
     MigrationError,
-    Record,
-    Topic,
 )
 
 TIMESTAMP_TYPE = "message.timestamp.type"
@@ -84,7 +84,11 @@ class Migration:
     """One run from `source` to `target`, over the topics named, or over all."""
 
     def __init__(
-        self, source: Cluster, target: Cluster, topics: Sequence[str], replication_factor: int
+        self,
+        source: KafkaCluster,
+        target: KafkaCluster,
+        topics: Sequence[str],
+        replication_factor: int,
     ) -> None:
         self.source = source
         self.target = target
@@ -116,7 +120,7 @@ class Migration:
         committed, kept = self._commit(groups, {topic.name for topic in chosen})
         return Totals(len(chosen), self.copied, self.already_there, committed, kept)
 
-    def _check(self, topic: Topic, there: Topic | None) -> None:
+    def _check(self, topic: ClusterTopic, there: ClusterTopic | None) -> None:
         if there is not None and there.partition_count != topic.partition_count:
             raise MigrationError(
                 f"{topic.name} has {topic.partition_count} partitions, and "
@@ -126,13 +130,16 @@ class Migration:
     # --- one topic --------------------------------------------------------------------------------
 
     def _topic(
-        self, topic: Topic, there: Topic | None, wanted: dict[TopicPartition, set[int]]
+        self,
+        topic: ClusterTopic,
+        there: ClusterTopic | None,
+        wanted: dict[TopicPartition, set[int]],
     ) -> None:
         target = self.target
         if there is None:
             configs = dict(HELD) if target.can_alter else self._settings_for_good(topic)
             target.create(topic, configs, self.replication_factor)
-            there = Topic(topic.name, topic.partition_count, configs)
+            there = ClusterTopic(topic.name, topic.partition_count, configs)
         # Behind a finished run the target compacts and expires records by itself.
         is_held = target.can_alter and HELD.items() <= there.configs.items()
         places = [TopicPartition(topic.name, one) for one in range(topic.partition_count)]
@@ -144,14 +151,14 @@ class Migration:
         if target.can_alter:
             self._finish(topic)
 
-    def _settings_for_good(self, topic: Topic) -> dict[str, str]:
+    def _settings_for_good(self, topic: ClusterTopic) -> dict[str, str]:
         """The settings for a cluster that cannot change them when the records are there."""
         configs = without_replication(topic.configs)
         if configs.pop(TIMESTAMP_TYPE, "CreateTime") != "CreateTime":
             self.progress.say(f"{topic.name}: {TIMESTAMP_TYPE} is left out, to keep the times")
         return configs
 
-    def _finish(self, topic: Topic) -> None:
+    def _finish(self, topic: ClusterTopic) -> None:
         """Give the topic its own settings, those that are known there."""
         known = self.target.known_configs(topic.name)
         configs = without_replication(topic.configs)
@@ -162,7 +169,7 @@ class Migration:
         self.target.set_configs(topic.name, self.target.configs(topic.name), wanted)
 
     def _copy(
-        self, place: TopicPartition, start: int, end: int, *, topic: Topic, is_held: bool
+        self, place: TopicPartition, start: int, end: int, *, topic: ClusterTopic, is_held: bool
     ) -> None:
         """Compare what is there, append what is not."""
         first, target_end = self.target.ends(place)
@@ -198,7 +205,7 @@ class Migration:
             if producer is not None:
                 producer.close()
 
-    def _hold(self, topic: Topic, is_held: bool) -> None:
+    def _hold(self, topic: ClusterTopic, is_held: bool) -> None:
         """Let nothing expire or be stamped while records come to a topic that was finished."""
         if not is_held and self.target.can_alter:
             now = self.target.configs(topic.name)
@@ -280,13 +287,15 @@ class Comparison:
     removed some.
     """
 
-    def __init__(self, place: TopicPartition, records: Iterable[Record], is_held: bool) -> None:
+    def __init__(
+        self, place: TopicPartition, records: Iterable[ClusterRecord], is_held: bool
+    ) -> None:
         self._place = place
-        self._records: Iterator[Record] = iter(records)
+        self._records: Iterator[ClusterRecord] = iter(records)
         self._is_held = is_held
         self._next = next(self._records, None)
 
-    def check(self, number: int, record: Record) -> None:
+    def check(self, number: int, record: ClusterRecord) -> None:
         """The `number`-th record of the source is the one with that offset in the target."""
         there = self._next
         if there is not None and there.offset == number:
@@ -357,13 +366,13 @@ def client_settings(path: str | None) -> dict[str, str]:
 
 def _run(options: argparse.Namespace, source_config: str | None, target_config: str | None) -> int:
     started = time.monotonic()
-    opened: list[Cluster] = []
+    opened: list[KafkaCluster] = []
     try:
         for bootstrap, config in (
             (options.source, source_config),
             (options.target, target_config),
         ):
-            opened.append(Cluster(bootstrap, client_settings(config)))
+            opened.append(KafkaCluster(bootstrap, client_settings(config)))
         source, target = opened
         totals = Migration(source, target, options.topic, options.replication_factor).run()
     except KeyboardInterrupt:

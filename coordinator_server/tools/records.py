@@ -7,16 +7,15 @@ UTF-8, else base64. Names of fields inside keys and values are Kafka's.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
-from protocol.batch import BatchHeader, Record, iterate_records
-from protocol.batch_layout import DELETE_HORIZON, LOG_APPEND_TIME
+from protocol.batch import Record
+from protocol.batch_header import COMPRESSION_MASK, BatchHeader, add_to_sequence
 from protocol.consumer_protocol import decode_assignment, decode_subscription
+from protocol.control_record import end_marker
 from protocol.errors import ProtocolError
 from protocol.json_form import to_json
-from protocol.legacy_batch import LegacyEntry, iterate_entry_records
 from protocol.offsets_log import (
     GroupMetadataValue,
     MemberMetadata,
@@ -25,13 +24,9 @@ from protocol.offsets_log import (
     decode_value,
 )
 from protocol.transaction_log import decode_transaction_key, decode_transaction_value
-from storage.batch_scan import StoredBatch
-from storage.producer_state import last_sequence_of
 
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 CONSUMER_PROTOCOL_TYPE = "consumer"
 _NEWEST = 3  # version of ConsumerProtocol whose fields are shown, whatever the bytes' own is
-_MARKERS = {0: "ABORT", 1: "COMMIT"}
 
 
 class Contents(Enum):
@@ -48,11 +43,9 @@ CONTENTS_OF_TOPICS = {
 }
 
 
-def batch_data(batch: StoredBatch, stored_crc: int) -> dict[str, Any]:
+def batch_data(batch: BatchHeader) -> dict[str, Any]:
     """A batch's header; -1 stands for "none" as in the format itself."""
-    codec = batch.attributes & 0x07
-    has_horizon = batch.magic == 2 and batch.attributes & DELETE_HORIZON
-    has_sequence = batch.base_sequence >= 0
+    horizon_ms = batch.delete_horizon_ms
     return {
         "position": batch.position,
         "size_bytes": batch.size_bytes,
@@ -64,38 +57,28 @@ def batch_data(batch: StoredBatch, stored_crc: int) -> dict[str, Any]:
         "producer_id": batch.producer_id,
         "producer_epoch": batch.producer_epoch,
         "base_sequence": batch.base_sequence,
-        "last_sequence": last_sequence_of(batch.base_sequence, batch.last_offset_delta)
-        if has_sequence
-        else -1,
-        "transactional": batch.magic == 2 and batch.is_transactional,
-        "control": batch.magic == 2 and batch.is_control,
-        "compression": _CODECS[codec] if codec < len(_CODECS) else str(codec),
-        "timestamp_type": "LogAppendTime"
-        if batch.magic and batch.attributes & LOG_APPEND_TIME
-        else "CreateTime",
-        "max_timestamp_ms": batch.max_timestamp,
-        "delete_horizon_ms": batch.base_timestamp if has_horizon else -1,
-        "crc": stored_crc,
+        "last_sequence": batch.last_sequence,
+        "transactional": batch.is_transactional,
+        "control": batch.is_control,
+        "compression": _codec_name(batch),
+        "timestamp_type": "LogAppendTime" if batch.log_append_time else "CreateTime",
+        "max_timestamp_ms": batch.max_timestamp_ms,
+        "delete_horizon_ms": -1 if horizon_ms is None else horizon_ms,
+        "crc": batch.crc,
     }
 
 
-def stored_crc_of(data: bytes) -> int:
-    """The CRC in the bytes of a batch of any format."""
-    return int.from_bytes(data[17:21] if data[16] == 2 else data[12:16], "big")
+def _codec_name(batch: BatchHeader) -> str:
+    """Kafka's name of the codec, the number of one that does not exist."""
+    try:
+        return batch.compression.name.lower()
+    except ProtocolError:
+        return str(batch.attributes & COMPRESSION_MASK)
 
 
-def records_of(data: bytes) -> Iterator[Record]:
-    """The records in the bytes of one batch of any format; ProtocolError when they do not parse."""
-    if data[16] == 2:
-        return iterate_records(data, BatchHeader(data))
-    return iterate_entry_records(data, LegacyEntry(data))
-
-
-def record_data(record: Record, batch: StoredBatch, contents: Contents) -> dict[str, Any]:
+def record_data(record: Record, batch: BatchHeader, contents: Contents) -> dict[str, Any]:
     """A record, opened as far as its topic allows."""
-    sequence = -1
-    if batch.base_sequence >= 0:
-        sequence = last_sequence_of(batch.base_sequence, record.offset - batch.base_offset)
+    sequence = add_to_sequence(batch.base_sequence, record.offset - batch.base_offset)
     data = {
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
@@ -104,7 +87,7 @@ def record_data(record: Record, batch: StoredBatch, contents: Contents) -> dict[
         "value_size": -1 if record.value is None else len(record.value),
         "headers": [[name, plain(value)] for name, value in record.headers],
     }
-    if batch.magic == 2 and batch.is_control:
+    if batch.is_control:
         return {**data, **_marker(record)}
     key, value = _open(record, contents)
     return {**data, "key": key, "value": value}
@@ -176,9 +159,12 @@ def _transaction_record(key_bytes: bytes, value_bytes: bytes | None) -> tuple[An
 
 
 def _marker(record: Record) -> dict[str, Any]:
-    """A control record: its key is version and type, a transaction's value ends with the epoch."""
-    kind = int.from_bytes((record.key or b"")[2:4], "big") if record.key else -1
-    marker = {"marker": _MARKERS.get(kind, f"control type {kind}")}
-    if kind not in _MARKERS or record.value is None or len(record.value) < 6:
-        return {**marker, "value": plain(record.value)}
-    return {**marker, "coordinator_epoch": int.from_bytes(record.value[2:6], "big", signed=True)}
+    """What a control record says: how a transaction ended, and who ended it; else its type."""
+    marker = end_marker(record.key, record.value)
+    if marker is None:
+        kind = int.from_bytes(record.key[2:4], "big") if record.key else -1
+        return {"marker": f"control type {kind}", "value": plain(record.value)}
+    name = "COMMIT" if marker.commits else "ABORT"
+    if marker.coordinator_epoch < 0:
+        return {"marker": name, "value": plain(record.value)}
+    return {"marker": name, "coordinator_epoch": marker.coordinator_epoch}

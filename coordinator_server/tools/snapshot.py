@@ -21,7 +21,7 @@ from typing import Any
 
 from coordinator_server.tools.files import ReadOnlyFile
 from coordinator_server.tools.verify_log import Verification, partition_directories, summary
-from storage.batch_scan import Damage, verify_batches
+from storage.batch_scan import Corruption, verify_batches
 from storage.checkpoints import (
     LEADER_EPOCH_FILE,
     LOG_START_FILE,
@@ -237,18 +237,11 @@ def _whole_batches(file: ReadOnlyFile) -> int:
     """Where the last whole batch of a log ends that may be in the middle of being written."""
     base_offset = int(file.path.name[:20])
     for batch in verify_batches(file, 0, file.size_bytes, base_offset):
-        if isinstance(batch, Damage):
-            if not _is_torn(file, batch.position):
+        if isinstance(batch, Corruption):
+            if not batch.is_torn:
                 raise SnapshotError(f"{file.path} is damaged at {batch.position}: {batch.reason}")
             return batch.position
     return file.size_bytes
-
-
-def _is_torn(file: ReadOnlyFile, position: int) -> bool:
-    """Whether the bytes from `position` are the beginning of one batch, and no more."""
-    head = file.pread(12, position)
-    length = int.from_bytes(head[8:12], "big", signed=True)
-    return len(head) < 12 or length > file.size_bytes - position - 12
 
 
 def main(arguments: Sequence[str]) -> int:

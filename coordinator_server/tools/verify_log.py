@@ -32,7 +32,6 @@ from storage.checkpoints import (
     read_partition_metadata,
     read_properties,
 )
-from storage.disk import Disk
 from storage.errors import StorageError
 from storage.local_disk import LocalDisk
 from storage.log_loader import is_log_name
@@ -49,9 +48,9 @@ _CHECKPOINTS = (RECOVERY_POINT_FILE, LOG_START_FILE, HIGH_WATERMARK_FILE, CLEANE
 class Verification:
     """A check of one data directory or partition; `ends` has (log start, log end) of each log."""
 
-    def __init__(self, path: Path, disk: Disk | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.disk = disk or LocalDisk()
+        self.disk = LocalDisk()
         self.findings = Findings()
         self.ends: dict[TopicPartition, tuple[int, int]] = {}
 

@@ -15,10 +15,11 @@ from coordinator_server.tools.dump_log import (
 )
 from coordinator_server.tools.files import ReadOnlyFile, walk_log
 from coordinator_server.tools.findings import Findings
-from coordinator_server.tools.records import records_of
 from coordinator_server.tools.verify_transactions import TransactionCheck
+from protocol.batch import iterate_records
+from protocol.batch_header import BatchHeader
 from protocol.errors import ProtocolError
-from storage.batch_scan import Damage, StoredBatch
+from storage.batch_scan import Corruption
 from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 
 
@@ -50,11 +51,11 @@ class SegmentCheck:
             times = TimeIndexCheck(findings, self.log_path.with_suffix(TIME_INDEX_SUFFIX))
             next_offset = self.base_offset
             for batch in walk_log(file, self.base_offset):
-                if isinstance(batch, Damage):
+                if isinstance(batch, Corruption):
                     findings.error(self.log_path, f"position {batch.position}: {batch.reason}")
                     continue
                 findings.batches += 1
-                next_offset = batch.last_offset + 1
+                next_offset = batch.next_offset
                 data = file.pread(batch.size_bytes, batch.position)
                 self._check_records(data, batch)
                 self._check_epoch(batch)
@@ -67,11 +68,11 @@ class SegmentCheck:
         self.transactions.finish_segment(self.log_path)
         return next_offset
 
-    def _check_records(self, data: bytes, batch: StoredBatch) -> None:
+    def _check_records(self, data: bytes, batch: BatchHeader) -> None:
         """As many records as the header says, their offsets rising inside the batch."""
         expected = batch.base_offset if batch.magic == 2 else -1
         try:
-            for record in records_of(data):
+            for record in iterate_records(data, batch, batch.position):
                 self.findings.records += 1
                 if not expected <= record.offset <= batch.last_offset:
                     reason = f"position {batch.position}: a record of offset {record.offset}"
@@ -81,7 +82,7 @@ class SegmentCheck:
         except ProtocolError as error:
             self.findings.error(self.log_path, f"position {batch.position}: {error}")
 
-    def _check_epoch(self, batch: StoredBatch) -> None:
+    def _check_epoch(self, batch: BatchHeader) -> None:
         """A batch bears the epoch that the checkpoint has for its offset."""
         epoch = None
         for number, start in self.epochs:
@@ -123,7 +124,7 @@ class IndexCheck:
                 last = (first, second)
                 yield last
 
-    def take(self, batch: StoredBatch) -> None:
+    def take(self, batch: BatchHeader) -> None:
         """Compare the entries that speak of this batch."""
         while self._entry is not None and self._entry[1] <= batch.position:
             offset, position = self._entry
@@ -151,12 +152,14 @@ class TimeIndexCheck(IndexCheck):
         """The entries of the file."""
         return time_index_lines(file)
 
-    def take(self, batch: StoredBatch) -> None:
+    def take(self, batch: BatchHeader) -> None:
         """Compare the entries whose offset lies in this batch."""
-        earlier, self._largest = self._largest, max(self._largest, batch.max_timestamp)
+        earlier, self._largest = self._largest, max(self._largest, batch.max_timestamp_ms)
         while self._entry is not None and self._entry[1] <= batch.last_offset:
             timestamp_ms, offset = self._entry
-            if timestamp_ms != batch.max_timestamp or timestamp_ms < earlier:
-                reason = f"{timestamp_ms} at offset {offset}, whose batch has {batch.max_timestamp}"
+            if timestamp_ms != batch.max_timestamp_ms or timestamp_ms < earlier:
+                reason = (
+                    f"{timestamp_ms} at offset {offset}, whose batch has {batch.max_timestamp_ms}"
+                )
                 self.findings.error(self.path, f"{reason}; {self._largest} is the largest so far")
             self._entry = next(self._lines, None)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from coordinator_server.tools.dump_log import transaction_index_lines
 from coordinator_server.tools.files import ReadOnlyFile
 from coordinator_server.tools.findings import Findings
-from storage.batch_scan import StoredBatch
-from storage.errors import CorruptBatchError
-from storage.records import end_marker_of
+from protocol.batch_header import BatchHeader
+from protocol.control_record import end_marker_of
+from protocol.errors import ProtocolError
 from storage.segment import INDEX_SUFFIX
 from storage.transaction_index import TRANSACTION_INDEX_SUFFIX
 
@@ -37,7 +37,7 @@ class TransactionCheck:
         # The abort markers of the segment that is being walked, by offset.
         self._aborts: dict[int, _Abort] = {}
 
-    def take(self, batch: StoredBatch, data: bytes) -> None:
+    def take(self, batch: BatchHeader, data: bytes) -> None:
         """Take in the next batch; one whose records do not parse is somebody else's finding."""
         if batch.producer_id < 0:
             return
@@ -46,8 +46,8 @@ class TransactionCheck:
                 self._open.setdefault(batch.producer_id, batch.base_offset)
             return
         try:
-            marker = end_marker_of(data)
-        except CorruptBatchError:
+            marker = end_marker_of(data, batch, batch.position)
+        except ProtocolError:
             return
         if marker is None:
             return

@@ -3,7 +3,7 @@
 Checks of manual assignments, with the texts of Kafka's ReplicationControlManager.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 
 def replicas_error(broker_ids: Sequence[int], brokers: frozenset[int]) -> str | None:
@@ -26,14 +26,18 @@ def replicas_error(broker_ids: Sequence[int], brokers: frozenset[int]) -> str | 
 
 
 def new_topic_error(
-    assignments: Mapping[int, Sequence[int]], brokers: frozenset[int]
+    assignments: Sequence[tuple[int, Sequence[int]]], brokers: frozenset[int]
 ) -> str | None:
-    """Why a new topic cannot have this assignment of partition -> broker ids."""
-    for broker_ids in assignments.values():
+    """Why a new topic cannot have these assignments of (partition, broker ids)."""
+    partitions: set[int] = set()
+    for partition, broker_ids in assignments:
+        if partition in partitions:
+            return f"Found multiple manual partition assignments for partition {partition}"
+        partitions.add(partition)
         error = replicas_error(broker_ids, brokers)
         if error is not None:
             return error
-    if sorted(assignments) != list(range(len(assignments))):
+    if sorted(partitions) != list(range(len(partitions))):
         return "partitions should be a consecutive 0-based integer sequence"
     return None
 

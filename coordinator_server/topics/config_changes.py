@@ -1,7 +1,7 @@
 """Changing configs while the broker runs: which change is allowed, and what comes of it.
 
 Topics can be changed. The settings of a broker cannot: they come from its command line and its
-file. Orders of the checks and texts are those of Kafka 4.1 (ConfigAdminManager and
+file. Orders of the checks and texts are those of Kafka (ConfigAdminManager and
 ConfigurationControlManager), as its answers show them.
 """
 
@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.config.settings import TOPIC_SETTINGS, render
 from coordinator_server.topics.names import name_error
 from coordinator_server.topics.topic_configs import configs_error
 from protocol.errors import ErrorCode
+from storage.config_def import Kind, render
 from storage.errors import StorageError
-from storage.log_config import SETTINGS
+from storage.topic_settings import TOPIC_SETTINGS
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
@@ -110,8 +110,8 @@ def _apply(config: Config, configs: dict[str, str], one: Change) -> Outcome | No
         configs.pop(one.name, None)
         return None
     assert one.value is not None
-    setting = SETTINGS.get(one.name)
-    is_list = setting is not None and setting.kind == "LIST"
+    row = TOPIC_SETTINGS.get(one.name)
+    is_list = row is not None and row.setting.kind is Kind.LIST
     if one.operation == Operation.SET:
         configs[one.name] = ",".join(_items(one.value)) if is_list else one.value.strip()
         return None
@@ -119,24 +119,19 @@ def _apply(config: Config, configs: dict[str, str], one: Change) -> Outcome | No
     if not is_list:
         reason = f"Can't {operation.name} to key {one.name} because its type is not LIST."
         return ErrorCode.INVALID_CONFIG, reason
-    there = _items(configs.get(one.name, _default(config, one.name)))
+    current = configs.get(one.name, render(config.topic_default(one.name)) or "")
+    items = _items(current) if current else []
     named = _items(one.value)
     if operation is Operation.APPEND:
-        there += [item for item in dict.fromkeys(named) if item not in there]
+        items += [item for item in dict.fromkeys(named) if item not in items]
     else:
-        there = [item for item in there if item not in named]
-    configs[one.name] = ",".join(there)
+        items = [item for item in items if item not in named]
+    configs[one.name] = ",".join(items)
     return None
 
 
-def _default(config: Config, name: str) -> str:
-    if name in TOPIC_SETTINGS:
-        return render(config.topic_default(name)) or ""
-    return SETTINGS[name].default
-
-
 def _items(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
+    return [item.strip() for item in text.split(",")]
 
 
 def _give(broker: Broker, name: str, configs: dict[str, str], *, validate_only: bool) -> Outcome:
@@ -147,7 +142,7 @@ def _give(broker: Broker, name: str, configs: dict[str, str], *, validate_only: 
     if message is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, message
     try:
-        message = configs_error(configs.items())
+        message = configs_error(broker.config, configs.items())
         if message is not None:
             return ErrorCode.INVALID_CONFIG, message
         topic = broker.topics.topic(name)
@@ -165,7 +160,7 @@ def _fixed(broker: Broker, kind: int, name: str, names: Sequence[str]) -> Outcom
     if kind == GROUP and not name:
         return ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."
     if kind == BROKER and name:
-        error = _node_error(broker, name)
+        error = _node_error(broker, name, "Unexpected broker id, expected {}, but received {}")
         if error is not None:
             return error
     if kind not in (BROKER, GROUP):
@@ -173,25 +168,24 @@ def _fixed(broker: Broker, kind: int, name: str, names: Sequence[str]) -> Outcom
     if not names:
         return DONE
     listed = ", ".join(names)
-    return ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: Set({listed})"
+    return ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{listed}]"
 
 
 def _logger_error(broker: Broker, name: str, changes: Sequence[Change]) -> Outcome:
-    error = _node_error(broker, name)
+    error = _node_error(broker, name, "Unexpected node id. Expected {}, but received {}")
     if error is None and changes:
         return ErrorCode.INVALID_CONFIG, f"Logger {changes[0].name} does not exist!"
     return error or DONE
 
 
-def _node_error(broker: Broker, name: str) -> Outcome | None:
+def _node_error(broker: Broker, name: str, unexpected: str) -> Outcome | None:
     try:
         node_id = int(name)
     except ValueError:
         return ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
     if node_id == broker.node_id:
         return None
-    reason = f"Unexpected broker id, expected {broker.node_id}, but received {node_id}"
-    return ErrorCode.INVALID_REQUEST, reason
+    return ErrorCode.INVALID_REQUEST, unexpected.format(broker.node_id, node_id)
 
 
 def _unknown(kind: int) -> Outcome:

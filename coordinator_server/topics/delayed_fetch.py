@@ -203,9 +203,7 @@ class DelayedFetch(DelayedOperation):
             last_stable_offset = log.last_stable_offset
             end = last_stable_offset if self._committed else high_watermark
             if target.fetch_offset < end and (limit or at_least_one):
-                records = log.read(
-                    target.fetch_offset, limit, at_least_one=at_least_one, up_to=end
-                ).records
+                records = log.read(target.fetch_offset, limit, at_least_one=at_least_one, up_to=end)
                 if self._committed:
                     aborted = _aborted_in(log, target.fetch_offset, records)
         except StorageError as failure:

@@ -125,11 +125,6 @@ class FetchContext:
         self.wants_session = wants_session
 
     @property
-    def is_incremental(self) -> bool:
-        """Whether partitions without news are left out of the answer."""
-        return self.session is not None
-
-    @property
     def is_overtaken(self) -> bool:
         """Whether the session went on while this request waited, so that its answer is void."""
         return self.session is not None and self.session.epoch != self.epoch

@@ -94,15 +94,6 @@ class Purgatory:
         """Length of the heap of deadlines, with those that are settled already."""
         return len(self._heap)
 
-    def try_complete_else_watch(
-        self, operation: DelayedOperation, keys: Iterable[Hashable]
-    ) -> bool:
-        """Complete the operation now if it can be, else park it under `keys`."""
-        if operation.try_complete():
-            return True
-        self.watch(operation, keys)
-        return False
-
     def watch(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> None:
         """Park an operation that is known to have to wait."""
         assert not operation.is_completed

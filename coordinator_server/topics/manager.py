@@ -15,7 +15,7 @@ from contextlib import suppress
 from coordinator_server.clock.broker_clock import Clock
 from coordinator_server.config.config import Config
 from coordinator_server.events.log import LOG
-from coordinator_server.maintenance.scheduler import Upkeep
+from coordinator_server.maintenance.scheduler import MaintenanceScheduler
 from coordinator_server.topics.leadership import Leadership
 from coordinator_server.topics.names import (
     OFFSETS_TOPIC,
@@ -23,6 +23,7 @@ from coordinator_server.topics.names import (
     is_internal,
     name_error,
 )
+from protocol.batch import EncodedBatch
 from protocol.errors import ErrorCode
 from storage.disk import Buffer
 from storage.errors import StorageError
@@ -31,9 +32,6 @@ from storage.log_manager import INTERNAL_TOPIC_CONFIGS, LogManager
 from storage.partition_log import AppendResult, PartitionLog
 from storage.retention import advance_log_start_offset
 from storage.topic_catalogue import PartitionLeadership, TopicRecord
-
-UPKEEP_INTERVAL_MS = 1000
-"""When `upkeep` wants to be called first."""
 
 
 class Partition:
@@ -120,9 +118,9 @@ class Partition:
         self._changed(self)
         return result
 
-    def append_own(self, records: Buffer, now_ms: int) -> AppendResult:
-        """Append batches of the broker's own, and wake the fetches. Raises StorageError."""
-        result = self.log.append_own(records, now_ms)
+    def append_own(self, batch: EncodedBatch, now_ms: int) -> AppendResult:
+        """Append a batch that the broker built, and wake the fetches. Raises StorageError."""
+        result = self.log.append_own(batch, now_ms)
         self._changed(self)
         return result
 
@@ -192,7 +190,7 @@ class TopicManager:
     `on_created`, `on_deleted` and `on_widened` are lists of callables that get the Topic; those of
     `on_deleted` run when the topic cannot be found any more and its logs are closed.
     `node_ids` are the brokers of the process; replicas are placed on all of them. `timer_s` is for
-    `Upkeep`.
+    `MaintenanceScheduler`.
     """
 
     def __init__(
@@ -221,8 +219,8 @@ class TopicManager:
         for record in tuple(logs.topics().values()):
             self._add(record, self.leadership.at_start(record, self._default_factor(record.name)))
         self._keep_leadership()
-        self._upkeep = Upkeep(logs, config, clock, timer_s)
-        self._upkeep.report_recovery()
+        self._maintenance = MaintenanceScheduler(logs, config, clock, timer_s)
+        self._maintenance.report_recovery()
 
     # --- finding ----------------------------------------------------------------------------------
 
@@ -367,23 +365,23 @@ class TopicManager:
         for listener in self.on_deleted:
             listener(topic)
 
-    # --- upkeep -----------------------------------------------------------------------------------
+    # --- maintenance ------------------------------------------------------------------------------
 
     @property
-    def is_in_upkeep(self) -> bool:
-        """Whether a round of upkeep has begun and is not done."""
-        return self._upkeep.is_working
+    def is_in_maintenance(self) -> bool:
+        """Whether a round of maintenance has begun and is not done."""
+        return self._maintenance.is_working
 
     def clock_set_back(self, elapsed_ms: int) -> None:
-        """Take note that the clock tells an earlier time, by so much; there are no topics now."""
-        self._upkeep.clock_set_back(elapsed_ms)
+        """Move due times after the clock was set back by `elapsed_ms`; there are no topics now."""
+        self._maintenance.clock_set_back(elapsed_ms)
 
-    def upkeep(self) -> int:
-        """Do a small step of what the logs need; in how many ms the next one is wanted."""
-        return self._upkeep.step()
+    def maintenance_step(self) -> int:
+        """Do a small step of what the logs need; returns the milliseconds until the next one."""
+        return self._maintenance.step()
 
     def checkpoint(self) -> None:
-        """Keep the first offsets of partitions now, not with the next round of upkeep."""
+        """Keep the first offsets of partitions now, not with the next round of maintenance."""
         try:
             self._logs.checkpoint()
         except StorageError as error:

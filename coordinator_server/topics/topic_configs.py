@@ -1,27 +1,25 @@
-"""The configs of topics: what the broker's settings make of them, and how they are told to clients.
+"""The configs of topics, the broker and groups, as DescribeConfigs and CreateTopics answer them.
 
 Three places give a topic's config its value: the topic itself, the broker's setting of another name
-(`retention.ms` <- `log.retention.ms`), Kafka's default. `describe` tells value, source and
-synonyms as DescribeConfigs and CreateTopics need them (Kafka's ConfigHelper).
+(`retention.ms` <- `log.retention.ms`), Kafka's default. `describe` has value, source and synonyms
+of each (Kafka's ConfigHelper).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from coordinator_server.config.config import Config
-from coordinator_server.config.settings import SETTINGS as BROKER_SETTINGS
-from coordinator_server.config.settings import TOPIC_SETTINGS, Kind, render
-from storage.log_config import SETTINGS as LOG_SETTINGS
-from storage.log_config import LogConfig, parse_setting
+from coordinator_server.config.settings import GROUP_SETTINGS, SETTINGS
+from storage.config_def import Setting, render
+from storage.log_config import LogConfig, field_of, parse_topic_setting
+from storage.topic_settings import TOPIC_SETTINGS, TOPIC_SETTINGS_WITHOUT_EFFECT
 
 SOURCE_TOPIC = 1
 SOURCE_STATIC_BROKER = 4
 SOURCE_DEFAULT = 5
 """Kafka's ConfigEntry.ConfigSource numbers."""
 
-_HIDDEN = frozenset(("internal.segment.bytes",))  # Kafka's internal configs are not described
-
-_INERT = "Accepted and kept for tools that set it; it has no effect on a single broker."
+_INERT = "It is kept for tools that set it and has no effect on a single broker."
 
 
 class Synonym(NamedTuple):
@@ -45,27 +43,27 @@ class DescribedConfig(NamedTuple):
 
 
 def log_defaults(config: Config) -> LogConfig:
-    """What a topic without configs of its own has, by the broker's settings."""
+    """The settings of a log whose topic has no configs of its own."""
     values: dict[str, Any] = {
-        name.replace(".", "_"): value
-        for name, value in config.topic_defaults().items()
-        if value is not None and name.replace(".", "_") in LogConfig._fields
+        field: config.topic_default(name)
+        for name in TOPIC_SETTINGS
+        if (field := field_of(name)) is not None
     }
     values["producer_id_expiration_ms"] = config.integer("producer.id.expiration.ms")
     return LogConfig(**values)
 
 
-def configs_error(given: Iterable[tuple[str, str | None]]) -> str | None:
-    """Why a topic may not be created with these configs, one sentence; None when it may.
+def configs_error(config: Config, given: Iterable[tuple[str, str | None]]) -> str | None:
+    """Why a topic may not have these configs, one sentence; None when it may.
 
-    A null value is refused. Raises TopicConfigError, which has the sentence for a single config.
+    A null value is refused. Raises TopicConfigError, with the sentence for a single config, and for
+    two that contradict each other.
     """
     nulls = [name for name, value in given if value is None]
     if nulls:
         return f"Null value not supported for topic configs: {','.join(nulls)}"
     configs = {name: value for name, value in given if value is not None}
-    for name, value in configs.items():
-        parse_setting(name, value)
+    log_defaults(config).overridden(configs)
     if configs.get("remote.storage.enable", "false").strip().lower() == "true":
         return (
             "Tiered Storage functionality is disabled in the broker. "
@@ -75,75 +73,78 @@ def configs_error(given: Iterable[tuple[str, str | None]]) -> str | None:
 
 
 def describe(config: Config, overrides: Mapping[str, str]) -> Iterator[DescribedConfig]:
-    """All configs of a topic that has `overrides` of its own."""
-    for name, setting in LOG_SETTINGS.items():
-        if name in _HIDDEN:
+    """All configs of a topic that has `overrides` of its own.
+
+    Own values are shown as they are read: " TRUE " as true, "compact,compact" as compact. Of
+    several broker settings that give a default only the first is a synonym, as in Kafka: with
+    log.retention.hours alone, retention.ms has its value from no place that is named.
+    """
+    for name, row in TOPIC_SETTINGS.items():
+        setting = row.setting
+        if setting.internal and name not in overrides:
             continue
-        topic_setting = TOPIC_SETTINGS.get(name)
         synonyms: list[Synonym] = []
+        value = render(config.topic_default(name))
         if name in overrides:
-            synonyms.append(Synonym(name, overrides[name], SOURCE_TOPIC))
-        if topic_setting is None:
-            value: str | None = setting.default
-            documentation = _INERT
-        else:
-            value = render(config.topic_default(name))
-            documentation = topic_setting.setting.meaning
-            for broker_name, _ in topic_setting.sources:
-                synonyms += _set_on_broker(config, broker_name)
-            synonyms += _default_of(topic_setting.sources[0][0])
-            if value is None:
-                value = setting.default
-        if name in overrides:
-            value = overrides[name]
-        yield DescribedConfig(
-            name=name,
-            value=value,
-            source=synonyms[0].source if synonyms else SOURCE_DEFAULT,
-            read_only=False,
-            kind=Kind[setting.kind],
-            synonyms=tuple(synonyms),
-            documentation=documentation,
-        )
+            value = render(parse_topic_setting(name, overrides[name]))
+            synonyms.append(Synonym(name, value, SOURCE_TOPIC))
+        if row.sources:
+            synonyms += _synonyms(config, SETTINGS[row.sources[0].name])
+        documentation = setting.meaning
+        if name in TOPIC_SETTINGS_WITHOUT_EFFECT:
+            documentation += f" {_INERT}"
+        yield _described(name, value, setting, synonyms, documentation)
 
 
 def describe_broker(config: Config) -> Iterator[DescribedConfig]:
     """All settings of the broker. They are read-only: a running broker changes none of them."""
-    for name, setting in BROKER_SETTINGS.items():
-        synonyms = (*_set_on_broker(config, name), *_default_of(name))
-        yield DescribedConfig(
-            name=name,
-            value=render(config.value(name)),
-            source=synonyms[0].source if synonyms else SOURCE_DEFAULT,
-            read_only=True,
-            kind=setting.kind,
-            synonyms=synonyms,
-            documentation=setting.meaning,
-        )
+    for name, setting in SETTINGS.items():
+        if not setting.internal:
+            value = render(config.value(name))
+            yield _described(
+                name, value, setting, _synonyms(config, setting), setting.meaning, read_only=True
+            )
 
 
 def describe_group(config: Config) -> Iterator[DescribedConfig]:
-    """The configs of a consumer group (KIP-848); they come from the broker's settings."""
-    for name in ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"):
-        setting = BROKER_SETTINGS[f"group.{name}"]
-        value = render(config.value(setting.name))
-        yield DescribedConfig(
-            name=name,
-            value=value,
-            source=SOURCE_DEFAULT,
-            read_only=False,
-            kind=setting.kind,
-            synonyms=(Synonym(name, value, SOURCE_DEFAULT),),
-            documentation=setting.meaning,
-        )
+    """The configs of a group; they come from the broker's settings, a group has none of its own."""
+    for name, setting in GROUP_SETTINGS.items():
+        if setting.name == name:
+            value = render(setting.default)
+            synonyms = [Synonym(name, value, SOURCE_DEFAULT)]
+        else:
+            value = render(config.value(setting.name))
+            synonyms = _synonyms(config, setting)
+        yield _described(name, value, setting, synonyms, setting.meaning)
 
 
-def _set_on_broker(config: Config, name: str) -> tuple[Synonym, ...]:
-    if config.source(name) == "default":
-        return ()
-    return (Synonym(name, render(config.value(name)), SOURCE_STATIC_BROKER),)
+def _described(
+    name: str,
+    value: str | None,
+    setting: Setting,
+    synonyms: list[Synonym],
+    documentation: str,
+    *,
+    read_only: bool = False,
+) -> DescribedConfig:
+    """A config whose source is that of its first synonym."""
+    return DescribedConfig(
+        name=name,
+        value=value,
+        source=synonyms[0].source if synonyms else SOURCE_DEFAULT,
+        read_only=read_only,
+        kind=setting.kind,
+        synonyms=tuple(synonyms),
+        documentation=documentation,
+    )
 
 
-def _default_of(name: str) -> tuple[Synonym, ...]:
-    default = BROKER_SETTINGS[name].default
-    return () if default is None else (Synonym(name, render(default), SOURCE_DEFAULT),)
+def _synonyms(config: Config, setting: Setting) -> list[Synonym]:
+    """A broker setting as it was given, if it was, and its default, if it has any."""
+    synonyms = []
+    if config.source(setting.name) != "default":
+        given = render(config.value(setting.name))
+        synonyms.append(Synonym(setting.name, given, SOURCE_STATIC_BROKER))
+    if setting.default is not None:
+        synonyms.append(Synonym(setting.name, render(setting.default), SOURCE_DEFAULT))
+    return synonyms

@@ -3,8 +3,8 @@
     python workload.py DIR      # the broker's data in DIR; prints the time at which it ended
 
 `old-export` read everything two days ago and left: it is abandoned. `billing` keeps up while its
-members come and go. `reports` reads less than comes in: it lags. The broker's clock is turned
-by 20 seconds with every step; see docs/testing.md.
+members come and go. `reports` reads less than comes in: it lags. The broker's clock is
+advanced by 20 seconds with every step; see docs/testing.md.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipeline.decode.cursor import Cursor, Flags, Integers, Slices, string_column, uuid_column
+from pipeline.decode.fields import FieldReader, Flags, Integers, Slices, string_column, uuid_column
 
 VALUE_VERSION_MAX = 4
 _WITH_EXPIRY = 1
@@ -37,7 +37,7 @@ def read_commits(
 
     `version` is that of the value, anything where it is null or too short to have one.
     """
-    key = Cursor(keys.data, keys.start + _PREFIX_BYTES, keys.stop, mine)
+    key = FieldReader(keys.data, keys.start + _PREFIX_BYTES, keys.stop, mine)
     group = key.short_strings(keys)
     topic = key.short_strings(keys)
     partition = key.integers(4)
@@ -48,7 +48,7 @@ def read_commits(
     has_version = values.length >= _PREFIX_BYTES
     highest = np.where(legacy, 0, VALUE_VERSION_MAX)
     unknown = with_value & has_version & ((version < 0) | (version > highest))
-    body = Cursor(
+    body = FieldReader(
         values.data, values.start + _PREFIX_BYTES, values.stop, with_value & has_version & ~unknown
     )
     columns, value_late = _read_values(body, values, version)
@@ -80,7 +80,7 @@ class _Values(NamedTuple):
     topic_id: Integers  # where it lies, -1 where it is not there
 
 
-def _read_values(body: Cursor, values: Slices, version: Integers) -> tuple[_Values, Flags]:
+def _read_values(body: FieldReader, values: Slices, version: Integers) -> tuple[_Values, Flags]:
     """Walk through all values; returns them and which have bytes behind."""
     flexible = version == _FLEXIBLE
     with_epoch = version >= _WITH_EPOCH
@@ -97,7 +97,7 @@ def _read_values(body: Cursor, values: Slices, version: Integers) -> tuple[_Valu
     return read, body.alive & (body.position != values.stop)
 
 
-def _read_tags(body: Cursor, flexible: Flags) -> Integers:
+def _read_tags(body: FieldReader, flexible: Flags) -> Integers:
     """Tagged fields (KIP-482), round by round: the n-th tag of all rows that have as many.
 
     Mostly there is one round. Kafka takes a known field's length from its type, not from the size

@@ -8,7 +8,7 @@ from html import escape
 
 from pipeline.inputs import DAY_MS, HOUR_MS, MINUTE_MS
 from pipeline.report.findings import Holding
-from pipeline.report.reading import Line, Row
+from pipeline.report.reading import Line, TableRow
 
 WIDTH, LEFT, RIGHT = 960, 190, 16
 COLOURS = 8
@@ -103,7 +103,7 @@ def lag_panels(lines: list[Line], statuses: dict[str, str], axis: TimeAxis) -> s
     return _svg(bottom + _AXIS, [axis.ticks(bottom), *parts], "Lag over time")
 
 
-def rebalance_lanes(rebalances: list[Row], groups: list[str], axis: TimeAxis) -> str:
+def rebalance_lanes(rebalances: list[TableRow], groups: list[str], axis: TimeAxis) -> str:
     """One lane a group, one mark a generation; those of a storm stand out."""
     parts = []
     for index, group in enumerate(groups):
@@ -123,7 +123,7 @@ def rebalance_lanes(rebalances: list[Row], groups: list[str], axis: TimeAxis) ->
     return _svg(bottom + _AXIS, [axis.ticks(bottom), *parts], "Rebalances over time")
 
 
-def story(row: Row) -> str:
+def story(row: TableRow) -> str:
     """A rebalance in a line."""
     said = [f"{clock(row['at_ms'], '%H:%M:%S')} generation {row['generation']}:"]
     said.append(f"{row['members']} members")

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from pipeline import schema
 from pipeline.inputs import DAY_MS, MINUTE_MS
-from pipeline.report.reading import Line, NoReportError, Output, Row
+from pipeline.report.reading import Line, NoReportError, Output, TableRow
 
 SHOWN_ROWS = 50
 SHOWN_LINES = 6
@@ -34,22 +34,22 @@ class Holding:
 
 
 @dataclass(frozen=True)
-class Findings:
+class ReportFindings:
     """The instant, the time that is drawn, and what was found; worst first."""
 
     at_ms: int
     from_ms: int
     verdicts: Counter[str]
-    groups: list[Row]
-    partitions: list[Row]
+    groups: list[TableRow]
+    partitions: list[TableRow]
     lines: list[Line]
-    rebalances: list[Row]
+    rebalances: list[TableRow]
     storms: list[str]
     holdings: list[Holding]
-    risks: list[Row]
-    expiries: list[Row]
-    abandoned: list[Row]
-    skews: list[Row]
+    risks: list[TableRow]
+    expiries: list[TableRow]
+    abandoned: list[TableRow]
+    skews: list[TableRow]
     dead_letters: Counter[str]
 
     @property
@@ -68,7 +68,7 @@ class Findings:
         return errors + losses
 
 
-def find(output: Output) -> Findings:
+def find(output: Output) -> ReportFindings:
     """Read what a report shows. NoReportError when no table tells the instant."""
     groups = output.rows(schema.STATUS, pc.field("topic").is_null())
     groups.sort(key=lambda row: (_SEVERITY[row["status"]], -(row["lag"] or 0), row["group"]))
@@ -89,7 +89,7 @@ def find(output: Output) -> Findings:
     skews = [row for row in output.rows(schema.MEMBER_SKEW) if row["verdicts"]]
     abandoned = output.rows(schema.ABANDONED_GROUPS)
     abandoned.sort(key=lambda row: (-(row["silent_ms"] or 0), row["group"]))
-    return Findings(
+    return ReportFindings(
         at_ms=at_ms,
         from_ms=from_ms,
         verdicts=Counter(row["status"] for row in groups),

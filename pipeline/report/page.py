@@ -16,8 +16,8 @@ from pipeline.report.drawing import (
     number,
     rebalance_lanes,
 )
-from pipeline.report.findings import SHOWN_LANES, SHOWN_ROWS, Findings
-from pipeline.report.reading import Row
+from pipeline.report.findings import SHOWN_LANES, SHOWN_ROWS, ReportFindings
+from pipeline.report.reading import TableRow
 
 _STYLE = """
 :root { color-scheme: light dark; --page: #fbfbf9; --card: #fff; --ink: #1d2126; --soft: #6a7078;
@@ -67,7 +67,7 @@ _NOTHING = "\u2013"
 """An en dash: not known, or does not apply."""
 
 
-def render(found: Findings) -> str:
+def render(found: ReportFindings) -> str:
     """The whole page as HTML."""
     axis = TimeAxis(found.from_ms, found.at_ms)
     sections = (
@@ -99,7 +99,7 @@ def duration(span_ms: float) -> str:
     return f"{span_ms:.0f} ms"
 
 
-def _tiles(found: Findings) -> str:
+def _tiles(found: ReportFindings) -> str:
     counts = (
         ("groups", len(found.groups), ""),
         ("in error", found.verdicts["ERR"], "bad"),
@@ -115,7 +115,7 @@ def _tiles(found: Findings) -> str:
     ) + "</div>"  # fmt: skip
 
 
-def _attention(found: Findings) -> str:
+def _attention(found: ReportFindings) -> str:
     rows = [
         (_tag(row["status"]), _text(row["group"]), _text(row["rule"]), _count(row["lag"]),
          _count(row["members"]))
@@ -127,7 +127,7 @@ def _attention(found: Findings) -> str:
     )
 
 
-def _lag(found: Findings, axis: TimeAxis) -> str:
+def _lag(found: ReportFindings, axis: TimeAxis) -> str:
     if not found.lines:
         return ""
     statuses = {row["group"]: row["status"] for row in found.groups}
@@ -137,7 +137,7 @@ def _lag(found: Findings, axis: TimeAxis) -> str:
     return _figure("Lag over time", told, lag_panels(found.lines, statuses, axis))
 
 
-def _rebalances(found: Findings, axis: TimeAxis) -> str:
+def _rebalances(found: ReportFindings, axis: TimeAxis) -> str:
     counts = Counter(row["group"] for row in found.rebalances)
     if not counts:
         return ""
@@ -148,7 +148,7 @@ def _rebalances(found: Findings, axis: TimeAxis) -> str:
     return _figure("Rebalances", told, rebalance_lanes(found.rebalances, sorted(busy), axis))
 
 
-def _holdings(found: Findings, axis: TimeAxis) -> str:
+def _holdings(found: ReportFindings, axis: TimeAxis) -> str:
     if not found.holdings:
         return ""
     pictures = "".join(
@@ -160,7 +160,7 @@ def _holdings(found: Findings, axis: TimeAxis) -> str:
     return _figure("Who held which partition when", told, pictures)
 
 
-def _forecasts(found: Findings) -> str:
+def _forecasts(found: ReportFindings) -> str:
     risks = [
         (_text(row["verdict"].replace("_", " ")), _text(row["group"]), _place(row),
          _count(row["lag"]), _span(row["slack_ms"]), _when(row["loss_at_ms"]))
@@ -187,7 +187,7 @@ def _forecasts(found: Findings) -> str:
     )
 
 
-def _skews(found: Findings) -> str:
+def _skews(found: ReportFindings) -> str:
     rows = [
         (_text(row["group"]), _text(row["member_id"]),
          _text(", ".join(row["verdicts"]).replace("_", " ")), _count(row["partitions"]),
@@ -198,7 +198,7 @@ def _skews(found: Findings) -> str:
     return _section("Uneven work", "Members that stand out in their group.", head, rows, "None.")
 
 
-def _abandoned(found: Findings) -> str:
+def _abandoned(found: ReportFindings) -> str:
     rows = [
         (_text(row["group"]), _text(", ".join(row["reasons"]).replace("_", " ")),
          _span(row["silent_ms"]), _text(row["last_client_id"] or ""), _count(row["lag"]),
@@ -209,7 +209,7 @@ def _abandoned(found: Findings) -> str:
     return _section("Groups nobody seems to need", "The longest silent first.", head, rows, "None.")
 
 
-def _dead_letters(found: Findings) -> str:
+def _dead_letters(found: ReportFindings) -> str:
     if not found.dead_letters:
         return ""
     rows = [(_text(reason), _count(count)) for reason, count in found.dead_letters.most_common()]
@@ -259,5 +259,5 @@ def _when(at_ms: int | None) -> str:
     return f'<td class="w">{_NOTHING if at_ms is None else clock(at_ms, "%d %b %Y %H:%M")}</td>'
 
 
-def _place(row: Row) -> str:
+def _place(row: TableRow) -> str:
     return _text(f"{row['topic']}-{row['partition']}")

@@ -21,7 +21,7 @@ from pipeline import schema
 from pipeline.decode.kinds import COMMIT
 from pipeline.schema.arrow import arrow_schema
 
-Row = dict[str, Any]
+TableRow = dict[str, Any]
 
 POINTS = 300
 """Points of a line at most: more cannot be seen."""
@@ -48,13 +48,13 @@ class Output:
         if not (out / "tables").is_dir():
             raise NoReportError(f"{out} holds no tables: run the pipeline with --out {out} first")
 
-    def rows(self, table: schema.Table, condition: pc.Expression | None = None) -> list[Row]:
+    def rows(self, table: schema.Table, condition: pc.Expression | None = None) -> list[TableRow]:
         """Rows of a made table that fit, in the order of its key; none if it was not made."""
         found = self._read(self._out / "tables" / table.name, table, condition)
         found.sort(key=lambda row: tuple((row[name] is not None, row[name]) for name in table.key))
         return found
 
-    def any_row(self, table: schema.Table) -> Row | None:
+    def any_row(self, table: schema.Table) -> TableRow | None:
         """Some row of a made table: what is said is the same in all. None if there is no row."""
         data = self._dataset(self._out / "tables" / table.name, table)
         rows = [] if data is None else data.head(1, columns=table.names).to_pylist()
@@ -104,7 +104,7 @@ class Output:
 
     def _read(
         self, folder: Path, table: schema.Table, condition: pc.Expression | None
-    ) -> list[Row]:
+    ) -> list[TableRow]:
         found = self._table(folder, table, condition)
         return [] if found is None else list(found.to_pylist())
 
@@ -124,7 +124,7 @@ class Output:
 
 
 def _line(
-    group: str, commits: list[Row], ends: dict[tuple[str, int], tuple[Any, Any]], from_ms: int,
+    group: str, commits: list[TableRow], ends: dict[tuple[str, int], tuple[Any, Any]], from_ms: int,
     at_ms: int,
 ) -> Line:  # fmt: skip
     """The sum of the lags of all partitions at instants spread evenly over the time shown."""

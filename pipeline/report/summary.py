@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pipeline.report.drawing import clock, number
-from pipeline.report.findings import Findings
+from pipeline.report.findings import ReportFindings
 from pipeline.report.page import duration
 
 
-def summary(found: Findings, most: int) -> str:
+def summary(found: ReportFindings, most: int) -> str:
     """Counts, then at most `most` lines of each kind of trouble."""
     verdicts = found.verdicts
     lines = [

@@ -19,6 +19,12 @@ GROUP_GENERATIONS = Table(
         Column("members", "int", "How many."),
         Column("partitions", "int", "Partitions assigned in all; null if they cannot be read."),
         Column("state_timestamp_ms", "bigint", "When the group came into this state."),
+        Column(
+            "assigned_ms",
+            "bigint",
+            "KIP-848 groups: when the epoch's assignment was computed (KIP-1263); null: it was "
+            "not, or the broker was older than Kafka 4.3.",
+        ),
         *LOG_PLACE,
         DAY,
     ),
@@ -42,6 +48,12 @@ GROUP_MEMBERS = Table(
         Column("subscribed_topics", "array<string>", "Topics it asked for; null: cannot be read."),
         Column("assigned", PARTITIONS, "Partitions it was given; null: cannot be read."),
         Column("assigned_count", "int", "How many."),
+        Column(
+            "assignment_epochs",
+            "array<struct<topic: string, epochs: array<int>>>",
+            "KIP-848 groups: the epochs at which the partitions of `assigned` were assigned, in "
+            "their order (KIP-1251); null: the record has none (before Kafka 4.3).",
+        ),
         Column("log_partition", "int", "As in `group_generations`."),
         Column("log_offset", "bigint", "As in `group_generations`."),
         Column("problem", "string", "Why something could not be read."),

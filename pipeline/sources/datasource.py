@@ -35,8 +35,8 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from pipeline import schema
-from pipeline.decode.batch import decode_batch
-from pipeline.decode.cursor import binary_column
+from pipeline.decode.arrow import decode_arrow
+from pipeline.decode.fields import binary_column
 from pipeline.pieces import PACKED, pack_batch
 from pipeline.schema.arrow import arrow_schema
 from pipeline.sources.errors import InputError
@@ -47,7 +47,7 @@ from pipeline.sources.logdir import (
     cleaned_offsets,
     partitions_of,
 )
-from pipeline.sources.records import Damage, Records, read_slice
+from pipeline.sources.records import Damage, RecordColumns, read_slice
 from pipeline.sources.scan import SLICE_BYTES, PartitionScan, Slice
 
 OFFSETS_LOG = "offsets_log"
@@ -276,10 +276,10 @@ def _read_log(partition: InputPartition, *, packed: bool) -> Iterator[pa.RecordB
     for part in _slices(partition):
         for found in read_slice(part):
             raw = _raw_batch(part, found)
-            yield pack_batch(decode_batch(raw)) if packed else raw
+            yield pack_batch(decode_arrow(raw)) if packed else raw
 
 
-def _raw_batch(part: Slice, found: Records | Damage) -> pa.RecordBatch:
+def _raw_batch(part: Slice, found: RecordColumns | Damage) -> pa.RecordBatch:
     """Columns of `schema.RAW`."""
     number = part.partition.number
     if isinstance(found, Damage):
@@ -297,7 +297,7 @@ def _raw_batch(part: Slice, found: Records | Damage) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema.RAW))
 
 
-def _topic_batch(part: Slice, found: Records | Damage) -> pa.RecordBatch:
+def _topic_batch(part: Slice, found: RecordColumns | Damage) -> pa.RecordBatch:
     """Columns of `schema.TOPIC_RECORDS`, and `damage`."""
     given = arrow_schema(schema.TOPIC_RECORDS).append(pa.field("damage", pa.string()))
     topic, number = part.partition.topic, part.partition.number

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.decode.cursor import Cursor, Flags, Integers, Slices
-from pipeline.sources.hop import Broken, Hop, crc_reason, hops, resume_at
+from pipeline.decode.fields import FieldReader, Flags, Integers, Slices
+from pipeline.sources.batches import CorruptRange, batches_and_corruption, resume_at
 from pipeline.sources.scan import Aborted, PartitionScan, Slice
-from protocol.batch import BatchHeader
-from protocol.batch_layout import (
+from protocol.batch import iterate_records
+from protocol.batch_header import (
+    BASE_TIMESTAMP_POSITION,
     COMPRESSION_MASK,
     CONTROL,
     CRC_START,
@@ -26,18 +26,16 @@ from protocol.batch_layout import (
     LOG_APPEND_TIME,
     MAX_TIMESTAMP_POSITION,
     TRANSACTIONAL,
+    BatchHeader,
+    crc_mismatch,
+    unpack_header,
 )
-from protocol.compression import decompress
 from protocol.errors import ProtocolError
-from protocol.legacy_batch import LegacyEntry, iterate_entry_records
+from protocol.raw_records import records_section
 from protocol.varint import unsigned_varint_tail
 
 CHUNK_RECORDS = 1 << 16
 CHUNK_BYTES = 32 << 20
-
-_INT32 = Struct(">i")
-_BASE_TIMESTAMP_AT = MAX_TIMESTAMP_POSITION - 8
-_COUNT_AT = HEADER_BYTES - 4
 
 
 class Damage(NamedTuple):
@@ -47,7 +45,7 @@ class Damage(NamedTuple):
     reason: str
 
 
-class Records(NamedTuple):
+class RecordColumns(NamedTuple):
     """Records of one chunk. `keys` and `values` share one buffer, in the order of their places."""
 
     offset: Integers
@@ -57,7 +55,7 @@ class Records(NamedTuple):
     values: Slices
 
 
-def read_slice(part: Slice) -> Iterator[Records | Damage]:
+def read_slice(part: Slice) -> Iterator[RecordColumns | Damage]:
     """What a slice holds. Where the file was replaced since, its offsets are looked up anew."""
     try:
         with open(part.path, "rb") as file:
@@ -135,75 +133,85 @@ def _misfit(count: int, size_bytes: int) -> str:
     return f"its {count} records do not fill its {size_bytes} bytes"
 
 
-def _read(data: bytes, part: Slice) -> Iterator[Records | Damage]:
+def _read(data: bytes, part: Slice) -> Iterator[RecordColumns | Damage]:
+    first_offset, end_offset = part.first_offset, part.end_offset
     chunk = _Chunk(data, compressed=False)
     for step in _checked(data, part.due_offset):
-        if isinstance(step, Broken):
-            yield from _damage(step.offset, step, step.reason, part)
+        if isinstance(step, CorruptRange):
+            yield from _damage(step, part)
             continue
-        if step.next_offset <= part.first_offset or step.base_offset >= part.end_offset:
+        base_offset, attributes = step.base_offset, step.attributes
+        if base_offset >= end_offset or base_offset + step.last_offset_delta < first_offset:
             continue
-        attributes = step.attributes
-        if attributes & (CONTROL | TRANSACTIONAL) and not _counts(data, step, part.aborted):
+        if attributes & (CONTROL | TRANSACTIONAL) and not _counts(step, part.aborted):
             continue
         try:
             if step.magic < 2:
                 yield from _legacy(data, step, part)
                 continue
-            (count,) = _INT32.unpack_from(data, step.position + _COUNT_AT)
+            count, position = step.record_count, step.position
             compressed = attributes & COMPRESSION_MASK != 0 and count > 0
             if compressed is not chunk.compressed or chunk.is_full:
                 yield from _parse(chunk, part)
                 chunk = _Chunk(data, compressed=compressed)
             if compressed:
-                body = memoryview(data)[step.position + HEADER_BYTES : step.end]
-                section = decompress(BatchHeader(data, step.position).compression, body)
-                reason = chunk.add_section(step.position, count, section)
+                reason = chunk.add_section(position, count, records_section(data, step))
             else:
-                reason = chunk.add(step.position, count, step.position + HEADER_BYTES, step.end)
+                reason = chunk.add(position, count, position + HEADER_BYTES, step.end)
         except ProtocolError as error:
             reason = str(error)
         if reason is not None:
-            yield from _damage(step.base_offset, step, reason, part)
+            yield from _damage(_whole_range(step, reason), part)
     yield from _parse(chunk, part)
 
 
-def _checked(data: bytes, offset: int) -> Iterator[Hop | Broken]:
-    """Batches whose CRC is right. Behind a wrong one the next right one is looked for.
+def _checked(data: bytes, offset: int) -> Iterator[BatchHeader | CorruptRange]:
+    """Batches whose CRC is right. After a wrong one the next right one is looked for.
 
     Its length may be what is damaged, so the header is not asked where it ends.
     """
-    position = 0
-    while position < len(data):
-        for step in hops(data, position, len(data), offset):
-            position = step.end
-            if isinstance(step, Broken):
+    position, end = 0, len(data)
+    while position < end:
+        good: BatchHeader | None = None
+        start, position = position, end
+        for step in batches_and_corruption(data, start, end, offset):
+            if isinstance(step, CorruptRange):
                 yield step
                 continue
-            reason = crc_reason(data, step)
-            if reason is not None:
-                if step.magic == 2:
-                    position = resume_at(data, step.position + 1, len(data), offset)
-                yield Broken(step.position, position, offset, reason)
-                break
-            offset = step.next_offset
-            yield step
+            reason = crc_mismatch(data, step)
+            if reason is None:
+                good = step
+                yield step
+                continue
+            if good is not None:
+                offset = good.next_offset
+            position = step.end
+            if step.magic == 2:
+                position = resume_at(data, step.position + 1, end, offset)
+            yield CorruptRange(step.position, position, offset, reason)
+            break
 
 
-def _damage(offset: int, step: Hop | Broken, reason: str, part: Slice) -> Iterator[Damage]:
-    if part.first_offset <= offset < part.end_offset:
+def _whole_range(batch: BatchHeader, reason: str) -> CorruptRange:
+    return CorruptRange(batch.position, batch.end, batch.base_offset, reason)
+
+
+def _damage(corrupt: CorruptRange, part: Slice) -> Iterator[Damage]:
+    if part.first_offset <= corrupt.offset < part.end_offset:
         name = os.path.relpath(part.path, os.path.dirname(part.partition.path))
-        where = f"{step.end - step.position} bytes at {part.start + step.position} of {name}"
-        yield Damage(offset, f"{where}: {reason}")
+        size_bytes, position = corrupt.end - corrupt.position, part.start + corrupt.position
+        yield Damage(
+            corrupt.offset, f"{size_bytes} bytes at {position} of {name}: {corrupt.reason}"
+        )
 
 
-def _counts(data: bytes, step: Hop, aborted: tuple[Aborted, ...]) -> bool:
+def _counts(batch: BatchHeader, aborted: tuple[Aborted, ...]) -> bool:
     """Whether a batch of a transaction holds data that consumers see: no marker, not aborted."""
-    if step.attributes & CONTROL:
+    if batch.is_control:
         return False
-    producer_id = BatchHeader(data, step.position).producer_id
     return not any(
-        one.producer_id == producer_id and one.first_offset <= step.base_offset <= one.last_offset
+        one.producer_id == batch.producer_id
+        and one.first_offset <= batch.base_offset <= one.last_offset
         for one in aborted
     )
 
@@ -226,7 +234,7 @@ def _record_starts(data: bytes, position: int, end: int, count: int) -> list[int
     return starts if position == end and count >= 0 else None
 
 
-def _parse(chunk: _Chunk, part: Slice) -> Iterator[Records | Damage]:
+def _parse(chunk: _Chunk, part: Slice) -> Iterator[RecordColumns | Damage]:
     """All records of a chunk, and the batches of which one does not parse."""
     if not chunk.starts:
         return
@@ -234,7 +242,7 @@ def _parse(chunk: _Chunk, part: Slice) -> Iterator[Records | Damage]:
     data = np.frombuffer(whole, np.uint8)
     batch = np.repeat(np.arange(len(chunk.counts)), chunk.counts)
     starts = np.array(chunk.starts, np.int64)
-    walk = Cursor(data, starts, np.array(chunk.stops)[batch], np.ones(len(starts), np.bool_))
+    walk = FieldReader(data, starts, np.array(chunk.stops)[batch], np.ones(len(starts), np.bool_))
     walk.stop = walk.zigzags() + walk.position
     walk.alive &= walk.stop <= np.array(chunk.stops)[batch]
     walk.skip(np.ones(len(starts), np.int64))  # the attributes
@@ -248,11 +256,10 @@ def _parse(chunk: _Chunk, part: Slice) -> Iterator[Records | Damage]:
     base_offset = chunk.fields(8, 0)
     if bad.any():
         for number in np.unique(batch[bad]).tolist():
-            header = BatchHeader(chunk.data, chunk.headers[number])
-            where = Broken(header.position, header.end, header.base_offset, "")
-            yield from _damage(header.base_offset, where, "its records do not parse", part)
+            header = unpack_header(chunk.data, chunk.headers[number])
+            yield from _damage(_whole_range(header, "its records do not parse"), part)
     append_time = chunk.fields(2, CRC_START) & LOG_APPEND_TIME != 0
-    base_ms = chunk.fields(8, _BASE_TIMESTAMP_AT)
+    base_ms = chunk.fields(8, BASE_TIMESTAMP_POSITION)
     max_ms = chunk.fields(8, MAX_TIMESTAMP_POSITION)
     timestamp_ms = np.where(append_time[batch], max_ms[batch], base_ms[batch] + timestamp_delta)
     offset = base_offset[batch] + offset_delta
@@ -260,7 +267,7 @@ def _parse(chunk: _Chunk, part: Slice) -> Iterator[Records | Damage]:
     yield _select(offset, timestamp_ms, keys, values, None if good.all() else good)
 
 
-def _sized(walk: Cursor, before: Integers) -> Slices:
+def _sized(walk: FieldReader, before: Integers) -> Slices:
     """Bytes behind a zigzag length, null if that is negative."""
     length = walk.zigzags()
     valid = length >= 0
@@ -271,22 +278,21 @@ def _sized(walk: Cursor, before: Integers) -> Slices:
 
 def _select(
     offset: Integers, timestamp_ms: Integers, keys: Slices, values: Slices, good: Flags | None
-) -> Records:
+) -> RecordColumns:
     if good is not None:
         offset, timestamp_ms = offset[good], timestamp_ms[good]
         keys, values = (
             Slices(one.data, one.start[good], one.stop[good], one.valid[good])
             for one in (keys, values)
         )
-    return Records(offset, timestamp_ms, timestamp_ms >= 0, keys, values)
+    return RecordColumns(offset, timestamp_ms, timestamp_ms >= 0, keys, values)
 
 
-def _legacy(data: bytes, hop: Hop, part: Slice) -> Iterator[Records]:
+def _legacy(data: bytes, entry: BatchHeader, part: Slice) -> Iterator[RecordColumns]:
     """The records of an entry of the old formats; there are not many left of them."""
-    entry = LegacyEntry(data, hop.position)
     found = [
         one
-        for one in iterate_entry_records(data, entry)
+        for one in iterate_records(data, entry)
         if part.first_offset <= one.offset < part.end_offset
     ]
     parts: list[bytes] = []

@@ -1,26 +1,22 @@
 """One partition by its headers: slices to read, transactions, and how far it is stable.
 
-A scan reads 35 bytes of each batch once and goes on where it stopped when more was appended. When
+A scan reads the header of each batch once and goes on where it stopped when more was appended. When
 a segment that it has seen is no longer the same one (compaction, deletion) it begins again.
 """
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Sequence
-from struct import Struct
+from mmap import ACCESS_READ, mmap
 from typing import NamedTuple
 
-from pipeline.sources.hop import Broken, Buffer, Hop, crc_reason, hops
+from pipeline.sources.batches import CorruptRange, batches_and_corruption
 from pipeline.sources.logdir import LogPartition, SegmentFile, segments_of
-from protocol.batch import BatchHeader, iterate_records
-from protocol.batch_layout import CONTROL, TRANSACTIONAL
+from protocol.batch_header import CONTROL, TRANSACTIONAL, BatchHeader, crc_is_valid
+from protocol.control_record import end_marker_of
 from protocol.errors import ProtocolError
 
 SLICE_BYTES = 8 << 20
-_PRODUCER_ID = Struct(">q")
-_PRODUCER_ID_POSITION = 43
-_ABORT, _COMMIT = 0, 1
 
 
 class Aborted(NamedTuple):
@@ -116,64 +112,67 @@ class PartitionScan:
         )
 
     def _scan(self, segment: SegmentFile, position: int, is_last: bool) -> None:
-        """Hop through a segment from `position` on."""
+        """Scan a segment from `position` on."""
         self._position, self.torn_bytes = position, 0
         if segment.size_bytes <= position:
             return
         try:
             with open(segment.path, "rb") as file:
-                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                data = mmap(file.fileno(), 0, access=ACCESS_READ)
         except (FileNotFoundError, ValueError):  # swapped or emptied meanwhile: the next look
             return
         with data:
-            self._hop_through(data, segment, position, min(len(data), segment.size_bytes), is_last)
+            self._scan_batches(data, segment, position, min(len(data), segment.size_bytes), is_last)
 
-    def _hop_through(
-        self, data: Buffer, segment: SegmentFile, position: int, end: int, is_last: bool
+    def _scan_batches(
+        self, data: mmap, segment: SegmentFile, position: int, end: int, is_last: bool
     ) -> None:
-        start, first_offset, offset = position, self.log_end, self.log_end
+        start, first_offset = position, self.log_end
         border = start + self._slice_bytes
-        for step in hops(data, position, end, offset):
-            if type(step) is Broken:
-                if is_last and step.end == end:
-                    self.torn_bytes = end - step.position
-                    end = step.position
-                    break
-                continue
-            assert isinstance(step, Hop)
-            if is_last and step.end == end and crc_reason(data, step) is not None:
+        last: BatchHeader | None = None
+        for step in batches_and_corruption(data, position, end, self.log_end):
+            stop = step.end
+            if is_last and stop == end and not _is_whole(data, step):
                 # The last bytes of a log may be on their way, or were never all written.
                 self.torn_bytes = end - step.position
                 end = step.position
                 break
-            offset = step.next_offset
-            if step.attributes & (TRANSACTIONAL | CONTROL) and crc_reason(data, step) is None:
+            if isinstance(step, CorruptRange):
+                continue
+            last = step
+            if step.attributes & (TRANSACTIONAL | CONTROL) and crc_is_valid(data, step):
                 self._transaction(data, step)
-            if step.end >= border:
-                self._pieces.append(_Piece(segment, start, step.end, first_offset, offset))
-                start, first_offset = step.end, offset
+            if stop >= border:
+                offset = step.next_offset
+                self._pieces.append(_Piece(segment, start, stop, first_offset, offset))
+                start, first_offset = stop, offset
                 border = start + self._slice_bytes
+        if last is not None:
+            self.log_end = last.next_offset
         if start < end:
-            self._pieces.append(_Piece(segment, start, end, first_offset, offset))
-        self.log_end, self._position = offset, end
+            self._pieces.append(_Piece(segment, start, end, first_offset, self.log_end))
+        self._position = end
 
-    def _transaction(self, data: Buffer, hop: Hop) -> None:
+    def _transaction(self, data: mmap, batch: BatchHeader) -> None:
         """Note that a transaction goes on, or how it ended.
 
         Below the cleaner's checkpoint no transaction is open, and what was aborted is gone: data
         there counts even when the cleaner has removed its marker as well.
         """
-        (producer_id,) = _PRODUCER_ID.unpack_from(data, hop.position + _PRODUCER_ID_POSITION)
-        if not hop.attributes & CONTROL:
-            if hop.base_offset >= self._cleaned_offset:
-                self._open.setdefault(producer_id, hop.base_offset)
+        producer_id, offset = batch.producer_id, batch.base_offset
+        if not batch.is_control:
+            if offset >= self._cleaned_offset:
+                self._open.setdefault(producer_id, offset)
             return
-        marker = _marker_type(data[hop.position : hop.end])
-        if marker not in (_ABORT, _COMMIT):
+        try:
+            marker = end_marker_of(data, batch)
+        except ProtocolError:
+            return
+        if marker is None:
             return
         first_offset = self._open.pop(producer_id, None)
-        if marker == _ABORT and first_offset is not None:
-            self._aborted.append(Aborted(producer_id, first_offset, hop.base_offset))
+        if not marker.commits and first_offset is not None:
+            self._aborted.append(Aborted(producer_id, first_offset, offset))
 
     def slices(self, first_offset: int | None = None, end_offset: int | None = None) -> list[Slice]:
         """The slices that hold offsets from `first_offset` on, below `end_offset`.
@@ -204,12 +203,5 @@ class PartitionScan:
         ]
 
 
-def _marker_type(batch: bytes) -> int:
-    """What a control batch says: the second int16 of its record's key; -1 if it cannot be read."""
-    try:
-        for record in iterate_records(batch, BatchHeader(batch)):
-            if record.key is not None and len(record.key) >= 4:
-                return int.from_bytes(record.key[2:4], "big", signed=True)
-    except ProtocolError:
-        pass
-    return -1
+def _is_whole(data: mmap, step: BatchHeader | CorruptRange) -> bool:
+    return isinstance(step, BatchHeader) and crc_is_valid(data, step)

@@ -14,10 +14,10 @@ from typing import Any
 
 from pipeline.sources.errors import InputError
 
-Row = tuple[str, str | None, str, int, int, int, int | None]
+ProgressRow = tuple[str, str | None, str, int, int, int, int | None]
 
 
-def read_progress(path: str) -> list[Row]:
+def read_progress(path: str) -> list[ProgressRow]:
     """Rows of `schema.SPARK_PROGRESS` from a checkpoint folder, or a file of JSON lines.
 
     InputError when it is neither. Batches that were planned and not done do not count.
@@ -30,7 +30,7 @@ def read_progress(path: str) -> list[Row]:
     return list(_from_checkpoint(place))
 
 
-def _from_checkpoint(place: Path) -> Iterator[Row]:
+def _from_checkpoint(place: Path) -> Iterator[ProgressRow]:
     try:
         query_id = json.loads((place / "metadata").read_text())["id"]
     except (OSError, ValueError, KeyError) as error:
@@ -47,7 +47,7 @@ def _from_checkpoint(place: Path) -> Iterator[Row]:
                 yield query_id, None, topic, partition, int(path.name), end, timestamp_ms
 
 
-def _from_events(place: Path) -> Iterator[Row]:
+def _from_events(place: Path) -> Iterator[ProgressRow]:
     for line in place.read_text().splitlines():
         event = _parsed(line)
         event = event.get("progress", event)

@@ -29,6 +29,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """The table `group_generations`."""
     records = decoded_records(bronze, questions)
     counts = kip848.member_counts(records).rename({"members": "counted"})
+    times = kip848.assignment_times(records)
     sizes = (
         group_members.make(bronze, questions)
         .group_by(PLACE)
@@ -41,6 +42,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     owned = pl.when(pl.col("members") == 0).then(0).otherwise(pl.col("owned"))
     return (
         events.join(counts, on=PLACE, how="left")
+        .join(times, on=PLACE, how="left")
         .join(sizes, on=PLACE, how="left")
         .with_columns(
             group_type=pl.when(classic).then(pl.lit("classic")).otherwise(_prefix()),

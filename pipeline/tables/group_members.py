@@ -8,6 +8,7 @@ import polars as pl
 
 from pipeline import schema
 from pipeline.decode.kinds import CLASSIC
+from pipeline.schema.arrow import polars_schema
 from pipeline.tables import kip848
 from pipeline.tables.assigned import assigned_count
 from pipeline.tables.kept import kept
@@ -25,6 +26,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _classic(records: pl.LazyFrame) -> pl.LazyFrame:
+    epochs_type = polars_schema(schema.GROUP_MEMBERS)["assignment_epochs"]
     place = ("group", "generation", "leader", "log_partition", "log_offset")
     return (
         records.filter(pl.col("kind") == CLASSIC)
@@ -34,6 +36,7 @@ def _classic(records: pl.LazyFrame) -> pl.LazyFrame:
         .with_columns(
             is_leader=(pl.col("member_id") == pl.col("leader")).fill_null(False),
             assigned_count=assigned_count(),
+            assignment_epochs=pl.lit(None, epochs_type),
         )
         .select(schema.GROUP_MEMBERS.names)
     )

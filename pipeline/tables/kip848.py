@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline import schema
-from pipeline.decode.kinds import ASSIGNMENT, EPOCH, MEMBER
+from pipeline.decode.kinds import ASSIGNMENT, EPOCH, MEMBER, TARGET
 from pipeline.schema.arrow import polars_schema
 from pipeline.tables.assigned import assigned_count
 from pipeline.tables.kept import kept
@@ -39,10 +39,17 @@ _SAID = pl.Struct(
 _REPORTED = pl.Struct(
     {
         "assignedPartitions": pl.List(
-            pl.Struct({"topicId": pl.String, "partitions": pl.List(pl.Int32)})
+            pl.Struct(
+                {
+                    "topicId": pl.String,
+                    "partitions": pl.List(pl.Int32),
+                    "assignmentEpochs": pl.List(pl.Int32),
+                }
+            )
         )
     }
 )
+_COMPUTED = pl.Struct({"assignmentEpoch": pl.Int32, "assignmentTimestamp": pl.Int64})
 
 
 def member_counts(records: pl.LazyFrame) -> pl.LazyFrame:
@@ -59,6 +66,33 @@ def member_counts(records: pl.LazyFrame) -> pl.LazyFrame:
         .with_columns(members=pl.col("change").cum_sum().over("group"))
         .filter(pl.col("kind") == EPOCH)
         .select("group", "log_partition", "log_offset", "members")
+    )
+
+
+def assignment_times(records: pl.LazyFrame) -> pl.LazyFrame:
+    """(group, log_partition, log_offset, assigned_ms) of every epoch with a computed assignment.
+
+    `records` are decoded ones. The assignment is computed after the epoch, and may skip epochs. A
+    group that was removed and made again counts its epochs from the beginning.
+    """
+    ends = pl.col("tombstone") & (pl.col("kind") == EPOCH)
+    lives = (
+        records.filter(pl.col("kind").is_in([EPOCH, TARGET]) & pl.col("group").is_not_null())
+        .sort("log_offset", "log_partition")
+        .with_columns(life=ends.cum_sum().over("group"))
+        .filter(~pl.col("tombstone"))
+    )
+    computed = (
+        lives.filter(pl.col("kind") == TARGET)
+        .select("group", "life", value=_value(_COMPUTED))
+        .unnest("value")
+        .group_by("group", "life", pl.col("assignmentEpoch").alias("generation"))
+        .agg(pl.col("assignmentTimestamp").last().alias("assigned_ms"))
+    )
+    return (
+        lives.filter(pl.col("kind") == EPOCH)
+        .join(computed, on=["group", "life", "generation"])
+        .select("group", "log_partition", "log_offset", "assigned_ms")
     )
 
 
@@ -130,11 +164,14 @@ def _stood(numbered: pl.LazyFrame) -> pl.LazyFrame:
 def _assignments(records: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame:
     """What members reported that they own, with names of topics instead of ids.
 
-    `names` are those that commits tell. An id that no commit tells the name of stays as the id:
-    the partitions still count.
+    `names` are those that commits have. An id that no commit has a name for stays as the id: the
+    partitions still count.
     """
     name = names.group_by("topic_id").agg(pl.max("topic"))
-    given = pl.struct(pl.coalesce("topic", "topicId").alias("topic"), "partitions")
+    topic = pl.coalesce("topic", "topicId").alias("topic")
+    given = pl.struct(topic, "partitions").filter(pl.col("topicId").is_not_null())
+    has_epochs = pl.col("assignmentEpochs").is_not_null()
+    epochs = pl.struct(topic, pl.col("assignmentEpochs").alias("epochs")).filter(has_epochs)
     return (
         records.filter((pl.col("kind") == ASSIGNMENT) & ~pl.col("tombstone"))
         .select("group", "member_id", pl.col("log_offset").alias("at"), value=_value(_REPORTED))
@@ -145,7 +182,10 @@ def _assignments(records: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame:
         .unnest("assignedPartitions")
         .join(name, left_on="topicId", right_on="topic_id", how="left", maintain_order="left")
         .group_by("group", "member_id", "at", maintain_order=True)
-        .agg(given.filter(pl.col("topicId").is_not_null()).alias("assigned"))
+        .agg(
+            given.alias("assigned"),
+            pl.when(has_epochs.any()).then(epochs.implode()).alias("assignment_epochs"),
+        )
     )
 
 

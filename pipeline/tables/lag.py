@@ -6,7 +6,6 @@ and leaves out what happened after it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -31,8 +30,3 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         )
         .select(schema.LAG.names)
     )
-
-
-def lag_at(bronze: Bronze, questions: Questions, at_ms: int) -> pl.LazyFrame:
-    """The same table for the past instant `at_ms`."""
-    return make(bronze, replace(questions, at_ms=at_ms, past=True))

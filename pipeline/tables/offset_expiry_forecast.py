@@ -1,6 +1,6 @@
 """Table `offset_expiry_forecast`: which committed offsets the broker will remove, and when.
 
-The rules are those of Kafka 4.1: ClassicGroup.offsetExpirationCondition, ConsumerGroup's for
+The rules are those of Kafka: ClassicGroup.offsetExpirationCondition, ConsumerGroup's for
 KIP-848 groups, and OffsetMetadataManager.cleanupExpiredOffsets; KIP-211 says why. Offsets that a
 transaction still holds back cannot be told from here.
 """

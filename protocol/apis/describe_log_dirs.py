@@ -1,6 +1,7 @@
-"""DescribeLogDirs (key 35): how large partitions are on the disk (KIP-113). Versions 1-4.
+"""DescribeLogDirs (key 35): how large partitions are on the disk (KIP-113). Versions 1-5.
 
-Version 2 is flexible, 3 has an error of its own, 4 the size of the volume (KIP-827).
+Version 2 is flexible, 3 has an error of its own, 4 the size of the volume (KIP-827), 5 whether the
+directory is cordoned: takes no new partitions (KIP-1066).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ class DescribableLogDirTopic(Message):
     partitions: list[int] = field(ARRAY(INT32))
 
 
-class DescribeLogDirsRequest(Message, versions=(1, 4), flexible_since=2):
+class DescribeLogDirsRequest(Message, versions=(1, 5), flexible_since=2):
     """The partitions to describe; null for all."""
 
     topics: list[DescribableLogDirTopic] | None = field(
@@ -47,9 +48,10 @@ class DescribeLogDirsResult(Message):
     topics: list[DescribeLogDirsTopic] = field(ARRAY(DescribeLogDirsTopic))
     total_bytes: int = field(INT64, since=4, default=-1)
     usable_bytes: int = field(INT64, since=4, default=-1)
+    is_cordoned: bool = field(BOOL, since=5)
 
 
-class DescribeLogDirsResponse(Message, versions=(1, 4), flexible_since=2):
+class DescribeLogDirsResponse(Message, versions=(1, 5), flexible_since=2):
     """One result per log directory."""
 
     throttle_time_ms: int = field(INT32)

@@ -1,7 +1,8 @@
-"""ListOffsets (key 2): an offset by time. Versions 1-10 (11 is not in Kafka 4.1.0).
+"""ListOffsets (key 2): an offset by time. Versions 1-11.
 
 Timestamps below zero ask for a place: -1 latest, -2 earliest, -3 the record with the highest
-timestamp (7, KIP-734), -4 earliest local (8, KIP-405), -5 last tiered (9, KIP-1005).
+timestamp (7, KIP-734), -4 earliest local (8, KIP-405), -5 last tiered (9, KIP-1005), -6 earliest
+that waits to be tiered (11, KIP-1023).
 Version 2 adds the isolation level, 4 the leader epoch, 6 is flexible, 10 has a timeout (KIP-1075).
 """
 
@@ -25,7 +26,7 @@ class ListOffsetsTopic(Message):
     partitions: list[ListOffsetsPartition] = field(ARRAY(ListOffsetsPartition))
 
 
-class ListOffsetsRequest(Message, versions=(1, 10), flexible_since=6):
+class ListOffsetsRequest(Message, versions=(1, 11), flexible_since=6):
     """Timestamps to look up, by partition."""
 
     replica_id: int = field(INT32)
@@ -51,7 +52,7 @@ class ListOffsetsTopicResponse(Message):
     partitions: list[ListOffsetsPartitionResponse] = field(ARRAY(ListOffsetsPartitionResponse))
 
 
-class ListOffsetsResponse(Message, versions=(1, 10), flexible_since=6):
+class ListOffsetsResponse(Message, versions=(1, 11), flexible_since=6):
     """The offsets found."""
 
     throttle_time_ms: int = field(INT32, since=2)

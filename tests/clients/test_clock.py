@@ -1,4 +1,4 @@
-"""Real consumers and a clock that is turned: five minutes pass in one call.
+"""Real consumers and a virtual clock: five minutes pass in one call.
 
 What a client does when its session has expired by the broker's clock is compared with what the same
 client does when its session really expired, as its process was stopped for longer than that.
@@ -23,7 +23,7 @@ CLIENTS = ("kafka-python", "confluent-kafka", "aiokafka")
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Broker]:
-    """The broker whose clock is turned."""
+    """The broker whose clock is advanced."""
     with Broker({"group.min.session.timeout.ms": 100}) as broker:
         yield broker
         assert "Traceback" not in broker.log
@@ -86,20 +86,20 @@ def test_a_session_of_five_minutes_expires_in_one_call(
     broker: Broker, start_group: Callable[..., Group], client: str
 ) -> None:
     """Both members expire, join again and read on, told the same as after a real expiry."""
-    turned = Readers(
+    readers = Readers(
         broker,
         start_group(broker.bootstrap_servers, client, "range", FIVE_MINUTES * 1000),
     )
-    group = turned.group.settings.group
+    group = readers.group.settings.group
     generation = broker.wait_for_group(group, members=2).generation
     log_size = broker.log_size
     broker.clock.advance(FIVE_MINUTES)
     expired = [line for line in broker.log_since(log_size).splitlines() if "member.expired" in line]
     assert len(expired) == 2, broker.log_since(log_size)
     assert all("session_timeout_ms=300000" in line for line in expired)
-    told = turned.recover()
+    told = readers.recover()
     assert broker.wait_for_group(group, members=2).generation > generation
-    for member in turned.members:
+    for member in readers.members:
         member.close()
 
     broker.reset()

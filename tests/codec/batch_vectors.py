@@ -5,11 +5,16 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
-from protocol import batch, legacy_batch
-from protocol.batch import BatchHeader, Record
+from protocol.batch import Record, build_batch, iterate_records
+from protocol.batch_header import (
+    BatchHeader,
+    add_to_sequence,
+    crc_is_valid,
+    iterate_batches,
+    read_header,
+)
 from protocol.compression import Compression
 from protocol.errors import ProtocolError
-from protocol.legacy_batch import LegacyEntry
 
 Line = dict[str, Any]
 
@@ -19,11 +24,11 @@ def check_batch(line: Line) -> None:
     data = bytes.fromhex(line["hex"])
     shown = []
     end = 0
-    for one in legacy_batch.iterate_entries(data):
-        shown.append(show_batch(data, one))
-        end = one.end
-        if isinstance(one, BatchHeader):
-            check_rebuild(data, one)
+    for header in iterate_batches(data):
+        shown.append(show_batch(data, header))
+        end = header.end
+        if header.magic == 2:
+            check_rebuild(data, header)
     assert {"batches": shown, "valid_bytes": end} == line["json"], f"read as {shown}"
 
 
@@ -31,7 +36,7 @@ def check_damaged_batch(line: Line) -> None:
     """A damaged batch is refused exactly when Kafka refuses it."""
     data = bytes.fromhex(line["hex"])
     try:
-        valid = batch.crc_is_valid(data, BatchHeader(data))
+        valid = crc_is_valid(data, read_header(data))
     except ProtocolError:
         valid = False
     assert valid == (line["error"] is None)
@@ -39,8 +44,8 @@ def check_damaged_batch(line: Line) -> None:
 
 def check_rebuild(data: bytes, header: BatchHeader) -> None:
     """`build_batch` of the records gives the same bytes, or the same records if compressed."""
-    records = list(batch.iterate_records(data, header))
-    rebuilt = batch.build_batch(
+    records = list(iterate_records(data, header))
+    rebuilt = build_batch(
         records,
         base_offset=header.base_offset,
         last_offset=header.last_offset,
@@ -53,79 +58,60 @@ def check_rebuild(data: bytes, header: BatchHeader) -> None:
         transactional=header.is_transactional,
         control=header.is_control,
         delete_horizon_ms=header.delete_horizon_ms,
-    )
-    again = BatchHeader(rebuilt)
-    assert batch.crc_is_valid(rebuilt, again)
-    assert list(batch.iterate_records(rebuilt, again)) == records
+    ).to_bytes()
+    again = read_header(rebuilt)
+    assert crc_is_valid(rebuilt, again)
+    assert list(iterate_records(rebuilt, again)) == records
     stamped_by_log = header.log_append_time  # the producer's own timestamps are not kept then
     if header.compression is Compression.NONE and records and not stamped_by_log:
         assert rebuilt == data[header.position : header.end], rebuilt.hex()
 
 
-def show_batch(data: bytes, one: LegacyEntry | BatchHeader) -> dict[str, Any]:
+def show_batch(data: bytes, header: BatchHeader) -> dict[str, Any]:
     """A batch as the vectors show it."""
-    if isinstance(one, LegacyEntry):
-        records = list(legacy_batch.iterate_entry_records(data, one))
-        base_offset = records[0].offset
-        shown = {
-            "base_offset": base_offset,
-            "last_offset": one.offset,
-            "next_offset": one.offset + 1,
-            "timestamp_type": "NoTimestampType" if one.magic == 0 else time_type(one),
-            "max_timestamp": one.timestamp_ms,
-            "partition_leader_epoch": -1,
-            "producer_id": -1,
-            "producer_epoch": -1,
-            "base_sequence": -1,
-            "last_sequence": -1,
-            "transactional": False,
-            "control": False,
-            "valid": legacy_batch.crc_is_valid(data, one),
-        }
-        base_sequence = -1
-    else:
-        records = list(batch.iterate_records(data, one))
-        base_offset, base_sequence = one.base_offset, one.base_sequence
-        shown = {
-            "base_offset": one.base_offset,
-            "last_offset": one.last_offset,
-            "next_offset": one.next_offset,
-            "timestamp_type": time_type(one),
-            "max_timestamp": one.max_timestamp_ms,
-            "partition_leader_epoch": one.leader_epoch,
-            "producer_id": one.producer_id,
-            "producer_epoch": one.producer_epoch,
-            "base_sequence": one.base_sequence,
-            "last_sequence": one.last_sequence,
-            "transactional": one.is_transactional,
-            "control": one.is_control,
-            "valid": batch.crc_is_valid(data, one),
-            "count": one.record_count,
-        }
-        if one.delete_horizon_ms is not None:
-            shown["delete_horizon_ms"] = one.delete_horizon_ms
-    shown["magic"] = one.magic
-    shown["size_in_bytes"] = one.size_bytes
-    shown["compression"] = one.compression.name.lower()
-    shown["crc"] = one.crc
-    shown["records"] = [show_record(record, base_offset, base_sequence) for record in records]
+    records = list(iterate_records(data, header))
+    # Of an entry of the old formats Kafka takes the offset of its first record.
+    base_offset = header.base_offset if header.magic == 2 else records[0].offset
+    shown: dict[str, Any] = {
+        "base_offset": base_offset,
+        "last_offset": header.last_offset,
+        "next_offset": header.next_offset,
+        "timestamp_type": time_type(header),
+        "max_timestamp": header.max_timestamp_ms,
+        "partition_leader_epoch": header.leader_epoch,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "base_sequence": header.base_sequence,
+        "last_sequence": header.last_sequence,
+        "transactional": header.is_transactional,
+        "control": header.is_control,
+        "valid": crc_is_valid(data, header),
+        "magic": header.magic,
+        "size_in_bytes": header.size_bytes,
+        "compression": header.compression.name.lower(),
+        "crc": header.crc,
+        "records": [show_record(record, base_offset, header.base_sequence) for record in records],
+    }
+    if header.magic == 2:
+        shown["count"] = header.record_count
+    if header.delete_horizon_ms is not None:
+        shown["delete_horizon_ms"] = header.delete_horizon_ms
     return shown
 
 
-def time_type(one: LegacyEntry | BatchHeader) -> str:
+def time_type(header: BatchHeader) -> str:
     """Kafka's name of whose timestamps the records carry."""
-    return "LogAppendTime" if one.log_append_time else "CreateTime"
+    if header.magic == 0:
+        return "NoTimestampType"
+    return "LogAppendTime" if header.log_append_time else "CreateTime"
 
 
 def show_record(record: Record, base_offset: int, base_sequence: int) -> dict[str, Any]:
     """A record as the vectors show it."""
-    sequence = -1
-    if base_sequence >= 0:
-        sequence = batch.add_to_sequence(base_sequence, record.offset - base_offset)
     return {
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
-        "sequence": sequence,
+        "sequence": add_to_sequence(base_sequence, record.offset - base_offset),
         "key": show_bytes(record.key),
         "value": show_bytes(record.value),
         "headers": [[name, show_bytes(value)] for name, value in record.headers],

@@ -12,7 +12,7 @@ from protocol.codec import decoder
 from protocol.errors import ProtocolError
 from protocol.registry import SPECS
 from protocol.schema import Message
-from tests.codec.vectors import Line, read_lines
+from tests.codec.vectors import TRANSACTION_TYPES, Line, read_lines
 
 VECTORS = Path(__file__).parent / "data" / "vectors.jsonl.gz"
 MESSAGE_KINDS = {
@@ -40,6 +40,7 @@ def all_message_types() -> list[type[Message]]:
         types = offsets_log.record_types(record_type)
         assert types is not None
         found += types
+    found += TRANSACTION_TYPES
     return found
 
 

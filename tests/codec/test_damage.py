@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from protocol import batch, legacy_batch
+from protocol.batch import iterate_records
+from protocol.batch_header import iterate_batches
 from protocol.errors import ProtocolError
 from protocol.headers import decode_request_header
 from tests.codec.support import (
@@ -91,11 +92,8 @@ def test_request_headers_refuse_random_bytes_in_order() -> None:
 
 def read_all(data: bytes) -> None:
     """Read every batch and record."""
-    for one in legacy_batch.iterate_entries(data):
-        if isinstance(one, batch.BatchHeader):
-            list(batch.iterate_records(data, one))
-        else:
-            list(legacy_batch.iterate_entry_records(data, one))
+    for header in iterate_batches(data):
+        list(iterate_records(data, header))
 
 
 def test_damaged_batches_are_refused_in_order() -> None:
@@ -117,7 +115,7 @@ def test_damaged_batches_are_refused_in_order() -> None:
 def test_cut_batches_are_left_out() -> None:
     """A buffer that ends inside a batch yields the complete batches before it."""
     data = BATCHES[-1]
-    whole = [one.end for one in legacy_batch.iterate_entries(data)]
+    whole = [one.end for one in iterate_batches(data)]
     for size in range(len(data)):
-        ends = [one.end for one in legacy_batch.iterate_entries(data[:size])]
+        ends = [one.end for one in iterate_batches(data[:size])]
         assert ends == [end for end in whole if end <= size]

@@ -1,4 +1,4 @@
-"""What Kafka 4.1 lets pass and what it refuses, recorded from a running one, by both codecs."""
+"""What Kafka lets pass and what it refuses, recorded from a running one, by both codecs."""
 
 from __future__ import annotations
 

@@ -9,11 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from protocol import REFERENCE_VERSION
 from tests.codec import vectors
 from tests.codec.support import VECTORS
 
 LINES = list(vectors.read_lines(VECTORS))
 KINDS = sorted(vectors.CHECKERS)
+
+
+def test_the_vectors_are_of_the_reference_version() -> None:
+    """They were drawn from the Java code of the release that we follow."""
+    assert [line["kafka"] for line in LINES if line["kind"] == "about"] == [REFERENCE_VERSION]
 
 
 @pytest.mark.parametrize("kind", KINDS)

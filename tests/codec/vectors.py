@@ -16,7 +16,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from protocol import codec, consumer_protocol, hashing, headers, offsets_log, varint
+from protocol import (
+    codec,
+    consumer_protocol,
+    hashing,
+    headers,
+    offsets_log,
+    transaction_log,
+    varint,
+)
 from protocol.crc32c import crc32c
 from protocol.errors import ErrorCode
 from protocol.json_form import from_json, to_json, uuid_from_text, uuid_to_text
@@ -25,6 +33,11 @@ from protocol.schema import Message
 from tests.codec.batch_vectors import check_batch, check_damaged_batch
 
 Line = dict[str, Any]
+
+TRANSACTION_TYPES: tuple[type[Message], type[Message]] = (
+    transaction_log.TransactionLogKey,
+    transaction_log.TransactionLogValue,
+)
 
 
 class NotServedError(Exception):
@@ -127,31 +140,38 @@ def check_consumer_protocol(line: Line) -> None:
 
 
 def _record_types(line: Line) -> tuple[type[Message], type[Message]]:
-    types = None
-    if line["log"] == "__consumer_offsets":
-        types = offsets_log.record_types(line["record_type"])
+    if line["log"] == "__transaction_state":
+        return TRANSACTION_TYPES
+    types = offsets_log.record_types(line["record_type"])
     if types is None:
         raise NotServedError(f"{line['log']} record type {line['record_type']}")
     return types
 
 
 def check_coordinator_key(line: Line) -> None:
-    """A key of the offsets log, its record type in front."""
+    """A key of the offsets log or the transaction log, its record type in front."""
     message_type, _ = _record_types(line)
     assert message_type.__name__ == line["name"]
     data = bytes.fromhex(line["hex"])
     check_message(message_type, line, data[2:])
+    if line["log"] == "__transaction_state":
+        assert transaction_log.decode_transaction_key(data) == from_json(message_type, line["json"])
+        return
     key = offsets_log.decode_key(data)
     assert isinstance(key, Message)
     assert offsets_log.encode_key(key) == data
 
 
 def check_coordinator_value(line: Line) -> None:
-    """A value of the offsets log, its version in front."""
+    """A value of the offsets log or the transaction log, its version in front."""
     key_type, message_type = _record_types(line)
     assert message_type.__name__ == line["name"]
     data = bytes.fromhex(line["hex"])
     check_message(message_type, line, data[2:])
+    if line["log"] == "__transaction_state":
+        expected = from_json(message_type, line["json"]), line["version"]
+        assert transaction_log.decode_transaction_value(data) == expected
+        return
     value = offsets_log.decode_value(key_type(), data)
     assert value is not None
     if "unknown_tags" not in line:
@@ -235,7 +255,7 @@ CHECKERS: dict[str, Callable[[Line], None]] = {
     "murmur2": check_murmur2,
     "crc32c": check_crc32c,
     "varint": _varint_checker(varint.decode_varint, varint.encode_varint),
-    "varlong": _varint_checker(varint.decode_varlong, varint.encode_varlong),
+    "varlong": _varint_checker(varint.decode_varlong, varint.encode_varint),
     "unsigned_varint": _varint_checker(
         varint.decode_unsigned_varint, varint.encode_unsigned_varint
     ),

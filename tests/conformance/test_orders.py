@@ -1,4 +1,4 @@
-"""Our own scenarios, above all orders of events, are answered as Kafka 4.1 answered them."""
+"""Our own scenarios, above all orders of events, are answered as Kafka answered them."""
 
 from __future__ import annotations
 

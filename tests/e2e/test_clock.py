@@ -43,7 +43,7 @@ def fetch_request(topic: str, max_wait_ms: int) -> bytes:
 
 def produce_request(topic: str) -> bytes:
     """A Produce of one record."""
-    records = build_batch([Record(0, 0, None, b"value")])
+    records = build_batch([Record(0, 0, None, b"value")]).to_bytes()
     message = ProduceRequest(
         acks=1,
         timeout_ms=1000,
@@ -56,7 +56,7 @@ def produce_request(topic: str) -> bytes:
     return frame_of(message, PRODUCE_VERSION)
 
 
-def test_time_goes_on_by_so_much(broker: Broker) -> None:
+def test_time_advances_by_so_much(broker: Broker) -> None:
     """An advance adds up to the machine's time exactly; fractions of a second count."""
     before = broker.clock.state()
     assert (before.frozen, before.offset_ms) == (False, 0)
@@ -67,8 +67,8 @@ def test_time_goes_on_by_so_much(broker: Broker) -> None:
     assert broker.clock.advance(0).offset_ms == 300_250
 
 
-def test_frozen_time_stands_and_goes_on_from_there(broker: Broker) -> None:
-    """Freeze and resume may be said twice; an advance of a frozen clock leaves it frozen."""
+def test_frozen_time_runs_on_from_where_it_stopped(broker: Broker) -> None:
+    """Freeze and resume may be sent twice; an advance of a frozen clock leaves it frozen."""
     clock = broker.clock
     frozen = clock.freeze()
     assert clock.freeze().now_ms == frozen.now_ms
@@ -138,7 +138,7 @@ def test_a_parked_fetch_is_answered_as_time_moves(broker: Broker) -> None:
         assert found.responses[0].partitions[0].records == b""
 
 
-def test_a_fetch_is_answered_though_time_stands(broker: Broker) -> None:
+def test_a_fetch_is_answered_though_time_is_frozen(broker: Broker) -> None:
     """Its client waits in the machine's time, so nobody is held up by a frozen broker."""
     broker.create_topic("t", 1)
     broker.clock.freeze()
@@ -152,7 +152,7 @@ def test_what_was_sent_before_is_handled_before(broker: Broker) -> None:
     broker.create_topic("t", 1, {"message.timestamp.type": "LogAppendTime"})
     before_ms = broker.clock.freeze().now_ms
     with connect(broker.bootstrap_servers) as wire:
-        wire.send(*[produce_request("t")] * 600)  # many turns of the loop; nobody waits for one
+        wire.send(*[produce_request("t")] * 600)  # more than one iteration of the loop handles
         broker.clock.advance(60)
         for _ in range(600):
             answer = wire.receive()
@@ -168,7 +168,7 @@ def test_old_records_go(broker: Broker) -> None:
     broker.produce("t", "old")
     broker.clock.advance(1_800)
     broker.produce("t", "young")
-    broker.clock.advance(1_800 + 320)  # log.retention.check.interval.ms, and a round of upkeep
+    broker.clock.advance(1_800 + 320)  # log.retention.check.interval.ms, and a round of maintenance
     assert [record.value for record in broker.consume("t", None)] == [b"young"]
 
 
@@ -185,7 +185,7 @@ def test_the_brokers_of_a_process_share_the_clock() -> None:
             wire.socket.close()
 
 
-async def test_coroutines_turn_it_too(broker: Broker) -> None:
+async def test_coroutines_control_it_too(broker: Broker) -> None:
     """`broker.aio.clock` is the same to be awaited."""
     clock = broker.aio.clock
     assert (await clock.freeze()).frozen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,15 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import (
-    API_VERSIONS_REQUEST,
-    Broker,
-    Serve,
-    address_of,
-    connect,
-    frame,
-    wait_for,
-)
+from tests.support import API_VERSIONS_REQUEST, Broker, Serve, address_of, connect, wait_for
 
 
 class Control:
@@ -149,6 +140,9 @@ def test_groups_move() -> None:
         ("GET", "/brokers/1/stop", 405, "GET is not served, but POST"),
         ("POST", "/brokers/9/stop", 404, "there is no broker 9, but 1, 2"),
         ("POST", "/brokers/x/start", 400, "'x' is not the id of a broker"),
+        ("POST", f"/brokers/{'9' * 5000}/start", 400, "is not the id of a broker"),
+        ("GET", f"/partitions/__consumer_offsets/{'9' * 5000}/records", 404, "no partition 999"),
+        ("GET", f"/partitions/__consumer_offsets/0/records?offset={1 << 63}", 400, "not a number"),
         ("POST", "/partitions/t/0/move?to=1", 404, "there is no topic t"),
         ("POST", "/partitions/__consumer_offsets/50/move?to=1", 404, "no partition 50, but 50"),
         ("POST", "/groups/g/move", 400, "to=ID is missing"),
@@ -174,58 +168,14 @@ def two() -> Iterator[Control]:
         yield control
 
 
-def test_a_page_of_somewhere_else_is_refused(two: Control) -> None:
-    """A browser says where a page came from; only this server's own pages may give orders."""
+@pytest.mark.parametrize("origin", ["http://example.org", "null", "http://[", "file://"])
+def test_a_page_of_another_origin_is_refused(two: Control, origin: str) -> None:
+    """A browser says where a page came from; only this server's own pages may send requests."""
+    status, answer = two.ask("POST", "/brokers/1/start", {"Origin": origin})
+    assert status == 403
+    assert origin in answer["error"]
     host = f"{two.address[0]}:{two.address[1]}"
-    foreign = {"Origin": "http://example.org"}
-    assert two.ask("POST", "/brokers/1/start", foreign)[0] == 403
     assert two.ask("POST", "/brokers/1/start", {"Origin": f"http://{host}"})[0] == 200
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"\x16\x03\x01\x02\x00\r\n\r\n",
-        b"GET\r\n\r\n",
-        b"GET / HTTP/1.1\r\nno header\r\n\r\n",
-        b"GET /brokers HTTP/1.1\r\nContent-Length: -4\r\n\r\n",
-        b"GET /brokers HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n",
-        b"GET /brokers HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"GET http://[ HTTP/1.1\r\n\r\n",
-        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
-        b"GET / HTTP/1.1\r\nA: " + b"a" * 20_000,
-        frame(b"\x00\x12\x00\x00") + b"\r\n\r\n",
-    ],
-    ids=range(10),
-)
-def test_junk_is_answered_with_400_and_closed(two: Control, sent: bytes) -> None:
-    """What is not HTTP gets one answer, and the connection closes."""
-    with socket.create_connection(two.address, 10) as connection:
-        connection.sendall(sent)
-        received = b""
-        while part := connection.recv(65536):
-            received += part
-    assert received.startswith(b"HTTP/1.1 400 Bad Request\r\n"), received
-    assert two.ask("GET", "/brokers")[0] == 200
-
-
-def test_a_connection_serves_many_requests(two: Control) -> None:
-    """HTTP/1.1 keeps connections; bodies are taken and forgotten, pipelined requests served."""
-    connection = http.client.HTTPConnection(*two.address, timeout=10)
-    for _ in range(3):
-        connection.request("POST", "/brokers/1/start", b"x" * 1000)
-        response = connection.getresponse()
-        assert response.status == 200
-        response.read()
-    connection.close()
-    with socket.create_connection(two.address, 10) as raw:
-        raw.sendall(
-            b"GET /brokers HTTP/1.1\r\n\r\n" + b"GET /x HTTP/1.1\r\nConnection: close\r\n\r\n"
-        )
-        received = b""
-        while part := raw.recv(65536):
-            received += part
-    assert re.findall(rb"HTTP/1.1 (\d+)", received) == [b"200", b"404"]
 
 
 @pytest.mark.parametrize("value", ["nowhere", "127.0.0.1:http", "127.0.0.1:70000"])

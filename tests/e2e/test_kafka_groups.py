@@ -1,6 +1,7 @@
-"""A broker on an offsets log that Kafka 4.1 wrote serves the groups that Kafka serves from it.
+"""A broker on an offsets log that Kafka wrote serves the groups that Kafka serves from it.
 
-`expected.json` is what a Kafka 4.1 that started on the same segments told about its groups.
+`expected.json` is what a Kafka that started on the same segments said about its groups; a Kafka 4.1
+said the same about its own log of the same life.
 """
 
 from __future__ import annotations
@@ -18,20 +19,21 @@ from storage.log_manager import LogManager
 from tests.groups import Groups, groups_of
 from tests.support import Broker
 
-SEGMENTS = Path(__file__).parents[1] / "data" / "segments"
+DATA = Path(__file__).parents[1] / "data"
 PARTITIONS = 4
 NOW_MS = 1_800_000_000_000  # later than all in the log
 SETTINGS = {"offsets.topic.num.partitions": str(PARTITIONS)}
-EXPECTED: Groups = json.loads((SEGMENTS / "expected.json").read_text())
+EXPECTED: Groups = json.loads((DATA / "segments" / "expected.json").read_text())
 CLASSIC = {name: one for name, one in EXPECTED.items() if one["type"] == "Classic"}
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
+@pytest.fixture(params=["segments", "segments-4.1"])
+def data(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Kafka's offsets log, copied; without indexes, checkpoints and epochs."""
     for partition in range(PARTITIONS):
         name = f"__consumer_offsets-{partition}"
-        shutil.copytree(SEGMENTS / name, tmp_path / "data" / name, copy_function=shutil.copyfile)
+        log = DATA / str(request.param) / name
+        shutil.copytree(log, tmp_path / "data" / name, copy_function=shutil.copyfile)
     return tmp_path / "data"
 
 

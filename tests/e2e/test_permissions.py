@@ -55,7 +55,7 @@ def create(client: Client) -> None:
 
 def produce(client: Client, partition: int) -> int:
     """Produce a record that needs a segment of its own; the error of the answer."""
-    records = build_batch([Record(0, 1, b"k", bytes(700))])
+    records = build_batch([Record(0, 1, b"k", bytes(700))]).to_bytes()
     data = PartitionProduceData(index=partition, records=records)
     topic = TopicProduceData(name="t", partition_data=[data])
     answer: Any = client.ask(ProduceRequest(acks=1, timeout_ms=5000, topic_data=[topic]), 9)

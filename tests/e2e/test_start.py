@@ -38,6 +38,24 @@ def test_the_start_is_cheap() -> None:
     assert resident_mb <= IDLE_RESIDENT_MB
 
 
+def imported(*arguments: str) -> set[str]:
+    """The modules that a process imports from its start to its stop."""
+    command = [sys.executable, "-X", "importtime", "-m", "coordinator_server"]
+    with Serve("--ephemeral", *arguments, command=command) as broker:
+        assert broker.stop() == 0
+        lines = [line for line in broker.log.splitlines() if line.startswith("import time:")]
+        return {line.rpartition("|")[2].strip() for line in lines}
+
+
+def test_the_control_server_costs_nothing_unless_asked_for() -> None:
+    """h11 and the control server are imported with --http alone."""
+    parts = {"h11", "coordinator_server.control.http", "coordinator_server.clock.virtual_clock"}
+    without = imported()
+    assert "coordinator_server.cluster" in without
+    assert not parts & without
+    assert parts <= imported("--http", "127.0.0.1:0")
+
+
 def test_it_prints_one_line_and_answers() -> None:
     """Standard output has the one line `listening HOST:PORT`, and there it answers."""
     with Serve("--ephemeral") as broker:

@@ -78,6 +78,25 @@ def test_the_wheel_serves_beside_foreign_packages(
         assert "Error" not in broker.log
 
 
+def test_the_image_can_run_what_the_wheel_holds(environment: Path, foreign: Path) -> None:
+    """The container's entry point, its healthcheck by path and Kafka's scripts find the rooms."""
+    python = environment / "python"
+    entry_point = [str(python), "-P", "-m", "coordinator_server.container.entrypoint"]
+    with Serve("--ephemeral", command=entry_point, directory=foreign) as broker:
+        path = "import coordinator_server.container as c; print(c.__path__[0])"
+        found = subprocess.run([python, "-c", path], capture_output=True, text=True, check=True)
+        healthcheck = Path(found.stdout.strip()) / "healthcheck.py"
+        script = [str(python), "-P", "-m", "coordinator_server.container.scripts"]
+        options = ["--bootstrap-server", broker.bootstrap_servers]
+        for command in (
+            [str(python), "-I", "-S", str(healthcheck), broker.bootstrap_servers],
+            [*script, "kafka-broker-api-versions.sh", *options],
+            [*script, "kafka-topics.sh", *options, "--list"],
+        ):
+            done = subprocess.run(command, capture_output=True, text=True, cwd=foreign, check=False)
+            assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture(scope="module")
 def with_clients(environment: Path) -> Path:
     """The interpreter of that environment, to which pytest and the client libraries are added.

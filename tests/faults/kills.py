@@ -21,7 +21,8 @@ from protocol.apis.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from protocol.batch import iterate_batches, iterate_records
+from protocol.batch import iterate_records
+from protocol.batch_header import iterate_batches
 from protocol.errors import ErrorCode
 from tests.faults.client import Client
 from tests.faults.workers import PARTITIONS, TOPIC, Committer, Member, Producer, Worker

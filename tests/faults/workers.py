@@ -198,7 +198,7 @@ class Producer(Worker):
         self.sent += 1
         now_ms = time.time_ns() // 1_000_000
         value = str(self.sent).encode()
-        records = build_batch([Record(0, now_ms, None, value)])
+        records = build_batch([Record(0, now_ms, None, value)]).to_bytes()
         data = PartitionProduceData(index=self.partition, records=records)
         request = ProduceRequest(
             acks=-1,

@@ -1,6 +1,6 @@
-"""A real Kafka 4.1: its jars by Maven, its DumpLogSegments, and a whole broker as a process.
+"""A real Kafka of the reference version: jars by Maven, its DumpLogSegments, and a whole broker.
 
-The jars are fetched once into `.kafka-4.1.0/` of the checkout (ORACLE_JARS=DIR takes others). One
+The jars are fetched once into `.kafka-VERSION/` of the checkout (ORACLE_JARS=DIR takes others). One
 Java process runs at a time, so that a small machine bears it.
 """
 
@@ -14,9 +14,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from protocol import REFERENCE_VERSION
 from tests.support import ROOT, free_port, wait_for
 
-JARS = ROOT / ".kafka-4.1.0"
+JARS = ROOT / f".kafka-{REFERENCE_VERSION}"
 POM = Path(__file__).with_name("pom.xml")
 LEAST_JAVA = 17
 JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
@@ -61,6 +62,7 @@ def jars() -> Path:
     if not is_complete():
         command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
         command += [f"-DoutputDirectory={JARS}", "-DincludeScope=runtime"]
+        command.append(f"-Dkafka.version={REFERENCE_VERSION}")
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"Maven failed: {done.stdout[-2000:]}"
         (JARS / ".complete").touch()
@@ -77,7 +79,7 @@ def java(main: str, *arguments: str, heap: str = "256M") -> list[str]:
 def dump_log_segments(files: Sequence[Path], *options: str) -> str:
     """What Kafka's DumpLogSegments prints about files; fails when it finds anything wrong."""
     names = ",".join(map(str, files))
-    command = java("kafka.tools.DumpLogSegments", *options, "--files", names)
+    command = java("org.apache.kafka.tools.DumpLogSegments", *options, "--files", names)
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     complaints = [
         line[:300]

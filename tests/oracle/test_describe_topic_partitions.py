@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: a Kafka 4.1 and ours answer the same requests with the same pages."""
+"""DescribeTopicPartitions: a Kafka and ours answer the same requests with the same pages."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def real(tmp_path: Path) -> Iterator[Kafka]:
 @pytest.mark.slow
 @pytest.mark.real_time
 def test_kafka_boots_on_our_offsets_log(written: tuple[Path, Groups], real: Kafka) -> None:
-    """A Kafka 4.1 that finds our `__consumer_offsets` in its directory, logs alone without index or
+    """A Kafka that finds our `__consumer_offsets` in its directory, logs alone without index or
     checkpoint, loads the same groups, members and offsets."""
     data, groups = written
     real.start()

@@ -1,4 +1,4 @@
-"""Transactions at rest, theirs to ours and back: real producers write to a real Kafka 4.1, our
+"""Transactions at rest, theirs to ours and back: real producers write to a real Kafka, our
 broker serves its files to real consumers, and Kafka serves what our compaction leaves.
 
 Two producers whose transactions cross each other and the segments, one of them aborting; plain

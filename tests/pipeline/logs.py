@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.sources.logdir import OFFSETS_TOPIC, LogPartition
-from pipeline.sources.records import Damage, Records, read_slice
+from pipeline.sources.records import Damage, RecordColumns, read_slice
 from pipeline.sources.scan import PartitionScan
 from protocol.batch import Record, build_batch
 from protocol.compression import Compression
@@ -36,12 +36,14 @@ def commits(first: int, count: int, group: str = "g") -> list[Record]:
 def marker(offset: int, producer_id: int, *, commit: bool) -> bytes:
     """A transaction marker."""
     record = Record(offset, START_MS, bytes((0, 0, 0, int(commit))), bytes(6))
-    return build_batch([record], producer_id=producer_id, transactional=True, control=True)
+    built = build_batch([record], producer_id=producer_id, transactional=True, control=True)
+    return built.to_bytes()
 
 
 def transactional(records: Sequence[Record], producer_id: int) -> bytes:
     """A batch of a transaction."""
-    return build_batch(records, producer_id=producer_id, producer_epoch=0, transactional=True)
+    built = build_batch(records, producer_id=producer_id, producer_epoch=0, transactional=True)
+    return built.to_bytes()
 
 
 def write_segment(
@@ -57,7 +59,7 @@ def write_segment(
 
 def plain(records: Sequence[Record], compression: Compression = Compression.NONE) -> bytes:
     """A batch."""
-    return build_batch(records, compression=compression)
+    return build_batch(records, compression=compression).to_bytes()
 
 
 def scanned(
@@ -84,7 +86,7 @@ def read_all(
     return found, damage
 
 
-def _rows(records: Records) -> list[Found]:
+def _rows(records: RecordColumns) -> list[Found]:
     columns = []
     for slices in (records.keys, records.values):
         columns.append(

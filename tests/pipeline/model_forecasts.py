@@ -12,7 +12,7 @@ from tests.pipeline.story import Commit
 
 
 def offset_expiry_forecast(model: Model) -> Iterator[Row]:
-    """Kafka 4.1's rules of expiry, the first that fits."""
+    """Kafka's rules of expiry, the first that fits."""
     for key, events in model.living.items():
         one, said = events[-1]
         base, base_ms, expires_ms = _expiry(model, key, said, one.at_ms)

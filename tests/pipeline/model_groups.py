@@ -38,6 +38,7 @@ class Person:
     leads: bool
     session_ms: int | None
     rebalance_ms: int
+    epochs: Owned | None = None
 
     @property
     def who(self) -> str:
@@ -60,6 +61,7 @@ class Made:
     protocol: str | None
     people: tuple[Person, ...]
     removed: bool
+    assigned_ms: int | None = None
 
     @property
     def owners(self) -> dict[Place, str] | None:
@@ -120,6 +122,8 @@ def _add_modern(model: Model, found: dict[str, list[Made]]) -> None:
         )
         members: dict[str | None, Any] = {}
         assigned: dict[str | None, Any] = {}
+        epochs: dict[str | None, Any] = {}
+        assigned_ms = None
         for at, what in of_group:
             if what.kind == "member" and at.log_offset < one.log_offset:
                 members[what.member_id] = what.value
@@ -128,6 +132,14 @@ def _add_modern(model: Model, found: dict[str, list[Made]]) -> None:
                     names.get(id_text(part.topic_id), id_text(part.topic_id)): part.partitions
                     for part in what.value.assigned_partitions
                 }
+                epochs[what.member_id] = {
+                    names.get(id_text(part.topic_id), id_text(part.topic_id)): (
+                        part.assignment_epochs
+                    )
+                    for part in what.value.assigned_partitions
+                }
+            if what.kind == "target" and what.value.assignment_epoch == said.value.epoch:
+                assigned_ms = what.value.assignment_timestamp
         people = tuple(
             Person(
                 name or "",
@@ -139,11 +151,14 @@ def _add_modern(model: Model, found: dict[str, list[Made]]) -> None:
                 False,
                 None,
                 value.rebalance_timeout_ms,
+                epochs.get(name),
             )
             for name, value in sorted(members.items())
             if value is not None
         )
-        found[one.group].append(Made(one, "consumer", said.value.epoch, None, people, False))
+        found[one.group].append(
+            Made(one, "consumer", said.value.epoch, None, people, False, assigned_ms)
+        )
 
 
 def standing_groups(model: Model) -> dict[str, Group]:
@@ -188,6 +203,7 @@ def group_generations(model: Model) -> Iterator[Row]:
                 "members": len(made.people) if known else None,
                 "partitions": total if known else None,
                 "state_timestamp_ms": made.told.at_ms if classic else None,
+                "assigned_ms": made.assigned_ms,
                 "log_partition": made.told.log_partition,
                 "log_offset": made.told.log_offset,
                 "log_timestamp_ms": made.told.at_ms,
@@ -218,6 +234,11 @@ def group_members(model: Model) -> Iterator[Row]:
                         for topic, numbers in one.assigned.items()
                     ],
                     "assigned_count": one.count,
+                    "assignment_epochs": None
+                    if one.epochs is None
+                    else [
+                        {"topic": topic, "epochs": numbers} for topic, numbers in one.epochs.items()
+                    ],
                     "log_partition": made.told.log_partition,
                     "log_offset": made.told.log_offset,
                     "problem": None,

@@ -184,14 +184,14 @@ def _modern(story: Story) -> None:
     """A KIP-848 group: a member, then a second one, then the first alone again."""
     at_ms, group = START_MS + 40 * MINUTE_MS, "modern"
     _modern_member(story, at_ms, "m-1", "new")
-    _epoch(story, at_ms, 1)
-    _owns(story, at_ms + 10, "m-1", 1, [0, 1, 2])
+    _epoch(story, at_ms, 1, assigned_ms=at_ms + 5)
+    _owns(story, at_ms + 10, "m-1", 1, {0: 1, 1: 1, 2: 1})
     story.commit(at_ms + SECOND_MS, group, "orders", {2: 2400}, topic_id=ORDERS_ID)
     at_ms += 20 * MINUTE_MS
     _modern_member(story, at_ms, "m-2", "newer")
-    _epoch(story, at_ms, 2)
-    _owns(story, at_ms + 10, "m-1", 2, [0, 1])
-    _owns(story, at_ms + 20, "m-2", 2, [2])
+    _epoch(story, at_ms, 2, assigned_ms=at_ms + 5)
+    _owns(story, at_ms + 10, "m-1", 2, {0: 1, 1: 1})
+    _owns(story, at_ms + 20, "m-2", 2, {2: 2})
     story.commit(at_ms + SECOND_MS, group, "orders", {0: 3000, 2: 3300}, topic_id=ORDERS_ID)
     at_ms += 30 * MINUTE_MS
     gone = {"group_id": group, "member_id": "m-2"}
@@ -199,8 +199,8 @@ def _modern(story: Story) -> None:
         at_ms, group, "assignment", modern.ConsumerGroupCurrentMemberAssignmentKey(**gone), None
     )
     story.modern(at_ms, group, "member", modern.ConsumerGroupMemberMetadataKey(**gone), None)
-    _epoch(story, at_ms, 3)
-    _owns(story, at_ms + 10, "m-1", 3, [0, 1, 2])
+    _epoch(story, at_ms, 3, assigned_ms=None)
+    _owns(story, at_ms + 10, "m-1", 3, {0: 1, 1: 1, 2: 3})
 
 
 def _modern_member(story: Story, at_ms: int, member_id: str, client_id: str) -> None:
@@ -219,15 +219,27 @@ def _modern_member(story: Story, at_ms: int, member_id: str, client_id: str) -> 
     story.modern(at_ms, "modern", "member", key, value)
 
 
-def _epoch(story: Story, at_ms: int, epoch: int) -> None:
+def _epoch(story: Story, at_ms: int, epoch: int, assigned_ms: int | None) -> None:
+    """An epoch, and when its assignment was computed; None: the next epoch came first."""
     key = modern.ConsumerGroupMetadataKey(group_id="modern")
     value = modern.ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=0)
     story.modern(at_ms, "modern", "epoch", key, value)
+    if assigned_ms is not None:
+        target = modern.ConsumerGroupTargetAssignmentMetadataValue(
+            assignment_epoch=epoch, assignment_timestamp=assigned_ms
+        )
+        target_key = modern.ConsumerGroupTargetAssignmentMetadataKey(group_id="modern")
+        story.modern(assigned_ms, "modern", "target", target_key, target)
 
 
-def _owns(story: Story, at_ms: int, member_id: str, epoch: int, partitions: list[int]) -> None:
+def _owns(story: Story, at_ms: int, member_id: str, epoch: int, partitions: dict[int, int]) -> None:
+    """What a member owns: partitions, and the epochs at which they were assigned."""
     key = modern.ConsumerGroupCurrentMemberAssignmentKey(group_id="modern", member_id=member_id)
-    owned = modern.TopicPartitions(topic_id=ORDERS_ID, partitions=partitions)
+    owned = modern.TopicPartitions(
+        topic_id=ORDERS_ID,
+        partitions=list(partitions),
+        assignment_epochs=list(partitions.values()),
+    )
     value = modern.ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=epoch,
         previous_member_epoch=epoch - 1,

@@ -387,7 +387,7 @@ class Story:
             base_sequence=-1 if control else 0,
             transactional=producer_id >= 0,
             control=control,
-        )
+        ).to_bytes()
         partition.batches.append(batch)
         partition.next_offset += len(records)
         return first

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from pipeline import schema, shipping
 from pipeline.command import main
-from pipeline.report.reading import Output, Row
+from pipeline.report.reading import Output, TableRow
 from tests.pipeline.scenes import tell
 from tests.pipeline.standalone import Standalone
 from tests.pipeline.story import AT_MS
@@ -67,7 +67,7 @@ def _executors(events: Path, began_ms: int, ended_ms: int) -> set[str]:
     return found
 
 
-def _rows(out: Path, table: schema.Table) -> list[Row]:
+def _rows(out: Path, table: schema.Table) -> list[TableRow]:
     """A table; sums of doubles depend in their last bits on the order, and that on the shards."""
     return [
         {name: float(f"{one:.11g}") if isinstance(one, float) else one for name, one in row.items()}

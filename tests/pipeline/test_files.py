@@ -15,6 +15,7 @@ from pipeline.pieces import PACKED, ROWS_PER_PIECE, by_shard, cut, pack, pack_ba
 from pipeline.schema.arrow import arrow_schema, polars_schema
 from pipeline.store import DELTA, Store
 from tests.pipeline.frames import frame
+from tests.pipeline.ways import read_table
 
 GENERATIONS, LAG = schema.GROUP_GENERATIONS, schema.LAG
 DAYS = (date(2026, 11, 22), date(2026, 11, 23), None)
@@ -28,7 +29,7 @@ def test_rows_lie_in_the_folders_of_their_days(spark: SparkSession, tmp_path: Pa
         for _ in range(2):  # a task that is run again
             write_rows(GENERATIONS, some, tmp_path / "tables" / GENERATIONS.name, f"part-{shard}")
     assert not list(tmp_path.rglob(".*"))
-    found = Store(spark, str(tmp_path)).read_table(GENERATIONS).collect()
+    found = read_table(Store(spark, str(tmp_path)), GENERATIONS).collect()
     assert sorted(row["group"] for row in found) == [f"g{number}" for number in range(9)]
     assert {(row["group"], row["day"]) for row in found} == {tuple(one.values()) for one in rows}
 
@@ -41,7 +42,7 @@ def test_a_table_without_rows_is_a_table(
     write_rows(table, frame(table).collect(), tmp_path / table.name, "part-0")
     assert not (tmp_path / table.name).exists()
     write_no_rows(table, tmp_path / "tables" / table.name)
-    assert Store(spark, str(tmp_path)).read_table(table).collect() == []
+    assert read_table(Store(spark, str(tmp_path)), table).collect() == []
 
 
 def test_a_table_takes_the_place_of_the_one_before(spark: SparkSession, tmp_path: Path) -> None:
@@ -55,7 +56,7 @@ def test_a_table_takes_the_place_of_the_one_before(spark: SparkSession, tmp_path
         for number, row in enumerate(rows.iter_slices(1)):
             write_rows(LAG, row, folder / LAG.name, f"part-{number}")
         store.put_table(LAG, folder)
-        assert sorted(row["group"] for row in store.read_table(LAG).collect()) == sorted(groups)
+        assert sorted(row["group"] for row in read_table(store, LAG).collect()) == sorted(groups)
         write_rows(LAG, frame(LAG, [{"group": "stopped"}]).collect(), folder / LAG.name, "part-0")
 
 

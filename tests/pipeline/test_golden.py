@@ -32,6 +32,7 @@ from tests.pipeline.ways import (
     make_all,
     plain_rows,
     questions,
+    read_table,
 )
 
 SEGMENTS = Path(__file__).parents[1] / "data" / "segments"
@@ -114,7 +115,7 @@ def test_of_some_groups_only(
         if table == schema.DEAD_LETTERS:
             continue  # they are of no group
         wanted = [row for row in frozen(NOW, table.name) if re.fullmatch(pattern, row["group"])]
-        assert differences(plain_rows(store.read_table(table), table), wanted) == []
+        assert differences(plain_rows(read_table(store, table), table), wanted) == []
 
 
 def test_the_segments_of_a_real_kafka(spark: SparkSession, tmp_path: Path) -> None:
@@ -122,12 +123,22 @@ def test_the_segments_of_a_real_kafka(spark: SparkSession, tmp_path: Path) -> No
     store = Store(spark, str(tmp_path))
     read_offsets_log(LogDirSource(spark, str(SEGMENTS)), store, silent)
     make_all(store)
-    offsets = plain_rows(store.read_table(schema.CURRENT_OFFSETS), schema.CURRENT_OFFSETS)
-    people = plain_rows(store.read_table(schema.GROUP_MEMBERS), schema.GROUP_MEMBERS)
+    offsets = plain_rows(read_table(store, schema.CURRENT_OFFSETS), schema.CURRENT_OFFSETS)
+    people = plain_rows(read_table(store, schema.GROUP_MEMBERS), schema.GROUP_MEMBERS)
     last: dict[str, int] = {}
-    generations = store.read_table(schema.GROUP_GENERATIONS)
+    computed = {}
+    generations = read_table(store, schema.GROUP_GENERATIONS)
     for row in plain_rows(generations, schema.GROUP_GENERATIONS):
         last[row["group"]] = row["log_offset"]
+        if row["assigned_ms"] is not None:
+            computed[row["group"], row["generation"]] = row["assigned_ms"]
+    # The last epoch was not assigned: its members left first.
+    assert computed == {("g-modern", 2): 1795402539056, ("g-modern", 3): 1795402544156}
+    for row in people:
+        if row["assignment_epochs"]:
+            sizes = {one["topic"]: len(one["partitions"]) for one in row["assigned"]}
+            assert sizes == {one["topic"]: len(one["epochs"]) for one in row["assignment_epochs"]}
+    assert {row["group"] for row in people if row["assignment_epochs"]} == {"g-modern"}
     for group, told in json.loads((SEGMENTS / "expected.json").read_text()).items():
         held = {
             f"{row['topic']}-{row['partition']}": (row["committed_offset"], row["metadata"])

@@ -12,13 +12,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.home import fast_home
-from pipeline.pieces import Batches
+from pipeline.pieces import ArrowBatches
 
 
 def test_workers_import_the_installed_package(spark: SparkSession) -> None:
     """By a folder that bears the zip's name; the files behind it have bytecode beside them."""
 
-    def where(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def where(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             found = [os.path.realpath(str(files(name))) for name in ("pyspark", "py4j")]
             yield pa.record_batch([found], names=["folder"])

@@ -1,4 +1,4 @@
-"""A life of a group on our broker and on a real Kafka 4.1: both give what its script knows.
+"""A life of a group on our broker and on a real Kafka: both give what its script knows.
 
 Read through the Kafka connector while the broker runs. Member ids are the broker's to choose; the
 ledger tells which is whose.
@@ -21,7 +21,7 @@ from pipeline.sources.kafka import BrokerSource
 from pipeline.store import Store
 from tests.oracle.kafka_process import Kafka
 from tests.pipeline.live import APP, RECORDS, SIMPLE, TOPIC, Ledger, Life
-from tests.pipeline.ways import Row, plain_rows
+from tests.pipeline.ways import Row, plain_rows, read_table
 from tests.support import Broker
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"}
@@ -38,7 +38,7 @@ def ours() -> Iterator[str]:
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Iterator[str]:
-    """A real Kafka 4.1."""
+    """A real Kafka."""
     broker = Kafka(tmp_path, SETTINGS)
     try:
         broker.start()
@@ -61,7 +61,7 @@ def test_the_tables_tell_what_the_script_did(
     read_offsets_log(source, store, silent)
     read_the_rest(source, store, silent)
     make_tables(store, Questions(FAR_AHEAD_MS), "live-.*", silent)
-    made = {table.name: plain_rows(store.read_table(table), table) for table in LOOKED_AT}
+    made = {table.name: plain_rows(read_table(store, table), table) for table in LOOKED_AT}
     offsets = {
         (row["group"], row["partition"]): row["committed_offset"] for row in made["current_offsets"]
     }

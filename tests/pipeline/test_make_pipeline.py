@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pipeline import schema
-from pipeline.report.reading import Output, Row
+from pipeline.report.reading import Output, TableRow
 from tests.support import ROOT
 
 _EXAMPLE = ROOT / "examples" / "offset_pipeline"
@@ -27,7 +27,7 @@ class Demo(NamedTuple):
     directory: Path
     printed: str
 
-    def rows(self, table: schema.Table) -> list[Row]:
+    def rows(self, table: schema.Table) -> list[TableRow]:
         """A table."""
         return Output(self.directory / "out").rows(table)
 

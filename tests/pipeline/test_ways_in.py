@@ -1,7 +1,7 @@
 """Whichever way the story is read, bronze is the same: so the tables are, being made from it alone.
 
 Ways in: segment files as a stream that stops in the middle, with files that grow meanwhile; our
-broker and a real Kafka 4.1 that were started on these very files, through the Kafka connector, in
+broker and a real Kafka that were started on these very files, through the Kafka connector, in
 batches and as a stream that stops in the middle. What files give at once is held to the golden
 tables in `test_golden.py`; here it is what the others are held to.
 """
@@ -178,7 +178,7 @@ def ours(log_dir: Path, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def theirs(story: Story, tmp_path: Path) -> Iterator[str]:
-    """A real Kafka 4.1, started on the story's files: logs alone, without index or checkpoint.
+    """A real Kafka, started on the story's files: logs alone, without index or checkpoint.
 
     It gets the loadable story: the connector asks a coordinator, and waits for it for ever.
     """

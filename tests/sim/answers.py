@@ -16,7 +16,7 @@ from protocol.apis.leave_group import LeaveGroupRequest
 from protocol.apis.offset_commit import OffsetCommitRequest
 from protocol.apis.sync_group import SyncGroupRequest
 from protocol.errors import ErrorCode
-from tests.sim.broker import Answer, partition_count
+from tests.sim.broker import Answer, answer_of, partition_count
 from tests.sim.judge import CLIENT_ERRORS, Facts, Verdict, Wait
 
 E = ErrorCode
@@ -67,8 +67,8 @@ def member_id_of(answer: Answer, group: GroupMetadata, replies: Replies) -> str:
     request: Any = answer.request
     if not isinstance(request, JoinGroupRequest):
         return str(getattr(request, "member_id", ""))
-    for member in group.roster.members.values():
-        if member.awaiting_join is not None and member.awaiting_join.reply is answer:
+    for member in group.membership.members.values():
+        if member.awaiting_join is not None and answer_of(member.awaiting_join) is answer:
             answer.note.member_id = member.member_id
             return member.member_id
     return next((str(one.member_id) for reply, one in replies if reply is answer), "")
@@ -142,12 +142,12 @@ def _check_late_error(answer: Answer, error: ErrorCode, window: Window) -> None:
     group, ask = window.group, answer.note
     assert group is not None
     if group.state is DEAD or error in window.shown:
-        stays = ask.verdict is Wait.REPLACE and ask.member_id in group.roster.members
+        stays = ask.verdict is Wait.REPLACE and ask.member_id in group.membership.members
         assert not stays, "a member id that is not recorded"
         return
     member_id = ask.member_id or getattr(answer.request, "member_id", "")
     if error is E.UNKNOWN_MEMBER_ID:
-        assert member_id not in group.roster.members, "a member is told that nobody knows it"
+        assert member_id not in group.membership.members, "a member is told that nobody knows it"
     elif error is E.FENCED_INSTANCE_ID:
         assert window.answer is not None
         assert window.answer.note.replaced == member_id, "fenced by nobody"
@@ -166,12 +166,12 @@ def _check_joined(response: Any, ask: Ask, window: Window) -> None:
     targets = [target for _, target in window.moves]
     if COMPLETING_REBALANCE in targets[:-1]:
         return  # with a rebalance timeout of 0 the generation is over already
-    roster, member_id = group.roster, response.member_id
+    membership, member_id = group.membership, response.member_id
     assert response.generation_id == group.generation_id, "another generation"
     assert response.protocol_name == group.protocol_name, "another protocol"
     assert response.protocol_type == group.protocol_type, "another protocol type"
-    assert member_id in roster.members, "an answer for a stranger"
-    leads = member_id == roster.leader_id
+    assert member_id in membership.members, "an answer for a stranger"
+    leads = member_id == membership.leader_id
     restarted = ask.verdict is Wait.REPLACE and response.generation_id == ask.generation
     if ask.verdict is Wait.JOIN or (ask.verdict is Wait.REPLACE and not restarted):
         assert response.generation_id > ask.generation, "nobody else was waited for"
@@ -185,7 +185,7 @@ def _check_joined(response: Any, ask: Ask, window: Window) -> None:
     if restarted and ask.version < SKIP_ASSIGNMENT_SINCE:
         assert response.leader == ask.leader, "it might assign anew"
     else:
-        assert response.leader == roster.leader_id, "another leader"
+        assert response.leader == membership.leader_id, "another leader"
     listed = [(one.member_id, one.group_instance_id, one.metadata) for one in response.members]
     members = [
         (
@@ -193,7 +193,7 @@ def _check_joined(response: Any, ask: Ask, window: Window) -> None:
             one.group_instance_id,
             next(metadata for name, metadata in one.protocols if name == group.protocol_name),
         )
-        for one in roster.members.values()
+        for one in membership.members.values()
     ]
     assert listed == (members if shown else []), "the members that the leader is shown"
 
@@ -223,7 +223,7 @@ def _check_leave(response: Any, ask: Ask, window: Window, *, at_once: bool) -> N
 def _check_recorded(ask: Ask, window: Window) -> None:
     """The last one has left, and is told so late: the Empty generation is in the log."""
     assert window.group is not None
-    recorded = window.group.image.group
+    recorded = window.group.recorded
     if window.group.state is not DEAD:  # else it has been deleted in the same drain
         assert recorded is not None
         assert recorded.generation > ask.generation, "a leave is told that is not recorded"
@@ -239,8 +239,11 @@ def _check_commit(
     }
     for topic in request.topics:
         for one in topic.partitions:
+            exists = 0 <= one.partition_index < partition_count(topic.name)
+            if not exists and window.group is not None:
+                continue  # the group does not see it; `check_unknown` looks at the whole answer
             error = told.pop((topic.name, one.partition_index))
-            if not 0 <= one.partition_index < partition_count(topic.name):
+            if not exists:
                 assert error is E.UNKNOWN_TOPIC_OR_PARTITION, error.name
             elif ask.verdict is Wait.WRITE:
                 assert not at_once, "answered before the append"
@@ -249,3 +252,18 @@ def _check_commit(
             else:
                 assert error is ask.verdict, f"{error.name}, {ask.verdict} expected"
     assert not told, "answers that nobody asked for"
+
+
+def check_unknown(request: OffsetCommitRequest, response: Any) -> None:
+    """Each partition that does not exist is answered so, whatever the group says of the others."""
+    told = {
+        (topic.name, one.partition_index): E(one.error_code)
+        for topic in response.topics
+        for one in topic.partitions
+    }
+    for topic in request.topics:
+        for one in topic.partitions:
+            error = told.pop((topic.name, one.partition_index))
+            exists = 0 <= one.partition_index < partition_count(topic.name)
+            assert exists != (error is E.UNKNOWN_TOPIC_OR_PARTITION), error.name
+    assert not told, "answers that no request asked for"

@@ -1,98 +1,143 @@
-"""A broker with one group, a clock that stands still and a log in memory.
+"""One group behind the real handlers, coordinator and task, without an event loop.
 
-It does what the handlers and the group task do, without a loop: ask `admission`, find or make the
-group, call the heart, drain, release the answers. Unit tests and the simulation drive it.
+Requests go through the handlers of the APIs, `GroupCoordinator.submit` and the group's task; only
+the clock, the log of the partition and the topics are simulated. Unit tests and the simulation
+drive it: time stands still until `advance`, and the turns of the loop run when a call returns.
 """
 
 from __future__ import annotations
 
+import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple, cast
 
-from coordinator_server.group import admission
-from coordinator_server.group.classic.explain import Rebalance
+from coordinator_server.clock.step_runner import StepRunner
+from coordinator_server.coordinator.groups import LOAD_FINISHED, GroupCoordinator
+from coordinator_server.coordinator.offsets_partition import OffsetsPartition, PartitionState
+from coordinator_server.coordinator.operations import Operation, PendingRequest
+from coordinator_server.coordinator.task import EXPIRE_TIMERS, GroupTask, TaskContext
 from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.classic.state import EMPTY, STABLE, GroupState
-from coordinator_server.group.driver import drain
-from coordinator_server.group.effects import Caller, Effects
-from coordinator_server.group.image import GroupImage
-from coordinator_server.group.offset_fetch import fetch_groups, fetch_response
-from coordinator_server.group.records import Record, encode_record
-from coordinator_server.group.responses import (
-    HEARTBEAT,
-    commit_error,
-    fetch_error,
-    join_error,
-    leave_error,
-    offset_delete_error,
-    sync_error,
-)
+from coordinator_server.group.effects import Caller, Effects, Reply, Response, Steps
+from coordinator_server.group.explain import Rebalance
+from coordinator_server.group.offsets import CommittedOffsets
+from coordinator_server.group.records import CoordinatorRecord, encode_record
 from coordinator_server.group.settings import GroupSettings
-from protocol.apis.heartbeat import HeartbeatRequest
-from protocol.apis.join_group import JoinGroupRequest
-from protocol.apis.leave_group import LeaveGroupRequest
-from protocol.apis.offset_commit import OffsetCommitRequest
-from protocol.apis.offset_delete import OffsetDeleteRequest
-from protocol.apis.offset_fetch import OffsetFetchRequest
-from protocol.apis.sync_group import SyncGroupRequest
+from protocol.apis.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from protocol.apis.describe_groups import DescribeGroupsRequest
 from protocol.errors import ErrorCode
-from protocol.offsets_log import GroupMetadataValue, UnknownKey, decode_key, decode_value
+from protocol.offsets_log import (
+    GroupMetadataValue,
+    OffsetCommitValue,
+    UnknownKey,
+    decode_key,
+    decode_value,
+)
+from protocol.registry import SPECS
 from protocol.schema import Message
+from storage.errors import StorageError
 
 GROUP = "g"
 TOPICS = {"one": 1, "three": 3, "many": 100}
+_NODE_ID = 1
+_HANDLERS = {spec.request_type: f"coordinator_server.apis.{spec.stem}" for spec in SPECS}
 
 
-class KilledError(Exception):
-    """The process dies after an append: what of it is in the log stays, no answer went out."""
+class KilledError(BaseException):
+    """The process dies after an append: what of it is in the log stays, no answer is sent.
+
+    No Exception, so that no door for bugs takes it for one.
+    """
+
+
+class ViolationError(BaseException):
+    """What must hold does not, seen inside a drain; no Exception, for the same reason."""
 
 
 class Answer:
-    """Where the answer to one request arrives; a second answer is a failure.
+    """The call of one request, and where its answer arrives; a second answer is a failure.
 
-    `on_answer` is called when it comes; `note` is whatever the watcher wants to remember.
+    `on_answer` is called when it arrives; `note` is whatever the watcher wants to remember.
     """
 
-    def __init__(self, request: object, on_answer: Callable[[Answer], None] | None = None) -> None:
+    def __init__(
+        self,
+        request: Message,
+        on_answer: Callable[[Answer], None] | None = None,
+        caller: Caller | None = None,
+    ) -> None:
         self.request = request
+        self.caller = caller or Caller("client", "/127.0.0.1", 0)
         self.note: Any = None
         self.response: Any = None
         self.lost = False
+        self.failed = False
+        self.is_large = False
         self.on_answer = on_answer
+        self.arrived: Callable[[Answer], None] | None = None
 
-    def __call__(self, response: Message) -> None:
+    @property
+    def api_version(self) -> int:
+        """The version of the request."""
+        return self.caller.api_version
+
+    @property
+    def client_id(self) -> str | None:
+        """The client id of the request."""
+        return self.caller.client_id
+
+    @property
+    def answered(self) -> bool:
+        """Whether the answer was given."""
+        return self.response is not None or self.failed
+
+    def run(self, steps: Steps) -> None:
+        """Work for the request, all of it at once."""
+        for _ in steps:
+            pass
+
+    def reply(self, response: Message) -> None:
+        """Take the answer."""
         assert self.response is None, f"answered twice: {self.request!r} {response!r}"
         assert not self.lost, f"answered after the crash: {self.request!r}"
         self.response = response
+        if self.arrived is not None:
+            self.arrived(self)
         if self.on_answer is not None:
             self.on_answer(self)
+
+    def fail(self) -> None:
+        """A bug prevents the answer."""
+        self.failed = True
 
     @property
     def parked(self) -> bool:
         """Whether the request still waits."""
-        return self.response is None and not self.lost
+        return not self.answered and not self.lost
 
     @property
     def error(self) -> ErrorCode:
-        """The top-level error of the answer."""
-        return ErrorCode(self.response.error_code)
+        """The top-level error of the answer; of DeleteGroups that of its one group."""
+        response = self.response
+        if isinstance(response, DeleteGroupsResponse):
+            response = response.results[0]
+        return ErrorCode(response.error_code)
 
 
-class WatchedGroup(GroupMetadata):
-    """A group that says when it moves from state to state."""
-
-    watcher: Watcher
-
-    def transition_to(self, state: GroupState, now_ms: int) -> None:
-        """Move, and tell."""
-        source = self.state
-        super().transition_to(state, now_ms)
-        self.watcher.moved(self, source, state)
+def answer_of(reply: object) -> Answer:
+    """The call that a reply inside the heart belongs to."""
+    call = reply
+    while not isinstance(call, Answer):
+        call = call.call  # type: ignore[attr-defined]  # of a request, a part, a merged call
+    return call
 
 
 class Watcher:
-    """Is told what happens inside a drain, step by step; this one does not care."""
+    """Called for what happens inside a drain, step by step; this one does not care."""
 
     def asked(self, answer: Answer, caller: Caller) -> None:
         """A request is about to be handled."""
@@ -106,47 +151,375 @@ class Watcher:
     def timers_ran(self) -> None:
         """Delayed operations whose time has come have run."""
 
-    def appended(self, records: Sequence[Record], error: ErrorCode) -> None:
+    def appended(self, records: Sequence[CoordinatorRecord], error: ErrorCode) -> None:
         """The log has taken the records, or refused them."""
 
     def settled(self) -> None:
-        """All writes of a drain are settled; its answers are about to go out."""
+        """All writes of a drain are settled; its answers are about to be sent."""
 
     def moved(self, group: GroupMetadata, source: GroupState, target: GroupState) -> None:
         """The group is in another state."""
 
     def loading(self, group: GroupMetadata) -> None:
-        """The log has been read; the group is about to take up what it says."""
+        """The log has been read; the group is about to continue from it."""
 
     def loaded(self) -> None:
         """It has."""
 
 
-class OneGroupBroker:
-    """One group, driven by hand. Time in milliseconds; `log` holds the bytes of all records."""
+class WatchedGroup(GroupMetadata):
+    """A group that reports its transitions."""
 
-    def __init__(self, settings: GroupSettings | None = None) -> None:
+    watcher: Watcher
+
+    def transition_to(self, state: GroupState, now_ms: int) -> None:
+        """Move, and report it."""
+        source = self.state
+        super().transition_to(state, now_ms)
+        self.watcher.moved(self, source, state)
+
+
+class WatchedEffects(Effects):
+    """Effects that list their answers as they are made, in `made`."""
+
+    __slots__ = ("made",)
+
+    def __init__(self, *, debug: bool) -> None:
+        super().__init__(debug=debug)
+        self.made: list[tuple[Answer, Any]] = []
+
+    def reply(self, reply: Reply[Response], response: Response) -> None:
+        """Answer a request."""
+        super().reply(reply, response)
+        self.made.append((answer_of(reply), response))
+
+
+class WatchedTask(GroupTask):
+    """A task that reports what it does, step by step."""
+
+    __slots__ = ("broker",)
+
+    def __init__(
+        self,
+        group: GroupMetadata,
+        partition: OffsetsPartition,
+        context: TaskContext,
+        broker: OneGroupBroker,
+    ) -> None:
+        super().__init__(group, partition, context)
+        self.broker = broker
+        self._effects: WatchedEffects = WatchedEffects(debug=context.log.debug)
+
+    @property
+    def effects(self) -> WatchedEffects:
+        """What the heart has asked for so far."""
+        return self._effects
+
+    def _apply(self, operation: Operation, now_ms: int) -> None:
+        with self._watched():
+            self._watch(operation, now_ms)
+
+    def _watch(self, operation: Operation, now_ms: int) -> None:
+        watcher = self.broker.watcher
+        answer = None
+        if isinstance(operation, PendingRequest):
+            answer = answer_of(operation)
+            if answer.note is None:
+                watcher.asked(answer, answer.caller)
+        elif operation is LOAD_FINISHED:
+            watcher.loading(self.group)
+        super()._apply(operation, now_ms)
+        if answer is not None:
+            watcher.handled(answer)
+        elif operation is LOAD_FINISHED:
+            watcher.loaded()
+        elif operation is EXPIRE_TIMERS:
+            watcher.timers_ran()
+
+    def _write(self, now_ms: int) -> None:
+        with self._watched():
+            super()._write(now_ms)
+            if self.broker.task is self:
+                self.broker.watcher.settled()
+        self._effects.made.clear()
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """A bug or a violation ends the test; the door for bugs does not see it."""
+        try:
+            yield
+        except Exception as error:
+            if self.broker.survives_bugs:
+                raise
+            raise ViolationError(f"{type(error).__name__}: {error}") from error
+
+
+class SimulatedTimer:
+    """A call planned for `due_ms`."""
+
+    def __init__(self, due_ms: int, callback: Callable[[], None]) -> None:
+        self.due_ms = due_ms
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        """Forget the call."""
+        self.callback = None
+
+
+class SimulatedClock:
+    """A BrokerClock that stands still; `turn` runs what the loop would run next."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.time_ms = now_ms
+        self.soon: deque[Callable[[], None]] = deque()
+        self.timers: list[SimulatedTimer] = []
+
+    def now_ms(self) -> int:
+        """The simulated time."""
+        return self.time_ms
+
+    def call_soon(self, callback: Callable[[], None], /) -> object:
+        """Call in the next `turn`."""
+        self.soon.append(callback)
+        return None
+
+    def call_later(self, delay: float, callback: Callable[[], None], /) -> SimulatedTimer:
+        """Call when so much time has passed."""
+        timer = SimulatedTimer(self.time_ms + round(delay * 1000), callback)
+        self.timers.append(timer)
+        return timer
+
+    def call_maintenance(self, delay: float, callback: Callable[[], None], /) -> SimulatedTimer:
+        """Never: a test expires offsets itself."""
+        return SimulatedTimer(0, callback)
+
+    def next_due_ms(self) -> int | None:
+        """When the next timer fires."""
+        self.timers = [timer for timer in self.timers if timer.callback is not None]
+        return min((timer.due_ms for timer in self.timers), default=None)
+
+    def fire(self) -> None:
+        """Call the timers that are due, in the order in which they were planned."""
+        due = [timer for timer in self.timers if timer.due_ms <= self.time_ms]
+        for timer in due:
+            callback, timer.callback = timer.callback, None
+            if callback is not None:
+                callback()
+
+    def turn(self) -> None:
+        """Run everything that is to run soon, and what follows from it."""
+        while self.soon:
+            self.soon.popleft()()
+
+
+class SimulatedPartition(OffsetsPartition):
+    """A partition whose log is a list of records in memory, with faults on demand."""
+
+    __slots__ = ("broker", "is_flush_due")
+
+    def __init__(self, broker: OneGroupBroker) -> None:
+        self.broker = broker
+        self.index = 0
+        self.state = PartitionState.LOADING
+        self.is_flush_due = False
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing to load."""
+        return not self.broker.log
+
+    def append(self, records: Sequence[CoordinatorRecord]) -> ErrorCode:
+        """Append, fail, or die."""
+        broker = self.broker
+        error = broker.append_error()
+        if broker.batch_limit is not None and len(records) > broker.batch_limit:
+            error = ErrorCode.MESSAGE_TOO_LARGE
+        if error is ErrorCode.NONE:
+            encoded = [encode_record(record) for record in records]
+            survivors = broker.survivors(len(encoded))
+            broker.log += encoded if survivors is None else encoded[:survivors]
+            if survivors is not None:
+                raise KilledError
+            broker.batches.append(len(records))
+        else:
+            broker.write_failed = True
+        self.is_flush_due = broker.flushes and error is ErrorCode.NONE
+        broker.watcher.appended(records, error)
+        return error
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Whether the last append must be synced before it is acknowledged."""
+        return self.is_flush_due
+
+    def when_flushed(self, done: Callable[[StorageError | None], None]) -> None:
+        """Call `done` when the broker flushes."""
+        self.broker.flushing.append(done)
+
+    def load(
+        self, new_group: Callable[[str], GroupMetadata], groups: dict[str, GroupMetadata]
+    ) -> Steps:
+        """Replay the log."""
+        group = groups[GROUP] = new_group(GROUP)
+        for record in self.broker.records():
+            group.replay(record)
+        yield
+
+    def reload(self, group: GroupMetadata) -> None:
+        """Replay the log into `group`."""
+        for record in self.broker.records():
+            group.replay(record)
+
+    def save_snapshot(self, groups: object) -> None:
+        """None: the log is all that is kept."""
+
+
+class SimulatedTopics:
+    """The topics of the broker: nothing but how many partitions they have."""
+
+    def __init__(self, counts: dict[str, int]) -> None:
+        self.counts = counts
+        self.on_deleted: list[Callable[[Any], None]] = []
+
+    def partition_count(self, topic: str) -> int:
+        """Partitions of a topic, 0 if it does not exist."""
+        return self.counts.get(topic, 0)
+
+
+class _DeletedTopic(NamedTuple):
+    name: str
+
+
+class _OffsetsTopic:
+    """An offsets topic of one partition."""
+
+    index = 0
+    leader_id = _NODE_ID
+
+    def __init__(self) -> None:
+        self.partitions = (self,)
+
+    def ensure(self) -> ErrorCode:
+        """It exists."""
+        return ErrorCode.NONE
+
+    def partition_of(self, group_id: str) -> _OffsetsTopic:
+        """The one partition."""
+        return self
+
+
+class _EventLog:
+    """The log of events of one broker, in memory."""
+
+    def __init__(self, broker: OneGroupBroker) -> None:
+        self.broker = broker
+        self.debug = True
+
+    def emit(self, event: str, **fields: object) -> None:
+        """Remember an event; the group fails where a bug slipped through the door."""
+        if event == "group.failed" and not self.broker.survives_bugs:
+            error = sys.exception()
+            raise ViolationError(f"the task raised {error!r}") from error
+        self.broker.events.append((event, fields))
+
+
+class WatchedCoordinator(GroupCoordinator):
+    """The coordinator of one simulated broker."""
+
+    def __init__(self, broker: OneGroupBroker) -> None:
+        self.broker = broker
+        super().__init__(
+            broker.settings,
+            broker.clock,
+            StepRunner(broker.clock),
+            cast("Any", broker.topics),
+            cast("Any", broker.offsets_topic),
+            node_id=_NODE_ID,
+            new_member_id=broker.new_member_id,
+            explain=broker.take_account,
+            log=cast("Any", _EventLog(broker)),
+        )
+
+    def new_group(self, group_id: str) -> GroupMetadata:
+        """A blank group that reports its transitions."""
+        group = WatchedGroup(group_id, self.broker.settings, self.broker.new_member_id)
+        group.watcher = self.broker.watcher
+        return group
+
+    def _open(self, _: object) -> OffsetsPartition:
+        return SimulatedPartition(self.broker)
+
+    def _adopt(self, group: GroupMetadata, led: OffsetsPartition) -> GroupTask:
+        task = self.tasks[group.group_id] = WatchedTask(group, led, self, self.broker)
+        return task
+
+
+class OneGroupBroker:
+    """One group, driven by hand. Time in milliseconds; `log` holds the bytes of all records.
+
+    `flushes` says that every append has to be synced before it is acknowledged
+    (`flush.messages=1`); `flush` does that, or fails.
+    """
+
+    def __init__(
+        self, settings: GroupSettings | None = None, topics: dict[str, int] | None = None
+    ) -> None:
         self.settings = settings or GroupSettings(initial_rebalance_delay_ms=0, max_size=4)
-        self.now_ms = 1_000_000
+        self.clock = SimulatedClock(1_000_000)
+        self.topics = SimulatedTopics(TOPICS if topics is None else topics)
         self.log: list[tuple[bytes, bytes | None]] = []
         self.batches: list[int] = []
-        self.group: GroupMetadata | None = None
-        self.effects = Effects(debug=True)
         self.events: list[tuple[str, dict[str, object]]] = []
         self.explained: list[Rebalance] = []
-        self.append_error: Callable[[], ErrorCode] = lambda: ErrorCode.NONE
-        self.survivors: Callable[[int], int | None] = lambda count: None
+        self.append_error: Callable[[], ErrorCode] = _no_error
+        self.survivors: Callable[[int], int | None] = _no_kill
         """How many records of a batch are in the log after a crash that comes with the append."""
         self.batch_limit: int | None = None
         """How many records a batch may have; more are MESSAGE_TOO_LARGE."""
-        self.refuses: ErrorCode | None = None
-        """What everybody is answered while another broker coordinates the group."""
+        self.flushes = False
+        self.flushing: list[Callable[[StorageError | None], None]] = []
+        self.survives_bugs = False
         self.watcher = Watcher()
         self.on_answer: Callable[[Answer], None] | None = None
         self.write_failed = False
         self.answers: list[Answer] = []
         self._ids = 0
         self._batching = False
+        self.offsets_topic = _OffsetsTopic()
+        self.groups = WatchedCoordinator(self)
+        self.groups.start()
+
+    @property
+    def now_ms(self) -> int:
+        """The time."""
+        return self.clock.time_ms
+
+    @property
+    def task(self) -> WatchedTask | None:
+        """The task of the group, if it exists."""
+        return cast("WatchedTask | None", self.groups.tasks.get(GROUP))
+
+    @property
+    def group(self) -> GroupMetadata | None:
+        """The group, if it exists."""
+        return None if self.task is None else self.task.group
+
+    @property
+    def offsets(self) -> dict[str, dict[int, OffsetCommitValue]]:
+        """The committed offsets of the group, which exists."""
+        assert self.group is not None
+        return self.group.offsets.by_topic
+
+    @property
+    def recorded(self) -> GroupMetadataValue | None:
+        """The last GroupMetadata record of the group, which exists."""
+        assert self.group is not None
+        return self.group.recorded
+
+    @property
+    def is_coordinator(self) -> bool:
+        """Whether this broker coordinates the group; else every request is NOT_COORDINATOR."""
+        return self.groups.unavailable(GROUP) is ErrorCode.NONE
 
     # Requests
 
@@ -156,120 +529,52 @@ class OneGroupBroker:
         api_version: int,
         client_id: str | None = "client",
         client_host: str = "/127.0.0.1",
+        *,
+        is_large: bool = False,
     ) -> Answer:
-        """Handle a request as its handler would."""
-        answer = Answer(request, self.on_answer)
-        self.deliver(answer, Caller(client_id, client_host, api_version))
+        """Have the handler of its API serve a request."""
+        answer = Answer(request, caller=Caller(client_id, client_host, api_version))
+        answer.is_large = is_large
+        self.deliver(answer)
         return answer
 
-    def deliver(self, answer: Answer, caller: Caller) -> None:
+    def deliver(self, answer: Answer) -> None:
         """Handle a request that has been on its way."""
-        request: Any = answer.request
         self.answers.append(answer)
-        if self.refuses is not None:
-            answer(refusal_of(request, self.refuses, caller.api_version))
-            return
-        self.watcher.asked(answer, caller)
-        refusal = self._without_group(request, caller.api_version)
-        if refusal is not None:
-            self.watcher.refused(answer, refusal)
-            answer(refusal)
-            return
-        self._post(request, caller, answer)
-        self.watcher.handled(answer)
+        answer.arrived = self._answered
+        if answer.on_answer is None:
+            answer.on_answer = self.on_answer
+        handle = import_module(_HANDLERS[type(answer.request)]).handle
+        steps = handle(self, answer, answer.request)
+        if steps is not None:
+            answer.run(steps)
         self.settle()
 
-    def _without_group(self, request: Any, api_version: int) -> Message | None:
-        """The answer that needs no group, or that a missing group gets."""
-        missing = self.group is None
-        match request:
-            case JoinGroupRequest():
-                refused = admission.refuse_join(request, api_version, self.settings)
-                if refused is None and missing and not admission.creates_group(request):
-                    return admission.join_unknown(request, api_version)
-                return refused
-            case SyncGroupRequest():
-                refused_sync = admission.refuse_sync(request, api_version)
-                return refused_sync or (admission.sync_unknown() if missing else None)
-            case HeartbeatRequest():
-                refused_heartbeat = admission.refuse_heartbeat(request)
-                return refused_heartbeat or (admission.heartbeat_unknown() if missing else None)
-            case LeaveGroupRequest():
-                refused_leave = admission.refuse_leave(request)
-                unknown = admission.leave_unknown(request, api_version) if missing else None
-                return refused_leave or unknown
-            case OffsetCommitRequest():
-                if missing and not admission.creates_group(request):
-                    return admission.commit_unknown(request, api_version, partition_count)
-            case OffsetDeleteRequest():
-                refused_delete = admission.refuse_offset_delete(request)
-                unknown_delete = admission.offset_delete_unknown() if missing else None
-                return refused_delete or unknown_delete
-            case OffsetFetchRequest():
-                if missing:
-                    groups = [
-                        admission.fetch_unknown(one) for one in fetch_groups(request, api_version)
-                    ]
-                    return fetch_response(request, groups, api_version)
-        return None
-
-    def _post(self, request: Any, caller: Caller, answer: Answer) -> None:
-        if self.group is None:
-            self.group = self._new_group()
-        group, now_ms, effects = self.group, self.now_ms, self.effects
-        match request:
-            case JoinGroupRequest():
-                group.join(request, caller, answer, now_ms, effects)
-            case SyncGroupRequest():
-                group.sync(request, caller, answer, now_ms, effects)
-            case HeartbeatRequest():
-                group.heartbeat(request, caller, answer, now_ms, effects)
-            case LeaveGroupRequest():
-                group.leave(request, caller, answer, now_ms, effects)
-            case OffsetCommitRequest():
-                group.commit(request, caller, answer, partition_count, now_ms, effects)
-            case OffsetDeleteRequest():
-                group.offset_delete(request, caller, answer, partition_count, now_ms, effects)
-            case OffsetFetchRequest():
-                (wanted,) = fetch_groups(request, caller.api_version)
-                version = caller.api_version
-
-                def reply(result: Any) -> None:
-                    answer(fetch_response(request, [result], version))
-
-                group.fetch(wanted, caller, reply, now_ms, effects)
+    def _answered(self, answer: Answer) -> None:
+        if answer.note is None and self.is_coordinator:
+            self.watcher.asked(answer, answer.caller)
+            self.watcher.refused(answer, answer.response)
 
     def describe(self, api_version: int = 5) -> Any:
         """The DescribedGroup."""
-        answer = Answer("describe")
-        if self.group is None:
-            return admission.describe_unknown(GROUP, api_version)
-        self.group.describe(answer, self.now_ms, self.effects)
-        self.settle()
-        return answer.response
+        answer = self.send(DescribeGroupsRequest(groups=[GROUP]), api_version)
+        return answer.response.groups[0] if answer.answered else None
 
     def delete(self) -> Answer:
         """DeleteGroups of the one group."""
-        answer = Answer("delete", self.on_answer)
-        self.answers.append(answer)
-        if self.group is None:
-            answer(admission.delete_unknown(GROUP))
-        else:
-            self.group.delete(answer, self.now_ms, self.effects)
-            self.settle()
-        return answer
+        return self.send(DeleteGroupsRequest(groups_names=[GROUP]), 2)
 
     def expire_offsets(self) -> None:
         """One run of the retention check."""
-        if self.group is not None:
-            self.group.expire_offsets(self.now_ms, self.effects)
-            self.settle()
+        self.groups.expire_offsets()
+        self.settle()
 
     def delete_topics(self, *topics: str) -> None:
-        """Topics are gone."""
-        if self.group is not None:
-            self.group.topics_deleted(topics, self.now_ms, self.effects)
-            self.settle()
+        """Topics are deleted, as far as their offsets go; they still exist for requests."""
+        for topic in topics:
+            for listener in tuple(self.topics.on_deleted):
+                listener(_DeletedTopic(topic))
+        self.settle()
 
     # Time, drains, crashes
 
@@ -284,78 +589,62 @@ class OneGroupBroker:
         self.settle()
 
     def settle(self) -> None:
-        """What the group task does at the end of a drain."""
-        group = self.group
-        if self._batching or group is None:
-            return
-        drain(group, self.effects, self._append, self.now_ms)
-        self.watcher.settled()
-        for reply, response in self.effects.replies:
-            reply(response)
-        self.events += self.effects.events
-        self.explained += self.effects.explained
-        self.effects.clear()
-        if group.is_vacant:
-            self.group = None
+        """Let the loop turn, unless requests are being gathered for one drain."""
+        if not self._batching:
+            self.clock.turn()
+
+    def waiting_for_flush(self) -> list[Answer]:
+        """The answers that wait for a sync."""
+        return [
+            answer_of(reply)
+            for done in self.flushing
+            for reply in cast("partial[None]", done).args[0]
+        ]
+
+    def flush(self, error: StorageError | None = None) -> None:
+        """What was appended is synced, or cannot be."""
+        flushing, self.flushing = self.flushing, []
+        for done in flushing:
+            done(error)
+        self.settle()
 
     def advance(self, milliseconds: int) -> None:
-        """Let time pass, from deadline to deadline."""
+        """Let time pass, from timer to timer."""
         end_ms = self.now_ms + milliseconds
-        while self.group is not None:
-            deadline_ms = self.group.next_deadline_ms()
-            if deadline_ms is None or deadline_ms > end_ms:
-                break
-            self.now_ms = max(self.now_ms, deadline_ms)
-            self.group.expire_timers(self.now_ms, self.effects)
-            self.watcher.timers_ran()
+        while (due_ms := self.clock.next_due_ms()) is not None and due_ms <= end_ms:
+            self.clock.time_ms = max(self.now_ms, due_ms)
+            self.clock.fire()
             self.settle()
-        self.now_ms = end_ms
+        self.clock.time_ms = end_ms
 
     def crash(self) -> None:
         """Kill and restart: what is parked is lost, the group comes back from its log."""
         for answer in self.answers:
             answer.lost = answer.lost or answer.parked
-        self.effects = Effects(debug=True)
-        self.load()
+        self.clock.soon.clear()
+        self.clock.timers.clear()
+        self.topics.on_deleted.clear()
+        self.flushing.clear()
+        self._batching = False
+        self.write_failed = False
+        self.groups = WatchedCoordinator(self)
+        self.groups.start()
+        self.settle()
 
     def load(self) -> None:
-        """Bring the group back from its log, after a crash or on the broker that takes over."""
+        """Become the coordinator again, and bring the group back from its log."""
         self.write_failed = False
-        self.refuses = None
-        group = self.replayed()
-        self.group = None
-        if not group.image.is_blank:
-            self.group = group
-            self.watcher.loading(group)
-            group.load_finished(self.now_ms, self.effects)
-            self.watcher.loaded()
-            self.settle()
+        self.groups.immigrate(cast("Any", self.offsets_topic))
+        self.settle()
 
-    def unload(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
-        """The partition moves away."""
-        if self.group is not None:
-            self.group.unload(error, self.now_ms, self.effects)
-            self.settle()
+    def unload(self) -> None:
+        """The partition moves away: parked requests get NOT_COORDINATOR, and all that come."""
+        self.groups.emigrate_all()
+        self.settle()
 
     # The log
 
-    def _append(self, records: Sequence[Record]) -> ErrorCode:
-        error = self.append_error()
-        if self.batch_limit is not None and len(records) > self.batch_limit:
-            error = ErrorCode.MESSAGE_TOO_LARGE
-        if error is ErrorCode.NONE:
-            encoded = [encode_record(record) for record in records]
-            survivors = self.survivors(len(encoded))
-            self.log += encoded if survivors is None else encoded[:survivors]
-            if survivors is not None:
-                raise KilledError
-            self.batches.append(len(records))
-        else:
-            self.write_failed = True
-        self.watcher.appended(records, error)
-        return error
-
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[CoordinatorRecord]:
         """The log, decoded."""
         for key_bytes, value_bytes in self.log:
             key = decode_key(key_bytes)
@@ -364,67 +653,54 @@ class OneGroupBroker:
 
     def replayed(self) -> GroupMetadata:
         """A group made from the log alone."""
-        group = self._new_group()
+        group = self.groups.new_group(GROUP)
         for record in self.records():
             group.replay(record)
         return group
 
     def check_replay_law(self) -> None:
-        """Replaying the log gives the hard state; at rest the soft state agrees with it."""
-        image = self.replayed().image
-        if self.group is None:
+        """Replaying the log gives the durable state; at rest the soft state agrees with it."""
+        replayed, group = self.replayed(), self.group
+        if group is None:
             return
-        assert image == self.group.image, f"{image.group} {self.group.image.group}"
-        state = self.group.state
-        at_rest = state is STABLE or (state is EMPTY and self.group.generation_id > 0)
+        assert durable_state(replayed) == durable_state(group)
+        at_rest = group.state is STABLE or (group.state is EMPTY and group.generation_id > 0)
         if at_rest and not self.write_failed:
-            _, recorded = self.group.record()
-            expected = image.group
+            _, recorded = group.record()
+            expected = replayed.recorded
             assert isinstance(recorded, GroupMetadataValue)
             assert expected is not None
-            if state is STABLE:
+            if group.state is STABLE:
                 recorded.current_state_timestamp = expected.current_state_timestamp
             assert recorded == expected, f"{recorded} {expected}"
-
-    @property
-    def image(self) -> GroupImage:
-        """The hard state."""
-        assert self.group is not None
-        return self.group.image
 
     def event_names(self) -> list[str]:
         """Names of all events so far."""
         return [name for name, _ in self.events]
 
-    def _new_group(self) -> GroupMetadata:
-        group = WatchedGroup(GROUP, self.settings, self._new_member_id)
-        group.watcher = self.watcher
-        return group
+    def take_account(self, _: str, rebalance: Rebalance) -> None:
+        """Remember the account of a rebalance."""
+        self.explained.append(rebalance)
 
-    def _new_member_id(self, prefix: str) -> str:
+    def new_member_id(self, prefix: str) -> str:
+        """Member ids count up."""
         self._ids += 1
         return f"{prefix}-{self._ids}"
 
 
-def refusal_of(request: Message, error: ErrorCode, api_version: int) -> Message:
-    """What the handlers answer when this broker does not coordinate the group."""
-    match request:
-        case JoinGroupRequest():
-            return join_error(request.member_id, error, api_version)
-        case SyncGroupRequest():
-            return sync_error(error)
-        case LeaveGroupRequest():
-            return leave_error(error)
-        case OffsetCommitRequest():
-            return commit_error(request, error)
-        case OffsetDeleteRequest():
-            return offset_delete_error(error)
-        case OffsetFetchRequest():
-            groups = [fetch_error(GROUP, error)]
-            return fetch_response(request, groups, api_version)
-    return HEARTBEAT[error]
+def durable_state(group: GroupMetadata) -> tuple[GroupMetadataValue | None, CommittedOffsets]:
+    """What the records of a group make of it."""
+    return group.recorded, group.offsets
 
 
 def partition_count(topic: str) -> int:
     """Partitions of the topics that exist."""
     return TOPICS.get(topic, 0)
+
+
+def _no_error() -> ErrorCode:
+    return ErrorCode.NONE
+
+
+def _no_kill(_: int) -> int | None:
+    return None

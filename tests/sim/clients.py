@@ -332,8 +332,8 @@ class Hostile(Client):
         keep = (self.member_id, self.generation, self.instance_id, self.protocols, self.version)
         times = (self.session_ms, self.rebalance_ms)
         group = self.broker.group
-        ids = ["", "ghost", *(list(group.roster.members) if group is not None else [])]
-        pending = list(group.roster.pending) if group is not None else []
+        ids = ["", "ghost", *(list(group.membership.members) if group is not None else [])]
+        pending = list(group.membership.pending) if group is not None else []
         self.member_id = self.rng.choice(ids + pending)
         self.generation = self.rng.randrange(-1, 12)
         if group is not None and self.rng.random() < 0.4:

@@ -53,14 +53,14 @@ def fingerprint(world: SmallWorld) -> int:
     broker = world.broker
     group = broker.group
     shadow = world.ledger.shadow
-    recorded_generation = 0 if shadow.group is None else shadow.group.generation
+    recorded_generation = 0 if shadow.recorded is None else shadow.recorded.generation
     generation = recorded_generation if group is None else group.generation_id
     eyes = _Eyes(broker.now_ms, generation)
     held = world.held
     return hash(
         (
             None if group is None else _group(group, eyes),
-            None if shadow.group is None else _record(shadow.group, eyes),
+            None if shadow.recorded is None else _record(shadow.recorded, eyes),
             tuple(sorted(world.ledger.places())),
             tuple(_player(player, eyes) for player in world.players.values()),
             None if held is None else tuple((one.name, verb) for one, verb in held),
@@ -73,7 +73,7 @@ def fingerprint(world: SmallWorld) -> int:
 
 
 def _group(group: GroupMetadata, eyes: _Eyes) -> Hashable:
-    roster = group.roster
+    membership = group.membership
     members = tuple(
         (
             eyes.number(one.member_id),
@@ -81,13 +81,13 @@ def _group(group: GroupMetadata, eyes: _Eyes) -> Hashable:
             one.protocols,
             one.session_timeout_ms,
             one.rebalance_timeout_ms,
-            one.awaiting_join is not None and one.awaiting_join.api_version,
+            one.awaiting_join is not None and one.awaiting_join.caller.api_version,
             one.awaiting_sync is not None,
             one.is_new,
             eyes.assignment(one.assignment),
             eyes.distance(one.session.deadline_ms),
         )
-        for one in roster.members.values()
+        for one in membership.members.values()
     )
     joins = group.join_operation
     initial = None
@@ -99,8 +99,8 @@ def _group(group: GroupMetadata, eyes: _Eyes) -> Hashable:
         group.protocol_name,
         group.subscribed_topics,
         members,
-        _pending({one: timer.deadline_ms for one, timer in roster.pending.items()}, eyes),
-        eyes.number(roster.leader_id),
+        _pending({one: timer.deadline_ms for one, timer in membership.pending.items()}, eyes),
+        eyes.number(membership.leader_id),
         frozenset(eyes.number(one) for one in group.awaited_syncs),
         None if joins is None else eyes.distance(joins.deadline_ms),
         initial,

@@ -11,33 +11,39 @@ from coordinator_server.group.classic.state import (
     PREPARING_REBALANCE,
     STABLE,
 )
-from tests.sim.broker import Answer
+from tests.sim.broker import Answer, answer_of
 
 
-def check_group(group: GroupMetadata | None, answers: Iterable[Answer]) -> None:
-    """Every unanswered request is parked in the group; its books agree with each other."""
+def check_group(
+    group: GroupMetadata | None, answers: Iterable[Answer], flushing: Iterable[Answer] = ()
+) -> None:
+    """Every unanswered request is parked in the group or waits for a sync (`flushing`).
+
+    The group's counts agree with each other.
+    """
     unanswered = {id(answer) for answer in answers if answer.parked}
+    unanswered -= {id(answer) for answer in flushing}
     if group is None:
         assert not unanswered, "an answer is lost with its group"
         return
-    roster = group.roster
-    members = roster.members.values()
+    membership = group.membership
+    members = membership.members.values()
     parked = [
-        id(one.reply)
+        id(answer_of(one))
         for member in members
         for one in (member.awaiting_join, member.awaiting_sync)
         if one is not None
     ]
     assert len(parked) == len(set(parked)), "a request is parked twice"
     assert set(parked) == unanswered, "a request is neither answered nor parked"
-    assert roster.awaiting_join == sum(one.awaiting_join is not None for one in members)
+    assert membership.awaiting_join == sum(one.awaiting_join is not None for one in members)
     static_ids = {
         one.group_instance_id: one.member_id for one in members if one.group_instance_id is not None
     }
-    assert roster.static_ids == static_ids, "static members"
-    assert not roster.pending.keys() & roster.members.keys(), "a member id twice"
+    assert membership.static_ids == static_ids, "static members"
+    assert not membership.pending.keys() & membership.members.keys(), "a member id twice"
     if members:
-        assert roster.leader_id in roster.members, "no leader"
+        assert membership.leader_id in membership.members, "no leader"
     for member in members:
         waits = member.awaiting_join is not None or member.awaiting_sync is not None
         may_have_none = waits and not member.is_new
@@ -45,12 +51,12 @@ def check_group(group: GroupMetadata | None, answers: Iterable[Answer]) -> None:
     names = {name for member in members for name, _ in member.protocols}
     for name in names:
         everybody = all(name in dict(member.protocols) for member in members)
-        assert roster.supports_any([name]) == everybody, "protocols that all support"
+        assert membership.supports_any([name]) == everybody, "protocols that all support"
     _check_state(group)
 
 
 def _check_state(group: GroupMetadata) -> None:
-    members, state = group.roster.members.values(), group.state
+    members, state = group.membership.members.values(), group.state
     if state is EMPTY:
         assert not members, "members of an Empty group"
     elif state in (COMPLETING_REBALANCE, STABLE):

@@ -73,17 +73,17 @@ class Facts(NamedTuple):
         """The facts of a group, or of one that nobody knows."""
         if group is None:
             return cls(False, EMPTY, 0, {}, frozenset(), None, None, None, 0)
-        roster = group.roster
+        membership = group.membership
         return cls(
             True,
             group.state,
             group.generation_id,
-            roster.members,
-            frozenset(roster.pending),
-            roster.leader_id,
+            membership.members,
+            frozenset(membership.pending),
+            membership.leader_id,
             group.protocol_type,
             group.protocol_name,
-            sum(member.awaiting_join is not None for member in roster.members.values()),
+            sum(member.awaiting_join is not None for member in membership.members.values()),
         )
 
     def owner(self, instance_id: str) -> str | None:

@@ -1,7 +1,7 @@
 """The log against what was promised: the replay law, and commits that must not get lost.
 
-The ledger reads every record as it is appended into an image of its own. What a client has been
-told is stored must be there until a tombstone takes it away, and a tombstone needs a reason.
+The ledger replays every record as it is appended into a group of its own. What was acknowledged
+must stay until a tombstone removes it, and a tombstone needs a reason.
 """
 
 from __future__ import annotations
@@ -10,24 +10,35 @@ from typing import Any
 
 from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.classic.state import EMPTY, STABLE
-from coordinator_server.group.image import GroupImage
 from protocol.apis.offset_commit import OffsetCommitRequest
 from protocol.apis.offset_fetch import OffsetFetchRequest
 from protocol.errors import ErrorCode
-from protocol.offsets_log import OffsetCommitKey, UnknownKey, decode_key, decode_value
-from tests.sim.broker import Answer, OneGroupBroker
+from protocol.offsets_log import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+    UnknownKey,
+    decode_key,
+    decode_value,
+)
+from tests.sim.broker import GROUP, Answer, OneGroupBroker, durable_state
 
 E = ErrorCode
 Place = tuple[str, int]
 
 
 class Ledger:
-    """Of one broker: `shadow` is the image that its log gives, `stored` what was acknowledged."""
+    """Of one broker: `shadow` is the group that its log gives, `stored` what was acknowledged.
+
+    Where answers wait for a sync, a record may be in the log and not be acknowledged.
+    """
 
     def __init__(self, broker: OneGroupBroker) -> None:
         self.broker = broker
-        self.shadow = GroupImage()
+        self.shadow = GroupMetadata(GROUP, broker.settings, str)
+        self.written: dict[Place, set[int]] = {}
+        """Every offset that was ever written."""
         self.read = 0
+        self._is_answering = False
         self.stored: dict[Place, tuple[int, str, int]] = {}
         """Offset, metadata and the time at which it expires by itself (-1: it does not)."""
         self.dropped: set[Place] = set()
@@ -36,10 +47,18 @@ class Ledger:
 
     def places(self) -> set[Place]:
         """Where an offset is stored."""
-        return {(topic, one) for topic, offsets in self.shadow.offsets.items() for one in offsets}
+        return {
+            (topic, one)
+            for topic, offsets in self.shadow.offsets.by_topic.items()
+            for one in offsets
+        }
 
     def answered(self, answer: Answer) -> None:
         """Remember what is acknowledged; compare what is fetched."""
+        if self.broker.flushes:
+            self._is_answering = True
+            self.catch_up()
+            self._is_answering = False
         response: Any = answer.response
         match answer.request:
             case OffsetCommitRequest() as request:
@@ -54,7 +73,9 @@ class Ledger:
                 for topic in request.topics:
                     for one in topic.partitions:
                         place = (topic.name, one.partition_index)
-                        if told[place] == E.NONE:
+                        if told[place] == E.NONE and self.broker.flushes:
+                            assert one.committed_offset in self.written[place], "never written"
+                        elif told[place] == E.NONE:
                             metadata = one.committed_metadata or ""
                             self.stored[place] = (one.committed_offset, metadata, expires_ms)
             case OffsetFetchRequest() if response.error_code == E.NONE:
@@ -63,6 +84,11 @@ class Ledger:
                     for topic in response.topics
                     for one in topic.partitions
                 }
+                if self.broker.flushes:
+                    # What is read may be older than a commit that was appended in the same drain.
+                    for place, (offset, _) in fetched.items():
+                        assert offset in self.written[place], f"{place}: {offset} never written"
+                    return
                 stored = {place: value[:2] for place, value in self.stored.items()}
                 assert fetched == stored, f"fetched {fetched}, acknowledged {stored}"
 
@@ -84,23 +110,27 @@ class Ledger:
                     assert place in self.may_drop, f"the offset of {place} is dropped"
                     self.dropped.add(place)
                     self.stored.pop(place, None)
-            self.shadow.replay((key, decode_value(key, value_bytes)))
+            value = decode_value(key, value_bytes)
+            if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
+                self.written.setdefault(place, set()).add(value.offset)
+            self.shadow.replay((key, value))
         self.read = len(log)
-        self.may_drop = set()
+        if not self._is_answering:
+            self.may_drop = set()
         held = {
             (topic, partition): (value.offset, value.metadata, value.expire_timestamp)
-            for topic, partitions in self.shadow.offsets.items()
+            for topic, partitions in self.shadow.offsets.by_topic.items()
             for partition, value in partitions.items()
         }
-        if may_hold_unanswered:
+        if may_hold_unanswered or self.broker.flushes:
             self.stored |= {place: held[place] for place in written & held.keys()}
         assert held == self.stored, f"acknowledged {self.stored}, the log has {held}"
 
-    def check_image(self, group: GroupMetadata | None) -> None:
-        """The replay law: the hard state is what the log says."""
+    def check_durable_state(self, group: GroupMetadata | None) -> None:
+        """The replay law: the durable state is what the log says."""
         if group is not None:
-            assert group.image == self.shadow, "the replay law"
-        elif self.broker.refuses is None:
+            assert durable_state(group) == durable_state(self.shadow), "the replay law"
+        elif self.broker.is_coordinator:
             assert self.shadow.is_blank or self.broker.write_failed, "a group is lost"
 
     def expired(self, group: GroupMetadata | None) -> set[Place]:
@@ -117,7 +147,7 @@ class Ledger:
             return set()
         over: set[Place] = set()
         for topic, partition in self.places():
-            value = self.shadow.offsets[topic][partition]
+            value = self.shadow.offsets.by_topic[topic][partition]
             since_ms = value.commit_timestamp
             if group.protocol_type is not None and group.state is EMPTY:
                 since_ms = group.state_timestamp_ms or since_ms

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from tests.sim.bugs import BUGS, Bug, broken
 
 ROOT = Path(__file__).parents[2]
-GROUP = Path("coordinator_server/group")
+PACKAGE = Path("coordinator_server")
 LINKED = ("protocol", "storage", "tests", "docs", "pyproject.toml")
 SEEDS = "0-39"
 STEPS = 600
@@ -48,13 +48,12 @@ class Result(NamedTuple):
 
 def module_path(bug: Bug) -> Path:
     """The module of a bug, below the root of a checkout."""
-    return GROUP / f"{bug.module.replace('.', '/')}.py"
+    return PACKAGE / f"{bug.module.replace('.', '/')}.py"
 
 
 def stage(directory: Path, bug: Bug | None) -> None:
     """Copy the package into `directory` with the bug in it; everything else is linked."""
-    package = GROUP.parts[0]
-    shutil.copytree(ROOT / package, directory / package)
+    shutil.copytree(ROOT / PACKAGE, directory / PACKAGE)
     for name in LINKED:
         (directory / name).symlink_to(ROOT / name)
     if bug is None:
@@ -113,7 +112,9 @@ def _complaint(errors: str) -> str:
 
 
 def _unit_test(directory: Path) -> tuple[str | None, str]:
-    code, output, _ = _run(directory, "pytest", "-q", "-x", "tests/unit/group")
+    code, output, _ = _run(
+        directory, "pytest", "-q", "-x", "tests/unit/group", "tests/unit/coordinator"
+    )
     if code == 0:
         return None, ""
     failed = re.search(r"^(?:FAILED|ERROR) \S*?([\w.]+)::(\w+)", output, re.MULTILINE)

@@ -71,7 +71,8 @@ class Player:
             "leave": self._leave,
         }
         request, version = requests[verb]()
-        self.broker.deliver(Answer(request, self._take), Caller(self.name, "/127.0.0.1", version))
+        caller = Caller(self.name, "/127.0.0.1", version)
+        self.broker.deliver(Answer(request, self._take, caller))
 
     def _join(self) -> tuple[Message, int]:
         metadata = subscribe(self.name, str(self.changes % 2))

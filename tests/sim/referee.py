@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from coordinator_server.group.classic.member import MemberMetadata
     from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.effects import Caller
-    from coordinator_server.group.records import Record
+    from coordinator_server.group.records import CoordinatorRecord
     from protocol.schema import Message
 
 E = ErrorCode
@@ -122,6 +122,8 @@ class Referee(Watcher):
     def asked(self, answer: Answer, caller: Caller) -> None:
         """Judge a request before the group sees it."""
         group = self.broker.group
+        if group is not None and group.is_new:
+            group = None  # made for this very request
         if group is not self.group:
             assert group is None
             self.forget()
@@ -159,7 +161,7 @@ class Referee(Watcher):
         self.failures = set()
         self.looked_at = 0  # the answers go out now
 
-    def appended(self, records: Sequence[Record], error: ErrorCode) -> None:
+    def appended(self, records: Sequence[CoordinatorRecord], error: ErrorCode) -> None:
         """Assignments in the log are those that the leader of the generation handed in."""
         if error is not E.NONE:
             self.failures.add(error)
@@ -176,11 +178,11 @@ class Referee(Watcher):
         self.generation += ended
         assert group.generation_id == self.generation, f"{source} -> {target}: generation"
         self.moves.append((source, target))
-        members, settings = group.roster.members.values(), self.broker.settings
+        members, settings = group.membership.members.values(), self.broker.settings
         wait_ms = max((one.rebalance_timeout_ms for one in members), default=0)
         if target is COMPLETING_REBALANCE:
             self.sync_ends_ms = self.broker.now_ms + wait_ms
-            self.were_awaited |= group.roster.members.keys()
+            self.were_awaited |= group.membership.members.keys()
         elif target is PREPARING_REBALANCE:
             self.initial = None
             if source is EMPTY:
@@ -192,7 +194,7 @@ class Referee(Watcher):
         """The group is about to come back from its log."""
         self.forget()
         self.group = group
-        recorded = group.image.group
+        recorded = group.recorded
         if recorded is not None:
             self.generation = recorded.generation
             given = {one.member_id: one.assignment for one in recorded.members}
@@ -202,7 +204,7 @@ class Referee(Watcher):
         """It is back: everybody has a whole session to show up."""
         group, now_ms = self.broker.group, self.broker.now_ms
         assert group is not None
-        for member in group.roster.members.values():
+        for member in group.membership.members.values():
             self.sessions[member.member_id] = now_ms + member.session_timeout_ms
         self._look(None)
 
@@ -220,12 +222,10 @@ class Referee(Watcher):
         group, broker = self.broker.group, self.broker
         self.join_time_is_up = timers and self.join_ends_ms <= broker.now_ms
         assert group is not None
-        replies = [
-            (reply, response)
-            for reply, response in broker.effects.replies[self.looked_at :]
-            if isinstance(reply, Answer) and isinstance(reply.note, Ask)
-        ]
-        self.looked_at = len(broker.effects.replies)
+        assert broker.task is not None
+        made = broker.task.effects.made
+        replies = made[self.looked_at :]
+        self.looked_at = len(made)
         self.leaving = set()
         if answer is not None:
             self._take_in(group, answer, answers.member_id_of(answer, group, replies))
@@ -247,14 +247,14 @@ class Referee(Watcher):
         self._compare_members(group, joined)
         self._compare_join_phase(group, answer, joined)
         self._compare_timers(group)
-        self.members = {one: Seen.of(member) for one, member in group.roster.members.items()}
+        self.members = {one: Seen.of(member) for one, member in group.membership.members.items()}
         self.moves = []
         self.were_awaited = set(self.awaited)
 
     def _take_in(self, group: GroupMetadata, answer: Answer, member_id: str) -> None:
         """What a request changes by itself."""
         request, ask, now_ms = answer.request, answer.note, self.broker.now_ms
-        member = group.roster.members.get(member_id)
+        member = group.membership.members.get(member_id)
         match request:
             case JoinGroupRequest():
                 self._take_in_join(request, ask, member_id)
@@ -307,15 +307,15 @@ class Referee(Watcher):
         now_ms = self.broker.now_ms
         for _, target in self.moves:
             if target is COMPLETING_REBALANCE:
-                for member in group.roster.members.values():
+                for member in group.membership.members.values():
                     self.sessions[member.member_id] = now_ms + member.session_timeout_ms
-                self.awaited = set(group.roster.members)
+                self.awaited = set(group.membership.members)
             elif target is EMPTY:
                 self.awaited = set()
             elif target is DEAD:
                 self.pending = {}
         if self.moves and self.moves[-1][1] is COMPLETING_REBALANCE:
-            members = group.roster.members.values()
+            members = group.membership.members.values()
             assert group.protocol_name in elected(one.protocols for one in members), "the vote"
             if group.protocol_type == "consumer":
                 said = [dict(reversed(one.protocols))[group.protocol_name] for one in members]
@@ -326,7 +326,7 @@ class Referee(Watcher):
         request = reply.request
         if not isinstance(request, SyncGroupRequest) or reply is window.answer:
             return
-        member = group.roster.members.get(request.member_id)
+        member = group.membership.members.get(request.member_id)
         if reply.note.verdict is not Wait.SYNC or answers.is_repeated(reply, window):
             return
         if member is not None:
@@ -335,17 +335,17 @@ class Referee(Watcher):
     # The comparison
 
     def _compare_members(self, group: GroupMetadata, joined: set[str]) -> None:
-        roster, now_ms = group.roster, self.broker.now_ms
-        gone = self.sessions.keys() - roster.members.keys()
+        membership, now_ms = group.membership, self.broker.now_ms
+        gone = self.sessions.keys() - membership.members.keys()
         self.somebody_expired = bool(gone)
         for member_id in gone:
             assert self._may_go(group, member_id), f"{member_id} is gone for no reason"
-        for member_id in roster.members.keys() - self.sessions.keys():
+        for member_id in membership.members.keys() - self.sessions.keys():
             # A static member that could not be recorded under its new id is put back.
             new_id = next((new for new in gone if self.former.get(new) == member_id), "")
             assert self.failures, f"{member_id} has come out of nowhere"
             assert new_id, f"{member_id} has come out of nowhere"
-            member = roster.members[member_id]
+            member = membership.members[member_id]
             self.sessions[member_id] = now_ms + member.session_timeout_ms
             if self.leader == new_id:
                 self.leader = member_id
@@ -353,10 +353,10 @@ class Referee(Watcher):
                 self.awaited = self.awaited - {new_id} | {member_id}
         for member_id in gone:
             del self.sessions[member_id]
-        self.awaited &= roster.members.keys()
-        if roster.leader_id != self.leader:
+        self.awaited &= membership.members.keys()
+        if membership.leader_id != self.leader:
             self._compare_leader(group, joined)
-        self.leader = roster.leader_id
+        self.leader = membership.leader_id
 
     def _may_go(self, group: GroupMetadata, member_id: str) -> bool:
         """Whether there is a reason that a member is no longer there."""
@@ -381,7 +381,7 @@ class Referee(Watcher):
 
     def _compare_leader(self, group: GroupMetadata, joined: set[str]) -> None:
         """The leader stays as long as it can; after it comes who is there longest."""
-        members, leader = group.roster.members, group.roster.leader_id
+        members, leader = group.membership.members, group.membership.leader_id
         if self.leader in members:
             assert self._ended, "the leader changes in the middle of a generation"
             assert self.leader not in joined, "the leader had rejoined"
@@ -392,7 +392,7 @@ class Referee(Watcher):
     def _compare_join_phase(
         self, group: GroupMetadata, answer: Answer | None, joined: set[str]
     ) -> None:
-        now_ms, roster = self.broker.now_ms, group.roster
+        now_ms, membership = self.broker.now_ms, group.membership
         pending = {one: ends for one, ends in self.pending.items() if ends > now_ms}
         if self.pending != pending:
             self.somebody_expired = True
@@ -407,8 +407,8 @@ class Referee(Watcher):
                 delay_ms = self.broker.settings.initial_rebalance_delay_ms
                 assert not self.initial.next_ms(delay_ms), "somebody came: wait once more"
             if self.moves[-1][1] is COMPLETING_REBALANCE:
-                assert roster.leader_id in joined, "the leader does not know"
-                late = [one.member_id for one in roster.members.values() if not one.is_static]
+                assert membership.leader_id in joined, "the leader does not know"
+                late = [one.member_id for one in membership.members.values() if not one.is_static]
                 assert joined.issuperset(late), "a member that has not joined stays"
         if group.state is not PREPARING_REBALANCE:
             self.initial = None
@@ -417,7 +417,7 @@ class Referee(Watcher):
             delay_ms = self.broker.settings.initial_rebalance_delay_ms
             wait_ms = None if self.initial is None else self.initial.next_ms(delay_ms)
             if wait_ms is None:
-                members = roster.members.values()
+                members = membership.members.values()
                 assert not any(one.awaiting_join for one in members), "the join phase goes on"
                 longest_ms = max((one.rebalance_timeout_ms for one in members), default=0)
                 self.initial, wait_ms = None, max(longest_ms, ALONE_MS)
@@ -426,12 +426,14 @@ class Referee(Watcher):
                 # It may have gone after its timeout was taken into account.
                 ends_ms = group.join_operation.deadline_ms or 0
                 self.join_ends_ms = max(self.join_ends_ms, ends_ms)
-        complete = not roster.pending and all(one.awaiting_join for one in roster.members.values())
+        complete = not membership.pending and all(
+            one.awaiting_join for one in membership.members.values()
+        )
         assert not complete or self.initial or self.may_be_complete, "the join phase does not end"
 
     def _compare_timers(self, group: GroupMetadata) -> None:
-        now_ms, roster, state = self.broker.now_ms, group.roster, group.state
-        for member in roster.members.values():
+        now_ms, membership, state = self.broker.now_ms, group.membership, group.state
+        for member in membership.members.values():
             ends_ms, actual_ms = self.sessions[member.member_id], member.session.deadline_ms
             if actual_ms != ends_ms:
                 assert ends_ms <= now_ms, f"session of {member.member_id} {actual_ms} {ends_ms}"
@@ -439,7 +441,7 @@ class Referee(Watcher):
                 waits = member.awaiting_join is not None or member.awaiting_sync is not None
                 assert waits, f"{member.member_id} should have expired"
                 assert not member.is_new, f"{member.member_id} should have given up"
-        given_out = {one: operation.deadline_ms for one, operation in roster.pending.items()}
+        given_out = {one: operation.deadline_ms for one, operation in membership.pending.items()}
         assert given_out == self.pending, f"ids given out {given_out} {self.pending}"
         joins, syncs = group.join_operation, group.sync_operation
         if state is PREPARING_REBALANCE:
@@ -453,7 +455,7 @@ class Referee(Watcher):
             assert syncs.deadline_ms == expected_ms, "the end of the sync phase"
         else:
             assert syncs.deadline_ms is None, "a sync timer without a sync phase"
-        timers = [joins, syncs, *roster.pending.values()]
-        timers += [member.session for member in roster.members.values()]
+        timers = [joins, syncs, *membership.pending.values()]
+        timers += [member.session for member in membership.members.values()]
         deadlines = [one.deadline_ms for one in timers if one is not None and one.deadline_ms]
         assert group.next_deadline_ms() == min(deadlines, default=None), "a timer is lost"

@@ -49,21 +49,21 @@ _TWO = (("A", 3, None), ("B", 9, None))
 _STATIC = (("A", 9, "a"), ("B", 9, None))
 _OLD_STATIC = (("A", 7, "a"), ("B", 8, "b"))
 _THREE = (("A", 3, None), ("B", 3, None), ("C", 9, None))
-_TWO_STABLE = "A.join time A.sync B.join B.join A.join A.sync B.sync"
+_TWO_STABLE = "A.join A.sync B.join B.join A.join A.sync B.sync"
 
 WORLDS: dict[str, Setting] = {
-    "one alone": Setting((("A", 3, None),), "A.join time"),
+    "one alone": Setting((("A", 3, None),), "A.join"),
     "two from nothing": Setting(_TWO),
     "two with an initial delay": Setting(_TWO, initial_rebalance_delay_ms=3_000),
     "two in a stable group": Setting(_TWO, _TWO_STABLE),
     "a static one and a dynamic one": Setting(
-        _STATIC, "A.join time A.sync B.join B.join A.join A.sync B.sync"
+        _STATIC, "A.join A.sync B.join B.join A.join A.sync B.sync"
     ),
     "two static ones of old versions": Setting(
-        _OLD_STATIC, "A.join time A.sync B.join A.join A.sync B.sync"
+        _OLD_STATIC, "A.join A.sync B.join A.join A.sync B.sync"
     ),
     "three where two have room": Setting(
-        _THREE, "A.join time B.join A.join A.sync B.sync C.join", max_size=2
+        _THREE, "A.join B.join A.join A.sync B.sync C.join", max_size=2
     ),
 }
 
@@ -174,7 +174,7 @@ class SmallWorld:
     def check(self) -> None:
         """What must hold after every event."""
         self.ledger.catch_up()
-        self.ledger.check_image(self.broker.group)
+        self.ledger.check_durable_state(self.broker.group)
         self.broker.answers = [one for one in self.broker.answers if one.parked]
         check_group(self.broker.group, self.broker.answers)
         self.broker.events.clear()
@@ -227,7 +227,7 @@ def _try(name: str, world: SmallWorld, path: Path, event: str) -> None:
     """Let an event happen; a violation is told with the command that shows it again."""
     try:
         world.go(event)
-    except Exception as error:
+    except BaseException as error:
         line = " ".join((*path, event))
         command = f'python -m tests.sim.small_worlds --world "{name}" --path "{line}"'
         error.add_note(f"to see it: {command}")

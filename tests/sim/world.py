@@ -25,6 +25,8 @@ from protocol.apis.offset_delete import (
 from protocol.apis.sync_group import SyncGroupRequest
 from protocol.errors import ErrorCode
 from protocol.schema import Message
+from storage.errors import StorageError
+from tests.sim.answers import check_unknown
 from tests.sim.broker import GROUP, TOPICS, Answer, KilledError, OneGroupBroker
 from tests.sim.clients import Calm, Client, Crashing, Hostile, Slow, Standalone, Zombie
 from tests.sim.invariants import check_group
@@ -66,7 +68,9 @@ class World:
         self.move_rate = rng.choice([0.0, 0.0, 0.01])
         self.delay_rate = rng.choice([0.0, 0.0, 0.5])
         self.repeat_rate = rng.choice([0.0, 0.0, 0.1])
-        self.on_the_way: list[tuple[Answer, Caller]] = []
+        self.broker.flushes = rng.choice([False, False, False, True])
+        self.flush_failure_rate = rng.choice([0.0, 0.2])
+        self.on_the_way: list[Answer] = []
         self.clients = self._make_clients()
         self.generation = 0
         self.leaders: dict[int, str] = {}
@@ -106,7 +110,9 @@ class World:
             self._administrate()
         elif self.rng.random() < self.kill_rate * 20:
             self._crash("killed")
-        if self.broker.refuses is not None:
+        if self.broker.flushing and self.rng.random() < 0.5:
+            self._flush()
+        if not self.broker.is_coordinator:
             if self.rng.random() < 0.2:
                 self._arrive()
         elif self.rng.random() < self.move_rate:
@@ -125,13 +131,11 @@ class World:
             chance = self.rng.random()
             if chance < 0.1:
                 self._administrate(alone=False)
-            elif chance < 0.1 + self.move_rate * 10 and self.broker.refuses is None:
+            elif chance < 0.1 + self.move_rate * 10 and self.broker.is_coordinator:
                 self._say("the coordinator moves away, and the mailbox is not empty")
                 self.broker.unload()
                 for client in self.clients:
                     client.turn()
-        if chance >= 0.1 and self.broker.group is None and self.move_rate:
-            self.broker.refuses = self.broker.refuses or E.NOT_COORDINATOR
 
     def _let_time_pass(self) -> None:
         milliseconds = self.rng.choice([1, 50, 100, 200, 500, 1_000, 3_000])
@@ -150,28 +154,28 @@ class World:
 
     def _send(self, request: Message, api_version: int, client_id: str) -> Answer:
         """A request goes out; it may be on its way while others overtake it."""
-        answer = Answer(request, self._answered)
+        answer = Answer(request, caller=Caller(client_id, "/127.0.0.1", api_version))
         if self.rng.random() < self.delay_rate:
             self._say(f"{client_id} sends {show(request)} v{api_version}, it is on its way")
-            self.on_the_way.append((answer, Caller(client_id, "/127.0.0.1", api_version)))
+            self.on_the_way.append(answer)
         else:
-            self._arrived(answer, Caller(client_id, "/127.0.0.1", api_version))
+            self._arrived(answer)
         return answer
 
     def _deliver(self) -> None:
         """Some request arrives, in whatever order; now and then twice."""
-        answer, caller = self.on_the_way.pop(self.rng.randrange(len(self.on_the_way)))
-        self._arrived(answer, caller)
+        self._arrived(self.on_the_way.pop(self.rng.randrange(len(self.on_the_way))))
 
-    def _arrived(self, answer: Answer, caller: Caller) -> None:
+    def _arrived(self, answer: Answer) -> None:
         request: Any = answer.request
+        caller = answer.caller
         self._say(f"{caller.client_id} asks {show(request)} v{caller.api_version}")
         if self.rng.random() < self.repeat_rate:
-            self.on_the_way.append((Answer(request, self._answered), caller))
-        self.broker.deliver(answer, caller)
+            self.on_the_way.append(Answer(request, caller=caller))
+        self.broker.deliver(answer)
 
     def _administrate(self, *, alone: bool = True) -> None:
-        if self.broker.refuses is not None:
+        if not self.broker.is_coordinator:
             return
         broker, ledger = self.broker, self.ledger
         match self.rng.randrange(5):
@@ -183,7 +187,7 @@ class World:
                 self._say("topic `three` is deleted")
                 ledger.may_drop |= {("three", one) for one in range(9)}
                 broker.delete_topics("three")
-                gone = "three" not in broker.replayed().image.offsets
+                gone = "three" not in broker.replayed().offsets.by_topic
                 assert gone or not alone or broker.write_failed, "offsets of a deleted topic"
             case 3:
                 self._say("OffsetDelete")
@@ -192,7 +196,7 @@ class World:
                 ledger.may_drop.add(("many", 0))
                 request = OffsetDeleteRequest(group_id=GROUP, topics=topics)
                 answer = broker.send(request, 0)
-                if alone:
+                if alone and answer.answered:
                     self._check_offset_delete(answer.response)
             case 4:
                 described = broker.describe()
@@ -207,22 +211,22 @@ class World:
         self._say("DeleteGroups")
         self.ledger.may_drop |= {(topic, one) for topic in TOPICS for one in range(9)}
         answer = self.broker.delete()
-        if not alone:
+        if not alone or not answer.answered:
             return
         error = answer.error
         assert error is expected or (self.broker.write_failed and expected is E.NONE), error.name
         if error is E.NONE:
-            assert self.broker.replayed().image.is_blank, "something of a deleted group is left"
+            assert self.broker.replayed().is_blank, "something of a deleted group is left"
             assert self.broker.group is None, "a deleted group lives on"
 
     def _check_offset_delete(self, response: Any) -> None:
-        held = 0 in self.broker.replayed().image.offsets.get("many", {})
+        held = 0 in self.broker.replayed().offsets.by_topic.get("many", {})
         for topic in response.topics:
             assert topic.partitions[0].error_code != E.NONE or not held, "a deleted offset is there"
 
     def _check_retention(self) -> None:
         """The retention check drops exactly what is over."""
-        if self.broker.refuses is not None:
+        if not self.broker.is_coordinator:
             return
         group, ledger = self.broker.group, self.ledger
         ledger.catch_up()
@@ -251,7 +255,6 @@ class World:
         self._say("the coordinator moves away")
         self.broker.unload()
         assert self.broker.group is None, "an unloaded group stays"
-        self.broker.refuses = E.NOT_COORDINATOR
 
     def _arrive(self) -> None:
         self._say("the coordinator has moved")
@@ -262,7 +265,7 @@ class World:
 
     def _begin_anew(self) -> None:
         self.broker.answers = [one for one in self.broker.answers if one.parked]
-        recorded = self.ledger.shadow.group
+        recorded = self.ledger.shadow.recorded
         self.generation = 0 if recorded is None else recorded.generation
         self.leaders = {}
         self.group = self.broker.group
@@ -276,6 +279,14 @@ class World:
             return error
         return E.NONE
 
+    def _flush(self) -> None:
+        """What was appended is synced, or the disk fails and nothing of it is acknowledged."""
+        error = None
+        if self.rng.random() < self.flush_failure_rate:
+            error = StorageError("the disk fails")
+        self._say("a sync fails" if error else "a sync is done")
+        self.broker.flush(error)
+
     def _survivors(self, count: int) -> int | None:
         """A kill during an append leaves all of the batch or, if it is torn, some of it."""
         if self.rng.random() >= self.kill_rate:
@@ -287,7 +298,10 @@ class World:
         self.append_failure_rate = self.kill_rate = self.move_rate = 0.0
         self.broker.batch_limit = None
         self.delay_rate = self.repeat_rate = 0.0
-        if self.broker.refuses is not None:
+        self.flush_failure_rate = 0.0
+        self._flush()
+        self.broker.flushes = False
+        if not self.broker.is_coordinator:
             self._arrive()
         while self.on_the_way:
             self._deliver()
@@ -313,13 +327,16 @@ class World:
             case HeartbeatRequest() as request if response.error_code == E.NONE:
                 self._check_generation(request.generation_id)
             case OffsetCommitRequest() as request:
+                if self.broker.is_coordinator:
+                    check_unknown(request, response)
                 codes = [one.error_code for topic in response.topics for one in topic.partitions]
-                if E.NONE in codes and request.generation_id_or_member_epoch >= 0:
+                at_once = not self.broker.flushes  # a sync may take until after the next rebalance
+                if at_once and E.NONE in codes and request.generation_id_or_member_epoch >= 0:
                     self._check_generation(request.generation_id_or_member_epoch)
 
     def _check_generation(self, generation_id: int) -> None:
         """What was accepted came from a generation that was there during this step."""
-        group = self.broker.group
+        group = self.broker.group or self.group  # the group may have ended before its answers
         assert group is not None
         assert self.generation <= generation_id <= group.generation_id, "a wrong generation"
 
@@ -332,10 +349,13 @@ class World:
             self.group = group
             self.generation = 0
             self.leaders = {}
-        self.ledger.check_image(group)
+        self.ledger.check_durable_state(group)
         if self.steps % 64 == 0:
             broker.check_replay_law()
-        check_group(group, broker.answers)
+        flushing = broker.waiting_for_flush()
+        check_group(group, broker.answers, flushing)
+        for answer in flushing:
+            assert not isinstance(answer.request, HeartbeatRequest), "a heartbeat waits for a sync"
         if group is not None:
             assert group.generation_id >= self.generation, "the generation falls"
             self.generation = group.generation_id
@@ -379,6 +399,6 @@ def _settle(world: World) -> None:
     group = world.broker.group
     assert group is not None, "the group is gone"
     assert group.state is STABLE, f"the group does not come to rest: {group!r}"
-    assert len(group.roster.members) == len(world.clients), "strangers stay"
+    assert len(group.membership.members) == len(world.clients), "strangers stay"
     world.broker.unload()
     assert not any(answer.parked for answer in world.broker.answers), "unanswered at the end"

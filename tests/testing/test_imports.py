@@ -9,7 +9,16 @@ import pytest
 
 from tests.support import ROOT
 
-BLOCKED = ("construct", "structlog", "uvloop", "cramjam", "google_crc32c", "pytest", "asyncio")
+BLOCKED = (
+    "construct",
+    "structlog",
+    "uvloop",
+    "cramjam",
+    "google_crc32c",
+    "h11",
+    "pytest",
+    "asyncio",
+)
 
 USES_ALL = f"""
 import sys

@@ -256,8 +256,8 @@ def test_resets_under_load_leave_a_sound_broker(kafka: Broker) -> None:
     assert "Traceback" not in kafka.log_since(before)
 
 
-def test_a_reset_puts_the_clock_back(kafka: Broker) -> None:
-    """A test that turned the clock by a month and let it stand leaves none of that."""
+def test_a_reset_resets_the_clock(kafka: Broker) -> None:
+    """A test that advanced the clock by a month and froze it leaves none of that."""
     kafka.clock.advance(30 * 24 * 3600)
     kafka.clock.freeze()
     kafka.reset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 from coordinator_server.cluster import Cluster
 from coordinator_server.config.config import Config
@@ -23,8 +23,8 @@ from protocol.hashing import partition_for
 from protocol.registry import SPEC_BY_NAME
 from protocol.schema import Message
 from storage.memory_disk import MemoryDisk
-from tests.unit.coordinator.fakes import GroupCall, commit_request, join_request, settle
-from tests.unit.topics.fakes import DATA, FakeClock
+from tests.unit.coordinator.fakes import commit_request, join_request, settle
+from tests.unit.topics.fakes import DATA, FakeCall, FakeClock, FakeConnection
 
 OFFSETS_PARTITIONS = 4
 
@@ -32,7 +32,7 @@ OFFSETS_PARTITIONS = 4
 class Nodes:
     """A cluster of brokers 1 to `count`, and clients that ask a broker by its id."""
 
-    is_turnable = False
+    has_virtual_clock = False
 
     def __init__(self, disk: MemoryDisk | None = None, count: int = 3, /, **overrides: str) -> None:
         settings = {
@@ -47,7 +47,9 @@ class Nodes:
         config = Config(
             overrides={name.replace("_", "."): value for name, value in settings.items()}
         )
-        self.cluster = Cluster(config, self.clock, self.disk, is_turnable=self.is_turnable)
+        self.cluster = Cluster(
+            config, self.clock, self.disk, has_virtual_clock=self.has_virtual_clock
+        )
 
     async def start(self) -> Nodes:
         """Start the cluster; its offsets topic is there."""
@@ -57,13 +59,13 @@ class Nodes:
 
     def send(
         self, node_id: int, api: str, request: Message, version: int | None = None
-    ) -> GroupCall:
+    ) -> FakeCall:
         """Hand a request to a broker's handler; the answer may come later."""
         spec = SPEC_BY_NAME[api]
-        call = GroupCall(spec.max_version if version is None else version)
+        call = FakeCall(spec.max_version if version is None else version, "test", FakeConnection())
         call.connection.local_address = ("127.0.0.1", 9091 + node_id)
         handle = import_module(f"coordinator_server.apis.{spec.stem}").handle
-        handle(self.cluster.brokers[node_id], cast(Any, call), request)
+        call.serve(handle, self.cluster.brokers[node_id], request)
         return call
 
     async def loaded(self) -> None:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from coordinator_server.events.log import VOCABULARY
-
 ROOT = Path(__file__).parents[2]
 ROOMS = ("coordinator_server", "protocol", "storage", "pipeline", "tests", "benchmarks", "examples")
 # tests/conformance/recorded is taken over as it was recorded; it has its own manners.
@@ -194,7 +192,7 @@ def test_only_single_tests_in_real_time_are_run_once_more(path: Path) -> None:
 
 @each([path for path in MODULES if "unit" in path.parts])
 def test_unit_tests_do_not_sleep(path: Path) -> None:
-    """Unit tests turn clocks; asyncio.sleep(0) only gives the loop a turn."""
+    """Unit tests set clocks; asyncio.sleep(0) only lets the loop run."""
     naps = [
         node.lineno
         for node in ast.walk(tree(path))
@@ -211,27 +209,3 @@ def test_no_path_of_one_machine(path: Path) -> None:
     """Nothing refers to a home directory or a workplace of one machine."""
     places = "|".join(("ro" + "ot", "ho" + "me", "wo" + "rk", "Us" + "ers"))
     assert not re.findall(rf"(?:^|[^A-Za-z0-9_.])/(?:{places})/\S*", path.read_text())
-
-
-def _emitted(paths: list[Path]) -> dict[str, str]:
-    """Event name -> where it is emitted: LOG.emit("...") and effects.event("...")."""
-    found: dict[str, str] = {}
-    for path in paths:
-        for node in ast.walk(tree(path)):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr in ("emit", "event", "report")
-                and node.args
-                and isinstance(node.args[0], ast.Constant)
-            ):
-                found[str(node.args[0].value)] = f"{label(path)}:{node.lineno}"
-    return found
-
-
-def test_events_stand_in_the_vocabulary() -> None:
-    """What is emitted has a level in events.py, and what stands there is emitted."""
-    emitted = _emitted(PRODUCT)
-    unknown = {name: where for name, where in emitted.items() if name not in VOCABULARY}
-    assert not unknown
-    assert not set(VOCABULARY) - set(emitted), "never emitted"

@@ -1,36 +1,36 @@
-"""A group appears with its partition of `__consumer_offsets` and vanishes with it."""
+"""Loading and unloading of a group with its partition of `__consumer_offsets`, and its end."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.classic.explain import Cause, Outcome, Rebalance, Trigger
 from coordinator_server.group.classic.member import MemberMetadata
-from coordinator_server.group.classic.membership import Roster
+from coordinator_server.group.classic.membership import Membership
 from coordinator_server.group.classic.rebalance import prepare_rebalance
+from coordinator_server.group.classic.responses import join_error, sync_error
 from coordinator_server.group.classic.state import DEAD, EMPTY, STABLE
-from coordinator_server.group.responses import join_error, sync_error
+from coordinator_server.group.explain import Cause, Outcome, Rebalance, Trigger
+from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.effects import Effects
-    from protocol.errors import ErrorCode
     from protocol.offsets_log import GroupMetadataValue
 
 UNKNOWN_TIMESTAMP = -1
 
 
 def load_finished(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
-    """The log has been replayed: take up the round that it describes.
+    """The log has been replayed: continue the generation that it describes.
 
-    Every member gets a whole session to show up. A group above `group.max.size` is rebalanced.
-    Source: GroupMetadataManager.onLoaded.
+    Every member gets a whole session to send its first request. A group above `group.max.size`
+    is rebalanced. Source: GroupMetadataManager.onLoaded.
     """
-    recorded = group.image.group
+    recorded = group.recorded
     if recorded is not None:
         _restore(group, recorded)
     group.refresh_subscriptions()
-    members = group.roster.members
+    members = group.membership.members
     for member in members.values():
         group.renew_session(member, now_ms)
     if members:
@@ -40,8 +40,8 @@ def load_finished(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
 
 
 def _explain_load(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
-    """No rebalance, but where the story of a group with members goes on after a restart."""
-    recorded = group.image.group
+    """No rebalance, but the account of a group with members continues from here."""
+    recorded = group.recorded
     loaded = Rebalance(Cause(Trigger.COORDINATOR_LOADED), group.generation_id, recorded, now_ms)
     effects.explain(loaded.end(Outcome.STABLE, group.protocol_type, now_ms, after=recorded))
 
@@ -67,25 +67,26 @@ def _restore(group: GroupMetadata, recorded: GroupMetadataValue) -> None:
             protocols=((recorded.protocol or "", one.subscription),),
             assignment=one.assignment,
         )
-        group.roster.add(member)
-    if recorded.leader in group.roster.members:
-        group.roster.leader_id = recorded.leader
+        group.membership.add(member)
+    if recorded.leader in group.membership.members:
+        group.membership.leader_id = recorded.leader
 
 
-def unload(group: GroupMetadata, error: ErrorCode, now_ms: int, effects: Effects) -> None:
-    """Another broker takes over (NOT_COORDINATOR), or we stop: answer what is parked, and die."""
-    for member in group.roster.members.values():
-        parked = member.awaiting_join
-        if parked is not None:
-            refused = join_error(member.member_id, error, parked.api_version)
-            effects.reply(parked.reply, refused)
+def unload(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
+    """The partition moves, or the broker stops: answer what is parked, and end."""
+    error = ErrorCode.NOT_COORDINATOR
+    for member in group.membership.members.values():
+        joining = member.awaiting_join
+        if joining is not None:
+            refused = join_error(member.member_id, error, joining.caller.api_version)
+            effects.reply(joining, refused)
         if member.awaiting_sync is not None:
-            effects.reply(member.awaiting_sync.reply, sync_error(error))
+            effects.reply(member.awaiting_sync, sync_error(error))
     if group.rebalance is not None:
         effects.explain(group.rebalance.end(Outcome.UNLOADED, group.protocol_type, now_ms))
         group.rebalance = None
     group.purgatory.clear()
-    group.roster = Roster()
+    group.membership = Membership()
     group.join_operation = None
     group.transition_to(DEAD, now_ms)
     effects.event("group.unloaded", group=group.group_id)

@@ -1,31 +1,25 @@
-"""A member of a group, and the delayed operations that belong to one member id."""
+"""A member of a classic group, and the delayed operations that belong to one member id."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Protocol
 
 from coordinator_server.group.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
-    from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.effects import Effects, Reply
+    from protocol.apis.join_group import JoinGroupResponse
+    from protocol.apis.sync_group import SyncGroupResponse
 
 Protocols = tuple[tuple[str, bytes], ...]
 """(protocol name, the member's metadata for it), in the member's order of preference."""
 
 
-class Parked(NamedTuple):
-    """A request that waits for its answer: where it goes, and the API version to answer at."""
-
-    reply: Reply
-    api_version: int
-
-
 class MemberMetadata:
     """One member of a classic group (Kafka's ClassicGroupMember); soft state.
 
-    `awaiting_join` and `awaiting_sync` hold its parked request. `is_new` says that the member has
-    not been told its id yet, so that it cannot send heartbeats.
+    `awaiting_join` and `awaiting_sync` are the replies to its parked requests. `is_new` until its
+    first JoinGroup is answered: it does not know its id before and cannot send heartbeats.
     """
 
     __slots__ = (
@@ -63,8 +57,8 @@ class MemberMetadata:
         self.session_timeout_ms = session_timeout_ms
         self.protocols = protocols
         self.assignment = assignment
-        self.awaiting_join: Parked | None = None
-        self.awaiting_sync: Parked | None = None
+        self.awaiting_join: Reply[JoinGroupResponse] | None = None
+        self.awaiting_sync: Reply[SyncGroupResponse] | None = None
         self.is_new = False
         self.session = DelayedHeartbeat(member_id)
 
@@ -75,7 +69,7 @@ class MemberMetadata:
 
     @property
     def cannot_expire(self) -> bool:
-        """Whether a parked request speaks for it; a new member expires all the same."""
+        """Whether a parked request keeps its session alive; not that of a new member."""
         return not self.is_new and (
             self.awaiting_join is not None or self.awaiting_sync is not None
         )
@@ -88,8 +82,15 @@ class MemberMetadata:
         return b""
 
 
-class DelayedHeartbeat(DelayedOperation):
-    """Ends the session of a member, or drops a member id that was given out and never used."""
+class HasSessions(Protocol):
+    """A group whose members have sessions."""
+
+    def session_expired(self, member_id: str, now_ms: int, effects: Effects) -> None:
+        """The session of a member has ended, or the time to use a pending member id."""
+
+
+class DelayedHeartbeat(DelayedOperation[HasSessions]):
+    """Ends the session of a member, or drops a pending member id that was never used."""
 
     __slots__ = ("member_id",)
 
@@ -97,6 +98,6 @@ class DelayedHeartbeat(DelayedOperation):
         super().__init__()
         self.member_id = member_id
 
-    def on_expiration(self, group: GroupMetadata, now_ms: int, effects: Effects) -> None:
+    def on_expiration(self, group: HasSessions, now_ms: int, effects: Effects) -> None:
         """Source: GroupMetadataManager.expireClassicGroupMemberHeartbeat."""
         group.session_expired(self.member_id, now_ms, effects)

@@ -1,25 +1,32 @@
-"""Who is in a group: members, static ids, ids given out, the leader and the protocol vote.
+"""Membership of a group: members, static ids, pending member ids, the leader, the protocol vote.
 
 Plain bookkeeping without time or requests (the data half of Kafka's ClassicGroup). The counts are
-kept up with every change, so that no request costs more because a group is large.
+updated with every change, so that no request costs more because a group is large.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from coordinator_server.group.classic.member import (
     DelayedHeartbeat,
     MemberMetadata,
-    Parked,
     Protocols,
 )
 from protocol.hashing import java_hash
 
+if TYPE_CHECKING:
+    from coordinator_server.group.effects import Reply
+    from protocol.apis.join_group import JoinGroupResponse
 
-class Roster:
-    """Members by id in the order in which they came, with what follows from them."""
+
+class Membership:
+    """Members by id in the order in which they joined, and what follows from them.
+
+    `pending` holds member ids that were given out and not used yet (MEMBER_ID_REQUIRED).
+    """
 
     __slots__ = ("_supported", "awaiting_join", "leader_id", "members", "pending", "static_ids")
 
@@ -32,7 +39,7 @@ class Roster:
         self._supported: dict[str, int] = {}
 
     def add(self, member: MemberMetadata) -> None:
-        """Take a member in; the first one leads."""
+        """Add a member; the first one becomes the leader."""
         assert member.member_id not in self.members
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_ids
@@ -43,7 +50,7 @@ class Roster:
             self.leader_id = member.member_id
 
     def remove(self, member: MemberMetadata) -> None:
-        """Let a member go; when it led, the longest member leads. Its requests must be answered."""
+        """Remove a member, whose requests are answered; the oldest member follows a leader."""
         assert member.awaiting_join is None
         assert member.awaiting_sync is None
         del self.members[member.member_id]
@@ -54,7 +61,7 @@ class Roster:
             self.leader_id = next(iter(self.members), None)
 
     def rename(self, member: MemberMetadata, new_member_id: str) -> None:
-        """Give a static member a new id; it keeps its place, and the lead if it had it."""
+        """Give a static member a new id; it keeps its position, and stays leader if it was."""
         old_member_id = member.member_id
         assert member.group_instance_id is not None
         self.members = {
@@ -72,25 +79,27 @@ class Roster:
         member.protocols = protocols
         self._count(protocols, +1)
 
-    def park_join(self, member: MemberMetadata, parked: Parked) -> Parked | None:
-        """Let a member wait for the end of the join phase; returns the request it replaces."""
+    def park_join(
+        self, member: MemberMetadata, reply: Reply[JoinGroupResponse]
+    ) -> Reply[JoinGroupResponse] | None:
+        """Let a member wait for the end of the join phase; returns the reply that it replaces."""
         replaced = member.awaiting_join
         if replaced is None:
             self.awaiting_join += 1
-        member.awaiting_join = parked
+        member.awaiting_join = reply
         return replaced
 
-    def take_join(self, member: MemberMetadata) -> Parked | None:
+    def take_join(self, member: MemberMetadata) -> Reply[JoinGroupResponse] | None:
         """Take out the parked JoinGroup of a member, to be answered."""
-        parked = member.awaiting_join
-        if parked is not None:
+        reply = member.awaiting_join
+        if reply is not None:
             self.awaiting_join -= 1
             member.awaiting_join = None
-        return parked
+        return reply
 
     @property
     def all_joined(self) -> bool:
-        """Whether every member waits in JoinGroup and no id given out is still to come."""
+        """Whether every member waits in JoinGroup and no member id is pending."""
         return self.awaiting_join == len(self.members) and not self.pending
 
     @property
@@ -99,7 +108,7 @@ class Roster:
         return max((one.rebalance_timeout_ms for one in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader has joined; False when nobody has."""
+        """Make sure that the leader has joined; False when no member has."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is not None:
@@ -111,7 +120,7 @@ class Roster:
         return False
 
     def supports_any(self, names: Iterable[str]) -> bool:
-        """Whether some of `names` is supported by every member."""
+        """Whether every member supports one of `names`."""
         count = len(self.members)
         return any(self._supported.get(name) == count for name in names)
 
@@ -131,7 +140,7 @@ class Roster:
         return max(votes, key=lambda name: (votes[name], -_bucket(name)))
 
     def _count(self, protocols: Protocols, by: int) -> None:
-        """Count what a member supports, each name once even if it is listed twice."""
+        """Count the protocols of a member, each name once even if it is listed twice."""
         for name in {name for name, _ in protocols}:
             count = self._supported.get(name, 0) + by
             if count:

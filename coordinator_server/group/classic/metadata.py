@@ -1,8 +1,8 @@
-"""GroupMetadata: one classic consumer group, the unit that one task owns.
+"""GroupMetadata: one group of the classic protocol.
 
-It joins the hard state (`image`, made by records) with the soft state of the round in progress
-(roster, parked requests, timers). The verbs live in one module per request and are bound here;
-each takes its request first and (now_ms, effects) last, and returns nothing.
+It joins the durable state (committed offsets and the last GroupMetadata record, made by records)
+with the soft state of the current round: membership, parked requests, timers. The requests of the
+API have a module each; they take the group first and return nothing or steps.
 """
 
 from __future__ import annotations
@@ -10,44 +10,44 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from coordinator_server.group import (
-    delete_groups,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-    retention,
+from coordinator_server.group.classic import rebalance
+from coordinator_server.group.classic.membership import Membership
+from coordinator_server.group.classic.rebalance import DelayedJoin, DelayedSync
+from coordinator_server.group.classic.state import (
+    COMMIT_ANSWER,
+    DEAD,
+    EMPTY,
+    PREPARING_REBALANCE,
+    STABLE,
+    TRANSITIONS,
+    GroupState,
 )
-from coordinator_server.group.classic import (
-    describe_groups,
-    heartbeat,
-    join_group,
-    leave_group,
-    lifecycle,
-    rebalance,
-    sync_group,
-)
-from coordinator_server.group.classic.membership import Roster
-from coordinator_server.group.classic.rebalance import DelayedSync
-from coordinator_server.group.classic.state import DEAD, EMPTY, TRANSITIONS, GroupState
 from coordinator_server.group.classic.subscription import subscribed_topics
-from coordinator_server.group.image import GroupImage
-from coordinator_server.group.purgatory import DelayedOperation, Purgatory
+from coordinator_server.group.explain import Cause, Outcome, Rebalance
+from coordinator_server.group.group import Group
+from coordinator_server.group.purgatory import Purgatory
 from protocol.errors import ErrorCode
-from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue
+from protocol.offsets_log import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+)
 from protocol.offsets_log import MemberMetadata as RecordedMember
 
 if TYPE_CHECKING:
-    from coordinator_server.group.classic.explain import Rebalance
     from coordinator_server.group.classic.member import MemberMetadata
     from coordinator_server.group.effects import Effects
-    from coordinator_server.group.records import Record
+    from coordinator_server.group.explain import Trigger
+    from coordinator_server.group.records import CoordinatorRecord
     from coordinator_server.group.settings import GroupSettings
+    from protocol.apis.offset_commit import OffsetCommitRequest
     from protocol.offsets_log import OffsetCommitValue
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
-class GroupMetadata:
+class GroupMetadata(Group):
     """A consumer group of the classic protocol.
 
     `new_member_id(prefix)` makes member ids; it is injected, as the heart knows no randomness.
@@ -56,65 +56,53 @@ class GroupMetadata:
     def __init__(
         self, group_id: str, settings: GroupSettings, new_member_id: Callable[[str], str]
     ) -> None:
-        self.group_id = group_id
-        self.settings = settings
+        super().__init__(group_id, settings)
         self.new_member_id = new_member_id
-
-        self.image = GroupImage()
+        self.recorded: GroupMetadataValue | None = None
+        """The last GroupMetadata record; durable, like the offsets."""
 
         self.state: GroupState = EMPTY
         self.state_timestamp_ms: int | None = None
         self.generation_id = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
-        self.roster = Roster()
+        self.membership = Membership()
         self.subscribed_topics: frozenset[str] | None = None
-        """Topics of the last completed join phase; None: not known (see `subscription`)."""
+        """Topics of the last completed join phase; None if unknown (see `subscription`)."""
 
-        self.purgatory = Purgatory()
-        self.join_operation: DelayedOperation | None = None
+        self.purgatory: Purgatory[GroupMetadata] = Purgatory()
+        self.join_operation: DelayedJoin | None = None
         self.sync_operation = DelayedSync()
         self.awaited_syncs: set[str] = set()
         """Members of this generation that have not sent SyncGroup yet."""
         self.assignment_in_flight: int | None = None
         """The generation whose assignment is being written."""
         self.rebalance: Rebalance | None = None
-        self.is_new = True
-        """Nothing has been recorded or joined yet."""
 
-    join = join_group.join
-    sync = sync_group.sync
-    heartbeat = heartbeat.heartbeat
-    leave = leave_group.leave
-    commit = offset_commit.commit
-    fetch = offset_fetch.fetch
-    offset_delete = offset_delete.offset_delete
-    list_entry = describe_groups.list_entry
-    describe = describe_groups.describe
-    delete = delete_groups.delete
-    expire_offsets = retention.expire_offsets
-    topics_deleted = retention.topics_deleted
-    load_finished = lifecycle.load_finished
-    unload = lifecycle.unload
     session_expired = rebalance.session_expired
 
     def __repr__(self) -> str:
         return f"<GroupMetadata {self.group_id!r} {self.state} generation {self.generation_id}>"
 
-    # Hard state
+    # Durable state
 
-    def replay(self, record: Record) -> None:
+    def replay(self, record: CoordinatorRecord) -> None:
         """Apply a record of this group, live or while the log is loaded."""
         self.is_new = False
-        self.image.replay(record)
+        key, value = record
+        if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
+            self.offsets.replay(key, value)
+        elif isinstance(key, GroupMetadataKey):
+            assert value is None or isinstance(value, GroupMetadataValue)
+            self.recorded = value
 
-    def restore(self, topic: str, offsets: dict[int, OffsetCommitValue]) -> None:
-        """Apply offsets that a snapshot holds, by partition."""
-        self.is_new = False
-        self.image.restore(topic, offsets)
+    @property
+    def is_blank(self) -> bool:
+        """Whether the log holds nothing (any more) of the group."""
+        return self.recorded is None and not self.offsets
 
-    def record(self, assignments: Mapping[str, bytes] | None = None) -> Record:
-        """The GroupMetadata record of the state as it is, with the given or present assignments."""
+    def record(self, assignments: Mapping[str, bytes] | None = None) -> CoordinatorRecord:
+        """The GroupMetadata record of the current state, with the given or current assignments."""
         members = [
             RecordedMember(
                 member_id=member.member_id,
@@ -130,14 +118,14 @@ class GroupMetadata:
                     else assignments.get(member.member_id, b"")
                 ),
             )
-            for member in self.roster.members.values()
+            for member in self.membership.members.values()
         ]
         timestamp_ms = self.state_timestamp_ms
         value = GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation_id,
             protocol=self.protocol_name,
-            leader=self.roster.leader_id,
+            leader=self.membership.leader_id,
             current_state_timestamp=-1 if timestamp_ms is None else timestamp_ms,
             members=members,
         )
@@ -146,9 +134,19 @@ class GroupMetadata:
     # Soft state
 
     @property
+    def is_dead(self) -> bool:
+        """Whether the group is over: deleted, expired or unloaded."""
+        return self.state is DEAD
+
+    @property
     def is_vacant(self) -> bool:
         """Whether the group may be forgotten: it is over, or it never came to be."""
-        return self.state is DEAD or self.is_new
+        return self.is_new or self.state is DEAD
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the group exists and has no members."""
+        return self.state is EMPTY
 
     @property
     def uses_consumer_protocol(self) -> bool:
@@ -156,7 +154,7 @@ class GroupMetadata:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
-        """Move to `state`; an illegal move is a bug."""
+        """Move to `state`; an illegal transition is a bug."""
         assert (self.state, state) in TRANSITIONS, f"{self.group_id}: {self.state} -> {state}"
         self.state = state
         self.state_timestamp_ms = now_ms
@@ -164,33 +162,92 @@ class GroupMetadata:
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
         """Whether the caller is a member: NONE, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
         if group_instance_id is not None:
-            owner = self.roster.static_ids.get(group_instance_id)
+            owner = self.membership.static_ids.get(group_instance_id)
             if owner is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
             if owner != member_id:
                 return ErrorCode.FENCED_INSTANCE_ID
-        if member_id not in self.roster.members:
+        if member_id not in self.membership.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE
 
     def renew_session(self, member: MemberMetadata, now_ms: int) -> None:
-        """Start a member's session anew."""
+        """Start a member's session again."""
         self.purgatory.schedule(member.session, now_ms + member.session_timeout_ms)
-
-    def is_subscribed(self, topic: str) -> bool:
-        """Whether a member reads `topic`; yes for every topic when that cannot be told."""
-        if self.subscribed_topics is None:
-            return self.uses_consumer_protocol
-        return topic in self.subscribed_topics
 
     def refresh_subscriptions(self) -> None:
         """Compute `subscribed_topics`; done when a join phase ends and after loading."""
         if self.uses_consumer_protocol:
             self.subscribed_topics = subscribed_topics(
-                member.metadata_for(self.protocol_name) for member in self.roster.members.values()
+                member.metadata_for(self.protocol_name)
+                for member in self.membership.members.values()
             )
         else:
             self.subscribed_topics = None
+
+    def end(self, trigger: Trigger, now_ms: int, effects: Effects) -> None:
+        """The group is deleted or has expired: pending member ids are void.
+
+        A group that never had a generation has no account, so its end is not explained either.
+        """
+        if self.generation_id:
+            ended = Rebalance(Cause(trigger), self.generation_id, None, now_ms)
+            effects.explain(ended.end(Outcome.DEAD, self.protocol_type, now_ms))
+        self.purgatory.clear()
+        self.membership.pending.clear()
+        self.transition_to(DEAD, now_ms)
+
+    # Offsets
+
+    def check_commit(self, request: OffsetCommitRequest) -> ErrorCode:
+        """Members of this generation may commit, and anybody while the group is Empty."""
+        state = self.state
+        generation_id = request.generation_id_or_member_epoch
+        if state is EMPTY and generation_id < 0:
+            return COMMIT_ANSWER[EMPTY]
+        if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        error = self.check_member(request.member_id, request.group_instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+        if generation_id != self.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        return COMMIT_ANSWER[state]
+
+    def committed_by(self, member_id: str, now_ms: int) -> None:
+        """A commit renews the session of a member, except while the group is completing."""
+        if self.state is STABLE or self.state is PREPARING_REBALANCE:
+            self.renew_session(self.membership.members[member_id], now_ms)
+
+    def check_offset_delete(self) -> ErrorCode:
+        """Only of the consumer protocol it is known which topics the members read."""
+        if self.membership.members and not self.uses_consumer_protocol:
+            return ErrorCode.NON_EMPTY_GROUP
+        return ErrorCode.NONE
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member reads `topic`; True for every topic where that cannot be known."""
+        if self.subscribed_topics is None:
+            return self.uses_consumer_protocol
+        return topic in self.subscribed_topics
+
+    @property
+    def offsets_may_expire(self) -> bool:
+        """Whether offsets expire in this state at all: see the table in docs/coordinator.md."""
+        if self.protocol_type is None or self.state is EMPTY:
+            return True
+        return (
+            self.uses_consumer_protocol
+            and self.state is STABLE
+            and self.subscribed_topics is not None
+        )
+
+    def expiry_starts_ms(self, stored: OffsetCommitValue) -> int:
+        """An Empty group counts from when it became empty, any other from the commit."""
+        is_former = self.protocol_type is not None and self.state is EMPTY
+        if is_former and self.state_timestamp_ms is not None:
+            return self.state_timestamp_ms
+        return stored.commit_timestamp
 
     # Time
 

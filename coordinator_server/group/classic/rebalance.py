@@ -1,22 +1,20 @@
 """The phases of a rebalance and the delayed operations that drive them.
 
-Prepare: everybody is asked to join again. The join phase ends when all have, or by its timer; then
-there is a new generation, and everybody syncs. Functions return the Write that they caused, so that
-a request can tie its answer to it. Source: GroupMetadataManager (classic part), KIP-134, KIP-394.
+Prepare: all members are asked to join again. The join phase ends when all have, or by its timer;
+then there is a new generation, and all members sync. Functions return the Write that they caused,
+so that a request can tie its answer to it. Source: GroupMetadataManager (classic part), KIP-134,
+KIP-394.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.classic.explain import (
-    Absence,
-    Cause,
-    Dropped,
-    Outcome,
-    Rebalance,
-    Trigger,
-    caused_by,
+from coordinator_server.group.classic.responses import (
+    join_error,
+    join_response,
+    members_for_leader,
+    sync_error,
 )
 from coordinator_server.group.classic.state import (
     ASSIGNED,
@@ -26,10 +24,16 @@ from coordinator_server.group.classic.state import (
     PREPARING_REBALANCE,
     REBALANCEABLE,
 )
+from coordinator_server.group.explain import (
+    Absence,
+    Cause,
+    Dropped,
+    Outcome,
+    Rebalance,
+    Trigger,
+    caused_by,
+)
 from coordinator_server.group.purgatory import DelayedOperation
-from coordinator_server.group.responses import join_error
-from protocol.apis.join_group import JoinGroupResponse, JoinGroupResponseMember
-from protocol.apis.sync_group import SyncGroupResponse
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -38,32 +42,33 @@ if TYPE_CHECKING:
     from coordinator_server.group.classic.member import MemberMetadata
     from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.effects import Effects, Write
+    from protocol.apis.sync_group import SyncGroupResponse
 
 POSTPONE_FLOOR_MS = 100
-"""A join phase that nobody joined is looked at again no sooner than this."""
+"""The shortest extension of a join phase that no member has joined."""
 
 
-class DelayedJoin(DelayedOperation):
+class DelayedJoin(DelayedOperation["GroupMetadata"]):
     """The join phase: ends when all members have joined, or when the rebalance timeout is over."""
 
     __slots__ = ()
 
     def try_complete(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Write | None:
-        """End the join phase if nobody is missing."""
-        if group.roster.all_joined:
+        """End the join phase if no member is missing."""
+        if group.membership.all_joined:
             return complete_join(group, now_ms, effects)
         return None
 
     def on_expiration(self, group: GroupMetadata, now_ms: int, effects: Effects) -> None:
-        """End the join phase without those who are missing."""
+        """End the join phase without the missing members."""
         complete_join(group, now_ms, effects)
 
 
 class InitialDelayedJoin(DelayedJoin):
     """The first join phase of an Empty group waits for more members (KIP-134).
 
-    It lasts one initial rebalance delay, and another one as long as new members keep coming, up to
-    the rebalance timeout of the first. Neither a join nor a leave ends it early.
+    It lasts one initial rebalance delay, and another one as long as new members keep joining, up
+    to the rebalance timeout of the first. Neither a join nor a leave ends it early.
     """
 
     __slots__ = ("delay_ms", "member_added", "remaining_ms")
@@ -79,7 +84,7 @@ class InitialDelayedJoin(DelayedJoin):
         return None
 
     def on_expiration(self, group: GroupMetadata, now_ms: int, effects: Effects) -> None:
-        """Wait on if somebody new has come, else end the join phase."""
+        """Wait on if a new member has joined meanwhile, else end the join phase."""
         if not self.member_added or not self.remaining_ms:
             complete_join(group, now_ms, effects)
             return
@@ -90,16 +95,16 @@ class InitialDelayedJoin(DelayedJoin):
         group.purgatory.schedule(self, now_ms + delay_ms)
 
 
-class DelayedSync(DelayedOperation):
+class DelayedSync(DelayedOperation["GroupMetadata"]):
     """Members of a new generation that never sync are dropped after the rebalance timeout."""
 
     __slots__ = ()
 
     def on_expiration(self, group: GroupMetadata, now_ms: int, effects: Effects) -> None:
-        """Drop those who have not synced, and rebalance."""
+        """Remove the members that have not synced, and rebalance."""
         assert group.state in ASSIGNED
-        timeout_ms = group.roster.rebalance_timeout_ms
-        missing = [group.roster.members[member_id] for member_id in sorted(group.awaited_syncs)]
+        timeout_ms = group.membership.rebalance_timeout_ms
+        missing = [group.membership.members[member_id] for member_id in sorted(group.awaited_syncs)]
         for member in missing:
             remove_member(group, member, effects)
             effects.event(
@@ -116,7 +121,7 @@ class DelayedSync(DelayedOperation):
 def prepare_or_complete(
     group: GroupMetadata, cause: Cause, now_ms: int, effects: Effects
 ) -> Write | None:
-    """Start a rebalance; or, when one is being prepared, end its join phase if all are there."""
+    """Start a rebalance; or, if one is being prepared, end its join phase if all have joined."""
     if group.state in REBALANCEABLE:
         return prepare_rebalance(group, cause, now_ms, effects)
     assert group.rebalance is not None
@@ -133,7 +138,7 @@ def prepare_rebalance(
     also: Sequence[Cause] = (),
     dropped: Sequence[Dropped] = (),
 ) -> Write | None:
-    """Ask everybody to join again; `also` came together with the cause."""
+    """Ask all members to join again; `also` are causes that came together with the first."""
     if group.state is COMPLETING_REBALANCE:
         drop_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms, effects)
     group.purgatory.cancel(group.sync_operation)
@@ -149,7 +154,7 @@ def prepare_rebalance(
         member=cause.member_id,
         reason=cause.reason,
     )
-    timeout_ms = group.roster.rebalance_timeout_ms
+    timeout_ms = group.membership.rebalance_timeout_ms
     was_empty = group.state is EMPTY
     group.transition_to(PREPARING_REBALANCE, now_ms)
     if was_empty:
@@ -162,11 +167,11 @@ def prepare_rebalance(
 
 
 def _open_account(group: GroupMetadata, cause: Cause, now_ms: int, effects: Effects) -> Rebalance:
-    """The account of a new rebalance; that of one that never got its assignment is closed."""
+    """Open the account of a rebalance; close that of one that never got its assignment."""
     overtaken = group.rebalance
-    before = group.image.group if group.state is not EMPTY else None
+    before = group.recorded if group.state is not EMPTY else None
     if overtaken is not None:
-        before = overtaken.before  # what was written for it meanwhile, nobody has been given
+        before = overtaken.before  # an assignment written for it has reached no member
         effects.explain(overtaken.end(Outcome.SUPERSEDED, group.protocol_type, now_ms))
     group.rebalance = Rebalance(cause, group.generation_id, before, now_ms)
     return group.rebalance
@@ -175,86 +180,55 @@ def _open_account(group: GroupMetadata, cause: Cause, now_ms: int, effects: Effe
 def try_complete_join(group: GroupMetadata, now_ms: int, effects: Effects) -> Write | None:
     """End the join phase if its operation says so."""
     operation = group.join_operation
-    assert isinstance(operation, DelayedJoin)
+    assert operation is not None
     return operation.try_complete(group, now_ms, effects)
 
 
 def complete_join(group: GroupMetadata, now_ms: int, effects: Effects) -> Write | None:
-    """End the join phase: a new generation, or an Empty group, or wait on for static members."""
-    roster, rebalance = group.roster, group.rebalance
+    """End the join phase: a new generation, an Empty group, or a longer wait for static members."""
+    membership, rebalance = group.membership, group.rebalance
     assert rebalance is not None
     if isinstance(group.join_operation, InitialDelayedJoin):
         rebalance.delay_ended_ms = now_ms
     _drop_stragglers(group, rebalance, effects)
-    if roster.members and not roster.elect_joined_leader():
-        # Only static members are left and none of them is here: their sessions decide.
-        delay_ms = max(roster.rebalance_timeout_ms, POSTPONE_FLOOR_MS)
+    if membership.members and not membership.elect_joined_leader():
+        # Only static members are left and none of them has joined: their sessions decide.
+        delay_ms = max(membership.rebalance_timeout_ms, POSTPONE_FLOOR_MS)
         _set_join_operation(group, DelayedJoin(), now_ms + delay_ms)
         return None
     _set_join_operation(group, None, now_ms)
     group.generation_id += 1
     group.awaited_syncs.clear()
-    if not roster.members:
+    if not membership.members:
         return _become_empty(group, rebalance, now_ms, effects)
-    group.protocol_name = roster.selected_protocol()
+    group.protocol_name = membership.selected_protocol()
     group.refresh_subscriptions()
     group.transition_to(COMPLETING_REBALANCE, now_ms)
     rebalance.join_phase_ended(
-        group.generation_id, len(roster.members), roster.leader_id, group.protocol_name, now_ms
+        group.generation_id,
+        len(membership.members),
+        membership.leader_id,
+        group.protocol_name,
+        now_ms,
     )
     effects.event(
         "generation.started",
         group=group.group_id,
         generation=group.generation_id,
-        members=len(roster.members),
-        leader=roster.leader_id,
+        members=len(membership.members),
+        leader=membership.leader_id,
     )
     _answer_joins(group, now_ms, effects)
-    group.awaited_syncs.update(roster.members)
-    group.purgatory.schedule(group.sync_operation, now_ms + roster.rebalance_timeout_ms)
+    group.awaited_syncs.update(membership.members)
+    group.purgatory.schedule(group.sync_operation, now_ms + membership.rebalance_timeout_ms)
     return None
-
-
-def join_answer(
-    group: GroupMetadata, member: MemberMetadata, members: list[JoinGroupResponseMember]
-) -> JoinGroupResponse:
-    """A successful JoinGroup for the present generation."""
-    return JoinGroupResponse(
-        generation_id=group.generation_id,
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol_name,
-        leader=group.roster.leader_id or "",
-        member_id=member.member_id,
-        members=members,
-    )
-
-
-def members_for_leader(group: GroupMetadata) -> list[JoinGroupResponseMember]:
-    """All members with their metadata of the chosen protocol: what the leader assigns from."""
-    return [
-        JoinGroupResponseMember(
-            member_id=member.member_id,
-            group_instance_id=member.group_instance_id,
-            metadata=member.metadata_for(group.protocol_name),
-        )
-        for member in group.roster.members.values()
-    ]
-
-
-def sync_answer(group: GroupMetadata, member: MemberMetadata) -> SyncGroupResponse:
-    """A successful SyncGroup: the member's assignment."""
-    return SyncGroupResponse(
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol_name,
-        assignment=member.assignment,
-    )
 
 
 def drop_assignment(group: GroupMetadata, error: ErrorCode, now_ms: int, effects: Effects) -> None:
     """Forget all assignments and answer the parked SyncGroups with `error`."""
-    for member in group.roster.members.values():
+    for member in group.membership.members.values():
         member.assignment = b""
-        answer_sync(group, member, SyncGroupResponse(error_code=error), now_ms, effects)
+        answer_sync(group, member, sync_error(error), now_ms, effects)
 
 
 def answer_sync(
@@ -264,32 +238,29 @@ def answer_sync(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """Answer a member's SyncGroup if one is parked; its session starts anew."""
-    parked = member.awaiting_sync
-    if parked is not None:
+    """Answer a member's SyncGroup if one is parked, which renews its session."""
+    reply = member.awaiting_sync
+    if reply is not None:
         member.awaiting_sync = None
-        effects.reply(parked.reply, response)
+        effects.reply(reply, response)
         group.renew_session(member, now_ms)
 
 
 def remove_member(group: GroupMetadata, member: MemberMetadata, effects: Effects) -> None:
-    """Let a member go; what it has parked is answered UNKNOWN_MEMBER_ID.
+    """Remove a member; its parked requests are answered UNKNOWN_MEMBER_ID.
 
     Kafka leaves a parked SyncGroup without an answer here; we answer it (docs/coordinator.md).
     """
-    parked = group.roster.take_join(member)
-    if parked is not None:
-        error = join_error("", ErrorCode.UNKNOWN_MEMBER_ID, parked.api_version)
-        effects.reply(parked.reply, error)
+    joining = group.membership.take_join(member)
+    if joining is not None:
+        error = join_error("", ErrorCode.UNKNOWN_MEMBER_ID, joining.caller.api_version)
+        effects.reply(joining, error)
     if member.awaiting_sync is not None:
-        effects.reply(
-            member.awaiting_sync.reply,
-            SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID),
-        )
+        effects.reply(member.awaiting_sync, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
         member.awaiting_sync = None
     group.purgatory.cancel(member.session)
     group.awaited_syncs.discard(member.member_id)
-    group.roster.remove(member)
+    group.membership.remove(member)
 
 
 def members_lost(
@@ -306,16 +277,16 @@ def members_lost(
 
 
 def session_expired(group: GroupMetadata, member_id: str, now_ms: int, effects: Effects) -> None:
-    """The session of a member, or the time to use a member id, has run out."""
+    """The session of a member has ended, or the time to use a pending member id."""
     assert group.state is not DEAD
-    roster = group.roster
-    if roster.pending.pop(member_id, None) is not None:
+    membership = group.membership
+    if membership.pending.pop(member_id, None) is not None:
         effects.event("member_id.expired", group=group.group_id, member=member_id)
         if group.state is PREPARING_REBALANCE:
             assert group.rebalance is not None
             group.rebalance.dropped.append(Dropped(Absence.ID_NEVER_USED, member_id))
     else:
-        member = roster.members[member_id]
+        member = membership.members[member_id]
         if member.cannot_expire:
             return
         effects.event(
@@ -336,8 +307,8 @@ def session_expired(group: GroupMetadata, member_id: str, now_ms: int, effects: 
         assert group.rebalance is not None
         group.rebalance.members_lost((cause,), now_ms)
         group.rebalance.dropped.append(Dropped.of(Absence.SESSION_EXPIRED, member))
-    # Unlike a leave, an expiry ends even the initial delay when all others are there.
-    if group.state is PREPARING_REBALANCE and roster.all_joined:
+    # Unlike a leave, an expiry ends even the initial delay if all others have joined.
+    if group.state is PREPARING_REBALANCE and membership.all_joined:
         complete_join(group, now_ms, effects)
 
 
@@ -352,10 +323,10 @@ def _set_join_operation(
 
 
 def _drop_stragglers(group: GroupMetadata, rebalance: Rebalance, effects: Effects) -> None:
-    """Remove dynamic members that have not rejoined; static ones live as long as their session."""
+    """Remove dynamic members that have not rejoined; static ones stay until their session ends."""
     stragglers = [
         member
-        for member in group.roster.members.values()
+        for member in group.membership.members.values()
         if member.awaiting_join is None and not member.is_static
     ]
     for member in stragglers:
@@ -372,7 +343,7 @@ def _drop_stragglers(group: GroupMetadata, rebalance: Rebalance, effects: Effect
 def _become_empty(
     group: GroupMetadata, rebalance: Rebalance, now_ms: int, effects: Effects
 ) -> Write:
-    """The last one is gone: record the empty generation."""
+    """The last member has left: record the empty generation."""
     group.protocol_name = None
     group.refresh_subscriptions()
     group.transition_to(EMPTY, now_ms)
@@ -384,13 +355,13 @@ def _become_empty(
 
 
 def _answer_joins(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
-    """Tell everybody who has joined the new generation, and start their sessions."""
-    roster = group.roster
-    for member in roster.members.values():
-        parked = roster.take_join(member)
-        if parked is not None:
-            is_leader = member.member_id == roster.leader_id
+    """Answer the parked JoinGroups with the new generation, and start the sessions."""
+    membership = group.membership
+    for member in membership.members.values():
+        reply = membership.take_join(member)
+        if reply is not None:
+            is_leader = member.member_id == membership.leader_id
             members = members_for_leader(group) if is_leader else []
-            effects.reply(parked.reply, join_answer(group, member, members))
+            effects.reply(reply, join_response(group, member, members))
         group.renew_session(member, now_ms)
         member.is_new = False

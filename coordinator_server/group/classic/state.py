@@ -2,7 +2,7 @@
 
 The tables are executed: `GroupMetadata.transition_to` asserts every move, the request modules look
 their answer up here, and `docs/coordinator.md` is generated from them. So the prose cannot drift
-away from the code. Source: Kafka's ClassicGroupState (KIP-848 names) and a live 4.1 broker.
+away from the code. Source: Kafka's ClassicGroupState (KIP-848 names) and a running broker.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ HEARTBEAT_ANSWER: dict[GroupState, ErrorCode] = {
     PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
     COMPLETING_REBALANCE: ErrorCode.NONE,
     STABLE: ErrorCode.NONE,
-    DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 """Heartbeat of a known member at the right generation."""
 
@@ -66,7 +65,6 @@ SYNC_ANSWER: dict[GroupState, ErrorCode | None] = {
     PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
     COMPLETING_REBALANCE: None,
     STABLE: ErrorCode.NONE,
-    DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 """SyncGroup of a known member at the right generation; None: parked until the leader's write."""
 
@@ -75,6 +73,5 @@ COMMIT_ANSWER: dict[GroupState, ErrorCode] = {
     PREPARING_REBALANCE: ErrorCode.NONE,
     COMPLETING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
     STABLE: ErrorCode.NONE,
-    DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 """OffsetCommit of a known member at the right generation (Empty: of anybody without one)."""

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader hands in the assignment, everybody takes theirs.
+"""SyncGroup: the leader hands in the assignments, every member takes its own.
 
 Source: GroupMetadataManager.classicGroupSync, KIP-559 (protocol type and name).
 """
@@ -7,58 +7,87 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.classic.explain import Outcome, Trigger, caused_by
-from coordinator_server.group.classic.member import MemberMetadata, Parked
+from coordinator_server.group.api import GroupApi
 from coordinator_server.group.classic.rebalance import (
     answer_sync,
     drop_assignment,
     prepare_rebalance,
-    sync_answer,
 )
-from coordinator_server.group.classic.state import COMPLETING_REBALANCE, DEAD, STABLE, SYNC_ANSWER
-from coordinator_server.group.responses import sync_error
+from coordinator_server.group.classic.responses import sync_error, sync_response
+from coordinator_server.group.classic.state import (
+    COMPLETING_REBALANCE,
+    STABLE,
+    SYNC_ANSWER,
+)
+from coordinator_server.group.effects import STEP_ITEMS
+from coordinator_server.group.explain import Outcome, Trigger, caused_by
 from coordinator_server.group.storage_errors import client_error
+from protocol.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from coordinator_server.group.classic.member import MemberMetadata
     from coordinator_server.group.classic.metadata import GroupMetadata
-    from coordinator_server.group.effects import Caller, Effects, Reply
-    from protocol.apis.sync_group import SyncGroupRequest
+    from coordinator_server.group.effects import Caller, Effects, Reply, Steps
+    from coordinator_server.group.settings import GroupSettings
+
+PROTOCOL_MANDATORY_SINCE = 5
+
+
+def validate(request: SyncGroupRequest, caller: Caller, _: GroupSettings) -> ErrorCode:
+    """A missing protocol type or name (v5+, KIP-559), or an empty group id."""
+    if caller.api_version >= PROTOCOL_MANDATORY_SINCE and (
+        request.protocol_type is None or request.protocol_name is None
+    ):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def refuse(_: SyncGroupRequest, __: Caller, error: ErrorCode) -> SyncGroupResponse:
+    """A refused SyncGroup."""
+    return sync_error(error)
+
+
+def missing(_: SyncGroupRequest, __: Caller) -> SyncGroupResponse:
+    """A group that does not exist has no members."""
+    return sync_error(ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 def sync(
     group: GroupMetadata,
     request: SyncGroupRequest,
-    caller: Caller,
-    reply: Reply,
+    reply: Reply[SyncGroupResponse],
     now_ms: int,
     effects: Effects,
-) -> None:
-    """Handle a SyncGroup that `admission.refuse_sync` let pass; answered now or parked."""
+) -> Steps:
+    """Handle a SyncGroup that passed `validate`; answered now or parked."""
     error = _check(group, request)
     if error is not None and error is not ErrorCode.NONE:
         effects.reply(reply, sync_error(error))
         return
-    member = group.roster.members[request.member_id]
-    _has_synced(group, member)
+    member = group.membership.members[request.member_id]
+    _member_synced(group, member)
     if error is ErrorCode.NONE:
-        effects.reply(reply, sync_answer(group, member))
+        effects.reply(reply, sync_response(group, member))
         return
     if member.awaiting_sync is not None:
         # The same member asks again on another connection: the older request ends here.
-        effects.reply(member.awaiting_sync.reply, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
-    member.awaiting_sync = Parked(reply, caller.api_version)
-    is_leader = group.roster.leader_id == member.member_id
+        effects.reply(member.awaiting_sync, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+    member.awaiting_sync = reply
+    is_leader = group.membership.leader_id == member.member_id
     if is_leader and group.assignment_in_flight != group.generation_id:
-        _write_assignment(group, request, effects)
+        assignments: dict[str, bytes] = {}
+        for number, one in enumerate(request.assignments, start=1):
+            assignments[one.member_id] = bytes(one.assignment)
+            if not number % STEP_ITEMS:
+                yield
+        _write_assignment(group, assignments, effects)
 
 
 def _check(group: GroupMetadata, request: SyncGroupRequest) -> ErrorCode | None:
-    """The error; NONE: the assignment is there; None: it is to be waited for."""
-    if group.state is DEAD:
-        return SYNC_ANSWER[DEAD]
+    """An error; NONE if the assignment is known; None if the request has to wait for it."""
     error = group.check_member(request.member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
         return error
@@ -71,28 +100,29 @@ def _check(group: GroupMetadata, request: SyncGroupRequest) -> ErrorCode | None:
     return SYNC_ANSWER[group.state]
 
 
-def _differs(asked: str | None, actual: str | None) -> bool:
-    return asked is not None and actual is not None and asked != actual
+def _differs(requested: str | None, actual: str | None) -> bool:
+    return requested is not None and actual is not None and requested != actual
 
 
-def _has_synced(group: GroupMetadata, member: MemberMetadata) -> None:
-    """Nobody is dropped for not syncing once all have."""
+def _member_synced(group: GroupMetadata, member: MemberMetadata) -> None:
+    """The timer of the sync phase ends once all members have synced."""
     group.awaited_syncs.discard(member.member_id)
     if not group.awaited_syncs:
         group.purgatory.cancel(group.sync_operation)
 
 
-def _write_assignment(group: GroupMetadata, request: SyncGroupRequest, effects: Effects) -> None:
-    """Record the leader's assignment; members it does not name get an empty one."""
+def _write_assignment(
+    group: GroupMetadata, assignments: Mapping[str, bytes], effects: Effects
+) -> None:
+    """Record the leader's assignments; members that it does not name get an empty one."""
     generation_id = group.generation_id
-    assignments = {one.member_id: bytes(one.assignment) for one in request.assignments}
     group.assignment_in_flight = generation_id
 
     def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
         if group.assignment_in_flight == generation_id:
             group.assignment_in_flight = None
         if group.state is not COMPLETING_REBALANCE or group.generation_id != generation_id:
-            return  # somebody joined or left meanwhile; their SyncGroups are answered already
+            return  # a member joined or left meanwhile; the SyncGroups are answered already
         if error is ErrorCode.NONE:
             _stabilise(group, assignments, now_ms, effects)
         else:
@@ -105,21 +135,30 @@ def _stabilise(
     group: GroupMetadata, assignments: Mapping[str, bytes], now_ms: int, effects: Effects
 ) -> None:
     group.transition_to(STABLE, now_ms)
-    for member in group.roster.members.values():
+    for member in group.membership.members.values():
         member.assignment = assignments.get(member.member_id, b"")
-        answer_sync(group, member, sync_answer(group, member), now_ms, effects)
+        answer_sync(group, member, sync_response(group, member), now_ms, effects)
     assert group.rebalance is not None
     effects.explain(
-        group.rebalance.end(Outcome.STABLE, group.protocol_type, now_ms, after=group.image.group)
+        group.rebalance.end(Outcome.STABLE, group.protocol_type, now_ms, after=group.recorded)
     )
     group.rebalance = None
 
 
 def _give_up(group: GroupMetadata, error: ErrorCode, now_ms: int, effects: Effects) -> None:
-    """The assignment is not in the log: nobody gets it, and everybody starts over."""
-    leader_id = group.roster.leader_id
+    """The assignment is not in the log: no member gets it, and all rejoin."""
+    leader_id = group.membership.leader_id
     assert leader_id is not None
     drop_assignment(group, error, now_ms, effects)
-    leader = group.roster.members[leader_id]
+    leader = group.membership.members[leader_id]
     cause = caused_by(Trigger.ASSIGNMENT_NOT_WRITTEN, leader, error=error.name)
     prepare_rebalance(group, cause, now_ms, effects)
+
+
+SYNC_GROUP = GroupApi(
+    request_type=SyncGroupRequest,
+    serve=sync,
+    refuse=refuse,
+    missing=missing,
+    validate=validate,
+)

@@ -47,7 +47,7 @@ def test_three_payments_within_a_minute_are_told(kafka: Broker, alerts: PaymentA
 
 
 def test_payments_that_lie_apart_are_not(kafka: Broker, alerts: PaymentAlerts) -> None:
-    """The clock is put forward between payments: the third one comes a minute after the first."""
+    """The clock is advanced between payments: the third one comes a minute after the first."""
     kafka.clock.freeze()
     for seconds in (0, 30, 30):
         kafka.clock.advance(seconds)

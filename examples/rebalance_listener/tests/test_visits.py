@@ -133,7 +133,7 @@ def test_a_stuck_counter_does_not_write_over_its_successor(
 
 
 def test_all_members_begin_in_one_generation(start: Start, store: Store) -> None:
-    """While time stands the initial delay of a group does not end, so nobody begins alone."""
+    """While time is frozen the initial delay of a group does not end, so nobody begins alone."""
     with Broker(group_initial_rebalance_delay_ms=3000) as broker:
         broker.create_topic(VISITS, 4)
         broker.clock.freeze()

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.decode import decode_batch
-from protocol.batch import iterate_batches, iterate_records
+from pipeline.decode import decode_arrow
+from protocol.batch import iterate_records
+from protocol.batch_header import iterate_batches
 from protocol.consumer_group_records import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
@@ -36,7 +37,7 @@ from protocol.offsets_log import (
 )
 from tests.pipeline.decode.oracle import expected, raw_batch, without_wording
 
-SEGMENTS = Path(__file__).parents[2] / "data" / "segments"
+DATA = Path(__file__).parents[2] / "data"
 Pair = tuple[bytes | None, bytes | None]
 
 text = st.text(max_size=12)
@@ -150,7 +151,7 @@ anything: st.SearchStrategy[Pair] = st.tuples(st.none() | short_bytes, st.none()
 
 def assert_agrees(pairs: list[Pair]) -> None:
     """Both decoders make the same of all records."""
-    decoded = [without_wording(row) for row in decode_batch(raw_batch(pairs)).to_pylist()]
+    decoded = [without_wording(row) for row in decode_arrow(raw_batch(pairs)).to_pylist()]
     assert decoded == [expected(at, *pair) for at, pair in enumerate(pairs)]
 
 
@@ -197,7 +198,7 @@ def test_group_ids_of_any_utf8_and_of_none() -> None:
         key = b"\x00\x01" + len(raw).to_bytes(2, "big") + raw + b"\x00\x01t" + bytes(4)
         pairs.append((key, encode_value(OffsetCommitValue(offset=1), 3)))
     assert_agrees(pairs)
-    assert decode_batch(raw_batch(pairs)).column("group").to_pylist()[6:8] == ["\ufffd", "a\ufffdb"]
+    assert decode_arrow(raw_batch(pairs)).column("group").to_pylist()[6:8] == ["\ufffd", "a\ufffdb"]
 
 
 def test_a_slice_of_a_batch_is_decoded_as_the_rows_it_has() -> None:
@@ -205,20 +206,21 @@ def test_a_slice_of_a_batch_is_decoded_as_the_rows_it_has() -> None:
     keys = [encode_key(OffsetCommitKey(group=f"g{n}", topic="t", partition=n)) for n in range(5)]
     values = [encode_value(OffsetCommitValue(offset=n), 4) for n in range(5)]
     whole = raw_batch(list(zip(keys, values, strict=True)))
-    assert decode_batch(whole.slice(2, 2)).to_pylist() == decode_batch(whole).to_pylist()[2:4]
+    assert decode_arrow(whole.slice(2, 2)).to_pylist() == decode_arrow(whole).to_pylist()[2:4]
 
 
-def test_the_segments_of_a_real_kafka() -> None:
-    """Every record of the recorded offsets topic is decoded without a problem, as slowly."""
+@pytest.mark.parametrize("segments", ["segments", "segments-4.1"])
+def test_the_segments_of_a_real_kafka(segments: str) -> None:
+    """Every record of the recorded offsets topics is decoded without a problem, as slowly."""
     pairs: list[Pair] = []
-    for path in sorted(SEGMENTS.glob("__consumer_offsets-*/*.log")):
+    for path in sorted((DATA / segments).glob("__consumer_offsets-*/*.log")):
         data = path.read_bytes()
         for header in iterate_batches(data):
             if not header.is_control:
                 pairs += [(one.key, one.value) for one in iterate_records(data, header)]
     assert len(pairs) > 50
     assert_agrees(pairs)
-    decoded = decode_batch(raw_batch(pairs))
+    decoded = decode_arrow(raw_batch(pairs))
     assert set(decoded.column("problem").to_pylist()) == {None}
     assert {"offset_commit", "group_metadata", "consumer_group_metadata"} <= set(
         decoded.column("kind").to_pylist()
@@ -228,7 +230,7 @@ def test_the_segments_of_a_real_kafka() -> None:
 def test_reasons_name_what_is_wrong() -> None:
     """A type and a version that nobody knows are named by their numbers."""
     key = encode_key(OffsetCommitKey(group="g", topic="t", partition=0))
-    decoded = decode_batch(raw_batch([(b"\x00\x63", b""), (key, b"\x00\x09"), (None, b"x")]))
+    decoded = decode_arrow(raw_batch([(b"\x00\x63", b""), (key, b"\x00\x09"), (None, b"x")]))
     assert decoded.column("problem").to_pylist() == [
         "record type 99 is not known",
         "value version 9 of an offset commit is not known",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipeline import schema
 from pipeline.command import main
 from pipeline.report.prometheus import export
-from pipeline.report.reading import Output
+from pipeline.report.reading import Output, TableRow
 from tests.pipeline.report.scene import AT_MS, scene, write
 
 ODD = 'a "quoted" \\ back\nslash, {ü}=1'
@@ -50,7 +51,7 @@ def parse(text: str) -> Samples:
                 if label[3] == "}":
                     break
         assert line[place] == " "
-        key = found[0], tuple(labels)
+        key = found[0], tuple(sorted(labels))
         assert key not in samples
         samples[key] = float(line[place + 1 :])
     return samples
@@ -58,7 +59,7 @@ def parse(text: str) -> Samples:
 
 def sample(found: Samples, name: str, **labels: str) -> float | None:
     """The value of a series; None: it has none."""
-    return found.get((name, tuple(labels.items())))
+    return found.get((name, tuple(sorted(labels.items()))))
 
 
 @pytest.fixture
@@ -100,6 +101,30 @@ def test_every_series_is_what_the_tables_say(tables: Path, tmp_path: Path) -> No
     assert told == [0, 1, 0]
     assert sample(found, "coordinator_group_members", group="billing") == 2
     assert sample(found, "coordinator_pipeline_instant_seconds") == AT_MS / 1000
+    assert [path.name for path in tmp_path.glob("*lag*.p*")] == ["lag.prom"]
+    assert all(name.startswith(("kafka_", "coordinator_")) for name, _ in found)
+
+
+def test_a_run_that_cannot_be_written_leaves_the_file_of_the_run_before(
+    tables: Path, tmp_path: Path
+) -> None:
+    """A value that is no number stops the export: the old text stays, with nothing beside it."""
+    target = tmp_path / "lag.prom"
+    export(Output(tables), target)
+    text = target.read_text(encoding="utf-8")
+
+    class Broken(Output):
+        """The same tables, with a number of members that is none."""
+
+        def rows(self, table: schema.Table, condition: Any = None) -> list[TableRow]:
+            rows = super().rows(table, condition)
+            if table is schema.STATUS:
+                return [{**row, "members": "two"} for row in rows]
+            return rows
+
+    with pytest.raises(ValueError, match="two"):
+        export(Broken(tables), target)
+    assert target.read_text(encoding="utf-8") == text
     assert [path.name for path in tmp_path.glob("*lag*.p*")] == ["lag.prom"]
 
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from pipeline.sources.errors import InputError
 from pipeline.sources.logdir import LogPartition, all_partitions, partitions_of
 from pipeline.sources.scan import PartitionScan
-from protocol.batch import Record, build_batch, iterate_batches, iterate_records
-from protocol.batch_layout import HEADER_BYTES
+from protocol.batch import Record, build_batch, iterate_records
+from protocol.batch_header import HEADER_BYTES, iterate_batches
 from protocol.compression import Compression
+from tests.legacy_entries import ENTRY_MS, legacy_entry
 from tests.pipeline.logs import (
     Found,
     commits,
@@ -182,24 +183,39 @@ def test_a_torn_tail_is_no_record_and_no_error(tmp_path: Path, cut: int) -> None
     assert (len(found), damage, scan.log_end, scan.torn_bytes) == (4, [], 4, cut)
 
 
+def test_a_damaged_batch_before_a_torn_tail_is_reported(tmp_path: Path) -> None:
+    """The torn bytes are those of the last batch alone, and the one before it is damage."""
+    damaged = bytearray(plain(commits(4, 1)))
+    damaged[-1] ^= 1
+    write_segment(tmp_path, [plain(commits(0, 4)), bytes(damaged), plain(commits(5, 1))[:70]])
+    scan = scanned(tmp_path)
+    found, damage = read_all(scan)
+    assert (len(found), [one.offset for one in damage]) == (4, [4])
+    assert (scan.log_end, scan.torn_bytes) == (5, 70)
+
+
+def test_a_wrong_length_costs_one_batch(tmp_path: Path) -> None:
+    """Where its length leads to is no batch, and so it is not believed in what it skips."""
+    damaged = bytearray(plain(commits(1, 1)))
+    damaged[10] = 1  # 256 bytes more
+    batches = [plain(commits(offset, 1)) for offset in range(2, 6)]
+    write_segment(tmp_path, [plain(commits(0, 1)), bytes(damaged), *batches])
+    scan = scanned(tmp_path)
+    found, damage = read_all(scan)
+    assert [one[0] for one in found] == [0, 2, 3, 4, 5]
+    assert [one.offset for one in damage] == [1]
+    assert (scan.log_end, scan.torn_bytes) == (6, 0)
+
+
 def test_the_old_formats_are_read(tmp_path: Path) -> None:
     """Magic 0 has no timestamp; magic 1 has."""
-    import zlib
-
-    def entry(offset: int, magic: int, key: bytes) -> bytes:
-        stamp = (1234).to_bytes(8, "big") if magic else b""
-        body = bytes((magic, 0)) + stamp + len(key).to_bytes(4, "big") + key + b"\xff" * 4
-        size = len(body) + 4
-        return (
-            offset.to_bytes(8, "big")
-            + size.to_bytes(4, "big")
-            + (zlib.crc32(body).to_bytes(4, "big") + body)
-        )
-
-    write_segment(tmp_path, [entry(0, 0, b"a"), entry(1, 1, b"b"), plain(commits(2, 1))])
+    # The last one is smaller than a header of format 2.
+    old = [legacy_entry(*one) for one in ((0, 0, b"a"), (1, 1, b"b"), (0, 3, b""))]
+    entries = [*old[:2], plain(commits(2, 1)), old[2]]
+    write_segment(tmp_path, entries)
     found, damage = read_all(scanned(tmp_path))
-    assert sorted(found)[:2] == [(0, -1, b"a", None), (1, 1234, b"b", None)]
-    assert len(found) == 3
+    assert sorted(found)[:2] == [(0, -1, None, b"a"), (1, ENTRY_MS, None, b"b")]
+    assert len(found) == 4
     assert damage == []
 
 
@@ -225,10 +241,10 @@ def test_a_scan_notices_compaction_and_deletion(tmp_path: Path) -> None:
     cleaned = first.with_suffix(".log.swap")
     cleaned.write_bytes(plain(commits(1, 1)))
     cleaned.rename(first)
-    from pipeline.sources.records import Records, read_slice
+    from pipeline.sources.records import RecordColumns, read_slice
 
     read = [one for part in planned for one in read_slice(part)]
-    assert [one.offset.tolist() for one in read if isinstance(one, Records)] == [[1], [2]]
+    assert [one.offset.tolist() for one in read if isinstance(one, RecordColumns)] == [[1], [2]]
     scan.refresh()
     assert [one[0] for one in read_all(scan)[0]] == [1, 2]
     first.unlink()
@@ -239,7 +255,7 @@ def test_a_scan_notices_compaction_and_deletion(tmp_path: Path) -> None:
 
 def test_an_empty_batch_and_an_empty_segment(tmp_path: Path) -> None:
     """Compaction leaves headers without records; a new segment has no bytes."""
-    empty = build_batch([], base_offset=0, last_offset=3, compression=Compression.GZIP)
+    empty = build_batch([], base_offset=0, last_offset=3, compression=Compression.GZIP).to_bytes()
     write_segment(tmp_path, [empty, plain(commits(4, 1))])
     write_segment(tmp_path, [], base_offset=5)
     scan = scanned(tmp_path)

@@ -112,16 +112,34 @@ def modern_member(group: str, at_ms: int, offset: int, name: str, *topics: str) 
     return _modern("consumer_group_member_metadata", 5, group, at_ms, offset, name, value)
 
 
+def target(group: str, at_ms: int, offset: int, number: int, **computed: int) -> Row:
+    """The assignment of an epoch; `assignmentTimestamp` when it was computed, as of Kafka 4.3."""
+    value = {"assignmentEpoch": number, **computed}
+    kind = "consumer_group_target_assignment_metadata"
+    return {**_modern(kind, 6, group, at_ms, offset, "", value), "member_id": None}
+
+
 def modern_assignment(
-    group: str, at_ms: int, offset: int, name: str, member_epoch: int, assigned: Partitions
+    group: str,
+    at_ms: int,
+    offset: int,
+    name: str,
+    member_epoch: int,
+    assigned: Partitions,
+    epochs: Partitions | None = None,
 ) -> Row:
-    """What a member of a KIP-848 group owns; `assigned` by topic id."""
+    """What a member of a KIP-848 group owns; `assigned` and, as of Kafka 4.3, `epochs` by id."""
     value = {
         "memberEpoch": member_epoch,
         "previousMemberEpoch": member_epoch - 1,
         "state": 0,
         "assignedPartitions": [
-            {"topicId": topic_id, "partitions": numbers} for topic_id, numbers in assigned.items()
+            {
+                "topicId": topic_id,
+                "partitions": numbers,
+                **({"assignmentEpochs": epochs[topic_id]} if epochs else {}),
+            }
+            for topic_id, numbers in assigned.items()
         ],
         "partitionsPendingRevocation": [],
     }

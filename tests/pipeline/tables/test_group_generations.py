@@ -18,6 +18,7 @@ from tests.pipeline.tables.log_rows import (
     modern_member,
     partitions,
     removal,
+    target,
 )
 
 DAY = date(1970, 1, 1)
@@ -45,8 +46,16 @@ MODERN = [
     modern_member("k", 2000, 14, "y", "orders", "lost"),
     epoch("k", 2000, 15, 2),
     # The member gives up a partition first, and only then the other one gets it.
-    modern_assignment("k", 2000, 16, "x", 2, {"ORDERS-ID": [0]}),
-    modern_assignment("k", 2100, 17, "y", 2, {"ORDERS-ID": [1], "UNKNOWN-ID": [0]}),
+    modern_assignment("k", 2000, 16, "x", 2, {"ORDERS-ID": [0]}, {"ORDERS-ID": [1]}),
+    modern_assignment(
+        "k",
+        2100,
+        17,
+        "y",
+        2,
+        {"ORDERS-ID": [1], "UNKNOWN-ID": [0]},
+        {"ORDERS-ID": [2], "UNKNOWN-ID": [2]},
+    ),
     # The same member again is one member still.
     modern_member("k", 2200, 18, "y", "orders"),
     removal("k", 3000, 19, "consumer_group_current_member_assignment", member_id="y"),
@@ -55,6 +64,20 @@ MODERN = [
     removal("k", 4000, 22, "consumer_group_member_metadata", member_id="x"),
     epoch("k", 4000, 23, 4),
     removal("k", 5000, 24, "consumer_group_metadata"),
+]
+
+# Epochs 1 and 3 of the group's first life were assigned, the second one not in time; in its
+# second life it counts from 1 again. The broker before Kafka 4.3 kept no time.
+COMPUTED = [
+    epoch("l", 1000, 40, 1),
+    target("l", 1100, 41, 1),
+    epoch("l", 2000, 42, 2),
+    epoch("l", 3000, 43, 3),
+    target("l", 3100, 44, 3, assignmentTimestamp=3090),
+    removal("l", 4000, 45, "consumer_group_target_assignment_metadata"),
+    removal("l", 4000, 46, "consumer_group_metadata"),
+    epoch("l", 5000, 47, 1),
+    target("l", 5100, 48, 1, assignmentTimestamp=5090),
 ]
 
 SHARE = [{**epoch("s", 1000, 30, 0), "kind": "share_group_metadata", "generation": None}]
@@ -68,7 +91,7 @@ def classic_row(
     return (
         "a", "classic", event, number, None if gone else "consumer",
         None if gone or empty else "range", None if gone or empty else "m1", members, sum_,
-        None if gone else at_ms - empty, 0, offset, at_ms, DAY,
+        None if gone else at_ms - empty, None, 0, offset, at_ms, DAY,
     )  # fmt: skip
 
 
@@ -82,7 +105,8 @@ def test_every_generation_is_a_row() -> None:
     ) -> tuple[Any, ...]:
         at_ms = 1000 * (number or 5)
         return (
-            "k", "consumer", event, number, *nothing, members, owned, None, 0, offset, at_ms, DAY
+            "k", "consumer", event, number, *nothing, members, owned, None, None, 0, offset, at_ms,
+            DAY,
         )  # fmt: skip
 
     assert rows_of(made, schema.GROUP_GENERATIONS) == [
@@ -95,8 +119,16 @@ def test_every_generation_is_a_row() -> None:
         modern_row(3, "generation", 21, 1, 1),
         modern_row(4, "empty", 23, 0, 0),
         modern_row(None, "tombstone", 24, None, None),
-        ("s", "share", "generation", None, *nothing, None, None, None, 0, 30, 1000, DAY),
+        ("s", "share", "generation", None, *nothing, None, None, None, None, 0, 30, 1000, DAY),
     ]
+
+
+def test_when_an_epoch_was_assigned() -> None:
+    """The time in the record of the target assignment of that epoch, in that life of the group."""
+    made = group_generations.make(bronze(offsets_log=COMPUTED), NOW)
+    index = schema.GROUP_GENERATIONS.names.index("assigned_ms")
+    times = [row[index] for row in rows_of(made, schema.GROUP_GENERATIONS)]
+    assert times == [None, None, 3090, None, 5090]
 
 
 def test_every_member_is_a_row() -> None:
@@ -111,16 +143,22 @@ def test_every_member_is_a_row() -> None:
             topics, count = sorted(assigned), sum(map(len, assigned.values()))
         return (
             "a", number, name, None, f"client-{name}", "/10.0.0.1", name == "m1", 45_000, 60_000,
-            topics, partitions(assigned), count, 0, number, problem,
+            topics, partitions(assigned), count, None, 0, number, problem,
         )  # fmt: skip
 
     def modern(
-        number: int, name: str, offset: int, topics: list[str], assigned: dict[str, list[int]]
+        number: int,
+        name: str,
+        offset: int,
+        topics: list[str],
+        assigned: dict[str, list[int]],
+        epochs: dict[str, list[int]] | None = None,
     ) -> tuple[Any, ...]:
         count = sum(map(len, assigned.values()))
+        shown = epochs and [{"topic": name, "epochs": list_} for name, list_ in epochs.items()]
         return (
             "k", number, name, None, f"client-{name}", "/10.0.0.1", False, None, 60_000, topics,
-            partitions(assigned), count, 0, offset, None,
+            partitions(assigned), count, shown, 0, offset, None,
         )  # fmt: skip
 
     assert rows_of(made, schema.GROUP_MEMBERS) == [
@@ -129,10 +167,17 @@ def test_every_member_is_a_row() -> None:
         classic(2, "m1", None, "truncated"),
         classic(2, "m2", {"t": [0]}),
         modern(1, "x", 12, ["orders"], {"orders": [0, 1]}),
-        modern(2, "x", 15, ["orders"], {"orders": [0]}),
-        # Nobody tells the name of this topic: its id stands for it.
-        modern(2, "y", 15, ["orders", "lost"], {"orders": [1], "UNKNOWN-ID": [0]}),
-        modern(3, "x", 21, ["orders"], {"orders": [0]}),
+        modern(2, "x", 15, ["orders"], {"orders": [0]}, {"orders": [1]}),
+        # No commit has the name of this topic: its id stands for it.
+        modern(
+            2,
+            "y",
+            15,
+            ["orders", "lost"],
+            {"orders": [1], "UNKNOWN-ID": [0]},
+            {"orders": [2], "UNKNOWN-ID": [2]},
+        ),
+        modern(3, "x", 21, ["orders"], {"orders": [0]}, {"orders": [1]}),
     ]
 
 

@@ -269,7 +269,7 @@ EXPECTED_THEN = [
 
 def test_lag_at_a_past_instant() -> None:
     """The same code tells what was so then: log ends replayed, nothing of later seen."""
-    made = lag.lag_at(bronze(**THEN), Questions(AT_MS + 9000), AT_MS)
+    made = lag.make(bronze(**THEN), Questions(AT_MS, past=True))
     assert rows_of(made, schema.LAG) == sorted(EXPECTED_THEN, key=lambda one: one[:3])
 
 

@@ -1,4 +1,4 @@
-"""When offsets expire: each rule of Kafka 4.1 a group, and our broker asked the same."""
+"""When offsets expire: each rule of Kafka a group, and our broker asked the same."""
 
 from __future__ import annotations
 
@@ -165,9 +165,8 @@ def _is_dropped(group_id: str, topic: str, now_ms: int) -> bool:
             group.replay(_record(row))
     effects = Effects()
     load_finished(group, now_ms, effects)
-    expire_offsets(group, now_ms, effects)
-    for step in effects.later:
-        step(now_ms, effects)
+    for _ in expire_offsets(group, now_ms, effects):
+        pass
     keys = [key for write in effects.writes for key, _ in write.records]
     return topic in {key.topic for key in keys if isinstance(key, log.OffsetCommitKey)}
 

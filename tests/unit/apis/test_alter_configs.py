@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: Kafka 4.1's answers, and configs that hold at once."""
+"""AlterConfigs and IncrementalAlterConfigs: Kafka's answers, and configs that hold at once."""
 
 from __future__ import annotations
 
@@ -90,6 +90,7 @@ def test_lists_grow_and_shrink() -> None:
         (SUBTRACT, "nothing", "compact"),
         (SET, "delete, compact", "delete,compact"),
         (SUBTRACT, "delete,compact", ""),
+        (SUBTRACT, "", ""),
         (APPEND, " compact , delete ", "compact,delete"),
     ):
         assert change(made, (policy, operation, value)) == (0, None)
@@ -121,6 +122,22 @@ def test_lists_grow_and_shrink() -> None:
             [("retention.ms", SET, None)],
             ErrorCode.INVALID_REQUEST,
             "Null value not supported for : retention.ms",
+        ),
+        (
+            [("cleanup.policy", SET, "compact,")],
+            ErrorCode.INVALID_CONFIG,
+            "Configuration 'cleanup.policy' values must not be empty.",
+        ),
+        (
+            [("cleanup.policy", APPEND, "")],
+            ErrorCode.INVALID_CONFIG,
+            "Configuration 'cleanup.policy' values must not be empty.",
+        ),
+        (
+            [("compression.gzip.level", SET, "0")],
+            ErrorCode.INVALID_CONFIG,
+            "Invalid value 0 for configuration compression.gzip.level: "
+            "Value must be between 1 and 9 or equal to -1",
         ),
         ([("retention.ms", 9, "5")], ErrorCode.UNKNOWN_SERVER_ERROR, None),
         ([("nope", SET, "5")], ErrorCode.INVALID_CONFIG, "Unknown topic config name: nope"),
@@ -165,13 +182,13 @@ def test_bad_changes_are_refused(changes: list[Given], code: int, message: str |
             BROKER,
             "1",
             ErrorCode.INVALID_REQUEST,
-            "Cannot update these configs dynamically: Set(flush.ms)",
+            "Cannot update these configs dynamically: [flush.ms]",
         ),
         (
             BROKER,
             "",
             ErrorCode.INVALID_REQUEST,
-            "Cannot update these configs dynamically: Set(flush.ms)",
+            "Cannot update these configs dynamically: [flush.ms]",
         ),
         (
             BROKER,
@@ -191,6 +208,20 @@ def test_resources_that_cannot_be_changed(kind: int, name: str, code: int, messa
     assert replace(made, ("flush.ms", "7"), kind=kind, name=name) == (code, message)
 
 
+@pytest.mark.parametrize("check", [False, True])
+def test_configs_that_contradict_each_other(check: bool) -> None:
+    """They are refused together, also when they are only to be validated."""
+    made = broker()
+    message = "conflict topic config setting min.compaction.lag.ms (9) > max.compaction.lag.ms (8)"
+    configs = {"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"}
+    refused = (ErrorCode.INVALID_CONFIG, message)
+    assert (
+        change(made, *((one, SET, text) for one, text in configs.items()), check=check) == refused
+    )
+    assert replace(made, *configs.items(), check=check) == refused
+    assert own(made) == {}
+
+
 def test_loggers_cannot_be_changed() -> None:
     """There are none; AlterConfigs does not know the kind at all."""
     made = broker()
@@ -199,6 +230,8 @@ def test_loggers_cannot_be_changed() -> None:
     assert change(made, given, kind=LOGGER, name="1") == missing
     not_a_number = (ErrorCode.INVALID_REQUEST, "Node id must be an integer, but it is: ")
     assert change(made, given, kind=LOGGER, name="") == not_a_number
+    elsewhere = (ErrorCode.INVALID_REQUEST, "Unexpected node id. Expected 1, but received 7")
+    assert change(made, given, kind=LOGGER, name="7") == elsewhere
     unknown = (ErrorCode.INVALID_REQUEST, "Unknown resource type 8")
     assert replace(made, ("kafka", "INFO"), kind=LOGGER, name="1") == unknown
 

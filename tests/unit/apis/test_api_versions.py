@@ -60,6 +60,6 @@ def test_features_from_level_0_need_version_4() -> None:
 
 
 def test_the_group_protocol_is_final() -> None:
-    """group.version is among the finalized features, as in a cluster of 4.1."""
+    """The finalized features are at the levels of a new cluster of 4.3 (4.3-IV0)."""
     levels = {one.name: one.max_version_level for one in ask(3).finalized_features}
-    assert levels["group.version"] == 1
+    assert levels == {"group.version": 1, "metadata.version": 30}

@@ -1,4 +1,4 @@
-"""CreateTopics and CreatePartitions. The answers were watched on Kafka 4.1."""
+"""CreateTopics and CreatePartitions. The answers are those of a running Kafka."""
 
 from __future__ import annotations
 
@@ -143,7 +143,8 @@ def test_a_name_that_is_taken() -> None:
             topic("t", 1, 2),
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Unable to replicate the partition 2 time(s): The target replication factor of 2 "
-            "cannot be reached because only 1 broker(s) are registered.",
+            "cannot be reached because only 1 broker(s) are registered or some brokers have all "
+            "their log directories cordoned.",
         ),
         (topic("t", 200_000), ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions"),
         (
@@ -184,15 +185,42 @@ def test_a_name_that_is_taken() -> None:
             ErrorCode.INVALID_CONFIG,
             "Tiered Storage functionality is disabled in the broker.",
         ),
+        (
+            topic("t", configs={"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"}),
+            ErrorCode.INVALID_CONFIG,
+            "conflict topic config setting min.compaction.lag.ms (9) > max.compaction.lag.ms (8)",
+        ),
     ],
 )
 def test_what_is_refused(asked: CreatableTopic, error: ErrorCode, text: str) -> None:
-    """Bad names, numbers and configs get Kafka's error and words, and create nothing."""
+    """Bad names, numbers and configs get Kafka's error and words, and create nothing.
+
+    So they do when they are only to be validated.
+    """
     broker = FakeBroker()
     code, message = refusal(broker, asked)
     assert code == error
     assert (message or "").startswith(text)
+    (validated,) = create(broker, asked, validate_only=True)
+    assert (validated.error_code, validated.error_message) == (code, message)
     assert list(broker.topics.all_topics()) == []
+
+
+def test_a_partition_that_is_placed_twice() -> None:
+    """It is refused where it comes up again; what is wrong before that comes first."""
+    broker = FakeBroker()
+    for places, text in (
+        (((0, [1]), (0, [9])), "Found multiple manual partition assignments for partition 0"),
+        (((1, [9]), (0, [1]), (0, [1])), "The manual partition assignment includes broker 9"),
+    ):
+        asked = topic("t", -1, -1)
+        asked.assignments = [
+            CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
+            for index, brokers in places
+        ]
+        code, message = refusal(broker, asked)
+        assert code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert (message or "").startswith(text)
 
 
 def test_configs_of_a_new_topic() -> None:

@@ -1,4 +1,4 @@
-"""DeleteTopics. The answers were watched on Kafka 4.1."""
+"""DeleteTopics. The answers are those of a running Kafka."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""DescribeConfigs and the defaults of topics. The answers were watched on Kafka 4.1."""
+"""DescribeConfigs and the defaults of topics. The answers were recorded from Kafka."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from coordinator_server.apis import describe_configs
 from coordinator_server.config.config import Config
 from coordinator_server.topics.topic_configs import log_defaults
+from protocol import REFERENCE_VERSION
 from protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.errors import ErrorCode
 from storage.log_config import LogConfig
@@ -16,6 +19,8 @@ from tests.unit.topics.fakes import FakeBroker
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 INVALID = ErrorCode.INVALID_REQUEST
+DATA = Path(__file__).parents[2] / "data" / "reference"
+RECORDED: dict[str, Any] = json.loads((DATA / "described_configs.json").read_text())
 
 
 def broker(**overrides: str) -> FakeBroker:
@@ -98,17 +103,76 @@ def test_synonyms() -> None:
     ]
     assert synonyms(describe(made, TOPIC, "t", ["retention.ms"], **ask)) == [
         ("retention.ms", "12345", 1),
-        ("log.retention.hours", "24", 4),
     ]
 
 
 def test_a_brokers_setting_is_the_topics_default() -> None:
-    """A topic without a config of its own has the broker's, from whatever unit it is given in."""
+    """A topic without a config of its own has the broker's, from whatever unit it is given in.
+
+    Only the finest unit counts as its source, as in Kafka.
+    """
     made = FakeBroker(log_retention_hours="24")
     made.topics.create("plain", 1, {})
     (config,) = describe(made, TOPIC, "plain", ["retention.ms"]).configs
-    assert (config.value, config.config_source) == ("86400000", 4)
+    assert (config.value, config.config_source, config.synonyms) == ("86400000", 5, [])
     assert made.topics.log("plain", 0).config.retention_ms == 86400000
+
+
+def test_values_are_described_as_they_are_read() -> None:
+    """White space, plus signs and repeated items of a topic's own configs are not shown."""
+    made = FakeBroker()
+    given = {"retention.ms": " +5 ", "preallocate": "TRUE", "cleanup.policy": "compact, compact"}
+    made.topics.create("own", 1, given)
+    values = {one.name: one.value for one in describe(made, TOPIC, "own", list(given)).configs}
+    assert values == {"retention.ms": "5", "preallocate": "true", "cleanup.policy": "compact"}
+
+
+def test_an_internal_config_is_described_once_it_is_set() -> None:
+    """internal.segment.bytes shows up only in topics that have it, as in Kafka."""
+    made = FakeBroker()
+    made.topics.create("small", 1, {"internal.segment.bytes": "100"})
+    (config,) = describe(made, TOPIC, "small", ["internal.segment.bytes"]).configs
+    assert (config.value, config.config_source) == ("100", 1)
+
+
+def recorded(section: str) -> dict[str, Any]:
+    """Configs of a running Kafka: name -> value, source, type, synonyms."""
+    described: dict[str, Any] = RECORDED[section]
+    return described
+
+
+def shown(result: Any) -> dict[str, Any]:
+    """Our configs in the same form."""
+    return {
+        one.name: [
+            one.value,
+            one.config_source,
+            one.config_type,
+            [[each.name, each.value, each.source] for each in one.synonyms],
+        ]
+        for one in result.configs
+    }
+
+
+def test_what_a_running_kafka_describes() -> None:
+    """Topics, groups and the broker are described as by a Kafka with the same settings.
+
+    Not so: min.insync.replicas, which is a dynamic default of all brokers in a Kafka with
+    eligible leader replicas (KIP-966), and a list that is described with its repeated item.
+    """
+    assert RECORDED["version"] == REFERENCE_VERSION
+    made = FakeBroker(**{name.replace(".", "_"): v for name, v in RECORDED["settings"].items()})
+    made.topics.create("own", 1, {"retention.ms": "12345", "cleanup.policy": "compact,delete"})
+    for kind, name, section in ((TOPIC, "own", "topic"), (GROUP, "g", "group")):
+        ours = shown(describe(made, kind, name, include_synonyms=True))
+        theirs = recorded(section)
+        assert ours.keys() == theirs.keys()
+        differing = {one for one in ours if ours[one] != theirs[one]}
+        expected = {"min.insync.replicas", "cleanup.policy"} if section == "topic" else set()
+        assert differing == expected
+    ours, theirs = shown(describe(made, BROKER, "1", include_synonyms=True)), recorded("broker")
+    differing = {one for one in theirs if ours[one] != theirs[one]}
+    assert differing == {"min.insync.replicas", "log.cleanup.policy"}
 
 
 def test_documentation_only_if_asked_for() -> None:
@@ -165,6 +229,7 @@ def test_loggers_and_groups() -> None:
     assert describe(made, LOGGER, "1").configs == []
     told = {one.name: one.value for one in describe(made, GROUP, "g").configs}
     assert told["consumer.session.timeout.ms"] == "46000"
+    assert len(told) == 17
 
 
 def test_the_defaults_of_logs_are_kafkas() -> None:

@@ -1,4 +1,4 @@
-"""InitProducerId: ids are never given twice. The errors were watched on Kafka 4.1."""
+"""InitProducerId: ids are never given twice. The errors are Kafka's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListOffsets. The log, the questions and the answers are those of a run against Kafka 4.1."""
+"""ListOffsets. The log, the questions and the answers are those of a run against Kafka."""
 
 from __future__ import annotations
 
@@ -105,13 +105,13 @@ def test_offsets_of_an_empty_log(
     assert look_up(broker, "l0", timestamp) == answer
 
 
-@pytest.mark.parametrize("version", range(1, 11))
+@pytest.mark.parametrize("version", range(1, 12))
 def test_special_times_by_version(broker: FakeBroker, version: int) -> None:
-    """-3 came with version 7, -4 with 8, -5 with 9; before that they are UNSUPPORTED_VERSION."""
+    """-3 came with version 7, -4 with 8, -5 with 9, -6 with 11; before: UNSUPPORTED_VERSION."""
     epoch = 0 if version >= 4 else -1
     assert look_up(broker, "l1", -1, version=version) == (0, -1, 7, epoch)
     assert look_up(broker, "l1", 101, version=version) == (0, 300, 1, epoch)
-    for timestamp, since in ((-3, 7), (-4, 8), (-5, 9)):
+    for timestamp, since in ((-3, 7), (-4, 8), (-5, 9), (-6, 11)):
         answer = look_up(broker, "l1", timestamp, version=version)
         assert (answer == UNSUPPORTED) == (version < since)
 

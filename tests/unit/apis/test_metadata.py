@@ -1,4 +1,4 @@
-"""Metadata and DescribeCluster. The answers were watched on Kafka 4.1."""
+"""Metadata and DescribeCluster. The answers are those of a running Kafka."""
 
 from __future__ import annotations
 
@@ -177,7 +177,10 @@ def test_known_topics_come_first_and_each_once() -> None:
 
 
 def test_authorized_operations_only_if_asked_for() -> None:
-    """-2147483648 unless asked for; then all operations, as without an authorizer."""
+    """-2147483648 unless asked for; then all operations, as without an authorizer.
+
+    Also of names without a topic, but not of unknown ids.
+    """
     broker = FakeBroker()
     broker.topics.create("t", 1, {})
     response = ask(broker, request("t"), 10)
@@ -186,14 +189,20 @@ def test_authorized_operations_only_if_asked_for() -> None:
     asked = request(
         "t",
         "no",
+        "a b",
         include_topic_authorized_operations=True,
         include_cluster_authorized_operations=True,
         allow_auto_topic_creation=False,
     )
     response = ask(broker, asked, 10)
     operations = [topic.topic_authorized_operations for topic in response.topics]
-    assert operations == [3576, NOT_ASKED]
+    assert operations == [3576, 3576, 3576]
     assert response.cluster_authorized_operations == 8096
+    by_id = MetadataRequest(
+        topics=[MetadataRequestTopic(topic_id=b"1" * 16, name=None)],
+        include_topic_authorized_operations=True,
+    )
+    assert ask(broker, by_id, 12).topics[0].topic_authorized_operations == NOT_ASKED
 
 
 def test_a_partition_that_cannot_be_opened() -> None:

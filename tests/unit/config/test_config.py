@@ -1,6 +1,9 @@
 """Settings: where values come from, what is refused, what topics inherit."""
 
+import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,16 +16,43 @@ from coordinator_server.config.config import (
     settings_in_environment,
 )
 from coordinator_server.config.settings import (
+    GROUP_SETTINGS,
     SETTINGS,
-    TOPIC_SETTINGS,
+    TOPIC_CONFIGS,
     WITHOUT_EFFECT,
-    Kind,
     describe,
-    render,
 )
-from storage.log_config import SETTINGS as TOPIC_CONFIGS
+from protocol import REFERENCE_VERSION
+from storage.config_def import Kind, Setting, parse, render
+from storage.topic_settings import TOPIC_SETTINGS
 
 ROOT = Path(__file__).parents[3]
+KAFKAS = json.loads((ROOT / "tests" / "data" / "reference" / "settings.json").read_text())
+"""Kafka's own tables, read from its ConfigDefs: type, default, limits, whether it is internal."""
+
+OURS = {
+    "published.host",
+    "published.port",
+    "broker.count",
+    "group.events.enable",
+    "group.events.history.size",
+}
+
+DIFFERENT = {
+    "advertised.listeners": "auto is ours; Kafka takes the listeners",
+    "node.id": "required in Kafka",
+    "broker.id": "negative ids would be another name for none",
+    "connections.max.idle.ms": "limits that Kafka checks later or not at all",
+    "group.min.session.timeout.ms": "likewise",
+    "group.max.session.timeout.ms": "likewise",
+    "group.initial.rebalance.delay.ms": "likewise",
+    "offset.metadata.max.bytes": "likewise",
+    "offsets.topic.compression.codec": "only 0 is served",
+    "offsets.topic.segment.bytes": "the least that a topic may have; Kafka refuses it later",
+    "default.replication.factor": "an int16 on the wire",
+    "group.consumer.migration.policy": "knows no case in Kafka",
+}
+"""Settings whose row differs from Kafka's on purpose, and why."""
 
 
 def test_the_later_source_wins() -> None:
@@ -59,12 +89,22 @@ def test_environment_names_follow_kafkas_image() -> None:
         ("group.max.size", "2147483648", "2147483648 is more than 2147483647"),
         ("auto.create.topics.enable", "yes", "'yes' is neither true nor false"),
         ("log.cleanup.policy", "delete,shred", "'shred' is none of compact, delete"),
-        ("log.cleaner.min.cleanable.ratio", "nan", "nan is less than 0"),
+        ("log.cleanup.policy", "delete,", "'delete,' has a blank item"),
+        ("log.cleaner.min.cleanable.ratio", "nan", "'nan' is not a number of type double"),
+        ("log.cleaner.min.cleanable.ratio", "2", "2 is more than 1"),
+        ("compression.gzip.level", "0", "0 is neither 1 to 9 nor -1"),
+        ("group.max.size", "-2147483649", "-2147483649 is less than -2147483648"),
         ("broker.count", "65", "broker.count: 65 is more than 64"),
         ("listeners", "nonsense", "'nonsense' is not NAME://HOST:PORT"),
         ("listeners", "PLAINTEXT://h:99999", "is not NAME://HOST:PORT"),
         ("listeners", "SSL://:9093", "security protocol SSL is not served"),
-        ("listeners", "", "no address to listen on"),
+        ("listeners", "", "a value is needed"),
+        ("listeners", "PLAINTEXT://:9092,", "'PLAINTEXT://:9092,' has a blank item"),
+        ("listeners", "PLAINTEXT://:1,plaintext://:2", "2 listeners have the name PLAINTEXT"),
+        ("advertised.listeners", "A://h:1,A://h:2", "2 listeners have the name A"),
+        ("advertised.listeners", "", "a value is needed"),
+        ("log.dirs", "/a,", "'/a,' has a blank item"),
+        ("controller.listener.names", "", "a value is needed"),
         ("advertised.listeners", "PLAINTEXT://0.0.0.0:9092", "name a host"),
         ("advertised.listeners", "PLAINTEXT://:9092", "name a host"),
         ("advertised.listeners", "PLAINTEXT://host:0", "name a port"),
@@ -107,11 +147,9 @@ def test_a_topic_inherits_the_finest_unit() -> None:
 
 
 def test_topic_defaults_cover_every_topic_config() -> None:
-    """Each topic config has a default of its own type."""
-    defaults = Config().topic_defaults()
-    assert set(defaults) == set(TOPIC_SETTINGS)
-    assert defaults["cleanup.policy"] == ("delete",)
-    assert defaults["flush.ms"] == 2**63 - 1
+    """Without settings each topic config has the default of its row, from whatever source."""
+    for name, row in TOPIC_SETTINGS.items():
+        assert Config().topic_default(name) == row.setting.default, name
 
 
 def test_listeners_of_a_controller_are_left_out() -> None:
@@ -184,15 +222,26 @@ def test_one_published_port_is_for_one_listener() -> None:
 
 @pytest.mark.parametrize(("given", "expected"), [({}, 1), ({"broker.id": "4"}, 4)])
 def test_the_node_id_has_an_older_name(given: dict[str, str], expected: int) -> None:
-    """node.id counts, else broker.id, else 1."""
-    assert Config(overrides=given).node_id == expected
-    assert Config(overrides={**given, "node.id": "7"}).node_id == 7
+    """node.id counts, else broker.id, else 1; both have the value that counts."""
+    config = Config(overrides=given)
+    assert config.node_id == config.integer("node.id") == config.integer("broker.id") == expected
+    assert config.source("node.id") == config.source("broker.id") == ("set" if given else "default")
+    config = Config(overrides={**given, "node.id": "7"})
+    assert config.node_id == config.integer("broker.id") == 7
+    assert config.of_broker(2).integer("broker.id") == 9
 
 
 def test_the_data_directory_is_the_first_of_the_list() -> None:
-    """log.dirs comes before log.dir, and only its first entry is used."""
+    """log.dirs comes before log.dir, and only its first item is used."""
     assert Config().data_directory == "/tmp/kafka-logs"
     assert Config(overrides={"log.dirs": "/a , /b"}).data_directory == "/a"
+    assert Config(overrides={"log.dir": "/c,/d"}).data_directory == "/c"
+
+
+def test_items_that_are_given_twice_count_once() -> None:
+    """As in Kafka 4 (KIP-1161): the same listener twice is one listener."""
+    config = Config(overrides={"listeners": "PLAINTEXT://:9092,PLAINTEXT://:9092"})
+    assert config.listeners() == (Listener("PLAINTEXT", "", 9092),)
 
 
 @pytest.mark.parametrize(
@@ -207,9 +256,9 @@ def test_addresses(text: str, expected: tuple[str, int]) -> None:
 @pytest.mark.parametrize("name", list(SETTINGS))
 def test_every_default_is_legal(name: str) -> None:
     """The default of a setting parses back to itself and lies in its range."""
-    default = SETTINGS[name].default
+    default = render(SETTINGS[name].default)
     if default is not None:
-        assert Config(overrides={name: render(default) or ""}).value(name) == default
+        assert parse(SETTINGS[name], default) == SETTINGS[name].default
 
 
 def test_every_setting_is_explained() -> None:
@@ -226,23 +275,71 @@ def test_every_setting_is_read_or_said_to_have_no_effect() -> None:
         for path in (ROOT / "coordinator_server").rglob("*.py")
         if path.name != "settings.py"
     ]
-    inherited = {name for topic in TOPIC_SETTINGS.values() for name, _ in topic.sources}
-    for name in SETTINGS.keys() - inherited:
+    for name in SETTINGS.keys() - TOPIC_CONFIGS.keys():
         if SETTINGS[name].least is not None and SETTINGS[name].least == SETTINGS[name].most:
             continue  # one legal value: there is nothing to read
         read = any(f'"{name}"' in source for source in sources)
         assert read != (name in WITHOUT_EFFECT), name
 
 
-def test_topics_have_the_same_settings_in_storage() -> None:
-    """The storage room's table of topic configs agrees with the broker's: defaults and limits."""
-    for name, ours in TOPIC_SETTINGS.items():
-        theirs = TOPIC_CONFIGS[name]
-        assert theirs.broker_name == ours.sources[0][0]
-        assert theirs.default == render(Config().topic_default(name)), name
-        assert set(theirs.choices) == set(ours.setting.choices), name
-        if ours.setting.least is not None and name != "retention.bytes":
-            assert (theirs.minimum, theirs.maximum) == (ours.setting.least, ours.setting.most)
+def kafkas_row(setting: Setting) -> tuple[str, str | None, set[str] | str | None, bool]:
+    """Type, default, choices or limits, and whether it is internal, as the recorded rows are."""
+    limits: set[str] | str | None = None
+    if setting.choices:
+        limits = set(setting.choices)
+    elif setting.least is not None:
+        whole = setting.most in (2**15 - 1, 2**31 - 1, 2**63 - 1)
+        limits = f"[{setting.least},...{'' if whole else f',{setting.most}'}]"
+        if setting.besides is not None:
+            limits += f" or {setting.besides}"
+    return setting.kind.name, render(setting.default) or None, limits, setting.internal
+
+
+def recorded_row(row: list[Any]) -> tuple[str, str | None, set[str] | str | None, bool]:
+    """A recorded row, its choices as a set."""
+    kind, default, limits, internal = row
+    if limits and not re.match(r"\[-?\d", limits):
+        limits = set(limits.strip("[]").split(", "))
+    return kind, default or None, limits or None, internal
+
+
+def test_the_tables_are_of_the_reference_version() -> None:
+    """The recorded tables of Kafka are those of the release that we follow."""
+    assert KAFKAS["version"] == REFERENCE_VERSION
+
+
+@pytest.mark.parametrize("name", list(SETTINGS))
+def test_the_settings_are_kafkas(name: str) -> None:
+    """Each setting that is not ours has Kafka's type, default and limits, but for the named few."""
+    if name in OURS:
+        assert name not in KAFKAS["broker"]
+        return
+    ours = kafkas_row(SETTINGS[name])
+    theirs = recorded_row(KAFKAS["broker"][name])
+    if (topic := TOPIC_CONFIGS.get(name)) and KAFKAS["broker"][name][2] is None:
+        theirs = (*theirs[:2], kafkas_row(TOPIC_SETTINGS[topic].setting)[2], theirs[3])
+    assert (ours != theirs) == (name in DIFFERENT)
+
+
+def test_the_topic_configs_are_kafkas() -> None:
+    """The table of topic settings has Kafka's rows: all of them, with the same synonyms."""
+    assert list(TOPIC_SETTINGS) == sorted(KAFKAS["topic"])
+    for name, row in TOPIC_SETTINGS.items():
+        ours, theirs = kafkas_row(row.setting), recorded_row(KAFKAS["topic"][name])
+        if not name.endswith(".throttled.replicas") and name != "retention.bytes":
+            assert ours == theirs, name
+        sources = [source.name for source in row.sources]
+        assert sources == KAFKAS["topic_synonyms"].get(name, []), name
+
+
+def test_the_group_configs_are_kafkas() -> None:
+    """Groups have Kafka's configs, each from the same broker setting and with the same default."""
+    assert GROUP_SETTINGS.keys() == KAFKAS["group"].keys()
+    for name, setting in GROUP_SETTINGS.items():
+        row = recorded_row(KAFKAS["group"][name])
+        assert kafkas_row(setting)[:2] == row[:2], name
+        source = KAFKAS["group_synonyms"][name]
+        assert setting.name == (name if source is None else source)
 
 
 def test_the_documentation_is_the_table() -> None:

@@ -1,4 +1,4 @@
-"""The clock of a cluster is turned: what falls due happens, in order, each at its own time."""
+"""The time of a cluster is advanced: what falls due happens, in order, each at its own time."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ import pytest
 
 from coordinator_server.clock.broker_clock import BrokerClock
 from coordinator_server.control import advance
-from coordinator_server.control.advance import UPKEEP_ROUNDS, ClockTurner, TurningError
+from coordinator_server.control.advance import MAINTENANCE_ROUNDS, ClockController, ClockError
 from coordinator_server.events.log import LOG
 from coordinator_server.group.classic.state import EMPTY, PREPARING_REBALANCE
-from coordinator_server.maintenance.scheduler import Upkeep
+from coordinator_server.maintenance.scheduler import MaintenanceScheduler
 from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.apis.join_group import JoinGroupRequest
 from protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from protocol.errors import ErrorCode
-from tests.unit.coordinator.fakes import GroupCall, join_request, settle
+from tests.unit.coordinator.fakes import join_request, settle
 from tests.unit.nodes import Nodes
-from tests.unit.topics.fakes import START_MS, batch
+from tests.unit.topics.fakes import START_MS, FakeCall, batch
 
 SECOND_MS = 1000
 DAY_MS = 24 * 3600 * SECOND_MS
 
 
-class TurnableNodes(Nodes):
-    """A cluster whose clock can be turned; the machine's time stands still."""
+class VirtualTimeNodes(Nodes):
+    """A cluster with a virtual clock; the machine's time does not move."""
 
-    is_turnable = True
+    has_virtual_clock = True
 
-    async def start(self) -> TurnableNodes:
+    async def start(self) -> VirtualTimeNodes:
         """Start the cluster; its offsets topic is there, and a topic `t`."""
         await super().start()
         self.cluster.topics.create("t", 1, {})
-        self.turner = ClockTurner(self.cluster)
+        self.controller = ClockController(self.cluster)
         return self
 
     @property
@@ -55,7 +55,7 @@ class TurnableNodes(Nodes):
         assert (await self.answer(node_id, "SyncGroup", sync, 2)).error_code == ErrorCode.NONE
         return str(joined.member_id)
 
-    def fetch(self, max_wait_ms: int) -> GroupCall:
+    def fetch(self, max_wait_ms: int) -> FakeCall:
         """Fetch from the empty topic `t`."""
         partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
         request = FetchRequest(
@@ -68,33 +68,32 @@ class TurnableNodes(Nodes):
 
 
 @pytest.fixture
-async def nodes() -> TurnableNodes:
+async def nodes() -> VirtualTimeNodes:
     """One broker."""
-    return await TurnableNodes(None, 1).start()
+    return await VirtualTimeNodes(None, 1).start()
 
 
-async def test_timers_ring_in_the_order_of_real_time() -> None:
+async def test_timers_fire_in_the_order_of_real_time() -> None:
     """Sessions of many groups on three brokers end each at its own millisecond, in order."""
-    nodes = await TurnableNodes(None, 3).start()
+    nodes = await VirtualTimeNodes(None, 3).start()
     timeouts_ms = {"late": 300_000, "early": 6_000, "middle": 45_000, "never": 300_001}
     for group, timeout_ms in timeouts_ms.items():
         await nodes.join_with(group, timeout_ms)
     ended: list[tuple[str, int]] = []
-    take = nodes.cluster.journal.take
 
     def noted(group_id: str, rebalance: Any) -> None:
         ended.append((group_id, rebalance.ended_ms - START_MS))
-        take(group_id, rebalance)
 
     for broker in nodes.cluster.brokers.values():
-        for task in broker.groups.tasks.values():
-            task._explain = noted
-    await nodes.turner.advance(300_000)
+        broker.groups.explain = noted
+    await nodes.controller.advance(300_000)
     assert ended == [("early", 6_000), ("middle", 45_000), ("late", 300_000)]
     assert nodes.elapsed_ms == 300_000
 
 
-async def test_what_follows_from_a_timer_happens_within_the_advance(nodes: TurnableNodes) -> None:
+async def test_what_follows_from_a_timer_happens_within_the_advance(
+    nodes: VirtualTimeNodes,
+) -> None:
     """Members that do not sync are expelled at the rebalance timeout, and the group is empty."""
     for _ in range(2):
         request = join_request("g")
@@ -102,64 +101,64 @@ async def test_what_follows_from_a_timer_happens_within_the_advance(nodes: Turna
         nodes.send(1, "JoinGroup", request, 3)
     await settle()
     group = nodes.cluster.brokers[1].groups.tasks["g"].group
-    assert group.generation_id > 0  # both have joined; neither syncs, neither beats its heart
-    await nodes.turner.advance(59)
-    assert group.roster.members
-    await nodes.turner.advance(60_000)
+    assert group.generation_id > 0  # both have joined; neither syncs, neither sends a heartbeat
+    await nodes.controller.advance(59)
+    assert group.membership.members
+    await nodes.controller.advance(60_000)
     assert nodes.elapsed_ms == 60_059
     assert group.state is EMPTY
 
 
-async def test_offsets_of_an_empty_group_expire_in_one_call(nodes: TurnableNodes) -> None:
+async def test_offsets_of_an_empty_group_expire_in_one_call(nodes: VirtualTimeNodes) -> None:
     """After offsets.retention.minutes they are gone, and so is the group; not a moment before."""
     assert await nodes.commit(1, "g", 5) == ErrorCode.NONE
-    await nodes.turner.advance(7 * DAY_MS - 1)
+    await nodes.controller.advance(7 * DAY_MS - 1)
     assert await nodes.committed(1, "g") == (ErrorCode.NONE, 5)
-    await nodes.turner.advance(600 * SECOND_MS)  # the next look at old offsets
+    await nodes.controller.advance(600 * SECOND_MS)  # the next look at old offsets
     assert await nodes.committed(1, "g") == (ErrorCode.NONE, -1)
     assert "g" not in nodes.cluster.brokers[1].groups.tasks
 
 
-async def test_old_records_go(nodes: TurnableNodes) -> None:
-    """Retention comes by as the time goes by, once more at the end if it is due."""
+async def test_old_records_go(nodes: VirtualTimeNodes) -> None:
+    """Retention is checked as the time passes, once more at the end if it is due."""
     log = nodes.cluster.topics.create("old", 1, {"retention.ms": "3600000"}).partitions[0].log
     log.append(batch(b"x", times_ms=[START_MS]), START_MS)
-    await nodes.turner.advance(3599 * SECOND_MS)
+    await nodes.controller.advance(3599 * SECOND_MS)
     assert log.log_start_offset == 0
-    await nodes.turner.advance(320 * SECOND_MS)
+    await nodes.controller.advance(320 * SECOND_MS)
     assert log.log_start_offset == 1
 
 
 async def test_a_week_takes_a_bounded_number_of_rounds(
-    nodes: TurnableNodes, monkeypatch: pytest.MonkeyPatch
+    nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A week has 40 320 rounds of upkeep; an advance does a few, the last one at its end."""
+    """A week has 40 320 rounds of maintenance; an advance does a few, the last one at its end."""
     times_ms: list[int] = []
-    begin = Upkeep.step
+    begin = MaintenanceScheduler.step
 
-    def step(upkeep: Upkeep) -> int:
+    def step(scheduler: MaintenanceScheduler) -> int:
         times_ms.append(nodes.elapsed_ms)
-        return begin(upkeep)
+        return begin(scheduler)
 
-    monkeypatch.setattr(Upkeep, "step", step)
-    await nodes.turner.advance(7 * DAY_MS)
-    assert UPKEEP_ROUNDS <= len(set(times_ms)) <= UPKEEP_ROUNDS + 2
+    monkeypatch.setattr(MaintenanceScheduler, "step", step)
+    await nodes.controller.advance(7 * DAY_MS)
+    assert MAINTENANCE_ROUNDS <= len(set(times_ms)) <= MAINTENANCE_ROUNDS + 2
     assert times_ms[-1] == 7 * DAY_MS
 
 
-async def test_a_parked_fetch_returns_as_time_moves(nodes: TurnableNodes) -> None:
+async def test_a_parked_fetch_returns_as_time_moves(nodes: VirtualTimeNodes) -> None:
     """At its max_wait_ms and not before."""
     call = nodes.fetch(60_000)
     await settle()
-    await nodes.turner.advance(59_999)
+    await nodes.controller.advance(59_999)
     assert not call.answered
-    await nodes.turner.advance(1)
+    await nodes.controller.advance(1)
     assert call.answered
 
 
-async def test_a_parked_fetch_returns_though_time_stands(nodes: TurnableNodes) -> None:
+async def test_a_parked_fetch_returns_though_time_is_frozen(nodes: VirtualTimeNodes) -> None:
     """Its client waits in the machine's time, and other requests wait behind it."""
-    await nodes.turner.freeze()
+    await nodes.controller.freeze()
     call = nodes.fetch(5)
     while not call.answered:
         nodes.clock.time_ms += 1
@@ -167,23 +166,23 @@ async def test_a_parked_fetch_returns_though_time_stands(nodes: TurnableNodes) -
     assert nodes.elapsed_ms == 0
 
 
-async def test_after_time_stood_a_fetch_waits_as_long_as_before(nodes: TurnableNodes) -> None:
+async def test_after_a_freeze_a_fetch_waits_as_long_as_before(nodes: VirtualTimeNodes) -> None:
     """The broker's time is behind then; a fetch that did not wait would be sent without end."""
-    await nodes.turner.freeze()
+    await nodes.controller.freeze()
     nodes.clock.time_ms += 10_000
-    await nodes.turner.resume()
+    await nodes.controller.resume()
     call = nodes.fetch(5_000)
-    await nodes.turner.advance(4_999)
+    await nodes.controller.advance(4_999)
     assert not call.answered
-    await nodes.turner.advance(1)
+    await nodes.controller.advance(1)
     assert call.answered
 
 
 async def test_frozen_the_initial_delay_does_not_end() -> None:
     """Members of a new group are gathered for as long as the test wants."""
-    nodes = await TurnableNodes(None, 1, group_initial_rebalance_delay_ms="3000").start()
-    await nodes.turner.freeze()
-    await nodes.turner.freeze()
+    nodes = await VirtualTimeNodes(None, 1, group_initial_rebalance_delay_ms="3000").start()
+    await nodes.controller.freeze()
+    await nodes.controller.freeze()
     calls = []
     for _ in range(3):
         calls.append(nodes.send(1, "JoinGroup", join_request("g"), 3))
@@ -191,83 +190,83 @@ async def test_frozen_the_initial_delay_does_not_end() -> None:
         await settle()
     group = nodes.cluster.brokers[1].groups.tasks["g"].group
     assert group.state is PREPARING_REBALANCE
-    assert nodes.turner.is_frozen
+    assert nodes.controller.is_frozen
     # After three seconds newcomers have come, so three more are given, as Kafka does.
-    await nodes.turner.advance(5_999)
+    await nodes.controller.advance(5_999)
     assert not any(call.answered for call in calls)
-    await nodes.turner.advance(1)
+    await nodes.controller.advance(1)
     assert all(call.answered for call in calls)
     assert nodes.elapsed_ms == 6_000
-    assert nodes.turner.is_frozen
-    await nodes.turner.resume()
-    await nodes.turner.resume()
+    assert nodes.controller.is_frozen
+    await nodes.controller.resume()
+    await nodes.controller.resume()
     assert nodes.elapsed_ms == 6_000
     nodes.clock.time_ms += 7
     assert nodes.elapsed_ms == 6_007
 
 
-async def test_requests_that_came_before_are_handled_first(nodes: TurnableNodes) -> None:
+async def test_requests_that_came_before_are_handled_first(nodes: VirtualTimeNodes) -> None:
     """A heartbeat in the mailbox counts at the time at which it came."""
     member_id = await nodes.join(1, "g")
-    await nodes.turner.advance(9_000)
+    await nodes.controller.advance(9_000)
     request = join_request("h")
     joining = nodes.send(1, "JoinGroup", request, 3)
     beat = asyncio.create_task(nodes.heartbeat(1, "g", member_id))
-    await nodes.turner.advance(9_999)
+    await nodes.controller.advance(9_999)
     assert await beat == ErrorCode.NONE
     assert joining.answered
-    assert nodes.cluster.brokers[1].groups.tasks["g"].group.roster.members
+    assert nodes.cluster.brokers[1].groups.tasks["g"].group.membership.members
 
 
-async def test_one_order_after_the_other(nodes: TurnableNodes) -> None:
+async def test_one_change_after_the_other(nodes: VirtualTimeNodes) -> None:
     """Advances that are asked for at the same time add up; a broker may be stopped meanwhile."""
     await asyncio.gather(
-        nodes.turner.advance(1_000),
+        nodes.controller.advance(1_000),
         nodes.cluster.stop_broker(1),
-        nodes.turner.advance(500),
+        nodes.controller.advance(500),
         nodes.cluster.start_broker(1),
-        nodes.turner.freeze(),
+        nodes.controller.freeze(),
     )
     assert nodes.elapsed_ms == 1_500
-    assert nodes.turner.is_frozen
+    assert nodes.controller.is_frozen
 
 
-async def test_a_broker_that_does_not_come_to_rest_is_told(
-    nodes: TurnableNodes, monkeypatch: pytest.MonkeyPatch
+async def test_a_broker_that_does_not_come_to_rest_is_an_error(
+    nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error names what it is busy with; time goes on, and requests are handled again."""
-    monkeypatch.setattr(advance, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(advance, "QUIESCENCE_SECONDS", 0.0)
     monkeypatch.setattr(type(nodes.cluster), "busy_with", lambda *_, **__: "group g")
     released = []
     monkeypatch.setattr(type(nodes.cluster), "release_requests", lambda _: released.append(True))
-    with pytest.raises(TurningError, match="still busy with group g after 0 s"):
-        await nodes.turner.advance(1_000)
+    with pytest.raises(ClockError, match="still busy with group g after 0 s"):
+        await nodes.controller.advance(1_000)
     assert released == [True]
-    assert not nodes.turner.is_frozen
+    assert not nodes.controller.is_frozen
     nodes.clock.time_ms += 5
     assert nodes.elapsed_ms == 5
 
 
-async def test_the_clock_of_the_machine_cannot_be_turned() -> None:
-    """Unless it was asked for there is nothing to turn, and nothing that costs anything."""
+async def test_without_control_there_is_no_virtual_clock() -> None:
+    """Unless it was asked for, the brokers use the machine's clock itself."""
     nodes = await Nodes(None, 1).start()
     clock: BrokerClock = nodes.clock
     assert nodes.cluster.clock is nodes.cluster.client_clock is clock
-    with pytest.raises(TurningError, match="cannot be turned"):
-        ClockTurner(nodes.cluster)
+    with pytest.raises(ClockError, match="has no virtual clock"):
+        ClockController(nodes.cluster)
 
 
-async def test_a_reset_sets_the_clock_back(
-    nodes: TurnableNodes, monkeypatch: pytest.MonkeyPatch
+async def test_a_reset_resets_the_clock(
+    nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Time is the machine's again, and goes; upkeep comes as if nothing had been."""
+    """Time is the machine's again, and runs; maintenance is due as before the advance."""
     monkeypatch.setattr(type(LOG), "emit", lambda *_, **__: None)
-    await nodes.turner.advance(7 * DAY_MS)
-    await nodes.turner.freeze()
+    await nodes.controller.advance(7 * DAY_MS)
+    await nodes.controller.freeze()
     await nodes.cluster.reset()
     assert nodes.elapsed_ms == 0
-    assert not nodes.turner.is_frozen
+    assert not nodes.controller.is_frozen
     log = nodes.cluster.topics.create("old", 1, {"retention.ms": "1000"}).partitions[0].log
     log.append(batch(b"x", times_ms=[START_MS]), START_MS)
-    await nodes.turner.advance(320 * SECOND_MS)
+    await nodes.controller.advance(320 * SECOND_MS)
     assert log.log_start_offset == 1

@@ -13,7 +13,7 @@ SERVER = ROOT / "coordinator_server"
 # The clocks themselves, and what runs in processes of its own.
 ELSEWHERE = ("control.advance",)
 ROOMS_ELSEWHERE = ("clock", "container", "tools", "testing", "client")
-TIMERS = {"call_later", "call_at", "call_upkeep", "timeout", "timeout_at", "wait_for"}
+TIMERS = {"call_later", "call_at", "call_maintenance", "timeout", "timeout_at", "wait_for"}
 CLOCKS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "thread_time"}
 
 

@@ -1,34 +1,128 @@
-"""The control server's own faults; what it answers is tested with the process (tests/e2e)."""
+"""The control server's limits in time, and its own faults; the rest is in tests/e2e."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
 
+from coordinator_server.control import http
 from coordinator_server.control.http import ControlServer
+from coordinator_server.control.request import ControlRequest, ControlRoute
 from coordinator_server.events.log import LOG
 
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+REQUEST = b"GET /answer HTTP/1.1\r\nHost: localhost\r\n"
 
-async def test_a_bug_costs_its_connection_and_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection is closed, one event is written, the server stops cleanly afterwards."""
-    events: list[tuple[str, dict[str, Any]]] = []
 
-    def emit(_: object, event: str, **fields: Any) -> None:
-        events.append((event, fields))
+class Served:
+    """A server with two routes, and the events that it wrote."""
 
-    async def broken(*_: object) -> bool:
+    def __init__(self) -> None:
+        routes = ControlRoute("GET", "/answer", self.get), ControlRoute("GET", "/bug", self.fail)
+        self.server = ControlServer(cast(Any, None), routes)
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.answer: dict[str, Any] = {"answer": 1}
+
+    async def connect(self) -> Streams:
+        """A connection to it."""
+        host, _, port = self.events[0][1]["address"].rpartition(":")
+        return await asyncio.open_connection(host, int(port))
+
+    async def get(self, _: ControlRequest) -> dict[str, Any]:
+        """Answer `answer`."""
+        return self.answer
+
+    async def fail(self, _: ControlRequest) -> dict[str, Any]:
+        """Meet a bug."""
         raise ZeroDivisionError
 
+
+@pytest.fixture
+async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+    """Started, and stopped at the end."""
+    served = Served()
+
+    def emit(_: object, event: str, **fields: Any) -> None:
+        served.events.append((event, fields))
+
     monkeypatch.setattr(type(LOG), "emit", emit)
-    monkeypatch.setattr(ControlServer, "_serve_one", broken)
-    server = ControlServer(cast(Any, None))
-    await server.start("127.0.0.1", 0)
-    host, _, port = events[0][1]["address"].rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    await served.server.start("127.0.0.1", 0)
+    yield served
+    await served.server.stop()
+
+
+async def test_a_bug_costs_its_connection_and_is_logged_once(served: Served) -> None:
+    """The connection is closed, one event is written, and the next one is served."""
+    reader, writer = await served.connect()
+    writer.write(b"GET /bug HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert await reader.read() == b""
     writer.close()
-    await server.stop()
-    assert [event for event, _ in events] == ["control.listening", "control.failed"]
-    assert isinstance(events[1][1]["exc_info"], ZeroDivisionError)
+    assert [event for event, _ in served.events] == ["control.listening", "control.failed"]
+    assert isinstance(served.events[1][1]["exc_info"], ZeroDivisionError)
+    reader, writer = await served.connect()
+    writer.write(REQUEST + b"\r\n")
+    assert (await reader.readline()).split()[1] == b"200"
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "sent", [b"GET /ans", REQUEST, REQUEST + b"Content-Length: 9\r\n\r\nhalf"], ids=range(3)
+)
+async def test_a_request_that_does_not_end_is_408(
+    served: Served, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """A head or a body that stops half way is answered when the time is up, and closed."""
+    monkeypatch.setattr(http, "IDLE_SECONDS", 0.05)
+    reader, writer = await served.connect()
+    writer.write(sent)
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    assert head.split()[1] == b"408"
+    assert b"Connection: close" in head
+    assert json.loads(body) == {"error": "no whole request within 0.05 s"}
+    writer.close()
+
+
+async def test_an_idle_connection_is_closed_without_an_answer(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that asked for nothing, and one that did and then was silent."""
+    monkeypatch.setattr(http, "IDLE_SECONDS", 0.05)
+    reader, writer = await served.connect()
+    assert await reader.read() == b""
+    writer.close()
+    reader, writer = await served.connect()
+    writer.write(REQUEST + b"\r\n")
+    assert (await reader.read()).count(b"HTTP/1.1") == 1
+    writer.close()
+
+
+async def test_an_answer_that_is_not_taken_ends_the_connection(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that never reads does not keep the answer in memory for ever."""
+    served.answer = {"answer": "x" * (64 << 20)}
+    monkeypatch.setattr(http, "IDLE_SECONDS", 0.2)
+    reader, writer = await served.connect()
+    writer.write(REQUEST + b"\r\n")
+    while not served.server._tasks:
+        await asyncio.sleep(0)
+    await asyncio.wait(served.server._tasks)
+    with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+        await reader.readexactly(64 << 20)
+    writer.close()
+
+
+async def test_a_stop_does_not_wait_for_the_clients(served: Served) -> None:
+    """Connections that are idle, or half way through a request, are closed."""
+    clients = [await served.connect() for _ in range(2)]
+    reader, writer = clients[0]
+    writer.write(REQUEST + b"Expect: 100-continue\r\nContent-Length: 9\r\n\r\n")
+    assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    await served.server.stop()
+    for reader, writer in clients:
+        assert await reader.read() == b""
+        writer.close()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
+from uuid import uuid4
 
+from coordinator_server.broker import group_settings
+from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.coordinator.groups import GroupCoordinator
 from coordinator_server.coordinator.offsets_topic import OffsetsTopic
 from coordinator_server.rebalances.journal import RebalanceJournal
@@ -28,25 +31,6 @@ from storage.memory_disk import MemoryDisk
 from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection
 
 
-class GroupCall(FakeCall):
-    """A call of a group request."""
-
-    client_host = "/127.0.0.1"
-
-    @property
-    def answered(self) -> bool:
-        """Whether the answer was given."""
-        return bool(self.replies) or self.failed
-
-    def __init__(self, api_version: int, client_id: str | None = "test") -> None:
-        super().__init__(api_version, client_id, FakeConnection())
-        self.failed = False
-
-    def fail(self) -> None:
-        """Note that the request was answered UNKNOWN_SERVER_ERROR, unless it was answered."""
-        self.failed = not self.replies
-
-
 class GroupBroker(FakeBroker):
     """A FakeBroker with a coordinator and a topic `t` of four partitions; needs a running loop."""
 
@@ -61,21 +45,23 @@ class GroupBroker(FakeBroker):
             self.topics.create("t", 4, {})
         self.journal = RebalanceJournal(self.config, self.clock, self.topics, self.scheduler)
         self.groups = GroupCoordinator(
-            self.config,
+            group_settings(self.config),
             self.clock,
+            StepRunner(self.clock),
             self.topics,
             OffsetsTopic(self.topics),
-            self.journal,
-            self.node_id,
+            node_id=self.node_id,
+            new_member_id=lambda prefix: f"{prefix}-{uuid4()}",
+            explain=self.journal.take,
         )
         self.groups.start()
 
-    def send(self, api: str, request: Message, version: int | None = None) -> GroupCall:
+    def send(self, api: str, request: Message, version: int | None = None) -> FakeCall:
         """Hand a request to its handler; the answer may come later."""
         spec = SPEC_BY_NAME[api]
-        call = GroupCall(spec.max_version if version is None else version)
+        call = FakeCall(spec.max_version if version is None else version, "test", FakeConnection())
         handle = import_module(f"coordinator_server.apis.{spec.stem}").handle
-        handle(cast(Any, self), cast(Any, call), request)
+        call.serve(handle, self, request)
         return call
 
     async def answer(self, api: str, request: Message, version: int | None = None) -> Any:

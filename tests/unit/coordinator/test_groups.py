@@ -14,18 +14,18 @@ from protocol.apis.describe_groups import DescribeGroupsRequest
 from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.apis.list_groups import ListGroupsRequest
-from protocol.batch import iterate_batches
+from protocol.batch_header import iterate_batches
 from protocol.errors import ErrorCode
 from protocol.hashing import partition_for
 from storage.errors import StorageError
 from storage.partition_log import PartitionLog
 from tests.unit.coordinator.fakes import (
     GroupBroker,
-    GroupCall,
     commit_request,
     join_request,
     settle,
 )
+from tests.unit.topics.fakes import FakeCall
 
 
 def refuse(*_: object, **__: object) -> None:
@@ -45,7 +45,7 @@ async def test_the_records_of_one_drain_are_one_batch() -> None:
     await settle()
     assert all(call.replies for call in calls)
     log = log_of(broker, "g")
-    (header,) = iterate_batches(log.read(0, 1 << 20).records)
+    (header,) = iterate_batches(log.read(0, 1 << 20))
     assert header.record_count == 3
     assert (header.producer_id, header.base_sequence) == (-1, 0)
     assert await broker.committed("g") == 3
@@ -134,7 +134,7 @@ async def test_a_bug_costs_one_request_and_the_group_is_loaded_anew(
         raise ZeroDivisionError
 
     with monkeypatch.context() as patched:
-        patched.setattr(GroupMetadata, "leave", broken)
+        patched.setattr(GroupMetadata, "check_member", broken)
         request = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="x")])
         failed = broker.send("LeaveGroup", request)
         await settle()
@@ -168,7 +168,9 @@ async def test_a_bug_behind_the_append_fails_only_what_it_met(
     assert await broker.commit("simple", 5) == ErrorCode.NONE
 
 
-async def test_an_answer_that_cannot_be_sent_spoils_no_other() -> None:
+async def test_an_answer_that_cannot_be_sent_spoils_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A reply that raises fails its own request; the others of the drain are answered."""
     broker = GroupBroker()
     assert await broker.commit("g", 1) == ErrorCode.NONE
@@ -178,31 +180,29 @@ async def test_an_answer_that_cannot_be_sent_spoils_no_other() -> None:
     def cannot_be_sent(_: object) -> None:
         raise ZeroDivisionError
 
-    task = broker.groups.tasks["g"]
-    handle, arguments, fail = task._mailbox[1]
-    task._mailbox[1] = (handle, (*arguments[:2], cannot_be_sent, *arguments[3:]), fail)
+    monkeypatch.setattr(broken, "reply", cannot_be_sent)
     await settle()
     assert [bool(call.replies) for call in calls] == [True, False, True]
     assert broken.failed
     assert await broker.committed("g") == 4
 
 
-async def test_an_answer_may_lead_to_the_end_of_its_group() -> None:
+async def test_an_answer_may_lead_to_the_end_of_its_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A connection goes on with deleting the offsets topic: every commit is answered once."""
     broker = GroupBroker()
     assert await broker.commit("g", 1) == ErrorCode.NONE
     topic = broker.topics.topic(OFFSETS_TOPIC)
     assert topic is not None
     calls = [broker.send("OffsetCommit", commit_request("g", offset)) for offset in (2, 3, 4)]
-    task = broker.groups.tasks["g"]
-    handle, arguments, fail = task._mailbox[0]
-    reply = arguments[2]
+    reply = calls[0].reply
 
     def reply_and_go_on(response: Any) -> None:
         reply(response)
         broker.topics.delete(topic)
 
-    task._mailbox[0] = (handle, (*arguments[:2], reply_and_go_on, *arguments[3:]), fail)
+    monkeypatch.setattr(calls[0], "reply", reply_and_go_on)
     await settle()
     assert [len(call.replies) for call in calls] == [1, 1, 1]
     assert not any(call.failed for call in calls)
@@ -218,9 +218,9 @@ async def test_a_group_that_cannot_be_put_back_answers_errors(
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(GroupMetadata, "describe", broken)
+    monkeypatch.setattr(GroupMetadata, "check_commit", broken)
     monkeypatch.setattr(OffsetsPartition, "reload", broken)
-    first = broker.send("DescribeGroups", DescribeGroupsRequest(groups=["g"]))
+    first = broker.send("OffsetCommit", commit_request("g", 1))
     second = broker.send("DescribeGroups", DescribeGroupsRequest(groups=["g"]))
     await settle()
     later = broker.send("DescribeGroups", DescribeGroupsRequest(groups=["g"]))
@@ -236,14 +236,7 @@ async def test_a_bug_in_one_of_many_groups_fails_the_request_once(
     broker = GroupBroker()
     assert await broker.commit("good", 1) == ErrorCode.NONE
     assert await broker.commit("bad", 1) == ErrorCode.NONE
-    describe = GroupMetadata.describe
-
-    def broken(group: GroupMetadata, *rest: Any) -> None:
-        if group.group_id == "bad":
-            raise ZeroDivisionError
-        describe(group, *rest)
-
-    monkeypatch.setattr(GroupMetadata, "describe", broken)
+    monkeypatch.delattr(broker.groups.tasks["bad"].group, "membership")
     call = broker.send("DescribeGroups", DescribeGroupsRequest(groups=["bad", "good", "none"]))
     await settle()
     assert call.failed
@@ -271,13 +264,13 @@ async def test_what_follows_a_deletion_at_once_meets_no_dead_group(
     """A commit that is handled as soon as DeleteGroups is answered makes the group anew."""
     broker = GroupBroker()
     assert await broker.commit("g", 1) == ErrorCode.NONE
-    followed: list[GroupCall] = []
+    followed: list[FakeCall] = []
 
     def reply(_: object, response: object) -> None:
         monkeypatch.undo()
         followed.append(broker.send("OffsetCommit", commit_request("g", 2)))
 
-    monkeypatch.setattr(GroupCall, "reply", reply)
+    monkeypatch.setattr(FakeCall, "reply", reply)
     broker.send("DeleteGroups", DeleteGroupsRequest(groups_names=["g"]))
     await settle()
     assert followed[0].replies[0].topics[0].partitions[0].error_code == ErrorCode.NONE
@@ -300,11 +293,13 @@ async def test_old_offsets_expire() -> None:
     """The check drops offsets older than offsets.retention.minutes, and then the group."""
     broker = GroupBroker(offsets_retention_minutes="1")
     assert await broker.commit("g", 1) == ErrorCode.NONE
-    await broker.groups.expire_offsets()
+    broker.groups.expire_offsets()
+    await settle()
     await settle()
     assert await broker.committed("g") == 1
     broker.clock.time_ms += 60_000
-    await broker.groups.expire_offsets()
+    broker.groups.expire_offsets()
+    await settle()
     await settle()
     assert not broker.groups.tasks
 

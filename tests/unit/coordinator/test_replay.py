@@ -11,11 +11,17 @@ import pytest
 from coordinator_server.coordinator.replay import OffsetsReplay, Restoring
 from coordinator_server.coordinator.snapshot import Decoding, encode_groups
 from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.records import Record as GroupRecord
-from coordinator_server.group.records import encode_record, group_tombstone, offset_tombstone
+from coordinator_server.group.records import (
+    CoordinatorRecord,
+    encode_record,
+    group_tombstone,
+    offset_tombstone,
+)
 from coordinator_server.group.settings import GroupSettings
-from protocol.batch import Record, build_batch
+from protocol.batch import EncodedBatch, Record, build_batch
 from protocol.compression import Compression
+from protocol.control_record import EndMarker
+from protocol.errors import ProtocolError
 from protocol.offsets_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -31,8 +37,9 @@ from storage.cleaner import Cleaning
 from storage.log_config import LogConfig
 from storage.memory_disk import MemoryDisk
 from storage.partition_log import PartitionLog
+from tests.sim.broker import durable_state
 from tests.unit.coordinator.fakes import GroupBroker, settle
-from tests.unit.storage.support import NOW_MS, open_log
+from tests.unit.storage.support import DIRECTORY, NOW_MS, flip, open_log, own
 
 Pair = tuple[bytes | None, bytes | None]
 
@@ -42,13 +49,13 @@ def new_group(group_id: str) -> GroupMetadata:
     return GroupMetadata(group_id, GroupSettings(), lambda prefix: prefix)
 
 
-def commit(group: str, partition: int, offset: int, **fields: Any) -> GroupRecord:
+def commit(group: str, partition: int, offset: int, **fields: Any) -> CoordinatorRecord:
     """The record of a committed offset of topic `t`."""
     value = OffsetCommitValue(offset=offset, commit_timestamp=NOW_MS, **fields)
     return OffsetCommitKey(group=group, topic="t", partition=partition), value
 
 
-def described(group: str, *members: str) -> GroupRecord:
+def described(group: str, *members: str) -> CoordinatorRecord:
     """The record of a group."""
     value = GroupMetadataValue(
         protocol_type="consumer",
@@ -66,7 +73,7 @@ def described(group: str, *members: str) -> GroupRecord:
 
 def batch(
     pairs: Iterable[Pair], *, producer_id: int = -1, control: bool = False, compressed: bool = False
-) -> bytes:
+) -> EncodedBatch:
     """One batch; with a producer id one of a transaction."""
     return build_batch(
         [Record(offset, NOW_MS, key, value) for offset, (key, value) in enumerate(pairs)],
@@ -79,13 +86,14 @@ def batch(
     )
 
 
-def marker(producer_id: int, *, commits: bool) -> bytes:
+def marker(producer_id: int, *, commits: bool) -> EncodedBatch:
     """The end of a transaction."""
     key = b"\0\0\0\1" if commits else b"\0\0\0\0"
-    return batch([(key, bytes(6))], producer_id=producer_id, control=True)
+    built = batch([(key, bytes(6))], producer_id=producer_id, control=True)
+    return built._replace(marker=EndMarker(commits, 0))
 
 
-def log_of(*batches: bytes) -> PartitionLog:
+def log_of(*batches: EncodedBatch) -> PartitionLog:
     """A log with these batches."""
     log = open_log(MemoryDisk())
     for one in batches:
@@ -93,7 +101,7 @@ def log_of(*batches: bytes) -> PartitionLog:
     return log
 
 
-def plain(*records: GroupRecord) -> bytes:
+def plain(*records: CoordinatorRecord) -> EncodedBatch:
     """One plain batch of records."""
     return batch([encode_record(record) for record in records])
 
@@ -112,7 +120,7 @@ def load(log: PartitionLog) -> tuple[dict[str, GroupMetadata], OffsetsReplay, Re
 def offsets(log: PartitionLog, group: str = "g") -> dict[int, int]:
     """The committed offsets of topic `t` in the log."""
     groups, _, _ = load(log)
-    found = groups[group].image.offsets.get("t", {}) if group in groups else {}
+    found = groups[group].offsets.by_topic.get("t", {}) if group in groups else {}
     return {partition: value.offset for partition, value in found.items()}
 
 
@@ -148,7 +156,7 @@ def test_what_is_loaded_is_what_was_replayed_live() -> None:
             live.replay(record)
     groups, _, _ = load(log_of(*[plain(record) for record in records]))
     assert list(groups) == ["g"]
-    assert groups["g"].image == live.image
+    assert durable_state(groups["g"]) == durable_state(live)
     assert not groups["g"].is_new
 
 
@@ -249,12 +257,24 @@ def test_unknown_and_damaged_records_are_counted_and_left() -> None:
     assert list(groups) == ["g"]
     assert (replay.damaged, restoring.skipped) == (0, 4)
     assert restoring.last_reason
-    count_too_high = bytearray(plain(commit("g", 2, 1)))
+    count_too_high = bytearray(plain(commit("g", 2, 1)).to_bytes())
     count_too_high[60] = 9
-    log.append_own(bytes(count_too_high), NOW_MS)
+    log.append_own(own(bytes(count_too_high)), NOW_MS)
     _, replay, _ = load(log)
     assert replay.damaged == 1
     assert "the batch at offset 6" in replay.last_reason
+
+
+def test_a_batch_that_lost_its_length_ends_the_load() -> None:
+    """A file that changed below the broker is an error, not a load without an end."""
+    disk = MemoryDisk()
+    log = open_log(disk)
+    first = log.append_own(plain(commit("g", 0, 1)), NOW_MS)
+    second = log.append_own(plain(commit("g", 1, 1)), NOW_MS)
+    assert (first.base_offset, second.base_offset) == (0, 1)
+    flip(disk, f"{DIRECTORY}/{0:020d}.log", plain(commit("g", 0, 1)).header.size_bytes + 10)
+    with pytest.raises(ProtocolError, match="no whole batch at offset 1"):
+        load(log)
 
 
 def test_offsets_of_very_old_brokers_count() -> None:
@@ -281,8 +301,8 @@ def test_a_snapshot_holds_the_hard_state() -> None:
     decoding = Decoding(encode_groups(groups.values()), new_group)
     steps = sum(1 for _ in decoding.steps())
     assert steps == 0
-    assert {name: group.image for name, group in decoding.groups.items()} == {
-        name: group.image for name, group in groups.items()
+    assert {name: durable_state(group) for name, group in decoding.groups.items()} == {
+        name: durable_state(group) for name, group in groups.items()
     }
 
 
@@ -310,7 +330,7 @@ async def test_a_clean_stop_leaves_snapshots_for_the_start(monkeypatch: pytest.M
     broker = GroupBroker(disk)
     await settle()
     assert await broker.committed("h") == 5
-    assert len(broker.groups.tasks["g"].group.roster.members) == 1
+    assert len(broker.groups.tasks["g"].group.membership.members) == 1
     await broker.commit("h", 6)
     disk.processes_died()
     monkeypatch.undo()

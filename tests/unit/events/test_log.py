@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from coordinator_server.events.log import DEBUG, INFO, WARNING, EventLog
+from coordinator_server.events.log import EventLog
+from coordinator_server.events.vocabulary import DEBUG, INFO, WARNING
 
 
 def test_an_event_is_one_json_line() -> None:

@@ -106,6 +106,12 @@ class Member:
         **changes: Any,
     ) -> Answer:
         """Send SyncGroup."""
+        return self.broker.send(self.sync_request(assignments, **changes), version)
+
+    def sync_request(
+        self, assignments: dict[str, bytes] | None = None, **changes: Any
+    ) -> SyncGroupRequest:
+        """A SyncGroup of this member."""
         fields: dict[str, Any] = {
             "group_id": GROUP,
             "generation_id": self.generation,
@@ -116,17 +122,21 @@ class Member:
                 for member_id, assignment in (assignments or {}).items()
             ],
         }
-        return self.broker.send(SyncGroupRequest(**fields | changes), version)
+        return SyncGroupRequest(**fields | changes)
 
     def heartbeat(self, **changes: Any) -> ErrorCode:
         """Send Heartbeat; its error."""
+        return self.send_heartbeat(**changes).error
+
+    def send_heartbeat(self, **changes: Any) -> Answer:
+        """Send Heartbeat."""
         fields: dict[str, Any] = {
             "group_id": GROUP,
             "generation_id": self.generation,
             "member_id": self.id,
             "group_instance_id": self.instance_id,
         }
-        return self.broker.send(HeartbeatRequest(**fields | changes), 4).error
+        return self.broker.send(HeartbeatRequest(**fields | changes), 4)
 
     def leave(self, reason: str | None = None) -> ErrorCode:
         """Leave the group; the error of this member."""
@@ -148,10 +158,11 @@ def leave(
     *identities: tuple[str, str | None],
     version: int = 5,
     reason: str | None = None,
+    group_id: str = GROUP,
 ) -> Answer:
     """LeaveGroup for (member id, instance id) pairs; up to v2 for the first member id."""
     request = LeaveGroupRequest(
-        group_id=GROUP,
+        group_id=group_id,
         member_id=identities[0][0] if identities and version < 3 else "",
         members=[
             MemberIdentity(member_id=member_id, group_instance_id=instance_id, reason=reason)
@@ -285,6 +296,12 @@ class GroupContext:
         (member,) = self.stable("Z")
         assert member.leave() is ErrorCode.NONE
         return member
+
+    @property
+    def generation(self) -> int:
+        """The generation of the group, which exists."""
+        assert self.broker.group is not None
+        return self.broker.group.generation_id
 
     @property
     def state(self) -> str:

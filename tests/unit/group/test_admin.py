@@ -2,9 +2,8 @@
 
 import pytest
 
-from coordinator_server.group.classic.describe_groups import is_listed
 from coordinator_server.group.classic.state import GroupState
-from protocol.apis.list_groups import ListedGroup
+from protocol.apis.list_groups import ListedGroup, ListGroupsRequest
 from protocol.errors import ErrorCode
 from tests.unit.group.context import GroupContext, commit, commit_answer, offsets
 
@@ -46,12 +45,13 @@ def test_list_entry() -> None:
     """Type, state and kind; a standalone group has no type."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1))
-    assert context.broker.group is not None
-    assert context.broker.group.list_entry() == ListedGroup(
+    (entry,) = context.broker.groups.listed_groups()
+    assert entry == ListedGroup(
         group_id="g", protocol_type="", group_state="Empty", group_type="classic"
     )
     context.stable("A")
-    assert context.broker.group.list_entry().group_state == "Stable"
+    (entry,) = context.broker.groups.listed_groups()
+    assert entry.group_state == "Stable"
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,10 @@ def test_list_entry() -> None:
 )
 def test_list_filters(states: list[str], types: list[str], listed: bool) -> None:
     """Case does not matter, empty lists pass everything, unknown names match nothing."""
-    entry = ListedGroup(group_state="Stable", group_type="classic")
-    assert is_listed(entry, states, types) is listed
+    context = GroupContext()
+    context.stable("A")
+    request = ListGroupsRequest(states_filter=states, types_filter=types)
+    assert bool(context.broker.send(request, 5).response.groups) is listed
 
 
 def test_delete_an_empty_group() -> None:
@@ -80,7 +82,7 @@ def test_delete_an_empty_group() -> None:
     assert context.broker.delete().error is E.NONE
     assert context.broker.batches[-1] == 4
     assert all(value is None for _, value in context.broker.log[-4:])
-    assert context.broker.replayed().image.is_blank
+    assert context.broker.replayed().is_blank
     assert context.state == GroupState.DEAD
     assert offsets(context.broker) == {}
     assert context.broker.delete().error is E.GROUP_ID_NOT_FOUND
@@ -132,16 +134,21 @@ def test_delete_misses_no_commit_of_its_drain() -> None:
         deletes = [context.broker.delete(), context.broker.delete()]
     assert answer.response is not None
     assert [delete.error for delete in deletes] == [E.NONE, E.GROUP_ID_NOT_FOUND]
-    assert context.broker.replayed().image.is_blank
+    assert context.broker.replayed().is_blank
 
 
-def test_a_join_before_the_delete_of_a_drain_wins() -> None:
-    """A member that came in the same drain keeps the group alive."""
+@pytest.mark.parametrize("deletes_first", [False, True])
+def test_a_join_and_a_delete_of_one_drain(deletes_first: bool) -> None:
+    """They count in the order in which they came: a member keeps the group, or gets a new one."""
     context = GroupContext()
     context.empty()
+    generation = context.generation
     with context.broker.one_drain():
-        delete = context.broker.delete()
+        if deletes_first:
+            delete = context.broker.delete()
         joined = context.member("A").join()
-    assert delete.error is E.NON_EMPTY_GROUP
-    context.broker.advance(0)
+        if not deletes_first:
+            delete = context.broker.delete()
+    assert delete.error is (E.NONE if deletes_first else E.NON_EMPTY_GROUP)
     assert joined.error is E.NONE
+    assert joined.response.generation_id == (1 if deletes_first else generation + 1)

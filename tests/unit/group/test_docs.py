@@ -11,7 +11,6 @@ from coordinator_server.group.classic.state import (
     HEARTBEAT_ANSWER,
     SYNC_ANSWER,
     TRANSITIONS,
-    GroupState,
 )
 
 PAGE = Path(__file__).parents[3] / "docs" / "coordinator.md"
@@ -31,15 +30,16 @@ def transitions() -> str:
 
 def answers() -> str:
     """What each state answers."""
-    lines = ["| | " + " | ".join(state.value for state in GroupState) + " |"]
-    lines.append("|---" * (len(GroupState) + 1) + "|")
+    states = list(HEARTBEAT_ANSWER)
+    lines = ["| | " + " | ".join(state.value for state in states) + " |"]
+    lines.append("|---" * (len(states) + 1) + "|")
     for name, table in (
         ("Heartbeat", HEARTBEAT_ANSWER),
         ("SyncGroup", SYNC_ANSWER),
         ("OffsetCommit", COMMIT_ANSWER),
     ):
         cells = []
-        for state in GroupState:
+        for state in states:
             error = table[state]
             cells.append("parked until the leader's is written" if error is None else error.name)
         lines.append(f"| {name} | " + " | ".join(cells) + " |")

@@ -7,10 +7,9 @@ import pytest
 from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.effects import Effects
 from coordinator_server.group.purgatory import DelayedOperation, Purgatory
-from tests.unit.group.context import GroupContext
 
 
-class Ring(DelayedOperation):
+class Ring(DelayedOperation[GroupMetadata]):
     """An operation with a name."""
 
     __slots__ = ("name",)
@@ -24,14 +23,14 @@ class Ring(DelayedOperation):
         effects.event(self.name)
 
 
-def names(purgatory: Purgatory, now_ms: int) -> list[str]:
+def names(purgatory: Purgatory[GroupMetadata], now_ms: int) -> list[str]:
     """Names of what expires."""
     return [one.name for one in purgatory.expired(now_ms) if isinstance(one, Ring)]
 
 
 def test_operations_expire_in_order_of_their_deadlines() -> None:
     """Earliest first, and nothing before its deadline."""
-    purgatory = Purgatory()
+    purgatory: Purgatory[GroupMetadata] = Purgatory()
     for deadline_ms in (30, 10, 20):
         purgatory.schedule(Ring(str(deadline_ms)), deadline_ms)
     assert purgatory.next_deadline_ms() == 10
@@ -43,7 +42,7 @@ def test_operations_expire_in_order_of_their_deadlines() -> None:
 
 def test_a_later_deadline_only_moves_a_number() -> None:
     """Heartbeats push nothing on the heap: a thousand moves leave one entry."""
-    purgatory = Purgatory()
+    purgatory: Purgatory[GroupMetadata] = Purgatory()
     ring = Ring("a")
     for deadline_ms in range(10, 1010):
         purgatory.schedule(ring, deadline_ms)
@@ -55,7 +54,7 @@ def test_a_later_deadline_only_moves_a_number() -> None:
 
 def test_a_moved_operation_does_not_overtake() -> None:
     """An operation that was queued early but moved late expires after those before it."""
-    purgatory = Purgatory()
+    purgatory: Purgatory[GroupMetadata] = Purgatory()
     moved, other = Ring("moved"), Ring("other")
     purgatory.schedule(moved, 10)
     purgatory.schedule(other, 20)
@@ -65,7 +64,7 @@ def test_a_moved_operation_does_not_overtake() -> None:
 
 def test_an_earlier_deadline_counts_at_once() -> None:
     """Moving a deadline forward replaces the queued one, which never fires."""
-    purgatory = Purgatory()
+    purgatory: Purgatory[GroupMetadata] = Purgatory()
     ring = Ring("a")
     purgatory.schedule(ring, 100)
     purgatory.schedule(ring, 10)
@@ -75,7 +74,7 @@ def test_an_earlier_deadline_counts_at_once() -> None:
 
 def test_what_is_cancelled_never_expires() -> None:
     """Cancelled and cleared operations are gone, and may be scheduled anew."""
-    purgatory = Purgatory()
+    purgatory: Purgatory[GroupMetadata] = Purgatory()
     one, two = Ring("one"), Ring("two")
     purgatory.schedule(one, 10)
     purgatory.schedule(two, 20)
@@ -89,7 +88,7 @@ def test_what_is_cancelled_never_expires() -> None:
 
 def test_cancelled_then_scheduled_before_its_entry_comes_up() -> None:
     """An operation that is armed again keeps its old entry as the reminder."""
-    purgatory = Purgatory()
+    purgatory: Purgatory[GroupMetadata] = Purgatory()
     ring = Ring("a")
     purgatory.schedule(ring, 10)
     purgatory.cancel(ring)
@@ -102,7 +101,7 @@ def test_cancelled_then_scheduled_before_its_entry_comes_up() -> None:
 def test_it_agrees_with_a_plain_dictionary(seed: int) -> None:
     """Whatever is scheduled, moved and cancelled: it expires when a dictionary says so."""
     rng = random.Random(seed)
-    purgatory = Purgatory()
+    purgatory: Purgatory[GroupMetadata] = Purgatory()
     rings = [Ring(str(number)) for number in range(6)]
     deadlines: dict[str, int] = {}
     now_ms = 0
@@ -122,13 +121,3 @@ def test_it_agrees_with_a_plain_dictionary(seed: int) -> None:
                 deadlines[ring.name] = now_ms + rng.randrange(20)
                 purgatory.schedule(ring, deadlines[ring.name])
         assert purgatory.next_deadline_ms() == min(deadlines.values(), default=None)
-
-
-def test_the_base_operation_does_nothing_of_its_own() -> None:
-    """Every operation has to say what its expiry means."""
-    context = GroupContext()
-    context.stable("A")
-    group = context.broker.group
-    assert group is not None
-    with pytest.raises(NotImplementedError):
-        DelayedOperation().on_expiration(group, 0, Effects())

@@ -4,10 +4,19 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.group.classic.lifecycle import load_finished
 from coordinator_server.group.classic.state import GroupState
+from coordinator_server.group.effects import Effects
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue
-from tests.unit.group.context import GroupContext, Member, commit, offsets, subscription
+from tests.unit.group.context import (
+    GroupContext,
+    Member,
+    commit,
+    offset_delete,
+    offsets,
+    subscription,
+)
 
 E = ErrorCode
 RETENTION_MS = 60_000
@@ -47,7 +56,7 @@ def test_a_standalone_group_expires_with_its_last_offset() -> None:
     broker.expire_offsets()
     assert context.state == GroupState.DEAD
     assert broker.batches[-1] == 2
-    assert broker.replayed().image.is_blank
+    assert broker.replayed().is_blank
     assert broker.event_names()[-2:] == ["offsets.expired", "group.expired"]
 
 
@@ -75,7 +84,7 @@ def test_an_old_record_does_not_say_since_when_it_is_empty() -> None:
     assert group is not None
     value = GroupMetadataValue(protocol_type="consumer", generation=3)
     group.replay((GroupMetadataKey(group="g"), value))
-    group.load_finished(broker.now_ms, broker.effects)
+    load_finished(group, broker.now_ms, Effects())
     assert group.state_timestamp_ms is None
     broker.advance(RETENTION_MS)
     broker.expire_offsets()
@@ -119,7 +128,7 @@ def test_groups_with_members_that_keep_everything(case: str) -> None:
         context.member("N").join()
     context.broker.advance(29_000)
     member.heartbeat()
-    context.broker.now_ms += RETENTION_MS
+    context.broker.clock.time_ms += RETENTION_MS
     context.broker.expire_offsets()
     assert len(offsets(context.broker)) == 1
 
@@ -177,3 +186,14 @@ def test_offsets_of_a_deleted_topic_go_at_once() -> None:
     assert offsets(context.broker) == {("one", 0): (1, "")}
     context.broker.delete_topics("nope")
     context.broker.check_replay_law()
+
+
+def test_a_deleted_topic_without_offsets_writes_nothing() -> None:
+    """A topic whose offsets have gone meanwhile is no work."""
+    context = made()
+    commit(context.broker, ("one", 0, 1))
+    before = len(context.broker.log)
+    with context.broker.one_drain():
+        offset_delete(context.broker, ("one", 0))
+        context.broker.delete_topics("one")
+    assert len(context.broker.log) == before + 1

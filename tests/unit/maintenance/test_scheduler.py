@@ -1,21 +1,23 @@
-"""What happens to logs without anybody asking: retention, compaction, recovery, checkpoints."""
+"""The maintenance of logs: retention, compaction, recovery, checkpoints, and their events."""
 
 from __future__ import annotations
 
 import io
 import itertools
+import json
 from collections.abc import Iterator
 
 import pytest
 
-from coordinator_server.events.log import INFO, LOG
+from coordinator_server.events.log import LOG
+from coordinator_server.events.vocabulary import DEBUG, INFO, VOCABULARY
 from coordinator_server.maintenance.scheduler import (
     FIRST_RETENTION_DELAY_MS,
     FIRST_ROUND_DELAY_MS,
     OWN_LOGS_MS,
     PAUSE_MS,
     SLICE_MS,
-    Upkeep,
+    MaintenanceScheduler,
 )
 from coordinator_server.topics.manager import Partition
 from protocol.batch import Record, build_batch
@@ -47,7 +49,7 @@ def rounds_until_idle(broker: FakeBroker) -> int:
     """Let time pass until a round is done; how many steps it took."""
     steps = 0
     while True:
-        wait_ms = broker.topics.upkeep()
+        wait_ms = broker.topics.maintenance_step()
         steps += 1
         if wait_ms != PAUSE_MS and steps > 1:
             return steps
@@ -80,6 +82,28 @@ def test_compacted_logs_keep_the_last_record_of_a_key() -> None:
     assert partition(broker, "t").log.log_end_offset == 20
 
 
+def test_what_a_round_does_is_logged_at_level_debug(log_text: io.StringIO) -> None:
+    """A deleted segment and a pass of compaction are events of the vocabulary, not seen at info."""
+    for level, expected in ((INFO, {}), (DEBUG, {"old": "segment.deleted", "c": "log.compacted"})):
+        LOG.configure("json", level, log_text)
+        broker = FakeBroker()
+        broker.topics.create("old", 1, {"retention.ms": "1000", "segment.ms": "1000"})
+        partition(broker, "old").append(batch(b"x", times_ms=[START_MS - 10_000]), START_MS)
+        configs = {"cleanup.policy": "compact", "internal.segment.bytes": "300"}
+        broker.topics.create("c", 1, configs)
+        for number in range(20):
+            partition(broker, "c").append(batch(b"%d" % number), START_MS)
+        log_text.truncate(log_text.seek(0))
+        broker.scheduler.advance(FIRST_RETENTION_DELAY_MS)
+        rounds_until_idle(broker)
+        events = map(json.loads, log_text.getvalue().splitlines())
+        of_topics = {event["topic"]: event for event in events}
+        assert {topic: event["event"] for topic, event in of_topics.items()} == expected
+    for event in of_topics.values():
+        assert event["level"] == "debug"
+        assert {"topic", "partition", *VOCABULARY[event["event"]].fields} <= set(event)
+
+
 def test_a_round_is_cut_into_slices() -> None:
     """When a slice is over the next step is wanted after a pause, and the round goes on."""
     broker = FakeBroker()
@@ -87,27 +111,27 @@ def test_a_round_is_cut_into_slices() -> None:
         broker.topics.create(f"t{number}", 1, {})
         partition(broker, f"t{number}").append(batch(b"x"), START_MS)
     looks = itertools.count()
-    upkeep = Upkeep(  # every look at the machine's time costs a slice
+    scheduler = MaintenanceScheduler(  # every look at the machine's time costs a slice
         broker.log_manager, broker.config, broker.clock, lambda: next(looks) * SLICE_MS / 1000
     )
-    broker.clock.time_ms += upkeep.step()
+    broker.clock.time_ms += scheduler.step()
     steps = 1
-    while upkeep.step() == PAUSE_MS:
-        assert upkeep.is_working
+    while scheduler.step() == PAUSE_MS:
+        assert scheduler.is_working
         steps += 1
     assert steps >= 5
-    assert not upkeep.is_working
+    assert not scheduler.is_working
 
 
 def test_rounds_follow_the_settings() -> None:
     """A round begins after the shorter of the two intervals, the first soon after the start."""
     broker = FakeBroker(log_retention_check_interval_ms="700")
-    assert broker.topics.upkeep() == 700
+    assert broker.topics.maintenance_step() == 700
     broker.scheduler.advance(300)
-    assert broker.topics.upkeep() == 400
+    assert broker.topics.maintenance_step() == 400
     broker.scheduler.advance(400)
-    assert broker.topics.upkeep() == 700
-    assert FakeBroker().topics.upkeep() == FIRST_ROUND_DELAY_MS
+    assert broker.topics.maintenance_step() == 700
+    assert FakeBroker().topics.maintenance_step() == FIRST_ROUND_DELAY_MS
 
 
 def test_a_failing_disk_is_reported(log_text: io.StringIO) -> None:
@@ -115,9 +139,9 @@ def test_a_failing_disk_is_reported(log_text: io.StringIO) -> None:
     broker = FakeBroker(log_retention_check_interval_ms="700")
     broker.topics.create("t", 1, {})
     partition(broker, "t").append(batch(b"x"), START_MS)
-    broker.scheduler.advance(broker.topics.upkeep())
+    broker.scheduler.advance(broker.topics.maintenance_step())
     broker.disk.fail_at(0)
-    assert broker.topics.upkeep() == 700
+    assert broker.topics.maintenance_step() == 700
     assert '"event": "log.failed"' in log_text.getvalue()
 
 
@@ -146,7 +170,7 @@ def test_the_round_of_the_start_compacts_the_internal_logs() -> None:
         log.append_own(build_batch(records), START_MS)
     size_bytes = log.size_bytes
     broker.scheduler.advance(FIRST_ROUND_DELAY_MS)
-    while broker.topics.upkeep() == PAUSE_MS:
+    while broker.topics.maintenance_step() == PAUSE_MS:
         broker.scheduler.advance(PAUSE_MS)
     assert log.size_bytes < size_bytes / 100
 
@@ -159,7 +183,7 @@ def test_old_records_are_deleted_at_the_interval_of_retention() -> None:
 
     def rounds_until(elapsed_ms: int) -> None:
         while broker.clock.time_ms < START_MS + elapsed_ms:
-            broker.scheduler.advance(max(broker.topics.upkeep(), 1))
+            broker.scheduler.advance(max(broker.topics.maintenance_step(), 1))
 
     rounds_until(FIRST_RETENTION_DELAY_MS - 1000)
     assert log.log_start_offset == 0
@@ -198,8 +222,8 @@ def test_logs_of_the_broker_stay_within_twice_their_live_data() -> None:
         for log in logs:
             append_own(log, keys=100, count=20)
         for _ in range(400):
-            broker.scheduler.advance(max(1, min(broker.topics.upkeep(), OWN_LOGS_MS)))
-            if not broker.topics.is_in_upkeep:
+            broker.scheduler.advance(max(1, min(broker.topics.maintenance_step(), OWN_LOGS_MS)))
+            if not broker.topics.is_in_maintenance:
                 break
         largest = max(largest, *(log.size_bytes for log in logs))
     assert live <= largest <= 2 * live
@@ -215,7 +239,7 @@ def test_under_pressure_slices_are_as_long_as_what_was_between_them() -> None:
         seconds += 0.001  # what a step costs
         return seconds
 
-    upkeep = Upkeep(broker.log_manager, broker.config, broker.clock, timer_s)
+    scheduler = MaintenanceScheduler(broker.log_manager, broker.config, broker.clock, timer_s)
     logs = offsets_logs(broker, partitions=4)
     broker.scheduler.advance(FIRST_ROUND_DELAY_MS)
     pauses = set()
@@ -223,9 +247,9 @@ def test_under_pressure_slices_are_as_long_as_what_was_between_them() -> None:
     while True:
         seconds += 0.01  # the clients' turn
         began = seconds
-        pauses.add(upkeep.step())
+        pauses.add(scheduler.step())
         slices.add(round(seconds - began, 3))
-        if not upkeep.is_working:
+        if not scheduler.is_working:
             break
     assert 0 in pauses
     assert max(slices) == pytest.approx(0.01, abs=0.004)

@@ -1,4 +1,4 @@
-"""What clients are told, for fabricated connections: where they come from decides."""
+"""The addresses that clients get, for fabricated connections: where they come from decides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from coordinator_server.config.config import Config
 from coordinator_server.events.log import LOG
 from coordinator_server.net.addresses import AddressBook, check_names
-from coordinator_server.net.networks import Routes
+from coordinator_server.net.networks import RoutingTable
 from tests.unit.net.test_networks import IPV4_TABLE, IPV6_TABLE
 
 CONTAINER = "172.18.0.2"
@@ -28,7 +28,7 @@ def book(
     """The addresses of a broker in the network 172.18.0.0/16."""
     config = Config(overrides={"broker.count": str(brokers), **(settings or {})})
     configs = {one.node_id: one for one in map(config.of_broker, range(brokers))}
-    return AddressBook(configs, Routes(IPV4_TABLE, IPV6_TABLE), in_container=in_container)
+    return AddressBook(configs, RoutingTable(IPV4_TABLE, IPV6_TABLE), in_container=in_container)
 
 
 def told(

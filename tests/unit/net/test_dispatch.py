@@ -1,4 +1,4 @@
-"""From frame to handler and back: routes, refusals, the door for bugs."""
+"""From frame to handler and back: bindings, refusals, the door for bugs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.clock.broker_clock import SystemClock
+from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.events.log import LOG
 from coordinator_server.net.call import Call
 from coordinator_server.net.dispatch import Dispatcher
@@ -49,7 +51,7 @@ def heartbeats(monkeypatch: pytest.MonkeyPatch) -> Callable[[Handler], None]:
 
 def send(*frames: bytes) -> FakeTransport:
     """A new connection that sends frames; returns its transport."""
-    network = FakeNetwork(dispatch=Dispatcher(no_broker()).dispatch)
+    network = FakeNetwork(dispatch=Dispatcher(no_broker(), StepRunner(SystemClock())).dispatch)
     connection, transport = network.connect()
     for one in frames:
         connection.data_received(one)
@@ -69,7 +71,7 @@ def test_a_request_reaches_its_handler(heartbeats: Callable[[Handler], None]) ->
     call, heartbeat = seen[0]
     assert (heartbeat.group_id, heartbeat.generation_id, heartbeat.member_id) == ("g", 7, "m")
     assert (call.api_name, call.api_version, call.client_id) == ("Heartbeat", 0, "test")
-    assert call.client_host == "/10.0.0.7"
+    assert call.caller.client_host == "/10.0.0.7"
     assert transport.written == [struct.pack(">iih", 6, 77, 25)]
 
 

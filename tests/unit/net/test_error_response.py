@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.net.error_response import failed_response
+from coordinator_server.net.error_response import error_response
 from protocol.codec import encoder
 from protocol.registry import SPEC_BY_NAME, SPECS, ApiSpec
 from protocol.schema import ArrayType, Message
@@ -35,7 +35,7 @@ def one_of_each(message_type: type[Message], version: int) -> Message:
 def test_every_api_can_say_that_it_failed(spec: ApiSpec, version: int) -> None:
     """The answer encodes at the request's version and carries the error somewhere."""
     request = one_of_each(spec.request_type, version)
-    response = failed_response(spec.response_type, request, version)
+    response = error_response(spec.response_type, request, version)
     assert response is not None, "no error code in the answer"
     encoder(spec.response_type, version)(response)
     assert "error_code=<ErrorCode.UNKNOWN_SERVER_ERROR: -1>" in repr(response)
@@ -47,7 +47,7 @@ def test_results_name_what_they_are_about() -> None:
     request: Any = one_of_each(spec.request_type, 8)
     request.topics[0].name = "orders"
     request.topics[0].partitions[0].partition_index = 3
-    response: Any = failed_response(spec.response_type, request, 8)
+    response: Any = error_response(spec.response_type, request, 8)
     assert response.topics[0].name == "orders"
     assert response.topics[0].partitions[0].partition_index == 3
     assert response.topics[0].partitions[0].error_code == FAILED
@@ -58,11 +58,11 @@ def test_results_of_plain_names_are_named_too() -> None:
     spec = SPEC_BY_NAME["DeleteGroups"]
     request: Any = spec.request_type()
     request.groups_names = ["a", "b"]
-    response: Any = failed_response(spec.response_type, request, 2)
+    response: Any = error_response(spec.response_type, request, 2)
     assert [(one.group_id, one.error_code) for one in response.results] == [("a", -1), ("b", -1)]
 
 
 def test_an_answer_without_entries_has_no_place_for_an_error() -> None:
     """Where the request names nothing the answer could be about, the connection is closed."""
     spec = SPEC_BY_NAME["OffsetCommit"]
-    assert failed_response(spec.response_type, spec.request_type(), 8) is None
+    assert error_response(spec.response_type, spec.request_type(), 8) is None

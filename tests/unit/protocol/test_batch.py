@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol import batch
-from protocol.batch import BatchHeader, Record
+from protocol.batch import Record, build_batch, iterate_records
+from protocol.batch_header import crc_is_valid, iterate_batches, read_header
 from protocol.compression import Compression
 from protocol.errors import ProtocolError
 
@@ -34,17 +34,17 @@ ANY_RECORDS = st.lists(
 @pytest.mark.parametrize("compression", list(Compression))
 def test_batch_reads_back(compression: Compression) -> None:
     """A built batch has the header asked for and gives its records back, in any compression."""
-    data = batch.build_batch(RECORDS, compression=compression, leader_epoch=4)
-    header = BatchHeader(data)
-    assert batch.crc_is_valid(data, header)
+    data = build_batch(RECORDS, compression=compression, leader_epoch=4).to_bytes()
+    header = read_header(data)
+    assert crc_is_valid(data, header)
     assert (header.base_offset, header.last_offset, header.next_offset) == (100, 105, 106)
     assert (header.leader_epoch, header.compression, header.record_count) == (4, compression, 3)
     assert (header.base_timestamp_ms, header.max_timestamp_ms) == (1000, 2000)
     assert header.size_bytes == len(data) == header.end
-    assert (header.producer_id, header.last_sequence, header.has_producer_id) == (-1, -1, False)
+    assert (header.producer_id, header.last_sequence) == (-1, -1)
     flags = (header.is_control, header.is_transactional, header.log_append_time)
     assert flags == (False, False, False)
-    assert list(batch.iterate_records(data, header)) == RECORDS
+    assert list(iterate_records(data, header)) == RECORDS
 
 
 @settings(deadline=None, max_examples=50, database=None)
@@ -59,16 +59,16 @@ def test_any_records_read_back(
     for gap, timestamp_ms, key, value, headers in rows:
         offset += gap
         records.append(Record(offset, timestamp_ms, key, value, headers))
-    data = batch.build_batch(records, compression=compression)
-    assert list(batch.iterate_records(data, BatchHeader(data))) == records
+    data = build_batch(records, compression=compression).to_bytes()
+    assert list(iterate_records(data, read_header(data))) == records
 
 
 def test_batch_of_a_producer() -> None:
     """Producer id, epoch, sequence and the transactional flag are kept; sequences wrap to 0."""
-    data = batch.build_batch(
+    data = build_batch(
         RECORDS, producer_id=7, producer_epoch=2, base_sequence=2**31 - 2, transactional=True
-    )
-    header = BatchHeader(data)
+    ).to_bytes()
+    header = read_header(data)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 2, 2**31 - 2)
     assert header.last_sequence == 3
     assert header.is_transactional
@@ -76,99 +76,98 @@ def test_batch_of_a_producer() -> None:
 
 def test_batches_lie_one_behind_the_other() -> None:
     """Iterating gives each batch with its position; a cut one at the end is left out."""
-    one = batch.build_batch([Record(0, 1, None, b"a")])
-    two = batch.build_batch([Record(1, 1, None, b"b")])
-    headers = list(batch.iterate_batches(one + two + two[:-1]))
+    one = build_batch([Record(0, 1, None, b"a")]).to_bytes()
+    two = build_batch([Record(1, 1, None, b"b")]).to_bytes()
+    headers = list(iterate_batches(one + two + two[:-1]))
     assert [header.position for header in headers] == [0, len(one)]
-    read = [record for header in headers for record in batch.iterate_records(one + two, header)]
+    read = [record for header in headers for record in iterate_records(one + two, header)]
     assert [record.value for record in read] == [b"a", b"b"]
-    assert next(batch.iterate_batches(b"xx" + one, 2)).position == 2
+    assert next(iterate_batches(b"xx" + one, 2)).position == 2
 
 
-def test_patching_the_offset_keeps_the_crc() -> None:
-    """Base offset and leader epoch are changed in place, without touching what the CRC covers."""
-    data = bytearray(b"front" + batch.build_batch(RECORDS))
-    batch.patch_offset(data, 5, 5000, 9)
-    header = BatchHeader(data, 5)
-    assert (header.base_offset, header.last_offset, header.leader_epoch) == (5000, 5005, 9)
-    assert batch.crc_is_valid(data, header)
-    assert [record.offset for record in batch.iterate_records(data, header)] == [5000, 5001, 5005]
+def test_a_built_batch_says_what_its_bytes_say() -> None:
+    """The header that comes with a built batch is the one in its bytes; base offset and leader
+    epoch may be others without touching what the CRC covers."""
+    built = build_batch(RECORDS, leader_epoch=4, producer_id=7, base_sequence=3)
+    data = built.to_bytes()
+    assert read_header(data) == built.header
+    assert data.endswith(built.body)
+    header = built.header._replace(base_offset=5000, leader_epoch=9)
+    moved = built._replace(header=header).to_bytes()
+    assert read_header(moved) == header
+    assert crc_is_valid(moved, header)
+    assert [record.offset for record in iterate_records(moved, header)] == [5000, 5001, 5005]
 
 
 def test_log_append_time() -> None:
-    """Stamping renews the CRC, and all records then carry the time of the append."""
-    data = bytearray(batch.build_batch(RECORDS))
-    header = BatchHeader(data)
-    batch.patch_log_append_time(data, header, 7777)
-    again = BatchHeader(data)
-    assert again.log_append_time
-    assert (again.max_timestamp_ms, again.crc) == (7777, header.crc)
-    assert batch.crc_is_valid(data, again)
-    assert {record.timestamp_ms for record in batch.iterate_records(data, again)} == {7777}
-    built = batch.build_batch(RECORDS, log_append_time_ms=7777)
-    assert built == bytes(data)
+    """All records of a batch with the time of the append carry that time."""
+    data = build_batch(RECORDS, log_append_time_ms=7777).to_bytes()
+    header = read_header(data)
+    assert header.log_append_time
+    assert header.max_timestamp_ms == 7777
+    assert {record.timestamp_ms for record in iterate_records(data, header)} == {7777}
 
 
 def test_emptied_batch() -> None:
     """Compaction may keep a batch without records for its producer's sequence."""
-    data = batch.build_batch(
+    data = build_batch(
         [], base_offset=10, last_offset=19, producer_id=3, compression=Compression.GZIP
-    )
-    header = BatchHeader(data)
+    ).to_bytes()
+    header = read_header(data)
     assert (header.base_offset, header.last_offset, header.record_count) == (10, 19, 0)
-    assert list(batch.iterate_records(data, header)) == []
+    assert list(iterate_records(data, header)) == []
 
 
 @pytest.mark.parametrize(
     ("position", "value"),
-    [(16, 1), (16, 3), (8, 0x7F), (11, 5), (8, 0xFF)],
-    ids=["magic 1", "magic 3", "too long", "too short", "negative"],
+    [(16, 3), (16, 0xFF), (8, 0x7F), (11, 5), (8, 0xFF)],
+    ids=["magic 3", "magic -1", "too long", "too short", "negative"],
 )
 def test_bad_header_is_refused(position: int, value: int) -> None:
     """A wrong magic or a length that does not fit is refused when the header is read."""
-    data = bytearray(batch.build_batch(RECORDS[2:]))
+    data = bytearray(build_batch(RECORDS[2:]).to_bytes())
     data[8:12] = (len(data) - 12).to_bytes(4, "big")
     data[position] = value
     with pytest.raises(ProtocolError):
-        BatchHeader(data)
+        read_header(data)
 
 
 def test_short_buffer_is_refused() -> None:
     """Too few bytes for a header, or for the batch, are refused."""
-    data = batch.build_batch(RECORDS)
+    data = build_batch(RECORDS).to_bytes()
     for size in (0, 60, len(data) - 1):
         with pytest.raises(ProtocolError):
-            BatchHeader(data[:size])
+            read_header(data[:size])
 
 
 def test_wrong_crc_is_seen() -> None:
     """A changed byte under the CRC is noticed."""
-    data = bytearray(batch.build_batch(RECORDS))
+    data = bytearray(build_batch(RECORDS).to_bytes())
     data[-1] ^= 1
-    assert not batch.crc_is_valid(data, BatchHeader(data))
+    assert not crc_is_valid(data, read_header(data))
 
 
 def test_record_count_must_fit() -> None:
     """A count that is not that of the records is refused."""
-    data = bytearray(batch.build_batch(RECORDS))
+    data = bytearray(build_batch(RECORDS).to_bytes())
     for count in (2, 4, -1):
         data[57:61] = count.to_bytes(4, "big", signed=True)
         with pytest.raises(ProtocolError):
-            list(batch.iterate_records(data, BatchHeader(data)))
+            list(iterate_records(data, read_header(data)))
 
 
 def test_unknown_compression_is_refused() -> None:
     """Compressions 5 to 7 do not exist."""
-    data = bytearray(batch.build_batch(RECORDS))
+    data = bytearray(build_batch(RECORDS).to_bytes())
     data[22] |= 5
     with pytest.raises(ProtocolError):
-        list(batch.iterate_records(data, BatchHeader(data)))
+        list(iterate_records(data, read_header(data)))
 
 
 def test_delete_horizon() -> None:
     """A batch with a delete horizon says when its tombstones may go, and keeps its timestamps."""
-    data = batch.build_batch(RECORDS, delete_horizon_ms=123_456)
-    header = BatchHeader(data)
+    data = build_batch(RECORDS, delete_horizon_ms=123_456).to_bytes()
+    header = read_header(data)
     assert header.delete_horizon_ms == 123_456
-    assert BatchHeader(batch.build_batch(RECORDS)).delete_horizon_ms is None
-    assert list(batch.iterate_records(data, header)) == RECORDS
+    assert read_header(build_batch(RECORDS).to_bytes()).delete_horizon_ms is None
+    assert list(iterate_records(data, header)) == RECORDS

@@ -100,7 +100,7 @@ def test_dump_reads_frames_without_and_with_lengths(capsys: pytest.CaptureFixtur
 
 def test_dump_opens_records(capsys: pytest.CaptureFixture[str]) -> None:
     """Records in a bare body are shown one by one, damage is said."""
-    data = batch.build_batch([batch.Record(0, 1, b"key", b"value")])
+    data = batch.build_batch([batch.Record(0, 1, b"key", b"value")]).to_bytes()
     for records, expected in ((data, "key=b'key'"), (data[:-1] + b"\xff", "CRC WRONG")):
         request = ProduceRequest(
             topic_data=[

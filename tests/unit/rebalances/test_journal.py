@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from coordinator_server.events.log import LOG
-from coordinator_server.group.classic.explain import Cause, Outcome, Rebalance, Trigger
+from coordinator_server.group.explain import Cause, Outcome, Rebalance, Trigger
 from coordinator_server.rebalances import journal as journal_module
 from coordinator_server.rebalances.journal import GATHER_MS, RebalanceJournal
 from coordinator_server.topics.manager import Partition
 from coordinator_server.topics.names import GROUP_EVENTS_TOPIC
-from protocol.batch import Record, iterate_batches, iterate_records
+from protocol.batch import Record, iterate_records
+from protocol.batch_header import iterate_batches
 from storage.errors import StorageError
 from tests.unit.topics.fakes import FakeBroker
 
@@ -72,7 +73,7 @@ class Journal(RebalanceJournal):
         """What is in the topic, batch by batch."""
         if self.broker.topics.topic(GROUP_EVENTS_TOPIC) is None:
             return []
-        data = self.broker.topics.log(GROUP_EVENTS_TOPIC, 0).read(0, 1 << 24).records
+        data = self.broker.topics.log(GROUP_EVENTS_TOPIC, 0).read(0, 1 << 24)
         return [list(iterate_records(data, header)) for header in iterate_batches(data)]
 
     def generations(self, group: str = "g") -> list[int]:

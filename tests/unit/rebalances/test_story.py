@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.rebalances.schema import RebalanceRecord
 from coordinator_server.rebalances.story import details, ranges, sentence, tell, time_of
 from tests.unit.group.classic.explained import EMPTY_RECORD
-
-Record = dict[str, Any]
 
 UUID = "01234567-89ab-cdef-0123-456789abcdef"
 
 
-def client(name: str, instance: str | None = None, uuid: str = UUID) -> Record:
+def client(name: str, instance: str | None = None, uuid: str = UUID) -> RebalanceRecord:
     """A client as records name it."""
     return {
         "member": f"{name}-{uuid}",
@@ -24,7 +23,7 @@ def client(name: str, instance: str | None = None, uuid: str = UUID) -> Record:
     }
 
 
-def record(trigger: str, **fields: Any) -> Record:
+def record(trigger: str, **fields: Any) -> RebalanceRecord:
     """A record of generation 7 of which c-2 is the culprit."""
     defaults = {
         "trigger": trigger,
@@ -44,12 +43,12 @@ def record(trigger: str, **fields: Any) -> Record:
     return {**EMPTY_RECORD, **defaults, **fields}
 
 
-def moves(moved: int, added: int, revoked: int, stayed: int) -> Record:
+def moves(moved: int, added: int, revoked: int, stayed: int) -> RebalanceRecord:
     """Partitions by what happened to them."""
     return {"moved": moved, "added": added, "revoked": revoked, "stayed": stayed}
 
 
-def member(name: str, status: str = "stayed", **fields: Any) -> Record:
+def member(name: str, status: str = "stayed", **fields: Any) -> RebalanceRecord:
     """A member of the record."""
     defaults = {
         "member_before": f"{name}-{UUID}",
@@ -65,7 +64,7 @@ def member(name: str, status: str = "stayed", **fields: Any) -> Record:
 
 TAIL = "3 of 3 members rejoined in 41 ms; 4 of 12 partitions moved"
 
-SENTENCES: list[tuple[Record, str]] = [
+SENTENCES: list[tuple[RebalanceRecord, str]] = [
     (
         record("member expired", timeout_ms=10_000, members_rejoined=2),
         "c-2 on /127.0.0.1 missed its session timeout of 10 000 ms; "
@@ -145,7 +144,7 @@ SENTENCES: list[tuple[Record, str]] = [
 
 
 @pytest.mark.parametrize(("given", "told"), SENTENCES, ids=lambda one: str(one)[:40])
-def test_the_sentence_of_a_trigger(given: Record, told: str) -> None:
+def test_the_sentence_of_a_trigger(given: RebalanceRecord, told: str) -> None:
     """Generation, who did what, who came back, what moved."""
     assert sentence(given) == f"generation 7: {told}"
 
@@ -175,7 +174,7 @@ def test_the_sentence_of_a_trigger(given: Record, told: str) -> None:
          "3 of 3 members rejoined in 41 ms; partitions unknown (protocol type connect)"),
     ],
 )  # fmt: skip
-def test_the_end_of_a_sentence(fields: Record, told: str) -> None:
+def test_the_end_of_a_sentence(fields: RebalanceRecord, told: str) -> None:
     """How it ended, and what became of the partitions."""
     given = record("member left", **fields)
     assert sentence(given) == f"generation 7: c-2 on /127.0.0.1 left; {told}"

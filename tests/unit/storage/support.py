@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocol.batch import BatchHeader, Record, build_batch, iterate_batches, iterate_records
+from protocol.batch import EncodedBatch, Record, build_batch, iterate_records
+from protocol.batch_header import CRC_START, BatchHeader, iterate_batches, read_header
 from protocol.compression import Compression
+from protocol.control_record import EndMarker
 from storage.disk import Disk
 from storage.log_config import LogConfig
 from storage.log_loader import LogLoader
@@ -43,14 +45,16 @@ def batch(
         base_sequence=base_sequence,
         transactional=transactional,
         control=control,
-    )
+    ).to_bytes()
 
 
-def marker(producer_id: int, epoch: int, *, commit: bool, timestamp_ms: int = NOW_MS) -> bytes:
+def marker(
+    producer_id: int, epoch: int, *, commit: bool, timestamp_ms: int = NOW_MS
+) -> EncodedBatch:
     """An end-of-transaction marker as the transaction coordinator writes it, of epoch 9."""
     key = (0).to_bytes(2, "big") + int(commit).to_bytes(2, "big")
     value = (0).to_bytes(2, "big") + (9).to_bytes(4, "big")
-    return build_batch(
+    built = build_batch(
         [Record(0, timestamp_ms, key, value)],
         base_offset=0,
         producer_id=producer_id,
@@ -58,6 +62,12 @@ def marker(producer_id: int, epoch: int, *, commit: bool, timestamp_ms: int = NO
         transactional=True,
         control=True,
     )
+    return built._replace(marker=EndMarker(commit, 9))
+
+
+def own(data: bytes) -> EncodedBatch:
+    """The bytes of a batch as one that the broker built."""
+    return EncodedBatch(read_header(data), data[CRC_START:])
 
 
 def keyed(
@@ -78,7 +88,7 @@ def keyed(
         producer_epoch=-1 if producer_id < 0 else 0,
         base_sequence=sequence,
         transactional=transactional,
-    )
+    ).to_bytes()
 
 
 def open_log(
@@ -125,7 +135,7 @@ def all_bytes(log: PartitionLog, max_bytes: int = 1 << 20) -> bytes:
     parts = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        data = log.read(offset, max_bytes).records
+        data = log.read(offset, max_bytes)
         if not data:
             break
         parts.append(data)
@@ -149,7 +159,7 @@ def committed(log: PartitionLog, at_once_bytes: int = 1 << 20) -> list[Record]:
     found: list[Record] = []
     offset, stop = log.log_start_offset, log.last_stable_offset
     while offset < stop:
-        data = log.read(offset, at_once_bytes, up_to=stop).records
+        data = log.read(offset, at_once_bytes, up_to=stop)
         if not data:
             break
         headers = headers_of(data)

@@ -6,11 +6,12 @@ import struct
 
 import pytest
 
-from protocol.batch import BatchHeader, crc_is_valid, iterate_records
+from protocol.batch import EncodedBatch, iterate_records
+from protocol.batch_header import crc_is_valid, read_header
 from protocol.compression import Compression
 from protocol.crc32c import crc32c
 from protocol.errors import ErrorCode
-from storage.errors import StorageError
+from storage.errors import MessageTooLargeError, StorageError
 from storage.log_config import LogConfig
 from storage.memory_disk import MemoryDisk
 from tests.unit.storage.support import (
@@ -19,7 +20,9 @@ from tests.unit.storage.support import (
     all_batches,
     batch,
     keyed,
+    marker,
     open_log,
+    own,
     values_of,
 )
 
@@ -47,12 +50,11 @@ def test_offsets_and_leader_epoch_are_written_into_the_header() -> None:
     log.begin_leader_epoch(7)
     first = log.append(memoryview(batch(b"a", b"b")), NOW_MS)
     second = log.append(batch(b"c"), NOW_MS)
-    assert (first.base_offset, first.last_offset) == (0, 1)
-    assert (second.base_offset, second.last_offset) == (2, 2)
+    assert (first.base_offset, second.base_offset, log.log_end_offset) == (0, 2, 3)
     assert first.log_append_time_ms == -1
     headers = all_batches(log)
     assert [(h.base_offset, h.leader_epoch) for h in headers] == [(0, 7), (2, 7)]
-    data = log.read(0, 1 << 20).records
+    data = log.read(0, 1 << 20)
     assert all(crc_is_valid(data, header) for header in headers)
 
 
@@ -60,7 +62,7 @@ def test_nothing_is_on_the_disk_before_the_first_record() -> None:
     """A partition that was never written to has no directory."""
     disk = MemoryDisk()
     log = open_log(disk)
-    assert log.read(0, 100).records == b""
+    assert log.read(0, 100) == b""
     assert disk.operations == []
     log.append(batch(), NOW_MS)
     assert disk.read_file(f"{DIRECTORY}/partition.metadata").startswith(b"version: 0\ntopic_id: ")
@@ -83,7 +85,7 @@ def test_batches_are_stored_as_they_came(compression: Compression) -> None:
     log = open_log(MemoryDisk())
     data = batch(b"a" * 500, b"b" * 500, compression=compression)
     log.append(data, NOW_MS)
-    stored = log.read(0, 1 << 20).records
+    stored = log.read(0, 1 << 20)
     assert stored[17:] == data[17:]
 
 
@@ -91,8 +93,8 @@ def test_another_compression_type_recompresses() -> None:
     """A topic with a codec of its own stores the records in that codec."""
     log = open_log(MemoryDisk(), LogConfig(compression_type="gzip"))
     log.append(batch(b"a" * 500, compression=Compression.ZSTD), NOW_MS)
-    data = log.read(0, 1 << 20).records
-    header = BatchHeader(data)
+    data = log.read(0, 1 << 20)
+    header = read_header(data)
     assert header.compression is Compression.GZIP
     assert crc_is_valid(data, header)
     assert [r.value for r in iterate_records(data, header)] == [b"a" * 500]
@@ -112,8 +114,8 @@ def test_log_append_time_stamps_the_batch() -> None:
     log = open_log(MemoryDisk(), LogConfig(message_timestamp_type="LogAppendTime"))
     result = log.append(batch(timestamp_ms=5), NOW_MS)
     assert result.log_append_time_ms == NOW_MS
-    data = log.read(0, 1 << 20).records
-    header = BatchHeader(data)
+    data = log.read(0, 1 << 20)
+    header = read_header(data)
     assert header.log_append_time
     assert header.max_timestamp_ms == NOW_MS
     assert crc_is_valid(data, header)
@@ -153,7 +155,7 @@ def test_the_topic_decides_the_timestamp_type() -> None:
     data[22] |= 8
     log = open_log(MemoryDisk())
     log.append(with_crc(data), NOW_MS)
-    stored = log.read(0, 1 << 20).records
+    stored = log.read(0, 1 << 20)
     assert stored[17:] == batch()[17:]
 
 
@@ -205,18 +207,32 @@ def test_records_that_do_not_parse_are_refused_where_they_must_be_opened() -> No
     )
 
 
-def test_own_batches_may_be_many_and_control() -> None:
-    """The broker's own append takes several batches, markers too, in one write."""
+def test_an_own_batch_is_written_as_it_was_built() -> None:
+    """Of a batch that the broker built nothing is looked at but what came with it: it gets base
+    offset and leader epoch and goes out in one write."""
     disk = MemoryDisk()
     log = open_log(disk)
     log.append(batch(b"x"), NOW_MS)
+    log.begin_leader_epoch(7)
+    built = own(batch(b"a", b"b"))
+    header = built.header._replace(crc=99)
     before = len(disk.operations)
-    result = log.append_own(batch(b"a", b"b") + batch(control=True) + batch(b"c"), NOW_MS)
+    result = log.append_own(EncodedBatch(header, bytes(len(built.body))), NOW_MS)
     assert len(disk.operations) == before + 1
-    assert (result.base_offset, result.last_offset) == (1, 4)
-    assert values_of(log) == [(0, b"x"), (1, b"a"), (2, b"b"), (4, b"c")]
-    with pytest.raises(StorageError):
-        log.append_own(batch(b"x" * 2_000_000), NOW_MS)
+    assert (result.base_offset, log.log_end_offset) == (1, 3)
+    stored = log.read(1, 1 << 20)
+    assert read_header(stored[:21] + built.body) == header._replace(base_offset=1, leader_epoch=7)
+    assert not any(stored[21:])
+
+
+def test_own_batches_may_be_control_batches_but_not_too_large() -> None:
+    """Markers, which clients must not write, are taken; `max.message.bytes` holds for all."""
+    log = open_log(MemoryDisk())
+    log.append_own(own(batch(b"a")), NOW_MS)
+    log.append_own(marker(1, 0, commit=True), NOW_MS)
+    assert [header.is_control for header in all_batches(log)] == [False, True]
+    with pytest.raises(MessageTooLargeError):
+        log.append_own(own(batch(b"x" * 2_000_000)), NOW_MS)
 
 
 @pytest.mark.parametrize("torn", [False, True])
@@ -282,7 +298,7 @@ def test_a_closed_log_refuses() -> None:
     with pytest.raises(StorageError):
         log.append(batch(), NOW_MS)
     with pytest.raises(StorageError):
-        log.append_own(batch(), NOW_MS)
+        log.append_own(own(batch()), NOW_MS)
     with pytest.raises(StorageError):
         log.read(0, 1)
 

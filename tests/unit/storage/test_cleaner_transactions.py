@@ -150,7 +150,7 @@ def test_a_marker_that_has_the_producers_epoch_leaves_its_header() -> None:
 
 
 def test_the_last_batch_of_what_may_be_cleaned_leaves_its_header() -> None:
-    """So that the last offset is known from the log alone (Kafka 4.1)."""
+    """So that the last offset is known from the log alone (as in Kafka)."""
     log = open_log(MemoryDisk(), CONFIG)
     log.append(keyed((b"k", b"1"), (b"gone", None)), NOW_MS)
     log.append(keyed((b"gone", None)), NOW_MS)

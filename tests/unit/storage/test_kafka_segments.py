@@ -1,4 +1,7 @@
-"""Segments that Kafka 4.1 wrote (`tests/data/segments`): read as Kafka's own dump shows them."""
+"""Segments that Kafka wrote, of the reference version and of 4.1: read as its own dump shows them.
+
+They are `tests/data/segments` and `tests/data/segments-4.1`: the same life of groups on both.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.batch import crc_is_valid, iterate_batches, iterate_records
+from protocol.batch import iterate_records
+from protocol.batch_header import crc_is_valid, iterate_batches
 from storage.cleaner import CleaningResult
 from storage.local_disk import LocalDisk
 from storage.log_config import LogConfig
@@ -16,35 +20,41 @@ from storage.log_manager import LogManager
 from storage.own_logs import own_pass
 from tests.unit.storage.support import NOW_MS, all_bytes, all_records, headers_of
 
-SEGMENTS = Path(__file__).parents[2] / "data" / "segments"
-PARTITIONS = sorted(path.name for path in SEGMENTS.iterdir() if path.is_dir())
+DATA = Path(__file__).parents[2] / "data"
+PARTITIONS = sorted(path.name for path in (DATA / "segments").iterdir() if path.is_dir())
+
+
+@pytest.fixture(params=["segments", "segments-4.1"])
+def segments(request: pytest.FixtureRequest) -> Path:
+    """The directory of segments and dumps of one release."""
+    return DATA / str(request.param)
 
 
 @pytest.fixture
-def manager(tmp_path: Path) -> LogManager:
+def manager(segments: Path, tmp_path: Path) -> LogManager:
     """A data directory of Kafka's, copied; without marks, so everything is recovered."""
     for name in PARTITIONS:
-        shutil.copytree(SEGMENTS / name, tmp_path / name, copy_function=shutil.copyfile)
+        shutil.copytree(segments / name, tmp_path / name, copy_function=shutil.copyfile)
     return LogManager.open(LocalDisk(durable=False), str(tmp_path), LogConfig(), now_ms=NOW_MS)
 
 
-def dumped(name: str, kind: str) -> list[dict[str, str]]:
+def dumped(segments: Path, name: str, kind: str) -> list[dict[str, str]]:
     """The batches ("baseOffset") or records ("| offset") of a dump, as dictionaries."""
-    lines = (SEGMENTS / f"{name}.dump.txt").read_text().splitlines()
+    lines = (segments / f"{name}.dump.txt").read_text().splitlines()
     head = re.compile(r"(\w+): (\S+)")
     return [dict(head.findall(line.lstrip("| "))) for line in lines if line.startswith(kind)]
 
 
 @pytest.mark.parametrize("name", PARTITIONS)
-def test_every_batch_is_the_dumps(manager: LogManager, name: str) -> None:
+def test_every_batch_is_the_dumps(segments: Path, manager: LogManager, name: str) -> None:
     """Offsets, sizes, positions, CRCs, producers, epochs and flags of every batch agree."""
     topic, _, partition = name.rpartition("-")
     log = manager.log(topic, int(partition))
     assert log.recovery_reports == []
     data = all_bytes(log)
-    assert data == (SEGMENTS / name / f"{0:020d}.log").read_bytes()
+    assert data == (segments / name / f"{0:020d}.log").read_bytes()
     headers = headers_of(data)
-    lines = dumped(name, "baseOffset")
+    lines = dumped(segments, name, "baseOffset")
     assert len(headers) == len(lines)
     for header, line in zip(headers, lines, strict=True):
         assert crc_is_valid(data, header)
@@ -67,13 +77,13 @@ def test_every_batch_is_the_dumps(manager: LogManager, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PARTITIONS)
-def test_every_record_is_the_dumps(manager: LogManager, name: str) -> None:
+def test_every_record_is_the_dumps(segments: Path, manager: LogManager, name: str) -> None:
     """Offsets, timestamps and sizes of every record agree, and the time search finds them."""
     topic, _, partition = name.rpartition("-")
     log = manager.log(topic, int(partition))
     data = all_bytes(log)
     records = [r for header in iterate_batches(data) for r in iterate_records(data, header)]
-    lines = dumped(name, "| offset")
+    lines = dumped(segments, name, "| offset")
     assert len(records) == len(lines)
     for record, line in zip(records, lines, strict=True):
         assert int(line["offset"]) == record.offset

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.batch import iterate_batches, iterate_records
-from protocol.batch_layout import DELETE_HORIZON
+from protocol.batch import iterate_records
+from protocol.batch_header import DELETE_HORIZON, iterate_batches
 from storage.cleaner import Cleaning
 from storage.local_disk import LocalDisk
 from storage.log_config import LogConfig

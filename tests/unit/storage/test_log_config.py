@@ -5,15 +5,24 @@ from __future__ import annotations
 import pytest
 
 from storage.errors import TopicConfigError
-from storage.log_config import SETTINGS, LogConfig, parse_setting
+from storage.log_config import LogConfig, field_of
+from storage.topic_settings import TOPIC_SETTINGS, TOPIC_SETTINGS_WITHOUT_EFFECT
 
 
 def test_defaults_agree_with_the_table() -> None:
-    """Each field of LogConfig has the default of its row."""
-    for name, setting in SETTINGS.items():
-        attribute = name.replace(".", "_")
-        if attribute in LogConfig._fields:
-            assert getattr(LogConfig(), attribute) == parse_setting(name, setting.default)
+    """Each field of LogConfig but one is named as a topic config and has its row's default."""
+    named = {}
+    for name, row in TOPIC_SETTINGS.items():
+        field = field_of(name)
+        if field is not None:
+            named[field] = row.setting.default
+    assert LogConfig()._asdict() == named | {"producer_id_expiration_ms": 86400000}
+
+
+def test_what_logs_do_not_read_is_said_to_have_no_effect() -> None:
+    """A config is a field of LogConfig, or in the list of those without an effect."""
+    for name in TOPIC_SETTINGS.keys() - {"internal.segment.bytes"}:
+        assert (field_of(name) is None) == (name in TOPIC_SETTINGS_WITHOUT_EFFECT), name
 
 
 def test_overrides_are_typed() -> None:
@@ -44,15 +53,19 @@ def test_overrides_are_typed() -> None:
         ("segment.bytes", "3000000000", "Not a number of type INT"),
         ("segment.ms", str(2**63), "Not a number of type LONG"),
         ("min.cleanable.dirty.ratio", "1.5", "Value must be no more than 1"),
-        ("min.cleanable.dirty.ratio", "nan", "Value must be at least 0"),
+        ("min.cleanable.dirty.ratio", "nan", "Not a number of type DOUBLE"),
+        ("compression.gzip.level", "0", "Value must be between 1 and 9 or equal to -1"),
+        ("compression.lz4.level", "0", "Value must be at least 1"),
+        ("segment.ms", str(-(2**64)), "Not a number of type LONG"),
         ("cleanup.policy", "shred", "String must be one of: compact, delete"),
+        ("cleanup.policy", "compact,", "Configuration 'cleanup.policy' values must not be empty."),
         ("compression.type", "rar", "String must be one of: uncompressed, zstd"),
         ("preallocate", "maybe", "either true or false"),
         ("no.such", "1", "Unknown topic config name: no.such"),
     ],
 )
 def test_bad_values_are_refused(name: str, text: str, message: str) -> None:
-    """The sentence names the setting, the value and the reason."""
+    """The sentence is Kafka's: it names the setting, the value and the reason."""
     with pytest.raises(TopicConfigError) as caught:
         LogConfig().overridden({name: text})
     assert message in str(caught.value)

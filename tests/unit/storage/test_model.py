@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from protocol.batch import iterate_batches
+from protocol.batch_header import iterate_batches
 from storage.errors import OffsetOutOfRangeError, StorageError
 from storage.log_config import LogConfig
 from storage.memory_disk import MemoryDisk
@@ -112,12 +112,12 @@ class LogModel(RuleBasedStateMachine):
         except OffsetOutOfRangeError:
             assert not self.start <= offset <= self.end
             return
-        headers = list(iterate_batches(result.records))
+        headers = list(iterate_batches(result))
         if offset == self.end:
             assert not headers
             return
         assert headers[0].base_offset <= offset <= headers[0].last_offset
-        assert len(result.records) <= max_bytes or len(headers) == 1
+        assert len(result) <= max_bytes or len(headers) == 1
 
     @invariant()
     def holds_the_list(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from protocol.batch_header import BatchHeader, read_header
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
 from storage.log_config import LogConfig
@@ -30,6 +31,35 @@ def send(
     return log.append(data, NOW_MS)
 
 
+def repeat(log: PartitionLog, sequence: int, *values: bytes, producer_id: int = 7) -> AppendResult:
+    """Append a batch that the log has already: it must not be stored again."""
+    end = log.log_end_offset
+    result = send(log, sequence, *values, producer_id=producer_id)
+    assert log.log_end_offset == end
+    return result
+
+
+def header_of(
+    producer_id: int,
+    *,
+    sequence: int = 0,
+    count: int = 1,
+    epoch: int = 0,
+    timestamp_ms: int = NOW_MS,
+    transactional: bool = False,
+) -> BatchHeader:
+    """The header of a batch of an idempotent producer."""
+    data = batch(
+        *[b"v"] * count,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        timestamp_ms=timestamp_ms,
+        transactional=transactional,
+    )
+    return read_header(data)
+
+
 def refusal(log: PartitionLog, sequence: int, epoch: int = 0) -> ErrorCode:
     """The error code that such a batch gets."""
     with pytest.raises(StorageError) as caught:
@@ -44,9 +74,8 @@ def test_the_last_five_batches_are_answered_again() -> None:
     for sequence in range(0, 12, 2):
         send(log, sequence, b"a", b"b")
     for sequence in range(2, 12, 2):
-        result = send(log, sequence, b"a", b"b")
-        assert result.duplicate
-        assert (result.base_offset, result.last_offset) == (sequence, sequence + 1)
+        result = repeat(log, sequence, b"a", b"b")
+        assert result.base_offset == sequence
     assert refusal(log, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert log.log_end_offset == 12
 
@@ -73,7 +102,7 @@ def test_sequences_wrap() -> None:
     log = open_log(MemoryDisk())
     send(log, SEQUENCE_MAX - 1, b"a", b"b")
     assert send(log, 0).base_offset == 2
-    assert send(log, SEQUENCE_MAX - 1, b"a", b"b").duplicate
+    repeat(log, SEQUENCE_MAX - 1, b"a", b"b")
     log = open_log(MemoryDisk())
     send(log, SEQUENCE_MAX, b"a", b"b")
     assert send(log, 1).base_offset == 2
@@ -96,11 +125,11 @@ def test_state_survives_every_kind_of_stop() -> None:
     for sequence in range(4):
         send(log, sequence)
     killed = open_log(disk)
-    assert send(killed, 0).duplicate
-    assert send(killed, 3).duplicate
+    repeat(killed, 0)
+    repeat(killed, 3)
     killed.close()
     stopped = open_log(disk, clean=True)
-    assert send(stopped, 3).duplicate
+    repeat(stopped, 3)
     assert refusal(stopped, 9) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(stopped, 4).base_offset == 4
 
@@ -115,8 +144,8 @@ def test_state_is_replayed_from_the_snapshot_of_the_roll() -> None:
     send(log, 3, producer_id=8)
     assert len(snapshot_offsets(disk.listdir(DIRECTORY))) == 2
     again = open_log(disk, config)
-    assert send(again, 9).duplicate
-    assert send(again, 3, producer_id=8).duplicate
+    repeat(again, 9)
+    repeat(again, 3, producer_id=8)
     assert send(again, 10).base_offset == 11
 
 
@@ -138,7 +167,7 @@ def test_damaged_snapshots_are_ignored(damage: str) -> None:
     else:
         disk.rename(path, f"{DIRECTORY}/{9:020d}.snapshot")
     again = open_log(disk)
-    assert send(again, 2).duplicate
+    repeat(again, 2)
     assert refusal(again, 7) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     if damage in ("flip", "short"):
         assert not disk.exists(path)
@@ -148,7 +177,8 @@ def test_snapshots_have_kafkas_bytes() -> None:
     """Version, CRC-32C, count, then 46 bytes per producer: the sizes of Kafka's own files."""
     state = ProducerState()
     assert len(state.encode()) == 10
-    state.appended(1001, 2, 5, 1, 20, NOW_MS, False)
+    header = header_of(1001, sequence=5, count=2, epoch=2)
+    state.append(header, 20, None)
     data = state.encode()
     assert len(data) == 56
     assert data[:2] == b"\x00\x01"
@@ -157,7 +187,7 @@ def test_snapshots_have_kafkas_bytes() -> None:
     again = ProducerState.decode(data)
     assert again is not None
     assert again.encode() == data
-    assert again.check(1001, 2, 5, 1) == state.check(1001, 2, 5, 1)
+    assert again.check(header) == state.check(header)
     for position in range(len(data)):
         assert ProducerState.decode(data[:position]) is None
         bad = bytearray(data)
@@ -168,9 +198,9 @@ def test_snapshots_have_kafkas_bytes() -> None:
 def test_idle_producers_expire() -> None:
     """A producer is forgotten after producer.id.expiration.ms, unless a transaction is open."""
     state = ProducerState()
-    state.appended(1, 0, 0, 0, 0, 1000, False)
-    state.appended(2, 0, 0, 0, 1, 1000, True)
-    state.appended(3, 0, 0, 0, 2, 1001, False)
+    state.append(header_of(1, timestamp_ms=1000), 0, None)
+    state.append(header_of(2, timestamp_ms=1000, transactional=True), 1, None)
+    state.append(header_of(3, timestamp_ms=1001), 2, None)
     state.expire(1100, 100)
     assert sorted(state.entries) == [2, 3]
 
@@ -218,5 +248,6 @@ def test_a_failed_write_does_not_move_the_sequence() -> None:
     disk.fail_at(0, torn=True)
     with pytest.raises(StorageError):
         send(log, 1, b"1")
-    assert not send(log, 1, b"1").duplicate
+    assert send(log, 1, b"1").base_offset == 1
+    assert log.log_end_offset == 2
     assert values_of(log) == [(0, b"0"), (1, b"1")]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.batch import BatchHeader, Record, build_batch
+from protocol.batch import Record, build_batch
+from protocol.batch_header import read_header
 from protocol.errors import ErrorCode
 from storage.errors import OffsetOutOfRangeError, StorageError
 from storage.log_config import LogConfig
@@ -44,7 +45,7 @@ def test_every_offset_leads_to_its_batch(reopened: bool) -> None:
         log.close()
         log = open_log(disk, SMALL, clean=True)
     for offset in [*range(240), *range(239, -1, -7)]:
-        header = BatchHeader(log.read(offset, 1).records)
+        header = read_header(log.read(offset, 1))
         assert header.base_offset <= offset <= header.last_offset
     assert [h.base_offset for h in all_batches(log)] == list(range(0, 240, 2))
 
@@ -55,12 +56,12 @@ def test_reads_end_on_batch_boundaries_within_the_limit(max_bytes: int) -> None:
     log = filled(MemoryDisk(), 60)
     offset = 0
     while offset < log.log_end_offset:
-        data = log.read(offset, max_bytes).records
+        data = log.read(offset, max_bytes)
         headers = headers_of(data)
         assert headers[0].base_offset == offset
         assert headers[-1].end == len(data)
         assert len(data) <= max_bytes or len(headers) == 1
-        bounded = log.read(offset, max_bytes, at_least_one=False).records
+        bounded = log.read(offset, max_bytes, at_least_one=False)
         assert bounded == (data if len(data) <= max_bytes else b"")
         offset = headers[-1].next_offset
 
@@ -71,7 +72,7 @@ def test_up_to_hides_what_is_not_wholly_below(up_to: int) -> None:
     log = filled(MemoryDisk(), 60)
     parts = []
     offset = 0
-    while data := log.read(offset, 300, up_to=up_to).records:
+    while data := log.read(offset, 300, up_to=up_to):
         parts += [header.base_offset for header in headers_of(data)]
         offset = parts[-1] + 2
     assert parts == list(range(0, up_to - 1, 2))
@@ -80,7 +81,7 @@ def test_up_to_hides_what_is_not_wholly_below(up_to: int) -> None:
 def test_offsets_outside_the_log_are_out_of_range() -> None:
     """Below the log start and above the log end is OFFSET_OUT_OF_RANGE; the log end is empty."""
     log = filled(MemoryDisk(), 5)
-    assert log.read(10, 100).records == b""
+    assert log.read(10, 100) == b""
     for offset in (-1, 11):
         with pytest.raises(OffsetOutOfRangeError) as caught:
             log.read(offset, 100)
@@ -97,7 +98,7 @@ def test_a_read_error_is_a_storage_error() -> None:
             ask()
         assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     disk.unreadable.clear()
-    assert log.read(0, 9).records
+    assert log.read(0, 9)
 
 
 def test_descriptors_are_bounded() -> None:
@@ -117,7 +118,7 @@ def test_sequential_reads_do_not_search() -> None:
     """A consumer that goes on where it stopped costs a single pread."""
     disk = MemoryDisk()
     log = filled(disk, 1000, LogConfig())
-    offset = headers_of(log.read(0, 4000).records)[-1].next_offset
+    offset = headers_of(log.read(0, 4000))[-1].next_offset
     before = disk.reads
     log.read(offset, 1 << 20)
     assert disk.reads - before == 1
@@ -209,7 +210,7 @@ def test_timestamps_out_of_order_are_found() -> None:
                 Record(0, NOW_MS + delta - 1, b"k", b"v"),
                 Record(1, NOW_MS + delta, b"k", b"%d" % number),
             ]
-        )
+        ).to_bytes()
         log.append(data, NOW_MS)
     assert log.offset_for_timestamp(NOW_MS + 50) == TimestampedOffset(NOW_MS + 499, 2, 0)
     assert log.offset_for_timestamp(NOW_MS + 500) == TimestampedOffset(NOW_MS + 500, 3, 0)

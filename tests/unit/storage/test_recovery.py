@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
-
 import pytest
 
 from storage.errors import StorageError
 from storage.log_config import LogConfig
 from storage.memory_disk import Crash, MemoryDisk
 from storage.partition_log import PartitionLog
+from tests.legacy_entries import legacy_entry
 from tests.unit.storage.support import (
     DIRECTORY,
     NOW_MS,
@@ -170,7 +168,7 @@ def test_damaged_indexes_are_made_anew(suffix: str, damage: str, base: int) -> N
     assert again.recovery_reports == []
     assert values_of(again) == expected(40)
     for offset in range(40):
-        assert again.read(offset, 1).records
+        assert again.read(offset, 1)
     if suffix == ".index" or damage in ("missing", "torn"):
         found = again.offset_for_timestamp(NOW_MS + 38)
         assert found is not None
@@ -278,28 +276,19 @@ def test_a_disk_that_cannot_be_read_at_the_start() -> None:
         open_log(disk)
 
 
-def legacy_message(magic: int, offset: int, value: bytes, timestamp: int) -> bytes:
-    """A message of the old formats (Kafka's LegacyRecord)."""
-    stamp = struct.pack(">q", timestamp) if magic == 1 else b""
-    rest = bytes([magic, 0]) + stamp + struct.pack(">i", -1)
-    rest += struct.pack(">i", len(value)) + value
-    message = struct.pack(">I", zlib.crc32(rest)) + rest
-    return struct.pack(">qi", offset, len(message)) + message
-
-
 def test_old_formats_can_be_opened_and_read() -> None:
     """A log with messages of magic 0 and 1 is walked, recovered and read by offset."""
     disk = MemoryDisk()
     log = written(disk, 1)
     log.close()
-    old = b"".join(legacy_message(number % 2, number, b"v" * 5, NOW_MS) for number in range(8))
+    old = b"".join(legacy_entry(number % 2, number, b"v" * 5) for number in range(8))
     overwrite(disk, LOG, old)
     log = open_log(disk)
     assert log.recovery_reports == []
     assert log.log_end_offset == 8
-    assert log.read(7, 1).records == old[-len(legacy_message(1, 7, b"v" * 5, 0)) :]
+    assert log.read(7, 1) == old[-len(legacy_entry(1, 7, b"v" * 5)) :]
     log.append(batch(b"new"), NOW_MS)
-    assert log.read(8, 100).records
+    assert log.read(8, 100)
     flip(disk, LOG, 20)
     assert open_log(disk).log_end_offset == 0
     assert all_batches(open_log(disk)) == []

@@ -10,7 +10,7 @@ from storage.errors import StorageError
 from storage.log_config import LogConfig
 from storage.memory_disk import Crash, MemoryDisk
 from storage.partition_log import PartitionLog
-from storage.transaction_index import AbortedTransaction, encoded, looks_whole
+from storage.transaction_index import AbortedTxn, encoded, looks_whole
 from tests.unit.storage.support import (
     DIRECTORY,
     NOW_MS,
@@ -20,6 +20,7 @@ from tests.unit.storage.support import (
     marker,
     open_log,
     overwrite,
+    own,
 )
 
 SMALL = LogConfig(segment_bytes=200)
@@ -80,7 +81,7 @@ def test_an_entry_has_kafkas_bytes() -> None:
     disk = MemoryDisk()
     interleaved(disk, LogConfig())
     contents = disk.read_file(FIRST)
-    assert contents == encoded(AbortedTransaction(*one) for one in ABORTED)
+    assert contents == encoded(AbortedTxn(*one) for one in ABORTED)
     assert contents[:34] == bytes.fromhex(
         "0000 0000000000000001 0000000000000000 0000000000000003 0000000000000001"
     )
@@ -225,7 +226,7 @@ def test_transactional_commits_of_offsets_hold_the_last_stable_offset() -> None:
     """They bear a producer id and no sequence (`__consumer_offsets`), also in a snapshot."""
     disk = MemoryDisk()
     log = open_log(disk)
-    log.append_own(batch(producer_id=5, producer_epoch=0, transactional=True), NOW_MS)
+    log.append_own(own(batch(producer_id=5, producer_epoch=0, transactional=True)), NOW_MS)
     assert log.last_stable_offset == 0
     log.close()
     for clean in (True, False):
@@ -337,10 +338,10 @@ def test_any_history(seed: int) -> None:
         if step in ("abort", "commit"):
             end(log, producer_id, commit=step == "commit")
         elif step == "plain":
-            log.append_own(batch(), NOW_MS)
+            log.append_own(own(batch()), NOW_MS)
         elif step == "record":
             data = batch(producer_id=producer_id, producer_epoch=0, transactional=True)
-            log.append_own(data, NOW_MS)
+            log.append_own(own(data), NOW_MS)
         elif step == "roll":
             log.roll(NOW_MS)
             log.flush()

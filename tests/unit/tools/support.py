@@ -12,6 +12,7 @@ from storage.log_manager import LogManager
 from tests.unit.storage.support import NOW_MS, TOPIC_ID, batch
 
 SEGMENTS = Path(__file__).parents[2] / "data" / "segments"
+OLDER_SEGMENTS = SEGMENTS.with_name("segments-4.1")
 SEGMENT_NAMES = sorted(path.name for path in SEGMENTS.iterdir() if path.is_dir())
 CODECS = list(Compression)
 APPENDS = 60

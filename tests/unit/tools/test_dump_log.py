@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,15 @@ import pytest
 
 from protocol.compression import Compression, compress
 from storage.transaction_index import TRANSACTION_INDEX_SUFFIX
-from tests.unit.tools.support import SEGMENT_NAMES, SEGMENTS, flip, make_data_directory, run
+from tests.legacy_entries import legacy_entry
+from tests.unit.tools.support import (
+    OLDER_SEGMENTS,
+    SEGMENT_NAMES,
+    SEGMENTS,
+    flip,
+    make_data_directory,
+    run,
+)
 
 LOG = f"{0:020d}.log"
 FACT = re.compile(r"(\w+): (\S+)")
@@ -59,13 +66,14 @@ def as_kafka_prints(opened: dict[str, Any], tag: str) -> dict[str, Any]:
     return {tag: str(opened[tag]), "data": opened["data"]}
 
 
+@pytest.mark.parametrize("segments", [SEGMENTS, OLDER_SEGMENTS], ids=lambda path: path.name)
 @pytest.mark.parametrize("name", SEGMENT_NAMES)
 def test_the_dump_has_the_facts_of_kafkas_own(
-    name: str, capsys: pytest.CaptureFixture[str]
+    segments: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every fact about every batch and record in Kafka's dump of its segment is in ours."""
-    ours = json_lines(capsys, SEGMENTS / name / LOG)
-    theirs = (SEGMENTS / f"{name}.dump.txt").read_text().splitlines()
+    ours = json_lines(capsys, segments / name / LOG)
+    theirs = (segments / f"{name}.dump.txt").read_text().splitlines()
     assert not of_kind(ours, "damage")
     batches, records = (
         [line for line in theirs if line.startswith(start)] for start in ("baseOffset", "| offset")
@@ -160,24 +168,14 @@ def test_aborted_transactions_are_shown(tmp_path: Path, capsys: pytest.CaptureFi
     assert (damage["position"], damage["reason"]) == (34, "4 bytes of a torn entry")
 
 
-def entry(magic: int, offset: int, value: bytes, codec: Compression = Compression.NONE) -> bytes:
-    """One entry of the formats before 0.11."""
-    body = struct.pack(">bb", magic, int(codec))
-    if magic == 1:
-        body += struct.pack(">q", 1_500_000_000_000)
-    body += struct.pack(">i1si", 1, b"k", len(value)) + value
-    body = struct.pack(">I", zlib.crc32(body)) + body
-    return struct.pack(">qi", offset, len(body)) + body
-
-
 def test_old_formats_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Entries of formats 0 and 1, a compressed set among them, are shown like any other."""
-    inner = entry(1, 0, b"two") + entry(1, 1, b"three")
+    inner = legacy_entry(1, 0, b"two") + legacy_entry(1, 1, b"three")
     file = tmp_path / LOG
     file.write_bytes(
-        entry(0, 0, b"zero")
-        + entry(1, 1, b"one")
-        + entry(1, 3, compress(Compression.GZIP, inner), Compression.GZIP)
+        legacy_entry(0, 0, b"zero")
+        + legacy_entry(1, 1, b"one")
+        + legacy_entry(1, 3, compress(Compression.GZIP, inner), attributes=Compression.GZIP)
     )
     lines = json_lines(capsys, file)
     assert [line["magic"] for line in of_kind(lines, "batch")] == [0, 1, 1]

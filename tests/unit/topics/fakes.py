@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.config.config import Config
+from coordinator_server.group.effects import Caller
 from coordinator_server.net.endpoint import Endpoint
 from coordinator_server.topics.fetch_session import FetchSessionCache
 from coordinator_server.topics.keyed_purgatory import Purgatory
@@ -17,7 +19,7 @@ from coordinator_server.topics.manager import TopicManager
 from coordinator_server.topics.producer_ids import ProducerIdManager
 from coordinator_server.topics.topic_configs import log_defaults
 from protocol.codec import decoder, encoder
-from protocol.schema import Message
+from protocol.schema import Message, declared_type
 from storage.log_manager import LogManager
 from storage.memory_disk import MemoryDisk
 
@@ -43,11 +45,11 @@ def batch(
         Record(offset, time_ms, key, value)
         for offset, (time_ms, value) in enumerate(zip(times_ms, values, strict=True))
     ]
-    return build_batch(records, **fields)
+    return build_batch(records, **fields).to_bytes()
 
 
 class FakeClock:
-    """A clock that stands still until it is told otherwise; its timers are the running loop's."""
+    """A clock that tests set; its timers are the running loop's."""
 
     def __init__(self) -> None:
         self.time_ms = START_MS
@@ -64,7 +66,9 @@ class FakeClock:
         """Call after `delay` seconds of the loop."""
         return asyncio.get_running_loop().call_later(delay, callback)
 
-    def call_upkeep(self, delay: float, callback: Callable[[], None], /) -> asyncio.TimerHandle:
+    def call_maintenance(
+        self, delay: float, callback: Callable[[], None], /
+    ) -> asyncio.TimerHandle:
         """As `call_later`."""
         return self.call_later(delay, callback)
 
@@ -148,15 +152,42 @@ class FakeCall:
         self.api_name = "fake"
         self.client_id = client_id
         self.connection = connection
+        self.is_large = self.failed = False
         self.replies: list[Any] = []
         self.ended_without_answer = False
 
     def reply(self, response: Message) -> None:
         """Send the answer over the wire and back."""
-        body = encoder(type(response), self.api_version)(response)
-        decoded, end = decoder(type(response), self.api_version)(body, 0)
+        message_type = declared_type(response)
+        body = encoder(message_type, self.api_version)(response)
+        decoded, end = decoder(message_type, self.api_version)(body, 0)
         assert end == len(body)
         self.replies.append(decoded)
+
+    @property
+    def answered(self) -> bool:
+        """Whether the answer was given."""
+        return bool(self.replies) or self.failed
+
+    @property
+    def caller(self) -> Caller:
+        """Who sent the request."""
+        return Caller(self.client_id, self.connection.client_host, self.api_version)
+
+    def serve(self, handle: Any, broker: object, request: Message) -> None:
+        """Have a handler serve the request, with all steps of its work."""
+        steps = handle(broker, self, request)
+        if steps is not None:
+            self.run(steps)
+
+    def run(self, steps: Iterator[None]) -> None:
+        """Do work for the request."""
+        for _ in steps:
+            pass
+
+    def fail(self) -> None:
+        """Note that the request was answered UNKNOWN_SERVER_ERROR, unless it was answered."""
+        self.failed = not self.replies
 
     def reply_nothing(self) -> None:
         """Note that there is no answer."""
@@ -176,6 +207,7 @@ class FakeBroker:
         )
         self.clock = self.client_clock = FakeClock()
         self.scheduler = FakeScheduler(self.clock)
+        self.step_runner = StepRunner(self.scheduler)
         self.fetch_purgatory = Purgatory(self.scheduler, self.clock.now_ms)
         session_ids = itertools.count(1)
         self.fetch_sessions = FetchSessionCache(
@@ -203,7 +235,7 @@ class FakeBroker:
 
     def call(
         self,
-        handle: Callable[[Broker, Call, Any], None],
+        handle: Callable[[Broker, Call, Any], Iterator[None] | None],
         request: Message,
         version: int,
         *,
@@ -215,12 +247,12 @@ class FakeBroker:
         received, end = decoder(type(request), version)(body, 0)
         assert end == len(body)
         call = FakeCall(version, client_id, connection or FakeConnection())
-        handle(cast("Broker", self), cast("Call", call), received)
+        call.serve(handle, self, received)
         return call
 
     def ask(
         self,
-        handle: Callable[[Broker, Call, Any], None],
+        handle: Callable[[Broker, Call, Any], Iterator[None] | None],
         request: Message,
         version: int,
         client_id: str | None = "test",

@@ -64,7 +64,7 @@ def test_epoch_minus_one_is_no_session() -> None:
     context = cache().context(request(("a", 0, 5), epoch=-1), 12, 0)
     assert asked(context) == [("a", 0, 5)]
     assert not context.wants_session
-    assert not context.is_incremental
+    assert context.session is None
 
 
 def test_epoch_zero_opens_a_session() -> None:
@@ -75,7 +75,7 @@ def test_epoch_zero_opens_a_session() -> None:
     session = sessions.open(context, 0)
     following = sessions.context(request(session=session, epoch=1), 12, 0)
     assert following.error is ErrorCode.NONE
-    assert following.is_incremental
+    assert following.session is not None
     assert asked(following) == [("a", 0, 5), ("b", 1, 7)]
 
 

@@ -39,22 +39,12 @@ def purgatory() -> tuple[Purgatory, FakeScheduler]:
     return Purgatory(scheduler, clock.now_ms), scheduler
 
 
-def test_what_can_complete_is_not_parked() -> None:
-    """An operation that is ready completes at once and leaves nothing behind."""
-    waiting, _ = purgatory()
-    probe = Probe()
-    probe.ready = True
-    assert waiting.try_complete_else_watch(probe, ["a"])
-    assert probe.events == ["completed"]
-    assert len(waiting) == waiting.watched_keys == 0
-
-
 def test_a_changed_key_completes_who_waits_for_it() -> None:
     """After a notify the operation looks again, once, at the end of the turn."""
     waiting, scheduler = purgatory()
     probe, other = Probe(), Probe()
-    assert not waiting.try_complete_else_watch(probe, ["a", "b", "a"])
-    waiting.try_complete_else_watch(other, ["c"])
+    waiting.watch(probe, ["a", "b", "a"])
+    waiting.watch(other, ["c"])
     probe.ready = True
     waiting.notify("a")
     waiting.notify("a")
@@ -62,8 +52,8 @@ def test_a_changed_key_completes_who_waits_for_it() -> None:
     assert probe.events == []
     scheduler.turn()
     assert probe.events == ["completed"]
-    assert probe.looks == 2
-    assert other.looks == 1
+    assert probe.looks == 1
+    assert other.looks == 0
     assert (len(waiting), waiting.watched_keys) == (1, 1)
 
 
@@ -78,7 +68,7 @@ def test_the_deadline_completes() -> None:
     """At its deadline an operation expires and completes; not a millisecond before."""
     waiting, scheduler = purgatory()
     probe = Probe(wait_ms=100)
-    waiting.try_complete_else_watch(probe, ["a"])
+    waiting.watch(probe, ["a"])
     scheduler.advance(99)
     assert probe.events == []
     scheduler.advance(1)
@@ -91,7 +81,7 @@ def test_one_timer_serves_all() -> None:
     waiting, scheduler = purgatory()
     probes = [Probe(wait_ms=wait) for wait in (300, 100, 200, 400)]
     for probe in probes:
-        waiting.try_complete_else_watch(probe, ["a"])
+        waiting.watch(probe, ["a"])
     planned = [timer for timer in scheduler.timers if not timer.cancelled]
     assert [timer.due_ms - START_MS for timer in planned] == [100]
     scheduler.advance(250)
@@ -105,7 +95,7 @@ def test_a_dropped_operation_never_completes() -> None:
     """After a drop neither key nor deadline do anything, and nothing is held."""
     waiting, scheduler = purgatory()
     probe = Probe()
-    waiting.try_complete_else_watch(probe, ["a"])
+    waiting.watch(probe, ["a"])
     waiting.drop(probe)
     waiting.drop(probe)
     probe.ready = True
@@ -120,7 +110,7 @@ def test_completed_operations_do_not_pile_up_until_their_deadline() -> None:
     waiting, _ = purgatory()
     for _ in range(10_000):
         probe = Probe(wait_ms=3_600_000)
-        waiting.try_complete_else_watch(probe, ["a"])
+        waiting.watch(probe, ["a"])
         probe.ready = True
         assert waiting.check_and_complete("a") == 1
     assert waiting.deadlines_held < 200
@@ -131,7 +121,7 @@ def test_abandoned_operations_are_swept() -> None:
     waiting, scheduler = purgatory()
     for _ in range(10_000):
         probe = Probe(wait_ms=3_600_000)
-        waiting.try_complete_else_watch(probe, [object()])
+        waiting.watch(probe, [object()])
         probe.abandoned = True
     assert len(waiting) < 200
     assert waiting.watched_keys < 200
@@ -142,7 +132,7 @@ def test_an_abandoned_operation_is_not_completed_for_nobody() -> None:
     """A key that changes drops an operation whose client is gone."""
     waiting, scheduler = purgatory()
     probe = Probe()
-    waiting.try_complete_else_watch(probe, ["a"])
+    waiting.watch(probe, ["a"])
     probe.ready = probe.abandoned = True
     waiting.notify("a")
     scheduler.turn()
@@ -154,7 +144,7 @@ def test_close_completes_everything() -> None:
     """A purgatory that closes completes what waits, and holds nothing and no timer."""
     waiting, scheduler = purgatory()
     probe = Probe()
-    waiting.try_complete_else_watch(probe, ["a"])
+    waiting.watch(probe, ["a"])
     waiting.close()
     scheduler.advance(1000)
     assert probe.events == ["completed"]

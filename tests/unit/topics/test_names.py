@@ -35,7 +35,7 @@ def test_a_legal_name_has_no_error(name: str) -> None:
     ],
 )
 def test_an_illegal_name_is_refused_in_kafkas_words(name: str, text: str) -> None:
-    """The text of an invalid name is the one that Kafka 4.1 answers."""
+    """The text of an invalid name is the one that Kafka answers."""
     assert name_error(name) == f"Topic name is invalid: {text}"
 
 

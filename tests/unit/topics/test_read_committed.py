@@ -11,8 +11,8 @@ from coordinator_server.apis import fetch, list_offsets
 from coordinator_server.topics.manager import Partition
 from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.apis.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.batch import iterate_batches
-from tests.unit.storage.support import marker
+from protocol.batch_header import iterate_batches
+from tests.unit.storage.support import marker, own
 from tests.unit.topics.fakes import START_MS, FakeBroker, FakeCall, batch
 
 
@@ -45,7 +45,7 @@ def take(made: FakeBroker, step: str) -> None:
         if step:
             fields = {"producer_id": int(step), "producer_epoch": 0, "transactional": True}
         at = START_MS + there.log.log_end_offset
-        there.append_own(batch(b"x", times_ms=[at], **fields), START_MS)
+        there.append_own(own(batch(b"x", times_ms=[at], **fields)), START_MS)
     made.scheduler.turn()
 
 

@@ -6,9 +6,12 @@ from types import FrameType
 
 import pytest
 
-from coordinator_server.group.effects import Caller, Effects
+from coordinator_server.coordinator.operations import PendingRequest
+from coordinator_server.group.classic.heartbeat import HEARTBEAT, heartbeat
+from coordinator_server.group.effects import Effects
 from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.errors import ErrorCode
+from tests.sim.broker import Answer
 from tests.unit.group.context import GroupContext, Member
 
 E = ErrorCode
@@ -83,7 +86,7 @@ def test_an_empty_group_knows_nobody(changes: dict[str, object]) -> None:
 
 
 def test_groups_that_are_not_there() -> None:
-    """Unknown group, empty group id, and a group that is just unloaded."""
+    """Unknown group, empty group id, and a group that was unloaded a moment ago."""
     context = GroupContext()
     stranger = context.member("X")
     assert stranger.heartbeat() is E.UNKNOWN_MEMBER_ID
@@ -93,7 +96,7 @@ def test_groups_that_are_not_there() -> None:
         context.broker.unload()
         request = HeartbeatRequest(group_id="g", generation_id=1, member_id=a.id)
         answer = context.broker.send(request, 4)
-    assert answer.error is E.COORDINATOR_NOT_AVAILABLE
+    assert answer.error is E.NOT_COORDINATOR
 
 
 def test_heartbeats_keep_a_member_alive() -> None:
@@ -143,14 +146,18 @@ def test_a_heartbeat_is_cheap(size: int) -> None:
     members = context.stable(*(f"m{number}" for number in range(size)))
     group, effects = context.broker.group, Effects()
     assert group is not None
-    caller = Caller("c", "/127.0.0.1", 4)
     requests = [
-        HeartbeatRequest(group_id="g", generation_id=1, member_id=member.id) for member in members
+        PendingRequest(
+            HEARTBEAT,
+            Answer(HeartbeatRequest(group_id="g", generation_id=1, member_id=member.id)),
+            HeartbeatRequest(group_id="g", generation_id=1, member_id=member.id),
+        )
+        for member in members
     ]
 
     def beat() -> None:
-        for request in requests:
-            group.heartbeat(request, caller, print, 2_000_000, effects)
+        for one in requests:
+            heartbeat(group, one.request, one, 2_000_000, effects)
 
     assert calls_of(beat) / size <= MOST_CALLS
     assert len(effects.replies) == size

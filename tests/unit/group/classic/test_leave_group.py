@@ -21,7 +21,7 @@ def test_the_last_member_leaves(version: int) -> None:
         assert version < 3 or response.error_code == E.NONE
     described = context.broker.describe()
     assert (described.group_state, described.protocol_type) == ("Empty", "consumer")
-    recorded = context.broker.image.group
+    recorded = context.broker.recorded
     assert recorded is not None
     assert (recorded.generation, recorded.protocol, recorded.leader) == (2, None, None)
     assert a.heartbeat() is E.UNKNOWN_MEMBER_ID
@@ -37,15 +37,6 @@ def test_leaving_a_group_that_does_not_exist() -> None:
     assert leave(context.broker, ("ghost", None), version=2).error is E.UNKNOWN_MEMBER_ID
     assert leave(context.broker).response.members == []
     assert context.broker.group is None
-
-
-def test_an_empty_group_id_is_invalid() -> None:
-    """INVALID_GROUP_ID as a whole."""
-    context = GroupContext()
-    answer = leave(context.broker)
-    answer.request.group_id = ""  # type: ignore[attr-defined]  # the request just sent
-    again = context.broker.send(answer.request, 5)  # type: ignore[arg-type]  # it is a message
-    assert again.error is E.INVALID_GROUP_ID
 
 
 def test_a_follower_leaves() -> None:
@@ -147,13 +138,3 @@ def test_the_last_leave_fails_when_the_log_does() -> None:
     assert leave(context.broker, (a.id, None)).error is E.COORDINATOR_NOT_AVAILABLE
     context.broker.append_error = lambda: E.NONE
     assert a.heartbeat() is E.UNKNOWN_MEMBER_ID
-
-
-def test_a_dead_group_has_no_coordinator() -> None:
-    """While a group is unloaded leaves are told to look for the coordinator."""
-    context = GroupContext()
-    (a,) = context.stable("A")
-    with context.broker.one_drain():
-        context.broker.unload()
-        answer = leave(context.broker, (a.id, None))
-    assert answer.error is E.COORDINATOR_NOT_AVAILABLE

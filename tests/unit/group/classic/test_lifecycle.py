@@ -1,9 +1,9 @@
 """Loading, unloading, and what the log says."""
 
-import pytest
-
+from coordinator_server.group.classic.lifecycle import load_finished
 from coordinator_server.group.classic.state import GroupState
-from coordinator_server.group.image import GroupImage
+from coordinator_server.group.effects import Effects
+from coordinator_server.group.offsets import CommittedOffsets
 from protocol.errors import ErrorCode
 from protocol.offsets_log import (
     GroupMetadataKey,
@@ -14,7 +14,7 @@ from protocol.offsets_log import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from tests.unit.group.context import GroupContext, commit, offsets
+from tests.unit.group.context import GroupContext, commit, leave, offsets
 
 E = ErrorCode
 
@@ -106,21 +106,20 @@ def test_a_record_of_version_0() -> None:
     recorded = MemberMetadata(member_id="m", session_timeout=7_000)
     value = GroupMetadataValue(protocol_type="consumer", members=[recorded], leader="gone")
     group.replay((GroupMetadataKey(group="g"), value))
-    group.load_finished(context.broker.now_ms, context.broker.effects)
-    assert group.roster.rebalance_timeout_ms == 7_000
-    assert group.roster.leader_id == "m"
+    load_finished(group, context.broker.now_ms, Effects())
+    assert group.membership.rebalance_timeout_ms == 7_000
+    assert group.membership.leader_id == "m"
     assert group.state is GroupState.STABLE
 
 
-@pytest.mark.parametrize("error", [E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE])
-def test_unloading_answers_what_is_parked(error: ErrorCode) -> None:
-    """Parked joins and syncs get the error, timers vanish, the group is Dead."""
+def test_unloading_answers_what_is_parked() -> None:
+    """Parked joins and syncs get NOT_COORDINATOR, timers vanish, the group is Dead."""
     context = GroupContext()
     a, b = context.completing("A", "B")
     sync = b.sync()
     group = context.broker.group
-    context.broker.unload(error)
-    assert sync.error is error
+    context.broker.unload()
+    assert sync.error is E.NOT_COORDINATOR
     assert group is not None
     assert group.next_deadline_ms() is None
     assert group.state is GroupState.DEAD
@@ -128,10 +127,26 @@ def test_unloading_answers_what_is_parked(error: ErrorCode) -> None:
     context = GroupContext()
     (a,), _, newcomer = context.preparing("A")
     rejoined = context.member("M").join()
-    context.broker.unload(error)
-    assert newcomer.error is rejoined.error is error
-    assert a.heartbeat() is E.UNKNOWN_MEMBER_ID
+    context.broker.unload()
+    assert newcomer.error is rejoined.error is E.NOT_COORDINATOR
+    assert a.heartbeat() is E.NOT_COORDINATOR
     assert repr(group) == "<GroupMetadata 'g' Dead generation 1>"
+
+
+def test_requests_after_unloading() -> None:
+    """Every request is told to look for the coordinator, even one that would make a group."""
+    context = GroupContext()
+    (a,) = context.stable("A")
+    with context.broker.one_drain():
+        context.broker.unload()
+        joins = [a.join(), context.member("N").join()]
+        assert [(join.error, join.response.member_id) for join in joins] == [
+            (E.NOT_COORDINATOR, a.id),
+            (E.NOT_COORDINATOR, ""),
+        ]
+        assert a.sync().error is E.NOT_COORDINATOR
+        assert leave(context.broker, (a.id, None)).error is E.NOT_COORDINATOR
+    assert context.broker.group is None
 
 
 def test_unloading_with_writes_under_way() -> None:
@@ -146,26 +161,27 @@ def test_unloading_with_writes_under_way() -> None:
     assert [answer.error for answer in parked] == [E.NOT_COORDINATOR] * 2
 
 
-def test_an_image_is_what_the_records_say() -> None:
-    """Later records win, tombstones drop, legacy offsets count, other records are skipped."""
-    image = GroupImage()
-    assert image.is_blank
+def test_durable_state_is_what_the_records_say() -> None:
+    """Later records win, tombstones remove, legacy offsets count, other records are skipped."""
+    group = GroupContext().broker.replayed()
+    assert group.is_blank
     key = LegacyOffsetCommitKey(group="g", topic="t", partition=1)
     value = LegacyOffsetCommitValue(offset=4, metadata="m", commit_timestamp=9)
-    image.replay((key, value))
-    assert image.offsets["t"][1] == OffsetCommitValue(offset=4, metadata="m", commit_timestamp=9)
-    image.replay((LegacyOffsetCommitKey(group="g", topic="t", partition=2), value))
-    image.replay((key, None))
-    assert list(image.offsets["t"]) == [2]
-    image.replay((LegacyOffsetCommitKey(group="g", topic="t", partition=2), None))
-    image.replay((LegacyOffsetCommitKey(group="g", topic="u", partition=2), None))
-    image.replay((value, None))  # a record of a type that is none of a group's business
-    assert image.is_blank
-    assert image == GroupImage()
-    assert image != "something else"
+    group.replay((key, value))
+    stored = OffsetCommitValue(offset=4, metadata="m", commit_timestamp=9)
+    assert group.offsets.by_topic["t"][1] == stored
+    group.replay((LegacyOffsetCommitKey(group="g", topic="t", partition=2), value))
+    group.replay((key, None))
+    assert list(group.offsets.by_topic["t"]) == [2]
+    group.replay((LegacyOffsetCommitKey(group="g", topic="t", partition=2), None))
+    group.replay((LegacyOffsetCommitKey(group="g", topic="u", partition=2), None))
+    group.replay((value, None))  # a record of a type that no group has
+    assert group.is_blank
+    assert group.offsets == CommittedOffsets()
+    assert group.offsets != "something else"
 
 
-def test_many_offsets_at_once_are_the_image_of_so_many_records() -> None:
+def test_many_offsets_at_once_are_like_so_many_records() -> None:
     """As a snapshot has them, beside what is there."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1), ("one", 1, 1))
@@ -178,8 +194,8 @@ def test_many_offsets_at_once_are_the_image_of_so_many_records() -> None:
         for partition, offset in ((1, 5), (2, 6)):
             key = OffsetCommitKey(group="g", topic=topic, partition=partition)
             by_records.replay((key, OffsetCommitValue(offset=offset)))
-    assert group.image == by_records.image
-    assert sorted(group.image.offsets["one"]) == [0, 1, 2]
+    assert group.offsets == by_records.offsets
+    assert sorted(group.offsets.by_topic["one"]) == [0, 1, 2]
 
 
 def test_a_group_that_is_made_of_a_snapshot_is_not_new() -> None:

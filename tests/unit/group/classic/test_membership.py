@@ -2,8 +2,13 @@
 
 import pytest
 
-from coordinator_server.group.classic.member import MemberMetadata, Parked
-from coordinator_server.group.classic.membership import Roster
+from coordinator_server.coordinator.operations import PendingRequest
+from coordinator_server.group.classic.join_group import JOIN_GROUP
+from coordinator_server.group.classic.member import MemberMetadata
+from coordinator_server.group.classic.membership import Membership
+from coordinator_server.group.effects import Reply
+from protocol.apis.join_group import JoinGroupRequest, JoinGroupResponse
+from tests.sim.broker import Answer
 
 
 def member(name: str, *protocols: str, instance_id: str | None = None) -> MemberMetadata:
@@ -19,17 +24,18 @@ def member(name: str, *protocols: str, instance_id: str | None = None) -> Member
     )
 
 
-def roster(*members: MemberMetadata) -> Roster:
-    """A roster of `members`."""
-    made = Roster()
+def membership(*members: MemberMetadata) -> Membership:
+    """A membership of `members`."""
+    made = Membership()
     for one in members:
         made.add(one)
     return made
 
 
-def parked() -> Parked:
-    """A request that nobody waits for."""
-    return Parked(print, 5)
+def parked() -> Reply[JoinGroupResponse]:
+    """The reply to a JoinGroup."""
+    request = JoinGroupRequest(group_id="g")
+    return PendingRequest(JOIN_GROUP, Answer(request), request)
 
 
 @pytest.mark.parametrize(
@@ -49,20 +55,20 @@ def parked() -> Parked:
 )
 def test_the_vote(lists: list[list[str]], selected: str) -> None:
     """Each member votes for its first protocol that all support; ties end as in Kafka."""
-    made = roster(*(member(f"m{index}", *names) for index, names in enumerate(lists)))
+    made = membership(*(member(f"m{index}", *names) for index, names in enumerate(lists)))
     assert made.selected_protocol() == selected
 
 
 def test_no_common_protocol_is_a_bug() -> None:
     """A vote without candidates cannot happen: who does not fit is not let in."""
     with pytest.raises(AssertionError):
-        roster(member("a", "x"), member("b", "y")).selected_protocol()
+        membership(member("a", "x"), member("b", "y")).selected_protocol()
 
 
 def test_support_follows_every_change() -> None:
     """What all support is right after members come, change and go."""
     a, b = member("a", "x", "y"), member("b", "x")
-    made = roster(a, b)
+    made = membership(a, b)
     assert made.supports_any(["x"])
     assert not made.supports_any(["y"])
     made.set_protocols(b, (("y", b""),))
@@ -77,7 +83,7 @@ def test_support_follows_every_change() -> None:
 def test_the_first_member_leads_and_the_longest_follows() -> None:
     """When the leader goes the member that is there longest leads, at last nobody."""
     a, b, c = member("a"), member("b"), member("c")
-    made = roster(a, b, c)
+    made = membership(a, b, c)
     leaders = [made.leader_id]
     for one in (b, a, c):
         made.remove(one)
@@ -89,7 +95,7 @@ def test_the_first_member_leads_and_the_longest_follows() -> None:
 def test_a_leader_that_has_not_joined_is_replaced() -> None:
     """The first member that has joined leads; with nobody there is no leader to be had."""
     a, b, c = member("a"), member("b"), member("c")
-    made = roster(a, b, c)
+    made = membership(a, b, c)
     found = [made.elect_joined_leader()]
     made.park_join(c, parked())
     found += [made.elect_joined_leader(), made.elect_joined_leader()]
@@ -100,7 +106,7 @@ def test_a_leader_that_has_not_joined_is_replaced() -> None:
 def test_parked_joins_are_counted_once() -> None:
     """Parking again replaces the request; everybody counts once."""
     a, b = member("a"), member("b")
-    made = roster(a, b)
+    made = membership(a, b)
     first, second = parked(), parked()
     assert made.park_join(a, first) is None
     assert made.park_join(a, second) is first
@@ -116,7 +122,7 @@ def test_parked_joins_are_counted_once() -> None:
 def test_a_renamed_member_keeps_its_place() -> None:
     """Order, instance id and lead stay with the member, only the id is new."""
     a, b = member("a", instance_id="i"), member("b", instance_id="j")
-    made = roster(a, b)
+    made = membership(a, b)
     made.rename(a, "c")
     assert list(made.members) == ["c", "b"]
     assert made.static_ids == {"i": "c", "j": "b"}
@@ -129,8 +135,8 @@ def test_a_renamed_member_keeps_its_place() -> None:
 
 def test_the_longest_rebalance_timeout_counts() -> None:
     """The group waits for its slowest member."""
-    assert roster(member("a"), member("bbb"), member("cc")).rebalance_timeout_ms == 30
-    assert Roster().rebalance_timeout_ms == 0
+    assert membership(member("a"), member("bbb"), member("cc")).rebalance_timeout_ms == 30
+    assert Membership().rebalance_timeout_ms == 0
 
 
 def test_metadata_of_a_protocol() -> None:

@@ -55,7 +55,7 @@ def test_a_leader_restarts_in_stable(version: int, leader: str, members: int, sk
     assert x.sync(version=5, protocol_type="consumer", protocol_name="range").response.assignment
     assert context.state == GroupState.STABLE
     assert context.broker.group is not None
-    assert context.broker.group.roster.leader_id == x.id
+    assert context.broker.group.membership.leader_id == x.id
     context.broker.check_replay_law()
 
 

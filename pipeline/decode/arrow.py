@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pipeline import schema
 from pipeline.decode.commits import Commits, read_commits
-from pipeline.decode.cursor import Flags, Integers, Slices, slices_of
+from pipeline.decode.fields import Flags, Integers, Slices, slices_of
 from pipeline.decode.kinds import COMMIT_TYPES, KINDS, UNKNOWN
 from pipeline.decode.others import Columns, decode_other
 from pipeline.schema.arrow import arrow_schema
@@ -28,11 +28,11 @@ _NOT_A_TYPE = -(2**15) - 1  # beyond any int16
 
 @cache
 def output_schema() -> pa.Schema:
-    """What `decode_batch` gives."""
+    """What `decode_arrow` gives."""
     return arrow_schema(schema.OFFSETS_LOG)
 
 
-def decode_batch(raw: pa.RecordBatch) -> pa.RecordBatch:
+def decode_arrow(raw: pa.RecordBatch) -> pa.RecordBatch:
     """Records with the columns of `schema.RAW` decoded to those of `schema.OFFSETS_LOG`.
 
     Bytes that make no sense are no error: `problem` says why, key and value come in hex.

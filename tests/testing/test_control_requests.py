@@ -1,4 +1,4 @@
-"""Orders of the control server about topics, records and groups: mistakes are named, none harms."""
+"""Requests to the control server about topics, records and groups: each mistake is named."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ TOPIC_RECORDS = "/topics/orders/records"
         ("POST", TOPIC_RECORDS, {"records": [{"value": 5}]}, 400, "a value is base64 or null"),
         ("POST", TOPIC_RECORDS, {"records": [{"key": "ü"}]}, 400, "a key is base64 or null"),
         ("POST", TOPIC_RECORDS, {"records": [{"headers": ["x"]}]}, 400, "a name and a value"),
+        ("POST", TOPIC_RECORDS, {"records": [{"headers": 5}]}, 400, "a name and a value"),
+        ("POST", TOPIC_RECORDS, {"records": [{"headers": [["\ud800", None]]}]}, 400, "a name and"),
         ("POST", TOPIC_RECORDS, {"records": [{"partition": "0"}]}, 404, "no partition '0'"),
         ("POST", TOPIC_RECORDS, {"records": [{"timestamp_ms": "now"}]}, 400, "no timestamp"),
         ("POST", "/reset?move=perhaps", None, 400, "move=perhaps is neither true nor false"),
@@ -76,8 +78,8 @@ def test_records_before_the_first_offset_are_passed_over(kafka: Broker) -> None:
     assert [one.offset for one in kafka.consume("orders", None)] == [3, 4]
 
 
-def test_a_broker_that_is_gone_is_told_of() -> None:
-    """An order to nobody names the order and the reason."""
+def test_a_broker_that_is_gone_is_an_error() -> None:
+    """A request that reaches no broker names the request and the reason."""
     with Broker() as broker:
         address = broker.control.address
     with pytest.raises(BrokerError, match=r"GET /brokers: the broker cannot be reached") as raised:

@@ -112,7 +112,7 @@ def uuid_column(data: npt.NDArray[np.uint8], places: Integers, valid: Flags) -> 
     )
 
 
-class Cursor:
+class FieldReader:
     """A place in each row. Reads return one value per row; rows not alive give nonsense."""
 
     __slots__ = ("alive", "data", "position", "stop")
@@ -174,11 +174,11 @@ class Cursor:
         """Strings behind an int16 length."""
         return self.strings(self.integers(2), rows)
 
-    def subset(self, rows: Integers) -> Cursor:
+    def subset(self, rows: Integers) -> FieldReader:
         """A cursor over some of the rows; `put_back` tells this one how far it came."""
-        return Cursor(self.data, self.position[rows], self.stop[rows], self.alive[rows])
+        return FieldReader(self.data, self.position[rows], self.stop[rows], self.alive[rows])
 
-    def put_back(self, rows: Integers, other: Cursor) -> None:
+    def put_back(self, rows: Integers, other: FieldReader) -> None:
         """Go to where a subset has come."""
         self.position[rows] = other.position
         self.alive[rows] = other.alive

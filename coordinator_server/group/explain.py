@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from coordinator_server.group.classic.member import MemberMetadata
     from protocol.offsets_log import GroupMetadataValue
 
 
@@ -73,6 +72,26 @@ class Absence(StrEnum):
     ID_NEVER_USED = "member id never used"
 
 
+class Client(Protocol):
+    """A member of a group of any kind, as far as it is named in an account."""
+
+    @property
+    def member_id(self) -> str:
+        """Its member id."""
+
+    @property
+    def group_instance_id(self) -> str | None:
+        """Its group instance id, if it is static (KIP-345)."""
+
+    @property
+    def client_id(self) -> str:
+        """What the client calls itself."""
+
+    @property
+    def client_host(self) -> str:
+        """Where it connected from, as Kafka prints it."""
+
+
 class Cause(NamedTuple):
     """A trigger, who pulled it, and the reason the client gave (KIP-800).
 
@@ -114,7 +133,7 @@ class Dropped(NamedTuple):
     client_host: str = ""
 
     @classmethod
-    def of(cls, why: Absence, member: MemberMetadata) -> Dropped:
+    def of(cls, why: Absence, member: Client) -> Dropped:
         """`member`, as one that was dropped."""
         instance_id = member.group_instance_id
         return cls(why, member.member_id, instance_id, member.client_id, member.client_host)
@@ -122,7 +141,7 @@ class Dropped(NamedTuple):
 
 def caused_by(
     trigger: Trigger,
-    member: MemberMetadata,
+    member: Client,
     reason: str | None = None,
     *,
     timeout_ms: int | None = None,

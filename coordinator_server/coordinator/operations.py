@@ -1,0 +1,144 @@
+"""What lies in the mailbox of a group: requests on their way, and the coordinator's own operations.
+
+Source: CoordinatorRuntime's CoordinatorWriteEvent and CoordinatorInternalEvent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from coordinator_server.group.api import A, Q
+from coordinator_server.group.effects import Reply
+
+if TYPE_CHECKING:
+    from coordinator_server.group.api import GroupApi
+    from coordinator_server.group.classic.metadata import GroupMetadata
+    from coordinator_server.group.effects import Caller, Effects, Steps
+    from protocol.errors import ErrorCode
+
+
+Answer = TypeVar("Answer", contravariant=True)
+
+
+class GroupCall(Protocol[Answer]):
+    """The caller of a request and the way back: a `net.call.Call`, or a part of one."""
+
+    @property
+    def caller(self) -> Caller:
+        """Who sent the request."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the request may take long, so that it has to be handled in steps."""
+
+    def reply(self, response: Answer, /) -> None:
+        """Answer the request; once."""
+
+    def fail(self) -> None:
+        """Answer the request with UNKNOWN_SERVER_ERROR, unless it is answered."""
+
+
+class Door(Protocol):
+    """The one door to the groups."""
+
+    def submit(self, call: GroupCall[A], request: Q) -> None:
+        """Bring a request to its group."""
+
+
+class Operation(Protocol):
+    """One entry of a mailbox.
+
+    An `exclusive` operation shares no drain with others: it sees the durable state exactly as the
+    log has it. One that `is_large` is exclusive too, and runs in steps between turns of the loop.
+    """
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether everything before it is settled first, and it before everything after it."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it has to run in steps."""
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it writes no record, and is answered at once."""
+
+    def apply(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Steps | None:
+        """Do it, or give its work as steps."""
+
+    def resubmit(self, door: Door) -> None:
+        """The group has ended before it: a request goes through the door again."""
+
+    def refuse(self, error: ErrorCode) -> None:
+        """It is not applied: answer the request, if it is one, with `error`."""
+
+    def fail(self) -> None:
+        """A bug prevents it: answer the request, if it is one, with UNKNOWN_SERVER_ERROR."""
+
+
+class PendingRequest(Reply[A], Generic[Q, A]):
+    """A request to one group, from its submission to its response."""
+
+    __slots__ = ("_api", "call", "is_exclusive", "is_large", "is_read_only", "request")
+
+    def __init__(self, api: GroupApi[Q, A], call: GroupCall[A], request: Q) -> None:
+        self._api = api
+        self.call = call
+        self.request = request
+        self.caller = call.caller
+        self.is_exclusive = api.exclusive
+        self.is_read_only = api.read_only
+        self.is_large = call.is_large
+
+    def apply(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Steps | None:
+        """Have the heart serve the request."""
+        return self._api.serve(group, self.request, self, now_ms, effects)
+
+    def resubmit(self, door: Door) -> None:
+        """Bring the request to the group that has its id now, if there is one."""
+        door.submit(self.call, self.request)
+
+    def send(self) -> None:
+        """Send the response."""
+        self.call.reply(self.response)
+
+    def refuse(self, error: ErrorCode) -> None:
+        """Send a response that carries an error."""
+        self.call.reply(self._api.refuse(self.request, self.caller, error))
+
+    def fail(self) -> None:
+        """Answer UNKNOWN_SERVER_ERROR, unless the request is answered."""
+        self.call.fail()
+
+
+class InternalOperation:
+    """An operation of the coordinator itself; no caller waits for it."""
+
+    __slots__ = ("_apply", "is_exclusive", "is_large", "is_read_only")
+
+    def __init__(
+        self,
+        apply: Callable[[GroupMetadata, int, Effects], Steps | None],
+        *,
+        is_exclusive: bool = False,
+        is_large: bool = False,
+    ) -> None:
+        self._apply = apply
+        self.is_exclusive = is_exclusive
+        self.is_large = is_large
+        self.is_read_only = False
+
+    def apply(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Steps | None:
+        """Do it, or give its work as steps."""
+        return self._apply(group, now_ms, effects)
+
+    def resubmit(self, door: Door) -> None:
+        """It concerned the group that has ended."""
+
+    def refuse(self, error: ErrorCode) -> None:
+        """Nothing waits for it."""
+
+    def fail(self) -> None:
+        """Nothing waits for it; the group is reloaded after a bug."""

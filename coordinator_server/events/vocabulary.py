@@ -1,0 +1,107 @@
+"""The vocabulary of the log: every event with its level and its fields.
+
+An event is a noun and a participle, the past one for what has happened (`member.expired`), the
+present one for what begins (`group.rebalancing`). It has no other fields than these; a field that
+does not apply is left out or null. tests/unit/events/test_vocabulary.py holds every call of the log
+in the product against the table, in both directions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40
+LEVELS = {"debug": DEBUG, "info": INFO, "warning": WARNING, "error": ERROR}
+
+
+class EventType(NamedTuple):
+    """The level of an event and its fields."""
+
+    level: int
+    fields: tuple[str, ...] = ()
+
+
+VOCABULARY: dict[str, EventType] = {
+    # the process
+    "broker.stopping": EventType(INFO, ("reason",)),
+    "broker.stopped": EventType(INFO),
+    "broker.listening": EventType(INFO, ("broker", "address")),
+    "broker.removed": EventType(INFO, ("broker", "partitions_moved")),
+    "broker.returned": EventType(INFO, ("broker", "partitions_moved")),
+    "cluster.reset": EventType(INFO, ("topics", "groups", "connections")),
+    "control.listening": EventType(INFO, ("address",)),
+    "control.failed": EventType(ERROR),
+    "settings.ignored": EventType(WARNING, ("settings",)),
+    "address.doubted": EventType(WARNING, ("listener", "remote", "address", "reason")),
+    "address.unresolved": EventType(WARNING, ("address", "reason")),
+    # connections and requests
+    "connection.opened": EventType(DEBUG, ("remote",)),
+    "connection.ended": EventType(DEBUG, ("remote",)),
+    "connection.closed": EventType(WARNING, ("remote", "reason", "api", "version", "unreported")),
+    "connection.refused": EventType(WARNING, ("remote", "reason", "api", "version", "unreported")),
+    "connection.failed": EventType(WARNING, ("reason",)),
+    "connections.closed": EventType(WARNING, ("unreported",)),
+    "request.failed": EventType(ERROR, ("remote", "api", "version", "correlation_id")),
+    # groups
+    "group.created": EventType(DEBUG, ("group",)),
+    "group.rebalancing": EventType(
+        INFO, ("group", "generation", "state", "trigger", "member", "reason")
+    ),
+    "group.rebalanced": EventType(
+        INFO,
+        (
+            "group",
+            "generation",
+            "outcome",
+            "trigger",
+            "member",
+            "instance",
+            "client_host",
+            "reason",
+            "error",
+            "members_before",
+            "rejoined",
+            "joined",
+            "dropped",
+            "moved",
+            "initial_delay_ms",
+            "join_ms",
+            "sync_ms",
+        ),
+    ),
+    "group.deleted": EventType(INFO, ("group", "offsets")),
+    "group.expired": EventType(INFO, ("group",)),
+    "group.unloaded": EventType(DEBUG, ("group",)),
+    "group.failed": EventType(ERROR, ("group",)),
+    "generation.started": EventType(INFO, ("group", "generation", "members", "leader")),
+    "member.joined": EventType(DEBUG, ("group", "member", "client_host", "reason")),
+    "member.left": EventType(INFO, ("group", "member", "reason")),
+    "member.expired": EventType(INFO, ("group", "member", "client_host", "session_timeout_ms")),
+    "member.dropped": EventType(INFO, ("group", "member", "reason")),
+    "member.replaced": EventType(INFO, ("group", "member", "replaced", "instance")),
+    "member_id.expired": EventType(INFO, ("group", "member")),
+    "offsets.committed": EventType(DEBUG, ("group", "member", "partitions")),
+    "offsets.expired": EventType(INFO, ("group", "partitions")),
+    "offsets.deleted": EventType(INFO, ("group", "partitions")),
+    "coordinator.loaded": EventType(INFO, ("topic", "partition", "groups", "elapsed_ms")),
+    "records.skipped": EventType(WARNING, ("topic", "partition", "records", "reason")),
+    "records.dropped": EventType(WARNING, ("topic", "records")),
+    "write.failed": EventType(ERROR, ("error",)),
+    # topics and logs
+    "topic.created": EventType(INFO, ("topic", "partitions")),
+    "topic.deleted": EventType(INFO, ("topic",)),
+    "topic.configured": EventType(INFO, ("topic", "configs")),
+    "partitions.created": EventType(INFO, ("topic", "partitions")),
+    "leader.elected": EventType(DEBUG, ("topic", "partition", "leader", "before")),
+    "log.recovered": EventType(
+        WARNING, ("topic", "partition", "offset", "bytes_cut", "reason", "file")
+    ),
+    "log.compacted": EventType(
+        DEBUG, ("topic", "partition", "first_dirty_offset", "bytes_before", "bytes_after")
+    ),
+    "log.failed": EventType(ERROR, ("topic", "partition", "error", "reason")),
+    "segment.deleted": EventType(
+        DEBUG, ("topic", "partition", "base_offset", "size_bytes", "reason")
+    ),
+}
+"""Name -> level and fields. `exc_info=True` gives an event of level ERROR a traceback besides."""

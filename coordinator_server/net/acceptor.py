@@ -1,0 +1,138 @@
+"""Listening sockets: bound to every address of a listener, and accepted from in bulk.
+
+libuv accepts one connection per turn of the loop. Under load, when a turn takes tens of
+milliseconds, clients that reconnect would come in at a few dozen a second while their sessions
+expire. So the acceptor takes up to ACCEPTS_PER_TURN connections whenever the socket is readable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from typing import TYPE_CHECKING
+
+from coordinator_server.events.log import LOG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coordinator_server.config.config import Listener
+
+ACCEPTS_PER_TURN = 200
+"""So many at once: even a thousand clients are in after a few turns."""
+
+_OUT_OF_RESOURCES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+_RETRY_SECONDS = 1.0  # asyncio waits as long
+
+
+class StartError(Exception):
+    """The broker cannot start, such as a port in use; the message says why. Exit code 1."""
+
+
+class Acceptor:
+    """One listening socket (Kafka's SocketServer.Acceptor). Accepts from `start` to `close`.
+
+    `new_protocol` makes the protocol of each connection.
+    """
+
+    def __init__(
+        self, listening: socket.socket, new_protocol: Callable[[], asyncio.BaseProtocol]
+    ) -> None:
+        self._socket = listening
+        self._new_protocol = new_protocol
+        self._loop = asyncio.get_running_loop()
+        self._connecting: set[asyncio.Task[object]] = set()
+        self._retry: asyncio.TimerHandle | None = None
+
+    def start(self, backlog: int) -> None:
+        """Begin to listen and accept."""
+        self._socket.setblocking(False)
+        self._socket.listen(backlog)
+        self._loop.add_reader(self._socket.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Accept no more; connections that are open go on."""
+        if self._retry is not None:
+            self._retry.cancel()
+        self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            try:
+                accepted, _ = self._socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except ConnectionAbortedError:
+                continue  # the client was gone before
+            except OSError as error:
+                if error.errno not in _OUT_OF_RESOURCES:
+                    raise
+                self._pause(error)
+                return
+            accepted.setblocking(False)
+            task = self._loop.create_task(
+                self._loop.connect_accepted_socket(self._new_protocol, accepted)
+            )
+            self._connecting.add(task)
+            task.add_done_callback(self._connected)
+
+    def _connected(self, task: asyncio.Task[object]) -> None:
+        self._connecting.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            LOG.emit("connection.failed", reason=str(task.exception()))
+
+    def _pause(self, error: OSError) -> None:
+        """No file descriptors are left: the socket would stay readable, so look again later."""
+        LOG.emit("connection.failed", reason=f"no connection can be accepted: {error.strerror}")
+        self._loop.remove_reader(self._socket.fileno())
+        self._retry = self._loop.call_later(_RETRY_SECONDS, self._resume)
+
+    def _resume(self) -> None:
+        self._loop.add_reader(self._socket.fileno(), self._accept)
+        self._accept()
+
+
+def bind(listener: Listener) -> list[socket.socket]:
+    """Sockets bound to every address of a listener's host, all of them at one port.
+
+    Raises StartError.
+    """
+    if not listener.host:
+        return [_bind_everywhere(listener)]
+    try:
+        found = socket.getaddrinfo(
+            listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except OSError as error:
+        raise StartError(f"cannot listen on {listener}: {error.strerror}") from error
+    bound: list[socket.socket] = []
+    port = listener.port
+    try:
+        for family, address in dict.fromkeys((entry[0], str(entry[4][0])) for entry in found):
+            try:
+                bound.append(socket.create_server((address, port), family=family))
+            except OSError as error:
+                # A name such as localhost may have an IPv6 address where IPv6 is off.
+                if not bound or error.errno == errno.EADDRINUSE:
+                    raise
+                continue
+            port = port or bound[0].getsockname()[1]
+    except OSError as error:
+        for one in bound:
+            one.close()
+        raise StartError(f"cannot listen on {listener}: {error.strerror}") from error
+    return bound
+
+
+def _bind_everywhere(listener: Listener) -> socket.socket:
+    """A socket for every interface, IPv4 and IPv6 if there is IPv6."""
+    try:
+        if socket.has_dualstack_ipv6():
+            return socket.create_server(
+                ("", listener.port), family=socket.AF_INET6, dualstack_ipv6=True
+            )
+        return socket.create_server(("", listener.port))
+    except OSError as error:
+        raise StartError(f"cannot listen on {listener}: {error.strerror}") from error

@@ -1,0 +1,45 @@
+"""Control records: the markers that end transactions (KIP-98; Kafka's ControlRecordType).
+
+A control batch has one record. Its key is a version and a type, int16 each; the value of a
+transaction's marker is a version and the epoch of the transaction coordinator that wrote it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from protocol.raw_records import batch_records
+
+if TYPE_CHECKING:
+    from protocol.batch_header import BatchBuffer, BatchHeader
+
+_ABORT, _COMMIT = 0, 1
+
+
+class EndMarker(NamedTuple):
+    """The end of a transaction (Kafka's EndTransactionMarker); the epoch is -1 if it is missing."""
+
+    commits: bool
+    coordinator_epoch: int
+
+
+def end_marker(key: bytes | None, value: bytes | None) -> EndMarker | None:
+    """A control record's key and value; None when its type is not that of a transaction's end."""
+    if key is None or len(key) < 4:
+        return None
+    kind = int.from_bytes(key[2:4], "big", signed=True)
+    if kind not in (_ABORT, _COMMIT):
+        return None
+    has_epoch = value is not None and len(value) >= 6
+    epoch = int.from_bytes(value[2:6], "big", signed=True) if value and has_epoch else -1
+    return EndMarker(kind == _COMMIT, epoch)
+
+
+def end_marker_of(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -> EndMarker | None:
+    """The marker in a control batch; None when compaction has emptied it, or it holds another type.
+
+    `origin` as in `protocol.batch_header`. Raises ProtocolError when its record does not parse.
+    """
+    for _, _, _, _, key, value, _ in batch_records(buffer, header, origin):
+        return end_marker(key, value)
+    return None

@@ -1,0 +1,178 @@
+"""What a setting is: name, type, default, limits, meaning, and the only parser of its values.
+
+Kafka's ConfigDef. It lives below the broker because topic settings are parsed in storage, and the
+broker's own settings follow the same rules. An invalid value is an `InvalidValueError` that says
+which rule it breaks; each caller words it for its readers (clients get Kafka's sentences, the
+operator ours). Settings are plain tuples, because the tables are built at every start.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+SHORT_MAX = 2**15 - 1
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+Value = bool | int | float | str | tuple[str, ...] | None
+"""A parsed value: lists are tuples, None is Kafka's null."""
+
+
+class Kind(IntEnum):
+    """The type of a setting; the numbers are those of DescribeConfigs' config_type (KIP-569)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+_MAX_OF_KIND = {Kind.SHORT: SHORT_MAX, Kind.INT: INT_MAX, Kind.LONG: LONG_MAX}
+
+# Java's parsers know no underscores, no digits but these and no "inf", which Python would take.
+_WHOLE = frozenset("+-0123456789")
+_DECIMAL = _WHOLE | frozenset(".eE")
+
+
+class Setting(NamedTuple):
+    """One setting.
+
+    `least` and `most` are inclusive; a number may also be `besides`, which lies outside of them.
+    `choices` limits a string, or each item of a list. A list without `may_be_empty` needs an item;
+    one that may be empty and has no choices takes any items, also blank ones. `internal` ones are
+    not described to clients.
+    """
+
+    name: str
+    kind: Kind
+    default: Value
+    meaning: str
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[str, ...] = ()
+    besides: int | None = None
+    may_be_empty: bool = False
+    internal: bool = False
+
+
+class Problem(Enum):
+    """The rule that a value breaks."""
+
+    NOT_A_BOOLEAN = 1
+    NOT_A_NUMBER = 2
+    BELOW_KIND = 3
+    """Below the least number of its type, as ABOVE_KIND is above the largest."""
+    ABOVE_KIND = 4
+    BELOW = 5
+    ABOVE = 6
+    OUTSIDE = 7
+    """Neither within the limits nor `besides`."""
+    NOT_A_CHOICE = 8
+    BLANK_ITEM = 9
+    NO_ITEM = 10
+
+
+class InvalidValueError(ValueError):
+    """A value that a setting may not have: the `problem`, and the text or list item that has it."""
+
+    def __init__(self, setting: Setting, problem: Problem, text: str) -> None:
+        super().__init__(f"{setting.name}: {text!r}: {problem.name}")
+        self.setting = setting
+        self.problem = problem
+        self.text = text
+
+    def worded(self, words: dict[Problem, str]) -> str:
+        """The caller's sentence for the problem: a format string of name, text, kind and limits."""
+        setting = self.setting
+        kind_most = _MAX_OF_KIND.get(setting.kind, 0)
+        return words[self.problem].format(
+            name=setting.name,
+            text=self.text,
+            kind=setting.kind.name.lower(),
+            KIND=setting.kind.name,
+            kind_least=-kind_most - 1,
+            kind_most=kind_most,
+            least=setting.least,
+            most=setting.most,
+            besides=setting.besides,
+            choices=", ".join(setting.choices),
+        )
+
+
+def parse(setting: Setting, text: str) -> Value:
+    """The typed value of `text`, white space around it ignored (Kafka's ConfigDef.parseType).
+
+    An item that a list has twice is kept once, as in Kafka 4 (KIP-1161). Raises InvalidValueError.
+    """
+    text = text.strip()
+    if setting.kind is Kind.STRING:
+        if setting.choices and text not in setting.choices:
+            raise InvalidValueError(setting, Problem.NOT_A_CHOICE, text)
+        return text
+    if setting.kind is Kind.LIST:
+        return _parse_list(setting, text)
+    if setting.kind is Kind.BOOLEAN:
+        if text.lower() not in ("true", "false"):
+            raise InvalidValueError(setting, Problem.NOT_A_BOOLEAN, text)
+        return text.lower() == "true"
+    return _parse_number(setting, text)
+
+
+def _parse_list(setting: Setting, text: str) -> tuple[str, ...]:
+    items = tuple(dict.fromkeys(item.strip() for item in text.split(","))) if text else ()
+    if not items and not setting.may_be_empty:
+        raise InvalidValueError(setting, Problem.NO_ITEM, text)
+    anything = setting.may_be_empty and not setting.choices
+    for item in items:
+        if not item and not anything:
+            raise InvalidValueError(setting, Problem.BLANK_ITEM, text)
+        if setting.choices and item not in setting.choices:
+            raise InvalidValueError(setting, Problem.NOT_A_CHOICE, item)
+    return items
+
+
+def _parse_number(setting: Setting, text: str) -> int | float:
+    number = _read_number(text, setting.kind)
+    if number is None:
+        raise InvalidValueError(setting, Problem.NOT_A_NUMBER, text)
+    most = _MAX_OF_KIND.get(setting.kind)
+    if most is not None and number > most:
+        raise InvalidValueError(setting, Problem.ABOVE_KIND, text)
+    if most is not None and number < -most - 1:
+        raise InvalidValueError(setting, Problem.BELOW_KIND, text)
+    if number == setting.besides:
+        return number
+    below = setting.least is not None and number < setting.least
+    above = setting.most is not None and number > setting.most
+    if (below or above) and setting.besides is not None:
+        raise InvalidValueError(setting, Problem.OUTSIDE, text)
+    if below:
+        raise InvalidValueError(setting, Problem.BELOW, text)
+    if above:
+        raise InvalidValueError(setting, Problem.ABOVE, text)
+    return number
+
+
+def _read_number(text: str, kind: Kind) -> int | float | None:
+    """The number; None for what Java does not read as one, and for NaN."""
+    if not set(text) <= (_DECIMAL if kind is Kind.DOUBLE else _WHOLE):
+        return None
+    try:
+        return float(text) if kind is Kind.DOUBLE else int(text)
+    except ValueError:  # also for thousands of digits, which Python does not convert
+        return None
+
+
+def render(value: Value) -> str | None:
+    """A value as Kafka writes it in DescribeConfigs; None stays None."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)

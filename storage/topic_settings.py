@@ -1,0 +1,199 @@
+"""The one table of topic settings (Kafka's TopicConfig, LogConfig and ServerTopicConfigSynonyms).
+
+A row says all there is to know of a topic's config: type, default, limits, meaning, and the broker
+settings that give the default of topics which do not set it. `LogConfig`, the broker's own rows
+and their defaults, the checks of CreateTopics and AlterConfigs, DescribeConfigs and
+docs/settings.md are read from here. Names, defaults and limits are those of Kafka. It imports next
+to nothing: the container's healthcheck reads the broker's settings every few seconds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from storage.config_def import INT_MAX, LONG_MAX, Kind, Setting
+
+DAY_MS = 24 * 60 * 60 * 1000
+HOUR_MS = 60 * 60 * 1000
+MINUTE_MS = 60 * 1000
+
+PRODUCER_ID_EXPIRATION_MS = DAY_MS
+"""Default of producer.id.expiration.ms, which logs read but topics cannot set."""
+
+
+class Source(NamedTuple):
+    """A broker setting that gives a topic config its default: name, type, factor to its unit."""
+
+    name: str
+    kind: Kind
+    factor: int = 1
+
+
+class TopicSetting(NamedTuple):
+    """A topic's config, and the broker settings it falls back to: the first that is set counts.
+
+    The last source has the default of the row, those before it have none.
+    """
+
+    setting: Setting
+    sources: tuple[Source, ...] = ()
+
+    def source_settings(self) -> tuple[Setting, ...]:
+        """The rows of the broker settings, with the limits of this one."""
+        rows = []
+        for index, source in enumerate(self.sources):
+            meaning, default = self.setting.meaning, self.setting.default
+            if index + 1 < len(self.sources):
+                following = self.sources[index + 1].name
+                meaning, default = f"{meaning[:-1]}; without a value, {following}.", None
+            elif source.factor != 1:
+                assert isinstance(default, int)
+                default //= source.factor
+            most = self.setting.most
+            if source.kind is not self.setting.kind:
+                most = INT_MAX
+            rows.append(
+                self.setting._replace(
+                    name=source.name, kind=source.kind, default=default, meaning=meaning, most=most
+                )
+            )
+        return tuple(rows)
+
+
+def _boolean(name: str, source: str | None, meaning: str) -> TopicSetting:
+    setting = Setting(name, Kind.BOOLEAN, False, meaning)
+    return TopicSetting(setting, (Source(source, Kind.BOOLEAN),) if source else ())
+
+
+def _string(
+    name: str, source: str, default: str, choices: tuple[str, ...], meaning: str
+) -> TopicSetting:
+    setting = Setting(name, Kind.STRING, default, meaning, choices=choices)
+    return TopicSetting(setting, (Source(source, Kind.STRING),))
+
+
+def _replicas(name: str, meaning: str) -> TopicSetting:
+    return TopicSetting(Setting(name, Kind.LIST, (), meaning, may_be_empty=True))
+
+
+def _int(
+    name: str,
+    source: str,
+    default: int,
+    least: int,
+    meaning: str,
+    *,
+    most: int = INT_MAX,
+    besides: int | None = None,
+) -> TopicSetting:
+    setting = Setting(name, Kind.INT, default, meaning, least, most, besides=besides)
+    return TopicSetting(setting, (Source(source, Kind.INT),))
+
+
+def _long(
+    name: str, source: str | tuple[Source, ...], default: int, least: int | None, meaning: str
+) -> TopicSetting:
+    sources = (Source(source, Kind.LONG),) if isinstance(source, str) else source
+    setting = Setting(name, Kind.LONG, default, meaning, least, LONG_MAX)
+    return TopicSetting(setting, sources)
+
+
+# One row is one or two lines: a table, not a page of calls.
+# fmt: off
+_ROWS = (
+    TopicSetting(Setting("cleanup.policy", Kind.LIST, ("delete",),
+         "What happens to old segments.", choices=("compact", "delete"), may_be_empty=True),
+         (Source("log.cleanup.policy", Kind.LIST),)),
+    _int("compression.gzip.level", "compression.gzip.level", -1, 1,
+         "Level of gzip, -1 for its default.", most=9, besides=-1),
+    _int("compression.lz4.level", "compression.lz4.level", 9, 1, "Level of lz4.", most=17),
+    _string("compression.type", "compression.type", "producer",
+         ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+         "Compression of stored batches; `producer` keeps them as they come."),
+    _int("compression.zstd.level", "compression.zstd.level", 3, -131072, "Level of zstd.", most=22),
+    _long("delete.retention.ms", "log.cleaner.delete.retention.ms", DAY_MS, 0,
+         "How long a tombstone is kept."),
+    _long("file.delete.delay.ms", "log.segment.delete.delay.ms", MINUTE_MS, 0,
+         "How long a deleted file stays on disk."),
+    _long("flush.messages", "log.flush.interval.messages", LONG_MAX, 1,
+         "Records after which the log is flushed to disk; 1 flushes before each answer."),
+    _long("flush.ms", (Source("log.flush.interval.ms", Kind.LONG),
+         Source("log.flush.scheduler.interval.ms", Kind.LONG)), LONG_MAX, 0,
+         "Longest time that a record waits for a flush."),
+    _replicas("follower.replication.throttled.replicas",
+         "Followers whose replication is throttled."),
+    _int("index.interval.bytes", "log.index.interval.bytes", 4096, 0,
+         "Bytes of log between two entries of the offset index."),
+    TopicSetting(Setting("internal.segment.bytes", Kind.INT, None,
+         "Size of a segment below the least of segment.bytes, for tests.", internal=True)),
+    _replicas("leader.replication.throttled.replicas", "Leaders whose replication is throttled."),
+    _long("local.retention.bytes", "log.local.retention.bytes", -2, -2,
+         "Size of the local part of a tiered partition; -2 takes retention.bytes."),
+    _long("local.retention.ms", "log.local.retention.ms", -2, -2,
+         "How long the local part of a tiered partition is kept; -2 takes retention.ms."),
+    _long("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms", LONG_MAX, 1,
+         "After how long a record must be looked at by the cleaner."),
+    _int("max.message.bytes", "message.max.bytes", 1048588, 0, "Largest record batch."),
+    _long("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms", HOUR_MS, 0,
+         "How far a record's timestamp may lie in the future."),
+    _long("message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms", LONG_MAX, 0,
+         "How far a record's timestamp may lie in the past."),
+    _string("message.timestamp.type", "log.message.timestamp.type", "CreateTime",
+         ("CreateTime", "LogAppendTime"), "Whose clock stamps the records."),
+    TopicSetting(Setting("min.cleanable.dirty.ratio", Kind.DOUBLE, 0.5,
+         "Share of a log that must be dirty before it is compacted.", 0, 1),
+         (Source("log.cleaner.min.cleanable.ratio", Kind.DOUBLE),)),
+    _long("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms", 0, 0,
+         "How long a record stays as it was written."),
+    _int("min.insync.replicas", "min.insync.replicas", 1, 1,
+         "Replicas that must have a record of acks=all."),
+    _boolean("preallocate", "log.preallocate",
+         "Whether a segment's file is made in its full size."),
+    _boolean("remote.log.copy.disable", None,
+         "Whether no more segments of a tiered topic are copied to the remote tier."),
+    _boolean("remote.log.delete.on.disable", None,
+         "Whether the remote part goes when tiering of a topic is turned off."),
+    _boolean("remote.storage.enable", None, "Whether a topic is tiered; true is refused."),
+    _long("retention.bytes", "log.retention.bytes", -1, None,
+         "Size of a partition above which old segments go; -1 is no limit."),
+    _long("retention.ms", (Source("log.retention.ms", Kind.LONG),
+         Source("log.retention.minutes", Kind.INT, MINUTE_MS),
+         Source("log.retention.hours", Kind.INT, HOUR_MS)), 7 * DAY_MS, -1,
+         "How long records are kept, -1 for ever."),
+    _int("segment.bytes", "log.segment.bytes", 2**30, 2**20, "Largest size of a segment."),
+    _int("segment.index.bytes", "log.index.size.max.bytes", 10485760, 4,
+         "Largest size of an offset index."),
+    _long("segment.jitter.ms", (Source("log.roll.jitter.ms", Kind.LONG),
+         Source("log.roll.jitter.hours", Kind.INT, HOUR_MS)), 0, 0,
+         "Random part of the age at which a segment is closed."),
+    _long("segment.ms", (Source("log.roll.ms", Kind.LONG),
+         Source("log.roll.hours", Kind.INT, HOUR_MS)), 7 * DAY_MS, 1,
+         "Age at which a segment is closed."),
+    _boolean("unclean.leader.election.enable", "unclean.leader.election.enable",
+         "Whether a replica that is not in sync may become the leader."),
+)
+# fmt: on
+
+TOPIC_SETTINGS: dict[str, TopicSetting] = {row.setting.name: row for row in _ROWS}
+"""The table by the topic config's name, in the order of names, as Kafka describes them."""
+
+TOPIC_SETTINGS_WITHOUT_EFFECT = frozenset(
+    {
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "file.delete.delay.ms",
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "local.retention.bytes",
+        "local.retention.ms",
+        "min.insync.replicas",
+        "preallocate",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "remote.storage.enable",
+        "segment.jitter.ms",
+        "unclean.leader.election.enable",
+    }
+)
+"""Configs that are checked, kept and described, but that no log reads."""

@@ -1,0 +1,347 @@
+"""The task of a group: what waits for a sync, what runs in steps, what ends with the group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coordinator_server.group.classic.metadata import GroupMetadata
+from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from protocol.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.apis.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from protocol.apis.sync_group import SyncGroupRequestAssignment
+from protocol.errors import ErrorCode
+from protocol.schema import Message
+from storage.errors import StorageError
+from tests.sim.broker import Answer, OneGroupBroker
+from tests.unit.group.context import GroupContext, Member, commit, commit_answer, offsets
+
+E = ErrorCode
+MANY = 1_600
+TOPICS = {"wide": MANY, "one": 1, "two": MANY}
+
+
+def syncing() -> tuple[GroupContext, Member]:
+    """A member of a stable group whose appends have to be synced from now on."""
+    context = GroupContext()
+    (a,) = context.stable("A")
+    context.broker.flushes = True
+    return context, a
+
+
+def codes(answer: Answer) -> set[ErrorCode]:
+    """The errors of a commit."""
+    topics: list[Any] = answer.response.topics
+    return {ErrorCode(one.error_code) for topic in topics for one in topic.partitions}
+
+
+def test_a_failed_sync_changes_no_answer_but_its_own() -> None:
+    """A commit and a heartbeat of one drain, one failed sync: only the commit is refused.
+
+    Heartbeats share their responses. Once one of them was changed in place, and every heartbeat of
+    every group was answered NOT_COORDINATOR from then on.
+    """
+    context, a = syncing()
+    with context.broker.one_drain():
+        commit_of_a = commit_answer(
+            context.broker, ("one", 0, 1), member_id=a.id, generation_id_or_member_epoch=1
+        )
+        heartbeat = a.send_heartbeat()
+    assert heartbeat.error is E.NONE
+    assert commit_of_a.parked
+    context.broker.flush(StorageError("the disk is gone"))
+    assert codes(commit_of_a) == {E.NOT_COORDINATOR}
+    assert a.heartbeat() is E.NONE
+    other = GroupContext()
+    (b,) = other.stable("B")
+    assert b.heartbeat() is E.NONE
+
+
+def test_answers_wait_for_the_sync_of_their_own_records_only() -> None:
+    """A commit waits, a fetch and a heartbeat that come after it do not."""
+    context, a = syncing()
+    waiting = commit_answer(context.broker, ("one", 0, 7))
+    assert codes(waiting) == {E.UNKNOWN_MEMBER_ID}  # written nothing, so nothing to wait for
+    waiting = commit_answer(
+        context.broker, ("one", 0, 7), member_id=a.id, generation_id_or_member_epoch=1
+    )
+    assert waiting.parked
+    assert a.heartbeat() is E.NONE
+    assert offsets(context.broker) == {("one", 0): (7, "")}
+    context.broker.flush()
+    assert codes(waiting) == {E.NONE}
+
+
+def test_a_failed_sync_refuses_an_assignment() -> None:
+    """The leader and the followers learn that the assignment may be lost."""
+    context = GroupContext()
+    a, b = context.completing("A", "B")
+    context.broker.flushes = True
+    syncs = [b.sync(), a.sync({a.id: b"a", b.id: b"b"})]
+    assert [sync.parked for sync in syncs] == [True, True]
+    context.broker.flush(StorageError("the disk is gone"))
+    assert [sync.error for sync in syncs] == [E.NOT_COORDINATOR] * 2
+
+
+def test_shared_answers_cannot_be_changed() -> None:
+    """Setting a field of a heartbeat's response raises."""
+    context = GroupContext()
+    (a,) = context.stable("A")
+    response = a.send_heartbeat().response
+    with pytest.raises(AttributeError, match=r"HeartbeatResponse\.error_code"):
+        response.error_code = E.NOT_COORDINATOR
+    assert a.heartbeat() is E.NONE
+
+
+# --- large requests
+
+
+def large(broker: OneGroupBroker, request: Message, version: int) -> tuple[Answer, int]:
+    """Send a large request, and turn the loop until it is answered: the answer, and the turns."""
+    with broker.one_drain():
+        answer = broker.send(request, version, is_large=True)
+        turns = 0
+        while not answer.answered and broker.clock.soon:
+            turns += 1
+            broker.clock.soon.popleft()()
+    return answer, turns
+
+
+def partitions_of(topic: str, count: int) -> OffsetCommitRequestTopic:
+    """Offset 5 for each partition."""
+    return OffsetCommitRequestTopic(
+        name=topic,
+        partitions=[
+            OffsetCommitRequestPartition(partition_index=index, committed_offset=5)
+            for index in range(count)
+        ],
+    )
+
+
+def commit_request(*topics: OffsetCommitRequestTopic) -> OffsetCommitRequest:
+    """A commit of a standalone consumer."""
+    return OffsetCommitRequest(group_id="g", topics=list(topics))
+
+
+@pytest.fixture(autouse=True)
+def no_time_for_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every slice ends after one step, so that steps are turns of the loop."""
+    monkeypatch.setattr("coordinator_server.clock.step_runner.SLICE_MS", 0)
+
+
+def test_large_requests_run_in_steps() -> None:
+    """Commit, delete of offsets and of the group: several turns each, the same answers."""
+    broker = OneGroupBroker(topics=TOPICS)
+    answer, turns = large(broker, commit_request(partitions_of("wide", MANY)), 8)
+    assert (codes(answer), turns > MANY // 500) == ({E.NONE}, True)
+    assert len(broker.offsets["wide"]) == MANY
+    named = [OffsetDeleteRequestPartition(partition_index=index) for index in range(MANY)]
+    request = OffsetDeleteRequest(
+        group_id="g", topics=[OffsetDeleteRequestTopic(name="wide", partitions=named)]
+    )
+    answer, turns = large(broker, request, 0)
+    assert (codes(answer), turns > MANY // 500) == ({E.NONE}, True)
+    assert broker.offsets == {}
+
+
+def test_requests_after_a_large_one_wait_for_it_and_no_other_group_does() -> None:
+    """The group handles one operation at a time; the loop goes on."""
+    many = 10 * MANY
+    broker = OneGroupBroker(topics={**TOPICS, "wide": many})
+    other = Member(broker, "O")
+    with broker.one_drain():
+        first = broker.send(commit_request(partitions_of("wide", many)), 8, is_large=True)
+        second = broker.send(commit_request(partitions_of("one", 1)), 8)
+        for _ in range(3):
+            broker.clock.soon.popleft()()
+        assert not first.answered
+        joined = other.join(group_id="other")
+        while not joined.answered:
+            assert not second.answered
+            broker.clock.soon.popleft()()
+        assert not first.answered
+    assert (codes(first), codes(second)) == ({E.NONE}, {E.NONE})
+    assert broker.batches == [1, many, 1]  # the other group's record, and the two commits
+
+
+def test_what_came_before_a_large_request_does_not_wait_for_it() -> None:
+    """The drain up to it is settled first."""
+    broker = OneGroupBroker(topics=TOPICS)
+    with broker.one_drain():
+        before = broker.send(commit_request(partitions_of("one", 1)), 8)
+        after = broker.send(commit_request(partitions_of("wide", MANY)), 8, is_large=True)
+        broker.clock.soon.popleft()()
+        assert (before.answered, after.answered) == (True, False)
+
+
+def test_members_of_large_requests() -> None:
+    """JoinGroup with many protocols, SyncGroup with many assignments, LeaveGroup of many."""
+    context = GroupContext(max_size=MANY)
+    protocols = [JoinGroupRequestProtocol(name=f"p{number}") for number in range(MANY)]
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=protocols,
+    )
+    joined, turns = large(context.broker, request, 3)
+    assert (joined.error, joined.response.protocol_name, turns > 3) == (E.NONE, "p0", True)
+    member = context.member("A")
+    member.id, member.generation = joined.response.member_id, 1
+    assignments = {f"nobody-{number}": b"" for number in range(MANY)} | {member.id: b"mine"}
+    sync = member.sync_request(assignments)
+    assert all(isinstance(one, SyncGroupRequestAssignment) for one in sync.assignments)
+    synced, turns = large(context.broker, sync, 3)
+    assert (synced.response.assignment, turns > 3) == (b"mine", True)
+    members = [MemberIdentity(member_id=f"nobody-{number}") for number in range(MANY)]
+    leaving = LeaveGroupRequest(
+        group_id="g", members=[*members, MemberIdentity(member_id=member.id)]
+    )
+    left, turns = large(context.broker, leaving, 5)
+    errors = [one.error_code for one in left.response.members]
+    assert errors == [*[E.UNKNOWN_MEMBER_ID] * MANY, E.NONE]
+    assert turns > 3
+
+
+def test_a_large_group_is_described_expired_and_deleted_in_steps() -> None:
+    """Whether work is long depends on the group as well as on the request."""
+    broker = OneGroupBroker(topics=TOPICS)
+    both = (partitions_of("wide", MANY), partitions_of("two", MANY))
+    large(broker, commit_request(*both), 8)
+    broker.delete_topics("two")
+    assert list(broker.offsets) == ["wide"]
+    large(broker, commit_request(*both), 8)
+    broker.advance(broker.settings.offsets_retention_ms - 1)
+    broker.expire_offsets()
+    assert len(broker.offsets) == 2
+    broker.advance(1)
+    with broker.one_drain():
+        broker.expire_offsets()
+        turns = 0
+        while broker.group is not None:
+            turns += 1
+            broker.clock.soon.popleft()()
+    assert turns > 2 * MANY // 500
+    large(broker, commit_request(*both), 8)
+    with broker.one_drain():
+        deleted = broker.delete()
+        turns = 0
+        while not deleted.answered:
+            turns += 1
+            broker.clock.soon.popleft()()
+    assert (deleted.error, turns > 2 * MANY // 500, broker.group) == (E.NONE, True, None)
+
+
+def test_unloading_refuses_large_requests() -> None:
+    """One under way and one in the mailbox: NOT_COORDINATOR, and nothing is written."""
+    broker = OneGroupBroker(topics=TOPICS)
+    with broker.one_drain():
+        under_way = broker.send(commit_request(partitions_of("wide", MANY)), 8, is_large=True)
+        for _ in range(3):
+            broker.clock.soon.popleft()()
+        small = broker.send(commit_request(partitions_of("one", 1)), 8)
+        waiting = broker.send(commit_request(partitions_of("wide", MANY)), 8, is_large=True)
+        broker.unload()
+    assert codes(under_way) == codes(waiting) == {E.NOT_COORDINATOR}
+    assert codes(small) == {E.NONE}
+    assert broker.batches == [1]
+
+
+def test_what_was_meant_for_a_deleted_group_goes_through_the_door_again() -> None:
+    """Requests behind the deletion meet the group that has the id then, if there is one."""
+    context = GroupContext()
+    broker = context.broker
+    commit(broker, ("one", 0, 1))
+    with broker.one_drain():
+        deleted = broker.delete()
+        again = broker.delete()
+        heartbeat = context.member("A").send_heartbeat()
+        commit_later = commit_answer(broker, ("one", 0, 2))
+        broker.expire_offsets()
+    assert (deleted.error, again.error) == (E.NONE, E.GROUP_ID_NOT_FOUND)
+    assert heartbeat.error is E.UNKNOWN_MEMBER_ID
+    assert codes(commit_later) == {E.NONE}
+    assert offsets(broker) == {("one", 0): (2, "")}
+
+
+# --- bugs
+
+
+def raising(*_: object, **__: object) -> None:
+    """A bug."""
+    raise RuntimeError("a bug")
+
+
+BUG = "the member that meets a bug"
+
+
+def raising_for_one(member_id: str) -> Callable[..., ErrorCode]:
+    """`GroupMetadata.check_member` with a bug that one member meets."""
+    check = GroupMetadata.check_member
+
+    def buggy(group: GroupMetadata, caller: str, instance_id: str | None) -> ErrorCode:
+        if caller == member_id:
+            raise RuntimeError("a bug")
+        return check(group, caller, instance_id)
+
+    return buggy
+
+
+@pytest.fixture
+def context() -> GroupContext:
+    """A broker whose group may raise."""
+    made = GroupContext()
+    made.broker.survives_bugs = True
+    return made
+
+
+def test_a_bug_costs_one_request(context: GroupContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came before it in the drain is kept; the group is as its log says, and goes on."""
+    (a,) = context.stable("A")
+    with context.broker.one_drain():
+        before = commit_answer(
+            context.broker, ("one", 0, 4), member_id=a.id, generation_id_or_member_epoch=1
+        )
+        failed = a.send_heartbeat(member_id=BUG)
+        monkeypatch.setattr(GroupMetadata, "check_member", raising_for_one(BUG))
+    assert codes(before) == {E.NONE}
+    assert failed.failed
+    assert "group.failed" in context.broker.event_names()
+    assert a.heartbeat() is E.NONE
+    assert offsets(context.broker) == {("one", 0): (4, "")}
+
+
+def test_a_bug_in_a_large_request(context: GroupContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs that request alone, too."""
+    (a,) = context.stable("A")
+    monkeypatch.setattr(GroupMetadata, "check_commit", raising)
+    request = commit_request(partitions_of("many", 100))
+    failed, _ = large(context.broker, request, 8)
+    assert failed.failed
+    assert a.heartbeat() is E.NONE
+
+
+def test_a_second_bug_breaks_the_group(
+    context: GroupContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the group cannot be reloaded, every request to it fails at once; none waits for ever."""
+    (a,) = context.stable("A")
+    monkeypatch.setattr("coordinator_server.coordinator.task.load_finished", raising)
+    monkeypatch.setattr(GroupMetadata, "check_commit", raising)
+    with context.broker.one_drain():
+        failed = [commit_answer(context.broker, ("one", 0, 4)), a.send_heartbeat()]
+    failed.append(a.send_heartbeat())
+    assert [answer.failed for answer in failed] == [True] * 3
+    assert context.broker.event_names().count("group.failed") == 2

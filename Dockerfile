@@ -3,20 +3,22 @@
 
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
+COPY pyproject.toml requirements.lock README.md LICENSE CHANGELOG.md ./
 COPY coordinator_server coordinator_server
 COPY protocol protocol
 COPY storage storage
 # The environment gets no pip of its own: the one of this stage installs into it.
 RUN python -m venv --without-pip /opt/coordinator-server \
-    && python -m pip --python /opt/coordinator-server/bin/python install --no-cache-dir --compile . \
+    && python -m pip --python /opt/coordinator-server/bin/python install --no-cache-dir --compile \
+    -c requirements.lock . \
     && find /opt/coordinator-server -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]' | xargs rm -f
 
 
 FROM python:3.11-slim-bookworm AS clients
+COPY requirements.lock /opt/clients/
 RUN python -m venv --without-pip /opt/clients \
     && python -m pip --python /opt/clients/bin/python install --no-cache-dir --compile \
-    "kafka-python>=3.0" "pytest>=8.3" "pytest-asyncio>=0.25"
+    -c /opt/clients/requirements.lock kafka-python pytest pytest-asyncio
 ENV PATH=/opt/clients/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /clients
 USER 1000

@@ -9,30 +9,43 @@ LISTENER ?= 127.0.0.1:9092
 DATA_DIR ?= .data
 SEEDS ?= 0-999
 PIPELINE_DIR ?= .pipeline
+# More than there are processors, as most of a test with real clients is waiting.
+WORKERS ?= 4
 
 # Tests start hundreds of processes; without byte code on disk each would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test pipeline pipeline-test compose-test lint coverage sim mutations bench settings clean
+.PHONY: run test test-all test-lowest pipeline compose-test lint lock coverage sim mutations bench \
+	settings clean
 
 run: .venv/.installed
 	@exec $(BIN)/coordinator-server serve --listener $(LISTENER) --data-dir $(DATA_DIR)
 
+# What a contributor runs. One test or file: .venv/bin/pytest tests/...; see CONTRIBUTING.md.
 test: .venv/.installed-dev
-	$(BIN)/python -m tests.again $(PYTEST_ARGUMENTS)
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(PYTEST_ARGUMENTS)
+
+# What `make test` leaves out: slow oracles, long fuzz, containers, a Spark cluster.
+test-all: .venv/.installed-dev
+	tests/compose/engine-up.sh
+	$(BIN)/python -m pytest -n $(WORKERS) -m slow --durations=5 $(PYTEST_ARGUMENTS)
+	$(MAKE) test-lowest
+
+# The lower bounds in pyproject.toml hold: both rooms of the core, each client, the tables of Spark.
+test-lowest: .venv-lowest/.installed
+	.venv-lowest/bin/python -m pytest -q -n $(WORKERS) -m "not slow" -p no:cacheprovider \
+		tests/unit tests/codec tests/e2e/test_migration.py tests/testing/test_plugin.py \
+		$(addprefix tests/clients/test_,aiokafka.py codecs.py confluent_kafka.py kafka_python.py) \
+		$(addprefix tests/pipeline/,tables decode report test_files.py test_golden.py)
 
 # A small workload, the tables of the Spark pipeline on its log, and a report; see docs/pipeline.md.
 pipeline: .venv/.installed-pipeline
 	@$(BIN)/python examples/offset_pipeline/demo.py $(PIPELINE_DIR)
 
-# The tests of the pipeline that take minutes each: a cluster of two workers, the demo end to end.
-pipeline-test: .venv/.installed-dev
-	LONG_TESTS=1 $(BIN)/python -m tests.again $(PYTEST_ARGUMENTS) tests/long
-
 # Consumers in containers. Brings a Docker engine up where there is none (Debian, as root).
 compose-test: .venv/.installed-dev
 	tests/compose/engine-up.sh
-	COMPOSE_TESTS=1 $(BIN)/python -m tests.again -q --durations=5 $(PYTEST_ARGUMENTS) tests/compose
+	$(BIN)/python -m pytest -q --durations=5 $(PYTEST_ARGUMENTS) tests/compose
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check
@@ -59,22 +72,37 @@ bench: .venv/.installed-dev
 settings: .venv/.installed
 	$(BIN)/coordinator-server settings > docs/settings.md
 
+# Pins what is installed here and in CI. LOCK_ARGUMENTS=--upgrade takes the newest of everything.
+LOCK := $(BIN)/uv pip compile --quiet --universal --custom-compile-command "make lock" $(LOCK_ARGUMENTS)
+lock: .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements.lock
+	$(LOCK) pyproject.toml --extra pipeline --group test --resolution lowest-direct \
+		--output-file requirements-lowest.lock
+
 clean:
-	rm -rf .venv .pipeline dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest .pipeline dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.venv/bin/python:
+.venv/bin/python .venv-lowest/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed" >&2; exit 1; }
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(@:/bin/python=)
 
-# The stamps make the second run quick: nothing is installed until pyproject.toml changes.
-.venv/.installed: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+# The stamps make the second run quick: nothing is installed until one of the two files changes.
+INSTALL = $(@D)/bin/python -m pip install --quiet --disable-pip-version-check
+
+.venv/.installed: pyproject.toml requirements.lock | .venv/bin/python
+	$(INSTALL) -c requirements.lock -e .
 	@touch $@
 
-.venv/.installed-pipeline: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[pipeline,migrate]'
+.venv/.installed-pipeline: pyproject.toml requirements.lock | .venv/bin/python
+	$(INSTALL) -c requirements.lock -e '.[pipeline,migrate]'
 	@touch .venv/.installed $@
 
-.venv/.installed-dev: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+.venv/.installed-dev: pyproject.toml requirements.lock | .venv/bin/python
+	$(INSTALL) -r requirements.lock
+	$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch .venv/.installed $@
+
+.venv-lowest/.installed: pyproject.toml requirements-lowest.lock | .venv-lowest/bin/python
+	$(INSTALL) -r requirements-lowest.lock -e .
+	@touch $@

@@ -25,20 +25,20 @@ from protocol.apis.join_group import (
     JoinGroupResponse,
 )
 from protocol.apis.sync_group import SyncGroupRequest
-from protocol.codec import decoder, encoder
-from protocol.schema import Message
-from tests.support import Broker, Wire, request
+from protocol.codec import decoder
+from tests.faults.client import frame_of
+from tests.support import Broker, Wire
 
 CONNECTIONS = (1, 10, 100)
 WARM_UP_SECONDS = 0.5
 WINDOW_SECONDS = 2.0
-JOIN, SYNC, HEARTBEAT = (11, 3), (14, 2), (12, 4)
+JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION = 3, 2, 4
 
 
 def main() -> int:
     """Print the tables."""
     settings = {"group.initial.rebalance.delay.ms": "0"}
-    with Broker("--ephemeral", settings=settings) as broker:
+    with Broker(settings) as broker:
         start_ms, idle_mb = broker.cpu_seconds() * 1000, broker.resident_mb()
         print(f"\nstart: {start_ms:.0f} ms of CPU until `listening`, {idle_mb:.0f} MB\n")
         print("connections  heartbeats/s  CPU us per heartbeat")
@@ -76,7 +76,7 @@ def _heartbeat(broker: Broker, group: str) -> bytes:
     beat = HeartbeatRequest(
         group_id=group, member_id=member.member_id, generation_id=member.generation_id
     )
-    return frame_of(beat, HEARTBEAT)
+    return frame_of(beat, HEARTBEAT_VERSION)
 
 
 def joined_member(broker: Broker, group: str) -> JoinGroupResponse:
@@ -86,7 +86,7 @@ def joined_member(broker: Broker, group: str) -> JoinGroupResponse:
         sync = SyncGroupRequest(
             group_id=group, member_id=joined.member_id, generation_id=joined.generation_id
         )
-        wire.ask(frame_of(sync, SYNC))
+        wire.ask(frame_of(sync, SYNC_VERSION))
     return joined
 
 
@@ -98,15 +98,8 @@ def _joined(wire: Wire, group: str) -> JoinGroupResponse:
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
-    answer = wire.ask(frame_of(join, JOIN))
-    return decoder(JoinGroupResponse, JOIN[1])(answer, 4)[0]
-
-
-def frame_of(message: Message, api: tuple[int, int]) -> bytes:
-    """A request frame, at the (key, version) of `api`."""
-    key, version = api
-    body = encoder(type(message), version)(message)
-    return request(key, version, body, flexible=message.is_flexible(version))
+    answer = wire.ask(frame_of(join, JOIN_VERSION))
+    return decoder(JoinGroupResponse, JOIN_VERSION)(answer, 4)[0]
 
 
 class _Heart(asyncio.Protocol):

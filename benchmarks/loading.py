@@ -43,7 +43,7 @@ def _loading_cpu_seconds(broker: Broker, data: Path) -> float:
 def _measure(groups: int, rounds: int, *, keep_all: bool) -> None:
     with tempfile.TemporaryDirectory() as directory:
         data = Path(directory) / "data"
-        broker = Broker("--data-dir", str(data))
+        broker = Broker(data_dir=data)
         with broker:
             uvloop.run(_commit(broker, data, groups, rounds, keep_all))
             size = log_bytes(data, ".log")
@@ -52,7 +52,7 @@ def _measure(groups: int, rounds: int, *, keep_all: bool) -> None:
             broker.stop()
             seconds["clean stop"] = _loading_cpu_seconds(broker, data)
             broker.stop()
-        with Broker("--ephemeral") as empty:
+        with Broker() as empty:
             start = empty.cpu_seconds()
             empty.stop()
     what = "every record kept" if keep_all else "as compaction left it"

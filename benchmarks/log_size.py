@@ -28,7 +28,7 @@ from typing import NamedTuple, cast
 
 import uvloop
 
-from benchmarks.broker import HEARTBEAT, frame_of, joined_member
+from benchmarks.broker import HEARTBEAT_VERSION, joined_member
 from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.incremental_alter_configs import (
@@ -41,12 +41,13 @@ from protocol.apis.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from tests.faults.client import frame_of
 from tests.support import Broker
 
 PARTITIONS = 100
 """Offsets in one commit: the partitions of the topic that the groups read."""
 
-COMMIT, CREATE_TOPICS, ALTER_CONFIGS = (8, 8), (19, 7), (44, 1)
+COMMIT_VERSION, CREATE_TOPICS_VERSION, ALTER_CONFIGS_VERSION = 8, 7, 1
 OFFSET_MARK = 0x5ACE_0FF5_E75A_CE00
 SAMPLE_SECONDS = 0.1
 TICK_SECONDS = 0.005
@@ -219,7 +220,7 @@ class Hearts:
             beat = HeartbeatRequest(
                 group_id=group, member_id=member.member_id, generation_id=member.generation_id
             )
-            make = partial(_Heart, frame_of(beat, HEARTBEAT), self)
+            make = partial(_Heart, frame_of(beat, HEARTBEAT_VERSION), self)
             self._hearts.append((await loop.create_connection(make, *self._broker.address))[1])
 
     async def beat(self) -> None:
@@ -277,7 +278,8 @@ def log_bytes(data: Path, suffix: str = "") -> int:
 def _create_topic(broker: Broker) -> None:
     topic = CreatableTopic(name="topic", num_partitions=PARTITIONS, replication_factor=1)
     with broker.connect() as wire:
-        wire.ask(frame_of(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), CREATE_TOPICS))
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
+        wire.ask(frame_of(request, CREATE_TOPICS_VERSION))
 
 
 def _commit_frame(group: str) -> bytes:
@@ -290,7 +292,7 @@ def _commit_frame(group: str) -> bytes:
     topic = OffsetCommitRequestTopic(name="topic", partitions=partitions)
     return frame_of(
         OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, topics=[topic]),
-        COMMIT,
+        COMMIT_VERSION,
     )
 
 
@@ -306,7 +308,7 @@ def switch_compaction(broker: Broker, *, on: bool) -> None:
     )
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
     with broker.connect() as wire:
-        wire.ask(frame_of(request, ALTER_CONFIGS))
+        wire.ask(frame_of(request, ALTER_CONFIGS_VERSION))
 
 
 async def _sizes(load: Load, seconds: float, rate: int) -> None:
@@ -367,7 +369,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as directory:
         data = Path(directory) / "data"
         settings = {"group.initial.rebalance.delay.ms": "0"}
-        with Broker("--data-dir", str(data), settings=settings) as broker:
+        with Broker(settings, data_dir=data) as broker:
             load = Load(broker, data, arguments.groups, arguments.connections)
             if arguments.heartbeats:
                 uvloop.run(_heartbeats(load, broker, arguments.seconds, arguments.rate))

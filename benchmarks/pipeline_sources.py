@@ -69,9 +69,9 @@ def main() -> int:
         workload(asked.commits, None).write(data)
         spark = open_session(settings=connector_settings(None))
         best: dict[str, tuple[float, float]] = {}
-        with Broker("--data-dir", str(data), settings=FOR_EVER) as broker:
+        with Broker(FOR_EVER, data_dir=data) as broker:
             sources: dict[str, Source] = {
-                "connector": BrokerSource(spark, broker.bootstrap),
+                "connector": BrokerSource(spark, broker.bootstrap_servers),
                 "files": LogDirSource(spark, str(data)),
             }
             counts = set()

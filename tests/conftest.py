@@ -1,15 +1,140 @@
-"""What was left out of a run is said at its end, a line for each reason."""
+"""How a run goes: which tests run side by side, which alone, which once more, what it says last.
+
+`make test` has several pytest-xdist workers, as most of a test with real clients is waiting. A
+plain `pytest tests/...` runs one test after the other.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+from typing import Any
+
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.left_out import LINES
+from tests.turns import Turns
+
+ALONE, REAL_TIME, SLOW = "alone", "real_time", "slow"
+TOGETHER = {"tests/oracle/": "jvm", "tests/pipeline/": "jvm", "tests/compose/": "docker"}
+"""Folders whose tests one worker runs, with a name for them: one Spark session serves all, and a
+small machine bears one Java process at a time; compose projects share images and networks."""
+APART = ("tests/clients/",)
+"""Tests that wait for seconds each and share a broker at most: any worker may take the next one."""
+ORDER = (tuple(TOGETHER), ("tests/conformance/", "tests/e2e/"), APART)
+"""What a run begins with: what takes longest in one piece. Everything else fills the gaps."""
+
+_TURNS = pytest.StashKey[Turns]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let tests in real time run once more when they fail; what takes longest comes first."""
+    for item in items:
+        if item.get_closest_marker(REAL_TIME) is not None:
+            item.add_marker(pytest.mark.flaky(reruns=1))
+    if _is_worker(config):
+        items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    """Where in ORDER a test stands."""
+    for rank, folders in enumerate(ORDER):
+        if item.nodeid.startswith(folders):
+            return rank
+    return len(ORDER)
+
+
+# --- side by side, and alone ----------------------------------------------------------------------
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    """Whether this is one of several processes that share the tests."""
+    return hasattr(config, "workerinput")
+
+
+class Scheduler(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Hands out tests by file, but for those that may be spread and those that may not at all."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        for start, group in TOGETHER.items():
+            if nodeid.startswith(start):
+                return group
+        return nodeid if nodeid.startswith(APART) else nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Our scheduler, which leaves the tests in the order in which we sorted them."""
+    config.option.loadscopereorder = False
+    return Scheduler(config, log)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take part in the turns."""
+    if _is_worker(config):
+        assert config.inipath is not None
+        config.stash[_TURNS] = Turns(config.rootpath, config.inipath)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Run a test when it is its turn."""
+    turns = item.config.stash.get(_TURNS, None)
+    if turns is None:
+        return (yield)
+    turns.begin(alone=_is_alone(item))
+    try:
+        return (yield)
+    finally:
+        turns.end(next_is_alone=nextitem is not None and _is_alone(nextitem))
+
+
+def _is_alone(item: pytest.Item) -> bool:
+    return item.get_closest_marker(ALONE) is not None
+
+
+# --- the last lines -------------------------------------------------------------------------------
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Note how many slow tests `make test` leaves out."""
+    slow = [item for item in items if item.get_closest_marker(SLOW) is not None]
+    if slow and slow[0].config.option.markexpr == f"not {SLOW}":
+        lines = slow[0].config.stash.setdefault(LINES, [])
+        lines.append(f"{len(slow)} slow tests left out: make test-all runs them")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Have a worker say what was left out; all of them left out the same."""
+    if _is_worker(session.config):
+        output = session.config.workeroutput  # type: ignore[attr-defined]  # xdist puts it there
+        output["left_out"] = session.config.stash.get(LINES, [])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Take over what a worker says."""
+    node.config.stash[LINES] = getattr(node, "workeroutput", {}).get("left_out", [])
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say what was left out."""
+    """Say what was left out and, with their first failures, which tests were run once more."""
     for line in config.stash.get(LINES, []):
         terminalreporter.write_line(line, yellow=True)
+    reruns = terminalreporter.getreports("rerun")
+    for report in reruns:
+        terminalreporter.write_sep("_", f"first failure of {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
+        for title, text in report.sections:
+            terminalreporter.write_sep("-", title)
+            terminalreporter.write_line(text)
+    if reruns:
+        terminalreporter.write_line(f"Run once more: {len(reruns)}", yellow=True)
+        for report in reruns:
+            terminalreporter.write_line(f"  {report.nodeid}", yellow=True)

@@ -1,6 +1,6 @@
-"""Leaving tests out that cannot run where they are, or that have a target of their own.
+"""Leaving tests out that cannot run where they are.
 
-Nobody overlooks them: each reason is a line at the end of the run (`tests/conftest.py`).
+It does not go unnoticed: each reason is a line at the end of the run (`tests/conftest.py`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""A real broker process for tests: started, watched and stopped by its process id.
+"""What tests of the real process share: brokers, raw connections, waiting for a condition.
 
-    with Broker("--ephemeral", settings={"num.partitions": "6"}) as broker:
-        broker.bootstrap   # "127.0.0.1:PORT"
+    with Broker({"num.partitions": 6}) as broker:
+        broker.bootstrap_servers   # "127.0.0.1:PORT"
 
-Every wait here is for a condition, with a limit that is only there to end a broken test.
+The broker is that of `coordinator_server.testing`. Every wait here is for a condition, with a limit
+that is only there to end a broken test.
 """
 
 from __future__ import annotations
@@ -13,17 +14,16 @@ import select
 import signal
 import socket
 import struct
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from coordinator_server import testing
+from coordinator_server.testing.process import COMMAND, BrokerProcess
+
 ROOT = Path(__file__).parents[1]
-START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 
 T = TypeVar("T")
@@ -42,139 +42,40 @@ def wait_for(
         time.sleep(step_seconds)
 
 
-class Broker:
-    """One broker process. Arguments are those of `serve`; `--listener` is any free local port."""
-
-    def __init__(
-        self,
-        *arguments: str,
-        settings: Mapping[str, str] | None = None,
-        listener: str = "127.0.0.1:0",
-        command: Sequence[str] = (sys.executable, "-m", "coordinator_server"),
-        directory: Path = ROOT,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        self._command = [*command, "serve", "--listener", listener, *arguments]
-        for name, value in (settings or {}).items():
-            self._command += ["--set", f"{name}={value}"]
-        self._directory = directory
-        kept = {name: value for name, value in os.environ.items() if name[:6] != "KAFKA_"}
-        self._environment = {**kept, **(environment or {})}
-        self._process: subprocess.Popen[str] | None = None
-        self._log: list[str] = []
-        self._output: list[str] = []
-        self._readers: list[threading.Thread] = []
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
-        self._join_readers()
-
-    def start(self) -> None:
-        """Start the process and wait for its `listening` line."""
-        self.spawn()
-        wait_for(
-            lambda: self._output or self._exited, "the line `listening HOST:PORT`", START_SECONDS
-        )
-        assert self._output, f"the broker ended: {self.log}"
-
-    def spawn(self) -> None:
-        """Start the process and wait for nothing."""
-        self._log.clear()
-        self._output.clear()
-        self._process = subprocess.Popen(
-            self._command,
-            cwd=self._directory,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        # Threads, so that a talkative broker never blocks on a full pipe.
-        self._readers = [
-            threading.Thread(target=lines.extend, args=(stream,), daemon=True)
-            for lines, stream in (
-                (self._output, self._process.stdout),
-                (self._log, self._process.stderr),
-            )
-        ]
-        for reader in self._readers:
-            reader.start()
-
-    @property
-    def bootstrap(self) -> str:
-        """HOST:PORT, as clients want it."""
-        return self._output[0].removeprefix("listening ").strip()
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Host and port."""
-        host, _, port = self.bootstrap.rpartition(":")
-        return host, int(port)
+class _Observed:
+    """What our tests look at in a broker from outside, however it was started."""
 
     @property
     def pid(self) -> int:
         """The process id."""
-        assert self._process is not None, "not started"
-        return self._process.pid
+        raise NotImplementedError
 
     @property
     def log(self) -> str:
         """What the broker wrote to standard error so far."""
-        return "".join(tuple(self._log))
+        raise NotImplementedError
 
     @property
-    def output(self) -> str:
-        """What the broker wrote to standard output so far."""
-        return "".join(tuple(self._output))
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT, as clients want it."""
+        raise NotImplementedError
 
     @property
-    def _exited(self) -> bool:
-        return self._process is not None and self._process.poll() is not None
+    def address(self) -> tuple[str, int]:
+        """Host and port of the first broker."""
+        return address_of(self.bootstrap_servers)
+
+    def connect(self, timeout_seconds: float = 30.0) -> Wire:
+        """A new raw connection."""
+        return connect(self.bootstrap_servers, timeout_seconds)
 
     def log_lines(self, *words: str) -> list[str]:
         """Log lines that hold all of the words."""
         return [line for line in self.log.splitlines() if all(word in line for word in words)]
 
-    def connect(self, timeout_seconds: float = 30.0) -> Wire:
-        """A new raw connection."""
-        return Wire(socket.create_connection(self.address, timeout_seconds))
-
-    def signal(self, number: int) -> None:
-        """Send a signal to the broker's own process."""
-        os.kill(self.pid, number)
-
-    def wait(self, seconds: float = STOP_SECONDS) -> int:
-        """Wait for the process to end; returns its exit code (negative: a signal)."""
-        assert self._process is not None, "not started"
-        code = self._process.wait(seconds)
-        self._join_readers()
-        return code
-
-    def stop(self) -> int:
-        """SIGTERM, then wait; returns the exit code."""
-        self.signal(signal.SIGTERM)
-        return self.wait()
-
-    def kill(self) -> None:
-        """SIGKILL, then wait."""
-        self.signal(signal.SIGKILL)
-        self.wait()
-
     def cpu_seconds(self) -> float:
-        """CPU time that the process has used (clock_getcpuclockid of its id)."""
-        return time.clock_gettime((~self.pid << 3) | 2)
+        """CPU time that the process has used."""
+        return cpu_seconds(self.pid)
 
     def resident_mb(self) -> float:
         """Resident memory in MiB."""
@@ -183,13 +84,106 @@ class Broker:
                 return int(line.split()[1]) / 1024
         raise AssertionError("no VmRSS")
 
-    def _join_readers(self) -> None:
-        for reader in self._readers:
-            reader.join(5)
-        if self._process is not None:
-            for stream in (self._process.stdout, self._process.stderr):
-                if stream is not None:
-                    stream.close()
+
+class Broker(testing.Broker, _Observed):
+    """The broker that users have in their tests; in ours it also has to stop cleanly."""
+
+    def stop(self) -> None:
+        """As users do, and see that it was a clean stop."""
+        was_running = self.is_running
+        super().stop()
+        assert not was_running or self.exit_code == 0, self.log
+
+
+class Serve(_Observed):
+    """`serve` with these very arguments, for tests of the command line itself.
+
+    `command` is another way to start it, `environment` what is added to the variables.
+    """
+
+    def __init__(
+        self,
+        *arguments: str,
+        listener: str | None = "127.0.0.1:0",
+        command: Sequence[str] = COMMAND,
+        environment: Mapping[str, str] | None = None,
+        directory: Path = ROOT,
+    ) -> None:
+        self._arguments = [*(("--listener", listener) if listener else ()), *arguments]
+        self._process = BrokerProcess(command, environment, directory)
+        self._bootstrap_servers = ""
+
+    def __enter__(self) -> Self:
+        self.launch()
+        self._bootstrap_servers = self._process.wait_for_line("listening ")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+
+    def launch(self) -> None:
+        """Start the process and wait for nothing."""
+        self._process.launch(self._arguments)
+
+    def run(self) -> int:
+        """Start what will not serve, wait until it has ended, and return its exit code."""
+        self.launch()
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait until the process has ended; its exit code."""
+        return self._process.wait(STOP_SECONDS)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process."""
+        os.kill(self.pid, number)
+
+    def stop(self) -> int:
+        """SIGTERM, then wait; returns the exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """What the process wrote to standard error so far."""
+        return self._process.log()
+
+    @property
+    def output(self) -> str:
+        """What the process wrote to standard output so far."""
+        return self._process.output
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT of the listening line."""
+        return self._bootstrap_servers
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process so far, all its threads (clock_getcpuclockid of its id)."""
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def free_port() -> int:
+    """A port of the loopback interface that is free at this moment."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def address_of(bootstrap_servers: str) -> tuple[str, int]:
+    """Host and port of the first of some HOST:PORT with commas between."""
+    host, _, port = bootstrap_servers.partition(",")[0].rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def connect(bootstrap_servers: str, timeout_seconds: float = 30.0) -> Wire:
+    """A new raw connection to the first of these."""
+    return Wire(socket.create_connection(address_of(bootstrap_servers), timeout_seconds))
 
 
 class Wire:

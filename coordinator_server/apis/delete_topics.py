@@ -54,7 +54,9 @@ def _delete(broker: Broker, asked: list[DeleteTopicState]) -> list[DeletableTopi
     meant = Counter(topic for topic in found if topic is not None)
     results: list[DeletableTopicResult] = []
     for state, topic in zip(clear, found, strict=True):
-        if topic is None:
+        # Looked up again: when the offsets topic goes, parked requests are answered, and the next
+        # requests of their clients are handled at once.
+        if topic is None or broker.topics.topic_by_id(topic.topic_id) is None:
             by_id = state.name is None
             code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             results.append(_refusal(state, code, code.message))

@@ -195,6 +195,14 @@ class Broker(Helpers):
         return self._process.is_running
 
     @property
+    def exit_code(self) -> int | None:
+        """The exit code of the last process: 0 after a clean stop, -9 after `kill`.
+
+        None before it has ended.
+        """
+        return self._process.exit_code
+
+    @property
     def log(self) -> str:
         """What the broker wrote to its log since it was first started."""
         return self._process.log()

@@ -46,20 +46,19 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield EXTERNAL
         return
     data = tmp_path_factory.mktemp("broker") / "data"
-    with Broker("--data-dir", str(data), settings=SETTINGS) as broker:
-        yield broker.bootstrap
+    with Broker(SETTINGS, data_dir=data) as broker:
+        yield broker.bootstrap_servers
         check_log(broker)
 
 
 @pytest.fixture
 def start_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
-    """Start a broker of the test's own; with `listener` a second one on the same data."""
+    """Start a broker of the test's own."""
     with ExitStack() as stack:
 
-        def start(listener: str = "127.0.0.1:0", **settings: str) -> Broker:
+        def start(**settings: str) -> Broker:
             named = {name.replace("_", "."): value for name, value in settings.items()}
-            data = str(tmp_path / "broker-data")
-            broker = Broker("--data-dir", data, listener=listener, settings={**SETTINGS, **named})
+            broker = Broker({**SETTINGS, **named}, data_dir=tmp_path / "broker-data")
             stack.enter_context(broker)
             stack.callback(check_log, broker)
             return broker

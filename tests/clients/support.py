@@ -5,6 +5,7 @@ stdout goes to, so a stopped or killed member never blocks the test. A feed is a
 producer in a thread that remembers what the broker acknowledged.
 """
 
+import itertools
 import json
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,7 +42,33 @@ def create_topic(
         admin.close()
 
 
-class Member:
+class ConsumerEvents:
+    """What a worker (`tests.clients.worker`) says of itself, wherever it runs."""
+
+    def events(self, *kinds: str) -> list[dict[str, Any]]:
+        """All events so far, or those of some kinds."""
+        raise NotImplementedError
+
+    def owned(self) -> set[Partition]:
+        """The partitions that the consumer believes it owns."""
+        owned: set[Partition] = set()
+        for move in self.events("assigned", "revoked", "lost"):
+            partitions = {(topic, partition) for topic, partition in move["partitions"]}
+            owned = owned | partitions if move["event"] == "assigned" else owned - partitions
+        return owned
+
+    def processed(self) -> list[Entry]:
+        """Records whose commit was acknowledged to this member."""
+        return [tuple(record) for event in self.events("processed") for record in event["records"]]
+
+
+def share_all(members: Sequence[ConsumerEvents], partitions: Iterable[Partition]) -> bool:
+    """Whether the members own all partitions, each exactly one owner, none idle."""
+    owned = [member.owned() for member in members]
+    return all(owned) and sum(map(Counter, owned), Counter[Partition]()) == Counter(partitions)
+
+
+class Member(ConsumerEvents):
     """One consumer process of a group."""
 
     def __init__(self, settings: Settings, output: Path) -> None:
@@ -66,18 +93,6 @@ class Member:
     def moves(self) -> list[dict[str, Any]]:
         """Partitions that came or went, in order; empty moves count too."""
         return self.events("assigned", "revoked", "lost")
-
-    def owned(self) -> set[Partition]:
-        """The partitions that the consumer believes it owns."""
-        owned: set[Partition] = set()
-        for move in self.moves():
-            partitions = {(topic, partition) for topic, partition in move["partitions"]}
-            owned = owned | partitions if move["event"] == "assigned" else owned - partitions
-        return owned
-
-    def processed(self) -> list[Entry]:
-        """Records whose commit was acknowledged to this member."""
-        return [tuple(record) for event in self.events("processed") for record in event["records"]]
 
     def generation(self) -> int:
         """Generation of the last event (kafka-python only: the others do not tell)."""
@@ -154,13 +169,12 @@ class Group:
         self, members: list[Member], partitions: Iterable[Partition], seconds: float = 60.0
     ) -> None:
         """Wait until the members own all partitions, each exactly one owner, none idle."""
-        wanted = Counter(partitions)
-
-        def shared() -> bool:
-            owned = [member.owned() for member in members]
-            return all(owned) and sum(map(Counter, owned), Counter[Partition]()) == wanted
-
-        self.wait_until(shared, f"{len(wanted)} partitions over {len(members)}", seconds)
+        wanted = list(partitions)
+        self.wait_until(
+            lambda: share_all(members, wanted),
+            f"{len(wanted)} partitions over {len(members)}",
+            seconds,
+        )
 
     def processed(self) -> list[Entry]:
         """All records that any member processed."""
@@ -188,20 +202,25 @@ class Acknowledged:
 
 
 class Feed:
-    """Sends `count` numbered records round robin, from a thread, at some pace."""
+    """Sends `count` numbered records round robin, from a thread, at some pace.
+
+    With None it sends until `finish` is called.
+    """
 
     def __init__(
         self,
         bootstrap: str,
         topic: str,
         partitions: int,
-        count: int,
+        count: int | None,
         *,
         per_second: float = float("inf"),
         prefix: str = "",
     ) -> None:
         self.acknowledged: list[Acknowledged] = []
         self.failed: list[BaseException] = []
+        self._sent = 0
+        self._is_over = threading.Event()
         self._producer = kafka.KafkaProducer(
             bootstrap_servers=bootstrap, linger_ms=5, reconnect_backoff_max_ms=500
         )
@@ -213,16 +232,21 @@ class Feed:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._plan[2] is None:
+            self._is_over.set()
         self._thread.join(60)
         self._producer.close(timeout=5)
 
     def _run(self) -> None:
         topic, partitions, count, per_second, prefix = self._plan
         started = time.monotonic()
-        for number in range(count):
+        for number in itertools.count() if count is None else range(count):
             while (time.monotonic() - started) * per_second < number:
                 time.sleep(0.005)
+            if self._is_over.is_set():
+                break
             value = f"{prefix}{number}"
+            self._sent += 1
             future = self._producer.send(topic, value=value.encode(), partition=number % partitions)
             future.add_callback(self._acknowledge, value)
             future.add_errback(self.failed.append)
@@ -231,11 +255,17 @@ class Feed:
     def _acknowledge(self, value: str, metadata: Any) -> None:
         self.acknowledged.append(Acknowledged(metadata.partition, metadata.offset, value))
 
+    def finish(self) -> list[str]:
+        """Send no more, and `join`."""
+        self._is_over.set()
+        return self.join()
+
     def join(self) -> list[str]:
         """Wait until all is sent and acknowledged; returns the values."""
         self._thread.join(60)
         assert not self._thread.is_alive(), f"{len(self.acknowledged)} acknowledged in a minute"
         assert not self.failed, f"{len(self.failed)} failed, the first: {self.failed[0]!r}"
+        assert len(self.acknowledged) == self._sent
         return [record.value for record in self.acknowledged]
 
 

@@ -259,6 +259,7 @@ async def test_many_tasks_send_in_order(name: str, produce: Open, consume: Open)
         assert mine == [f"{task}:{number}".encode() for number in range(25)]
 
 
+@pytest.mark.real_time
 async def test_a_waiting_fetch_is_answered_when_records_come(
     bootstrap: str, name: str, produce: Open, consume: Open
 ) -> None:
@@ -274,6 +275,7 @@ async def test_a_waiting_fetch_is_answered_when_records_come(
     assert time.monotonic() - started < 5
 
 
+@pytest.mark.real_time
 async def test_two_members_share_a_topic(bootstrap: str, name: str, consume: Open) -> None:
     """Two members own half of the partitions each; when one stops the other owns all."""
     create_topic(bootstrap, name, 4)

@@ -17,9 +17,10 @@ StartBroker = Callable[..., Broker]
 @pytest.fixture
 def strict(start_broker: StartBroker) -> str:
     """Address of a broker that does not make topics by itself."""
-    return start_broker(auto_create_topics_enable="false").bootstrap
+    return start_broker(auto_create_topics_enable="false").bootstrap_servers
 
 
+@pytest.mark.real_time
 def test_kafka_python_subscribes_before_the_topic_exists(strict: str, name: str) -> None:
     """The producer gives up on an unknown topic; a waiting member gets its first message later."""
     with (
@@ -45,6 +46,7 @@ def test_kafka_python_subscribes_before_the_topic_exists(strict: str, name: str)
         assert record.value == b"first"
 
 
+@pytest.mark.real_time
 def test_confluent_kafka_subscribes_before_the_topic_exists(strict: str, name: str) -> None:
     """The consumer reports an unknown topic, and gets its first message once it is created."""
     consumer = confluent_kafka.Consumer(
@@ -69,6 +71,7 @@ def test_confluent_kafka_subscribes_before_the_topic_exists(strict: str, name: s
         consumer.close()
 
 
+@pytest.mark.real_time
 async def test_aiokafka_subscribes_before_the_topic_exists(strict: str, name: str) -> None:
     """start() waits for its topic; once it is created the first message arrives."""
     consumer = aiokafka.AIOKafkaConsumer(

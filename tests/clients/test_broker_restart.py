@@ -32,32 +32,32 @@ def committed_offsets(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
 
 
 @CLIENTS
+@pytest.mark.real_time
 def test_a_group_goes_on_after_kill_9(
     start_broker: StartBroker, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
     """After kill -9 the members go on without a rebalance, and nothing acknowledged is missing."""
     broker = start_broker()
-    create_topic(broker.bootstrap, name, 6)
+    create_topic(broker.bootstrap_servers, name, 6)
     partitions = [(name, number) for number in range(6)]
-    group = start_group(broker.bootstrap, client, assignor, session_timeout_ms=30_000)
+    group = start_group(broker.bootstrap_servers, client, assignor, session_timeout_ms=30_000)
     members = [group.start() for _ in range(3)]
     group.wait_until_shared(members, partitions)
-    with Feed(broker.bootstrap, name, 6, 6_000, per_second=1_000) as sending:
+    with Feed(broker.bootstrap_servers, name, 6, None, per_second=1_000) as sending:
         group.wait_until(lambda: len(group.processed()) > 1_000, "the first records")
         moves = [member.moves() for member in members]
         broker.kill()
         acknowledged = {record[:2]: record[2] + 1 for record in sorted(group.processed())}
         before = len(group.processed())
-        broker = start_broker(listener=broker.bootstrap)
-        committed = committed_offsets(broker.bootstrap, group.settings.group)
+        broker.start()
+        committed = committed_offsets(broker.bootstrap_servers, group.settings.group)
         assert all(committed[partition] >= offset for partition, offset in acknowledged.items())
         group.wait_until(lambda: len(group.processed()) > before + 1_000, "records afterwards")
         assert [member.moves() for member in members] == moves, group.story()
         # A rebalance makes every member start from what is committed.
         members.append(group.start())
         group.wait_until_shared(members, partitions)
-        values = sending.join()
-    assert len(values) == 6_000
+        values = sending.finish()
     group.wait_until_processed(values)
     places = {(partition, offset): value for _, partition, offset, value in group.processed()}
     for record in sending.acknowledged:
@@ -65,44 +65,47 @@ def test_a_group_goes_on_after_kill_9(
 
 
 @CLIENTS
+@pytest.mark.real_time
 def test_a_group_recovers_from_kill_9_amid_a_rebalance(
     start_broker: StartBroker, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
     """The broker dies while members join: afterwards they share all partitions and lose nothing."""
     broker = start_broker()
-    create_topic(broker.bootstrap, name, 6)
+    create_topic(broker.bootstrap_servers, name, 6)
     partitions = [(name, number) for number in range(6)]
-    group = start_group(broker.bootstrap, client, assignor, session_timeout_ms=6_000)
+    group = start_group(broker.bootstrap_servers, client, assignor, session_timeout_ms=6_000)
     members = [group.start() for _ in range(2)]
     group.wait_until_shared(members, partitions)
-    values = feed(broker.bootstrap, name, 6, 300, "before-")
+    values = feed(broker.bootstrap_servers, name, 6, 300, "before-")
     group.wait_until_processed(values)
     rebalances = len(broker.log_lines("group.rebalancing"))
     members.append(group.start())
     wait_for(lambda: len(broker.log_lines("group.rebalancing")) > rebalances, "a rebalance")
     broker.kill()
-    broker = start_broker(listener=broker.bootstrap)
+    broker.start()
     group.wait_until_shared(members, partitions, 60)
-    values += feed(broker.bootstrap, name, 6, 300, "after-")
+    values += feed(broker.bootstrap_servers, name, 6, 300, "after-")
     group.wait_until_processed(values)
 
 
 @pytest.mark.parametrize("times", [3])
+@pytest.mark.real_time
 def test_a_group_goes_on_after_clean_restarts(
     start_broker: StartBroker, name: str, start_group: StartGroup, times: int
 ) -> None:
     """SIGTERM ends the broker with status 0; each new start finds the group where it was."""
     broker = start_broker()
-    create_topic(broker.bootstrap, name, 2)
-    group = start_group(broker.bootstrap, "kafka-python", "range", session_timeout_ms=30_000)
+    create_topic(broker.bootstrap_servers, name, 2)
+    group = start_group(
+        broker.bootstrap_servers, "kafka-python", "range", session_timeout_ms=30_000
+    )
     members = [group.start() for _ in range(2)]
     group.wait_until_shared(members, [(name, number) for number in range(2)])
     moves = [member.moves() for member in members]
     values: list[str] = []
     for number in range(times):
-        with Feed(broker.bootstrap, name, 2, 200, prefix=f"{number}-") as sending:
+        with Feed(broker.bootstrap_servers, name, 2, 200, prefix=f"{number}-") as sending:
             values += sending.join()
         group.wait_until_processed(values)
-        assert broker.stop() == 0
-        broker = start_broker(listener=broker.bootstrap)
+        broker.restart()
     assert [member.moves() for member in members] == moves, group.story()

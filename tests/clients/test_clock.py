@@ -81,6 +81,7 @@ class Readers:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.real_time
 def test_a_session_of_five_minutes_expires_in_one_call(
     broker: Broker, start_group: Callable[..., Group], client: str
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_session_of_five_minutes_expires_in_one_call(
     assert stopped.recover() == told
 
 
+@pytest.mark.real_time
 def test_a_member_that_does_not_join_is_left_behind_at_the_rebalance_timeout(
     broker: Broker, start_group: Callable[..., Group]
 ) -> None:
@@ -136,6 +138,7 @@ def test_a_member_that_does_not_join_is_left_behind_at_the_rebalance_timeout(
     stopped.end()
 
 
+@pytest.mark.real_time
 def test_members_of_a_new_group_are_gathered_while_time_stands(
     start_group: Callable[..., Group], name: str
 ) -> None:

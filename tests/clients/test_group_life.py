@@ -23,6 +23,7 @@ StartGroup = Callable[..., Group]
 
 
 @CLIENTS
+@pytest.mark.real_time
 def test_all_records_arrive_once_while_members_come_and_go(
     bootstrap: str, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
@@ -46,6 +47,7 @@ def test_all_records_arrive_once_while_members_come_and_go(
 
 
 @CLIENTS
+@pytest.mark.real_time
 def test_a_stopped_member_loses_its_partitions_and_rejoins(
     bootstrap: str, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
@@ -76,6 +78,7 @@ def test_a_stopped_member_loses_its_partitions_and_rejoins(
     assert stopped.processed()[-1][3].startswith("after-")
 
 
+@pytest.mark.real_time
 def test_three_client_libraries_share_one_group(
     bootstrap: str, name: str, start_group: StartGroup
 ) -> None:

@@ -354,6 +354,7 @@ def test_an_idempotent_producer_keeps_order_in_flight(
         assert mine == [f"{thread}:{number}".encode() for number in range(250)]
 
 
+@pytest.mark.real_time
 def test_a_waiting_fetch_is_answered_when_records_come(
     bootstrap: str, name: str, produce: Open, consume: Open
 ) -> None:
@@ -406,6 +407,7 @@ def test_topics_are_listed_without_internal_ones(
     wait_for(found, "a record of the group")
 
 
+@pytest.mark.real_time
 def test_a_member_that_does_not_poll_loses_its_place(
     bootstrap: str, name: str, consume: Open
 ) -> None:
@@ -419,6 +421,7 @@ def test_a_member_that_does_not_poll_loses_its_place(
         slow.commit({kafka.TopicPartition(name, 0): kafka.OffsetAndMetadata(1, "", -1)})
 
 
+@pytest.mark.real_time
 def test_a_second_consumer_with_the_same_instance_fences_the_first(
     bootstrap: str, name: str, consume: Open
 ) -> None:

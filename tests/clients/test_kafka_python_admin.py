@@ -128,6 +128,7 @@ def test_partitions_grow_and_never_shrink(admin: Any, bootstrap: str, name: str)
         admin.create_partitions({f"{name}-unknown": 3})
 
 
+@pytest.mark.real_time
 def test_a_group_takes_in_new_partitions(admin: Any, bootstrap: str, name: str) -> None:
     """A member that refreshes its metadata owns partitions that were added later."""
     create_topic(bootstrap, name)

@@ -3,9 +3,6 @@
 The cluster is told what to do by its control server (docs/cluster.md).
 """
 
-import http.client
-import json
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,38 +13,25 @@ import pytest
 from tests.clients.conftest import SETTINGS
 from tests.clients.support import Feed, Group
 from tests.clients.test_group_life import CLIENTS, StartGroup
-from tests.support import Broker, wait_for
+from tests.support import Broker
 
 PARTITIONS = 6
 
 
 class Cluster:
-    """A process with three brokers, and its control server."""
+    """A process with three brokers."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        (line,) = wait_for(lambda: broker.log_lines("control.listening"), "the control server")
-        found = re.search(r"address=(\S+)", line)
-        assert found is not None
-        self._control = found[1]
 
     @property
     def bootstrap(self) -> str:
         """Addresses of all brokers, as one that is stopped may be the first."""
-        brokers = self.ask("GET", "/brokers")["brokers"]
-        return ",".join(one["listeners"][0].removeprefix("PLAINTEXT://") for one in brokers)
+        return self.broker.bootstrap_servers
 
     def ask(self, method: str, path: str) -> dict[str, Any]:
         """The answer of the control server."""
-        connection = http.client.HTTPConnection(self._control, timeout=20)
-        try:
-            connection.request(method, path)
-            response = connection.getresponse()
-            answer: dict[str, Any] = json.loads(response.read())
-            assert response.status == 200, answer
-            return answer
-        finally:
-            connection.close()
+        return self.broker.control.call(method, path)
 
     def coordinate(self, group: str, node_id: int) -> None:
         """Have a broker coordinate the group."""
@@ -68,9 +52,7 @@ class Cluster:
 @pytest.fixture
 def cluster(start_broker: Callable[..., Broker], tmp_path: Path) -> Iterator[Cluster]:
     """Three brokers on one data directory. (`start_broker`: this needs a broker of ours.)"""
-    settings = {**SETTINGS, "broker.count": "3"}
-    data = str(tmp_path / "cluster")
-    with Broker("--data-dir", data, "--http", "127.0.0.1:0", settings=settings) as broker:
+    with Broker(SETTINGS, data_dir=tmp_path / "cluster", broker_count=3) as broker:
         yield Cluster(broker)
         assert not broker.log_lines("[error")
 
@@ -99,18 +81,19 @@ def check_no_rebalance(group: Group, moves: list[Any]) -> None:
 
 
 @CLIENTS
+@pytest.mark.real_time
 def test_a_group_follows_its_coordinator(
     cluster: Cluster, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
     """While records flow it moves five times: no rebalance, no record lost or read twice."""
     group = running(cluster, name, start_group, client, assignor)
     moves = [member.moves() for member in group.members]
-    with Feed(cluster.bootstrap, name, PARTITIONS, 6_000, per_second=1_000) as sending:
+    with Feed(cluster.bootstrap, name, PARTITIONS, None, per_second=1_000) as sending:
         progress(group, 100)
         for node_id in (2, 3, 1, 3, 2):
             cluster.coordinate(group.settings.group, node_id)
             progress(group, 200)
-        values = sending.join()
+        values = sending.finish()
     group.wait_until_processed(values)
     check_no_rebalance(group, moves)
     # A rebalance at the new coordinator makes every member start from what is committed.
@@ -123,13 +106,14 @@ def test_a_group_follows_its_coordinator(
 
 
 @CLIENTS
+@pytest.mark.real_time
 def test_a_group_goes_on_when_its_coordinator_is_stopped_and_started(
     cluster: Cluster, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
     """The broker coordinates the group and leads partitions; others take over both, it returns."""
     group = running(cluster, name, start_group, client, assignor)
     moves = [member.moves() for member in group.members]
-    with Feed(cluster.bootstrap, name, PARTITIONS, 6_000, per_second=1_000) as sending:
+    with Feed(cluster.bootstrap, name, PARTITIONS, None, per_second=1_000) as sending:
         progress(group, 100)
         cluster.ask("POST", "/brokers/1/stop")
         progress(group, 500)
@@ -137,29 +121,30 @@ def test_a_group_goes_on_when_its_coordinator_is_stopped_and_started(
         progress(group, 200)
         cluster.coordinate(group.settings.group, 1)
         progress(group, 200)
-        values = sending.join()
-    assert len(values) == 6_000
+        values = sending.finish()
     group.wait_until_processed(values)
     check_no_rebalance(group, moves)
 
 
 @CLIENTS
+@pytest.mark.real_time
 def test_readers_and_writers_follow_a_leader(
     cluster: Cluster, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
     """Each partition goes round all brokers while it is written and read."""
     group = running(cluster, name, start_group, client, assignor)
     moves = [member.moves() for member in group.members]
-    with Feed(cluster.bootstrap, name, PARTITIONS, 6_000, per_second=1_000) as sending:
+    with Feed(cluster.bootstrap, name, PARTITIONS, None, per_second=1_000) as sending:
         for node_id in (1, 2, 3, 1):
             progress(group, 200)
             for number in range(PARTITIONS):
                 cluster.ask("POST", f"/partitions/{name}/{number}/move?to={node_id}")
-        values = sending.join()
+        values = sending.finish()
     group.wait_until_processed(values)
     check_no_rebalance(group, moves)
 
 
+@pytest.mark.real_time
 def test_a_group_waits_for_a_coordinator_without_a_stand_in(
     cluster: Cluster, name: str, start_group: StartGroup
 ) -> None:
@@ -169,13 +154,13 @@ def test_a_group_waits_for_a_coordinator_without_a_stand_in(
     cluster.coordinate(group.settings.group, 2)
     member = group.start()
     group.wait_until_shared([member], [(name, number) for number in range(PARTITIONS)])
-    with Feed(cluster.bootstrap, name, PARTITIONS, 3_000, per_second=1_000) as sending:
+    with Feed(cluster.bootstrap, name, PARTITIONS, None, per_second=1_000) as sending:
         progress(group, 100)
         stopped = cluster.ask("POST", "/brokers/2/stop")
         assert stopped["offline_partitions"] >= PARTITIONS // 3
         progress(group, 100)
         assert cluster.ask("POST", "/brokers/2/start")["offline_partitions"] == 0
-        values = sending.join()
+        values = sending.finish()
     group.wait_until_processed(values)
 
 
@@ -185,9 +170,7 @@ def test_a_new_process_knows_who_led(cluster: Cluster, name: str, start_group: S
     for number in range(PARTITIONS):
         cluster.ask("POST", f"/partitions/{name}/{number}/move?to=3")
     cluster.coordinate("some-group", 2)
-    assert cluster.broker.stop() == 0
-    cluster.broker.start()
-    cluster = Cluster(cluster.broker)
+    cluster.broker.restart()
     brokers = {one["id"]: one for one in cluster.ask("GET", "/brokers")["brokers"]}
     assert brokers[3]["partitions_led"] >= PARTITIONS
     admin = kafka.KafkaAdminClient(bootstrap_servers=cluster.bootstrap)

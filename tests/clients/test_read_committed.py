@@ -120,14 +120,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     )
     metadata = "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
     Path(directory / "partition.metadata").write_text(metadata)
-    with Broker("--data-dir", str(data)) as running:
+    with Broker(data_dir=data) as running:
         yield running
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
 def test_committed_records_and_no_other(broker: Broker, reader: Reader) -> None:
     """Records of committed transactions and of none, up to the open one, in order."""
-    found = reader(broker.bootstrap, "plain")
+    found = reader(broker.bootstrap_servers, "plain")
     assert len(found) == COMMITTED
     assert found == sorted(found)
     assert found[-1][0] < LAST_STABLE_OFFSET
@@ -138,7 +138,7 @@ def test_committed_records_and_no_other(broker: Broker, reader: Reader) -> None:
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
 def test_all_records_for_who_does_not_mind(broker: Broker, reader: Reader) -> None:
     """With read_uncommitted the aborted ones and the open one come too."""
-    found = reader(broker.bootstrap, "plain", "read_uncommitted")
+    found = reader(broker.bootstrap_servers, "plain", "read_uncommitted")
     assert [value for _, _, value in found].count(b"c-open") == 1
     assert found[-1][2] == b"plain-behind-open"
     assert len(found) > COMMITTED + 20

@@ -11,6 +11,7 @@ from tests.clients.test_group_life import CLIENTS, StartGroup
 
 @CLIENTS
 @pytest.mark.parametrize("crash", [False, True], ids=["closed", "killed"])
+@pytest.mark.real_time
 def test_a_static_member_restarts_without_a_rebalance(
     bootstrap: str, name: str, start_group: StartGroup, client: str, assignor: str, crash: bool
 ) -> None:

@@ -36,6 +36,7 @@ class Settings:
     assignor: str
     session_timeout_ms: int
     instance: str | None = None
+    client_id: str | None = None
     max_poll_records: int = 100
 
 
@@ -111,7 +112,7 @@ def run_kafka_python(settings: Settings, diary: Diary) -> None:
         bootstrap_servers=settings.bootstrap,
         group_id=settings.group,
         group_instance_id=settings.instance,
-        client_id=f"worker-{settings.instance or 'dynamic'}",
+        client_id=settings.client_id or f"worker-{settings.instance or 'dynamic'}",
         partition_assignment_strategy=[assignors[settings.assignor]],
         session_timeout_ms=settings.session_timeout_ms,
         heartbeat_interval_ms=250,

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import uuid
 from collections import Counter
@@ -19,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from tests.clients.worker import Entry, Partition
-from tests.support import ROOT, wait_for
+from tests.clients.support import ConsumerEvents, share_all
+from tests.support import ROOT, free_port, wait_for
 
 BASE_IMAGE = "python:3.11-slim-bookworm"
 BROKER_IMAGE = "coordinator-server:compose-test"
@@ -49,12 +48,6 @@ def build_images() -> None:
     """Build both images from the checkout; the engine's cache makes the second time quick."""
     for image, *target in ((BROKER_IMAGE,), (CLIENTS_IMAGE, "--target", "clients")):
         docker("build", "--network", "host", "-q", "-t", image, *target, str(ROOT), seconds=300)
-
-
-def free_port() -> int:
-    """A port that nobody uses at this moment."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 class Container:
@@ -92,25 +85,13 @@ class Container:
         )
 
 
-class Member(Container):
+class Member(Container, ConsumerEvents):
     """A consumer in a container: `tests.clients.worker`, read through its standard output."""
 
     def events(self, *kinds: str) -> list[dict[str, Any]]:
         """All events so far, or those of some kinds."""
         found = [json.loads(line) for line in self.output().splitlines() if line[:1] == "{"]
         return [event for event in found if not kinds or event["event"] in kinds]
-
-    def owned(self) -> set[Partition]:
-        """The partitions that the consumer believes it owns."""
-        owned: set[Partition] = set()
-        for event in self.events("assigned", "revoked", "lost"):
-            partitions = {(topic, partition) for topic, partition in event["partitions"]}
-            owned = owned | partitions if event["event"] == "assigned" else owned - partitions
-        return owned
-
-    def processed(self) -> list[Entry]:
-        """Records whose commit was acknowledged to this member."""
-        return [tuple(record) for event in self.events("processed") for record in event["records"]]
 
 
 class Project:
@@ -197,11 +178,10 @@ def wait_until_shared(
     members: Sequence[Member], topic: str, partitions: int, seconds: float = 60.0
 ) -> None:
     """Wait until the members own all partitions of a topic, each exactly one owner, none idle."""
-    wanted = Counter((topic, partition) for partition in range(partitions))
+    wanted = [(topic, partition) for partition in range(partitions)]
 
     def shared() -> bool:
-        owned = [member.owned() for member in members]
-        return all(owned) and sum(map(Counter, owned), Counter[Partition]()) == wanted
+        return share_all(members, wanted)
 
     _telling(members, lambda: wait_for(shared, "all partitions owned once", seconds, 0.3))
 

@@ -17,6 +17,8 @@ from tests.compose.support import (
 )
 from tests.support import ROOT
 
+pytestmark = pytest.mark.slow
+
 PAGE = (ROOT / "docs" / "docker.md").read_text()
 COMMANDS = re.findall(r"^ {4}(docker (?:run|exec) .*)$", PAGE, re.MULTILINE)
 READ = "import kafka; print(kafka.KafkaAdminClient(bootstrap_servers='{}').list_topics())"

@@ -9,6 +9,8 @@ import pytest
 
 from tests.compose.support import CLIENTS_IMAGE, Project, docker, running
 
+pytestmark = pytest.mark.slow
+
 ROUND_TRIP = """
 import sys, kafka
 bootstrap = sys.argv[1]

@@ -15,15 +15,14 @@ from tests.compose.support import (
     HOST,
     Container,
     docker,
-    free_port,
     running,
 )
-from tests.support import wait_for
+from tests.support import free_port, wait_for
 
 MOST_BYTES_BEYOND_BASE = 120_000_000
 MOST_BYTES_TODAY = 40_000_000
 
-pytestmark = pytest.mark.usefixtures("images")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("images")]
 
 
 @contextlib.contextmanager
@@ -69,6 +68,7 @@ def test_it_stops_in_good_order() -> None:
         assert "broker.stopped" in container.log()
 
 
+@pytest.mark.real_time
 def test_the_healthcheck_notices_a_broker_that_hangs() -> None:
     """A broker that stands still accepts connections and answers none: unhealthy."""
     with serving("--health-timeout=3s", "--health-retries=2") as (one, _):

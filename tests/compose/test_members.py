@@ -21,6 +21,8 @@ from tests.compose.support import (
 )
 from tests.support import wait_for
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS = 6
 SERVICES = ("member-1", "member-2", "member-3")
 
@@ -51,6 +53,7 @@ def committed(project: Project, group: str) -> int:
     return sum(offsets)
 
 
+@pytest.mark.real_time
 def test_one_joins_and_one_leaves(project: Project, start: Start) -> None:
     """Three containers share after the third has joined, two after it has left; nothing is lost."""
     group = "joins"
@@ -73,6 +76,7 @@ def test_one_joins_and_one_leaves(project: Project, start: Start) -> None:
     assert committed(project, group) == 660
 
 
+@pytest.mark.real_time
 def test_the_broker_is_killed_and_returns_on_its_volume(project: Project, start: Start) -> None:
     """After `docker kill` the members go on where they had committed, each record once."""
     group = "killed"
@@ -94,6 +98,7 @@ def test_the_broker_is_killed_and_returns_on_its_volume(project: Project, start:
     assert committed(project, group) == 240
 
 
+@pytest.mark.real_time
 def test_a_paused_container_loses_its_partitions_and_rejoins(
     project: Project, start: Start
 ) -> None:
@@ -116,6 +121,7 @@ def test_a_paused_container_loses_its_partitions_and_rejoins(
     assert members[0].processed()
 
 
+@pytest.mark.real_time
 def test_a_host_client_is_a_member_beside_containers(
     project: Project, start: Start, tmp_path: Path
 ) -> None:
@@ -155,6 +161,7 @@ def test_the_integration_tests_of_the_profile_pass(project: Project) -> None:
     assert "2 passed" in told, told
 
 
+@pytest.mark.real_time
 def test_the_demo_shows_three_consumers_at_work(project: Project) -> None:
     """Profile `demo`: a producer, and three consumers that each read a partition."""
     consumers = ("consumer-1", "consumer-2", "consumer-3")

@@ -13,9 +13,8 @@ from tests.compose.support import (
     CLIENTS_IMAGE,
     Container,
     docker,
-    free_port,
 )
-from tests.support import wait_for
+from tests.support import free_port, wait_for
 
 TOLD = """
 import sys, kafka
@@ -24,7 +23,7 @@ for broker in admin.describe_cluster()["brokers"]:
     print(broker["host"], broker["port"])
 """
 
-pytestmark = pytest.mark.usefixtures("images")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("images")]
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.conformance.answers import ANSWERS, Answers
 from tests.conformance.runner import Player, all_scenarios, differences
 from tests.conformance.test_recorded import HERE
-from tests.support import Broker
+from tests.support import Serve
 
 _SUPERSEDED = "Kafka never answers a parked request that is asked again; we answer at once"
 
@@ -25,12 +27,13 @@ def test_every_scenario_has_an_answer() -> None:
     assert {one.name for one in all_scenarios()} == answers.kept.keys() | set(answers.unstable)
 
 
+@pytest.mark.real_time
 def test_the_answers_are_those_of_kafka() -> None:
     """All scenarios pass but for the ones explained here, which all still differ."""
     wanted = Answers.read(ANSWERS).kept
     profiles = [("--config", str(HERE / f"profile-{name}.properties")) for name in "ab"]
-    with Broker("--ephemeral", *profiles[0]) as a, Broker("--ephemeral", *profiles[1]) as b:
-        player = Player(a.bootstrap, b.bootstrap, patience=1.5)
+    with Serve("--ephemeral", *profiles[0]) as a, Serve("--ephemeral", *profiles[1]) as b:
+        player = Player(a.bootstrap_servers, b.bootstrap_servers, patience=1.5)
         scenarios = [one for one in all_scenarios() if one.name in wanted]
         played = player.play_as_expected(scenarios, wanted, EXPLAINED)
     differing = {name for name, steps in played.items() if steps != wanted[name]}

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from protocol import REFERENCE_VERSION
 from tests.conformance.answers import ANSWERS, Answers
-from tests.support import Broker
+from tests.support import Serve
 
 HERE = Path(__file__).parent
 RECORDED = HERE / "recorded"
@@ -52,13 +54,14 @@ def test_answers_of_an_older_release_are_kept() -> None:
     assert all(orders[name] != steps for name, steps in older_orders.items())
 
 
+@pytest.mark.real_time
 def test_the_answers_are_those_of_kafka() -> None:
     """All recorded scenarios pass but for the ones explained here, which all still differ."""
     profiles = [("--config", str(HERE / f"profile-{name}.properties")) for name in "ab"]
-    with Broker("--ephemeral", *profiles[0]) as a, Broker("--ephemeral", *profiles[1]) as b:
-        command = [sys.executable, str(RECORDED / "run.py"), "check", a.bootstrap]
+    with Serve("--ephemeral", *profiles[0]) as a, Serve("--ephemeral", *profiles[1]) as b:
+        command = [sys.executable, str(RECORDED / "run.py"), "check", a.bootstrap_servers]
         command += [str(RECORDED / "golden.json"), "--names", str(RECORDED / "names.txt")]
-        command += ["--b", b.bootstrap, "-j", "8", "--patience", "2"]
+        command += ["--b", b.bootstrap_servers, "-j", "8", "--patience", "2"]
         for area in AREAS_NOT_SERVED:
             command += ["--skip-area", area]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)

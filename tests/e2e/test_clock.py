@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import socket
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -17,25 +15,18 @@ from protocol.apis.produce import (
     TopicProduceData,
 )
 from protocol.batch import Record, build_batch
-from protocol.codec import decoder, encoder
-from tests.support import API_VERSIONS_REQUEST, Wire, request
+from protocol.codec import decoder
+from tests.faults.client import frame_of
+from tests.support import API_VERSIONS_REQUEST, connect
 
-FETCH, FETCH_VERSION = 1, 11
-PRODUCE, PRODUCE_VERSION = 0, 8
+FETCH_VERSION, PRODUCE_VERSION = 11, 8
 WEEK_SECONDS = 7 * 24 * 3600
 
 
 @pytest.fixture
-def broker() -> Iterator[Broker]:
-    """A broker whose control server is on."""
-    with Broker() as broker:
-        yield broker
-
-
-def connect(bootstrap: str) -> Wire:
-    """A raw connection."""
-    host, _, port = bootstrap.rpartition(":")
-    return Wire(socket.create_connection((host, int(port)), 10))
+def broker(kafka: Broker) -> Broker:
+    """The broker of the session, as new: a reset sets the clock back too."""
+    return kafka
 
 
 def fetch_request(topic: str, max_wait_ms: int) -> bytes:
@@ -47,7 +38,7 @@ def fetch_request(topic: str, max_wait_ms: int) -> bytes:
         max_bytes=1000,
         topics=[FetchTopic(topic=topic, partitions=[partition])],
     )
-    return request(FETCH, FETCH_VERSION, encoder(FetchRequest, FETCH_VERSION)(message))
+    return frame_of(message, FETCH_VERSION)
 
 
 def produce_request(topic: str) -> bytes:
@@ -62,7 +53,7 @@ def produce_request(topic: str) -> bytes:
             )
         ],
     )
-    return request(PRODUCE, PRODUCE_VERSION, encoder(ProduceRequest, PRODUCE_VERSION)(message))
+    return frame_of(message, PRODUCE_VERSION)
 
 
 def test_time_advances_by_so_much(broker: Broker) -> None:
@@ -192,17 +183,6 @@ def test_the_brokers_of_a_process_share_the_clock() -> None:
         for wire in wires:
             assert wire.receive() is not None
             wire.socket.close()
-
-
-def test_a_reset_resets_the_clock(broker: Broker) -> None:
-    """A test that changed the time leaves nothing to the next one."""
-    broker.clock.advance(WEEK_SECONDS)
-    broker.clock.freeze()
-    broker.reset()
-    state = broker.clock.state()
-    assert (state.frozen, state.offset_ms) == (False, 0)
-    before_ms = broker.clock.now_ms
-    assert broker.produce("t", "a")[0].timestamp_ms >= before_ms
 
 
 async def test_coroutines_control_it_too(broker: Broker) -> None:

@@ -32,10 +32,10 @@ def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 
 def test_a_healthy_broker_answers() -> None:
     """Exit code 0 and the number of APIs, with the address given or taken from the variables."""
-    with Broker("--ephemeral") as broker:
-        by_address = check(broker.bootstrap)
+    with Broker() as broker:
+        by_address = check(broker.bootstrap_servers)
         assert by_address.returncode == 0, by_address.stderr
-        assert f"{broker.bootstrap} serves " in by_address.stdout
+        assert f"{broker.bootstrap_servers} serves " in by_address.stdout
         listeners = f"CONTROLLER://:1,PLAINTEXT://:{broker.address[1]}"
         by_settings = check(KAFKA_LISTENERS=listeners, KAFKA_CONTROLLER_LISTENER_NAMES="CONTROLLER")
         assert by_settings.stdout == by_address.stdout
@@ -43,7 +43,7 @@ def test_a_healthy_broker_answers() -> None:
 
 def test_every_address_of_a_host_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """localhost may be ::1 first while the broker listens on 127.0.0.1 alone."""
-    with Broker("--ephemeral") as broker, socket.create_server(("127.0.0.1", 0)) as unused:
+    with Broker() as broker, socket.create_server(("127.0.0.1", 0)) as unused:
         closed = unused.getsockname()
         unused.close()
         found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", closed)]
@@ -181,17 +181,17 @@ def script(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_kafkas_scripts_that_healthchecks_call() -> None:
     """kafka-topics.sh --list and kafka-broker-api-versions.sh ask the broker."""
-    with Broker("--ephemeral") as broker:
-        producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap)
+    with Broker() as broker:
+        producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
         for topic in ("second", "first"):
             producer.send(topic, b"x").get(20)
         producer.close()
-        there = ("--bootstrap-server", broker.bootstrap)
+        there = ("--bootstrap-server", broker.bootstrap_servers)
         listed = script("kafka-topics.sh", *there, "--list")
         assert (listed.returncode, listed.stdout) == (0, "first\nsecond\n"), listed.stderr
         versions = script("kafka-broker-api-versions.sh", *there)
         assert versions.returncode == 0
-        assert versions.stdout.startswith(f"{broker.bootstrap} serves ")
+        assert versions.stdout.startswith(f"{broker.bootstrap_servers} serves ")
         refused = script("kafka-topics.sh", *there, "--list", "--exclude-internal")
         assert refused.returncode == 2
         assert "--exclude-internal" in refused.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,17 +11,14 @@ from typing import Any
 
 import pytest
 
-from tests.support import API_VERSIONS_REQUEST, Broker, Wire, wait_for
+from tests.support import API_VERSIONS_REQUEST, Broker, Serve, address_of, connect, wait_for
 
 
 class Control:
     """A client of the control server."""
 
     def __init__(self, broker: Broker) -> None:
-        (line,) = wait_for(lambda: broker.log_lines("control.listening"), "the control server")
-        found = re.search(r"address=([\d.]+):(\d+)", line)
-        assert found is not None
-        self.address = found[1], int(found[2])
+        self.address = broker.control.address
 
     def ask(
         self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes = b""
@@ -47,45 +43,50 @@ class Control:
 @contextmanager
 def started(count: int) -> Iterator[tuple[Broker, Control]]:
     """A process with so many brokers, and its control server."""
-    with Broker(
-        "--ephemeral", "--http", "127.0.0.1:0", settings={"broker.count": str(count)}
-    ) as broker:
+    with Broker(broker_count=count) as broker:
         yield broker, Control(broker)
 
 
-def connect(broker: dict[str, Any]) -> Wire:
-    """A raw connection to the listener of one entry of GET /brokers."""
-    host, _, port = broker["listeners"][0].removeprefix("PLAINTEXT://").rpartition(":")
-    return Wire(socket.create_connection((host, int(port)), 10))
+def listener(broker: dict[str, Any]) -> str:
+    """HOST:PORT of one entry of GET /brokers."""
+    return str(broker["listeners"][0].removeprefix("PLAINTEXT://"))
 
 
 def test_there_is_no_control_server_unless_asked_for() -> None:
     """Without --http nothing but the broker listens."""
-    with Broker("--ephemeral") as broker:
+    with Serve("--ephemeral") as broker:
         assert broker.stop() == 0
         assert not broker.log_lines("control.listening")
+
+
+def test_only_the_first_broker_is_printed() -> None:
+    """Standard output has the one line `listening HOST:PORT`; the others are in the log."""
+    arguments = ("--http", "127.0.0.1:0", "--set", "broker.count=3")
+    with Serve("--ephemeral", *arguments) as broker:
+        wait_for(lambda: len(broker.log_lines("broker.listening")) == 2, "the other two")
+        assert broker.log_lines("control.listening")
+        assert broker.output == f"listening {broker.bootstrap_servers}\n"
+        assert broker.stop() == 0
 
 
 def test_it_shows_the_brokers() -> None:
     """GET /brokers lists every broker; the first one is that of the listening line."""
     with started(3) as (broker, control):
-        assert broker.output.count("\n") == 1
         brokers = control.brokers()
         assert list(brokers) == [1, 2, 3]
-        assert brokers[1]["listeners"] == [f"PLAINTEXT://{broker.bootstrap}"]
-        assert len({one["listeners"][0] for one in brokers.values()}) == 3
-        assert len(broker.log_lines("broker.listening")) == 2
+        listeners = [listener(one) for one in brokers.values()]
+        assert ",".join(listeners) == broker.bootstrap_servers
+        assert len(set(listeners)) == 3
         for one in brokers.values():
-            with connect(one) as wire:
+            with connect(listener(one)) as wire:
                 wire.ask(API_VERSIONS_REQUEST)
-        assert broker.stop() == 0
 
 
 def test_a_broker_stops_and_starts() -> None:
     """Its connections close and nobody listens there, until it is back at the same port."""
-    with started(2) as (broker, control):
+    with started(2) as (_, control):
         second = control.brokers()[2]
-        with connect(second) as wire:
+        with connect(listener(second)) as wire:
             wire.ask(API_VERSIONS_REQUEST)
             assert control.brokers()[2]["connections"] == 1
             for _ in range(2):  # asked for twice it is done once
@@ -93,36 +94,32 @@ def test_a_broker_stops_and_starts() -> None:
                 assert (status, answer["brokers"][1]["state"]) == (200, "stopped")
             assert wire.is_closed()
         with pytest.raises(ConnectionRefusedError):
-            connect(second)
+            connect(listener(second))
         assert control.ask("POST", "/brokers/2/start")[0] == 200
         assert control.brokers()[2]["listeners"] == second["listeners"]
-        with connect(second) as wire:
+        with connect(listener(second)) as wire:
             wire.ask(API_VERSIONS_REQUEST)
-        assert broker.stop() == 0
 
 
 def test_a_port_that_was_taken_meanwhile_is_named() -> None:
     """The start fails with the address, the others go on, and it can be tried again."""
-    with started(2) as (broker, control):
-        address = control.brokers()[2]["listeners"][0].removeprefix("PLAINTEXT://")
-        host, _, port = address.rpartition(":")
+    with started(2) as (_, control):
+        address = listener(control.brokers()[2])
         control.ask("POST", "/brokers/2/stop")
-        with socket.create_server((host, int(port))):
+        with socket.create_server(address_of(address)):
             status, answer = control.ask("POST", "/brokers/2/start")
             assert status == 500
             assert address in answer["error"]
             assert control.brokers()[2]["state"] == "stopped"
         assert control.ask("POST", "/brokers/2/start")[0] == 200
-        assert broker.stop() == 0
 
 
 def test_the_whole_cluster_may_be_stopped() -> None:
     """Without a running broker the control server still answers, and the process stops cleanly."""
-    with started(2) as (broker, control):
+    with started(2) as (_, control):
         for node_id in (1, 2):
             assert control.ask("POST", f"/brokers/{node_id}/stop")[0] == 200
         assert {one["state"] for one in control.brokers().values()} == {"stopped"}
-        assert broker.stop() == 0
 
 
 def test_groups_move() -> None:
@@ -184,9 +181,8 @@ def test_a_page_of_another_origin_is_refused(two: Control, origin: str) -> None:
 @pytest.mark.parametrize("value", ["nowhere", "127.0.0.1:http", "127.0.0.1:70000"])
 def test_a_bad_address_ends_with_2(value: str) -> None:
     """--http wants HOST:PORT; one line, exit code 2."""
-    broker = Broker("--ephemeral", "--http", value)
-    broker.spawn()
-    assert broker.wait() == 2
+    broker = Serve("--ephemeral", "--http", value)
+    assert broker.run() == 2
     assert broker.log == f"coordinator-server: --http: {value!r} is not HOST:PORT\n"
 
 
@@ -194,9 +190,8 @@ def test_a_port_in_use_ends_with_1() -> None:
     """One line that names the address, exit code 1, and the data directory is given back."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        broker = Broker("--ephemeral", "--http", address)
-        broker.spawn()
-        assert broker.wait() == 1
+        broker = Serve("--ephemeral", "--http", address)
+        assert broker.run() == 1
     assert f"cannot listen on --http {address}" in broker.log
     assert broker.log.count("\n") == 1
 
@@ -221,8 +216,7 @@ def test_a_port_in_use_ends_with_1() -> None:
 )
 def test_ports_that_do_not_fit_end_with_2(settings: dict[str, str], expected: str) -> None:
     """Each broker takes the next port of every listener; where that fails is said at the start."""
-    broker = Broker("--ephemeral", settings=settings)
-    broker._command = [one for one in broker._command if one not in ("--listener", "127.0.0.1:0")]
-    broker.spawn()
-    assert broker.wait() == 2
+    words = [word for pair in settings.items() for word in ("--set", "=".join(pair))]
+    broker = Serve("--ephemeral", *words, listener=None)
+    assert broker.run() == 2
     assert expected in broker.log

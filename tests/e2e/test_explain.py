@@ -18,6 +18,8 @@ import aiokafka
 import kafka
 import pytest
 
+from tests.clients.support import Member
+from tests.clients.worker import Settings
 from tests.support import ROOT, Broker, wait_for
 from tests.unit.rebalances.schema import faults
 
@@ -28,7 +30,7 @@ EXPLAIN = (sys.executable, "-m", "coordinator_server", "explain")
 
 def explain(broker: Broker | str, *arguments: str) -> tuple[int, list[str], str]:
     """Exit code, lines of standard output, standard error."""
-    bootstrap = broker if isinstance(broker, str) else broker.bootstrap
+    bootstrap = broker if isinstance(broker, str) else broker.bootstrap_servers.split(",")[0]
     done = subprocess.run(
         [*EXPLAIN, *arguments, "--bootstrap", bootstrap],
         cwd=ROOT,
@@ -47,27 +49,23 @@ def records(broker: Broker, group: str = "g") -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def create_topic(broker: Broker, topic: str, partitions: int) -> None:
-    """A topic with leaders."""
-    admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap)
-    try:
-        spec = {"num_partitions": partitions, "replication_factor": 1}
-        admin.create_topics({topic: spec}, wait_for_metadata=True)
-    finally:
-        admin.close()
-
-
 @contextmanager
-def member(broker: Broker, client_id: str, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A consumer of group `g` in a process; killed at the end if it still runs."""
-    command = [sys.executable, "-m", "tests.e2e.member", broker.bootstrap, "g", "t", client_id]
-    with (directory / f"{client_id}.err").open("wb") as errors:
-        process = subprocess.Popen([*command, str(SESSION_TIMEOUT_MS)], cwd=ROOT, stderr=errors)
+def member(broker: Broker, client_id: str, directory: Path) -> Iterator[Member]:
+    """A consumer of group `g` in a process; ended with the test if it still runs."""
+    settings = Settings(
+        "kafka-python",
+        broker.bootstrap_servers,
+        group="g",
+        topics=["t"],
+        assignor="range",
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        client_id=client_id,
+    )
+    consumer = Member(settings, directory / f"{client_id}.jsonl")
     try:
-        yield process
+        yield consumer
     finally:
-        process.kill()
-        process.wait(60)
+        consumer.end()
 
 
 def wait_for_members(broker: Broker, count: int) -> dict[str, Any]:
@@ -97,10 +95,11 @@ def one(lines: list[str], pattern: str) -> int:
     return found
 
 
+@pytest.mark.real_time
 def test_the_story_of_a_group(tmp_path: Path) -> None:
     """One joins, one is stopped so that its session expires, one leaves: all of it is told."""
-    with Broker("--ephemeral", settings=SETTINGS) as broker, ExitStack() as stack:
-        create_topic(broker, "t", 12)
+    with Broker(SETTINGS) as broker, ExitStack() as stack:
+        broker.create_topic("t", 12)
         processes = {}
         for name in ("c-1", "c-2", "c-3"):
             processes[name] = stack.enter_context(member(broker, name, tmp_path))
@@ -145,16 +144,17 @@ def test_the_story_of_a_group(tmp_path: Path) -> None:
         assert explain(broker, "g", "--last", "1")[1] == lines[places[4] :]
 
 
+@pytest.mark.real_time
 def test_a_story_that_goes_on(tmp_path: Path) -> None:
     """--follow waits for the topic and the group, and tells what comes as it comes."""
     output = tmp_path / "story"
-    with Broker("--ephemeral", settings=SETTINGS) as broker, ExitStack() as stack:
+    with Broker(SETTINGS) as broker, ExitStack() as stack:
         with output.open("wb") as stdout:
-            command = [*EXPLAIN, "g", "--follow", "--bootstrap", broker.bootstrap]
+            command = [*EXPLAIN, "g", "--follow", "--bootstrap", broker.bootstrap_servers]
             follower = subprocess.Popen(command, cwd=ROOT, stdout=stdout)
         stack.callback(follower.wait)
         stack.callback(follower.kill)
-        create_topic(broker, "t", 2)
+        broker.create_topic("t", 2)
         process = stack.enter_context(member(broker, "c-1", tmp_path))
         joined = "  generation 1: c-1 on /127.0.0.1 joined; "
         wait_for(lambda: joined in output.read_text(), joined)
@@ -168,18 +168,19 @@ def test_a_story_that_goes_on(tmp_path: Path) -> None:
 def test_several_brokers(tmp_path: Path) -> None:
     """Whichever leads the topic, any of them will do to ask."""
     settings = {**SETTINGS, "broker.count": "3"}
-    with Broker("--ephemeral", settings=settings) as broker, ExitStack() as stack:
-        create_topic(broker, "t", 3)
+    with Broker(settings) as broker, ExitStack() as stack:
+        broker.create_topic("t", 3)
         stack.enter_context(member(broker, "c-1", tmp_path))
         wait_for_members(broker, 1)
 
 
 def test_a_group_without_a_story(tmp_path: Path) -> None:
     """Exit code 1 and one line, before and after there is a topic."""
-    with Broker("--ephemeral", settings=SETTINGS) as broker, ExitStack() as stack:
-        line = f"coordinator-server: no rebalance of 'nobody' is on record at {broker.bootstrap}\n"
+    with Broker(SETTINGS) as broker, ExitStack() as stack:
+        where = broker.bootstrap_servers
+        line = f"coordinator-server: no rebalance of 'nobody' is on record at {where}\n"
         assert explain(broker, "nobody") == (1, [], line)
-        create_topic(broker, "t", 1)
+        broker.create_topic("t", 1)
         stack.enter_context(member(broker, "c-1", tmp_path))
         wait_for_members(broker, 1)
         assert explain(broker, "nobody") == (1, [], line)
@@ -187,9 +188,9 @@ def test_a_group_without_a_story(tmp_path: Path) -> None:
 
 def test_the_topic_is_switched_off() -> None:
     """Exit code 2 and one line."""
-    with Broker("--ephemeral", settings={"group.events.enable": "false"}) as broker:
+    with Broker({"group.events.enable": "false"}) as broker:
         expected = (
-            f"coordinator-server: {broker.bootstrap} writes no __group_events: "
+            f"coordinator-server: {broker.bootstrap_servers} writes no __group_events: "
             "group.events.enable is false\n"
         )
         assert explain(broker, "g") == (2, [], expected)
@@ -197,8 +198,8 @@ def test_the_topic_is_switched_off() -> None:
 
 def test_nobody_is_there() -> None:
     """Exit code 2 and one line."""
-    with Broker("--ephemeral") as broker:
-        bootstrap = broker.bootstrap
+    with Broker() as broker:
+        bootstrap = broker.bootstrap_servers
     code, lines, errors = explain(bootstrap, "g")
     assert (code, lines) == (2, [])
     assert errors == f"coordinator-server: no broker at {bootstrap}: Connection refused\n"
@@ -216,19 +217,20 @@ def test_wrong_arguments(arguments: tuple[str, ...]) -> None:
     assert done.stderr.startswith("usage: coordinator-server explain")
 
 
+@pytest.mark.real_time
 def test_a_pattern_does_not_find_the_topic(tmp_path: Path) -> None:
     """Consumers that subscribe to every topic by `.*` do not get the broker's own."""
-    with Broker("--ephemeral", settings=SETTINGS) as broker, ExitStack() as stack:
-        create_topic(broker, "t", 1)
+    with Broker(SETTINGS) as broker, ExitStack() as stack:
+        broker.create_topic("t", 1)
         stack.enter_context(member(broker, "c-1", tmp_path))
         wait_for_members(broker, 1)
 
-        consumer = kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="all")
+        consumer = kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, group_id="all")
         consumer.subscribe(pattern=".*")
         wait_for(lambda: consumer.poll(500) or consumer.assignment(), "an assignment")
         assert {partition.topic for partition in consumer.assignment()} == {"t"}
         consumer.close()
-        assert asyncio.run(_subscribed_by_pattern(broker.bootstrap)) == {"t"}
+        assert asyncio.run(_subscribed_by_pattern(broker.bootstrap_servers)) == {"t"}
 
 
 async def _subscribed_by_pattern(bootstrap: str) -> set[str]:

@@ -17,9 +17,8 @@ NOTICEABLE_SECONDS = 1.0
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     """A broker for all tests that do not need settings of their own."""
-    with Broker("--ephemeral") as one:
+    with Broker() as one:
         yield one
-        assert one.stop() == 0
 
 
 def assert_healthy(broker: Broker) -> None:
@@ -46,6 +45,7 @@ def assert_healthy(broker: Broker) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
+@pytest.mark.real_time
 def test_what_is_no_request_closes_with_one_line(broker: Broker, data: bytes, reason: str) -> None:
     """The connection is closed, one line says from where and why, the next client is served."""
     with broker.connect() as wire:
@@ -76,6 +76,7 @@ def test_a_request_byte_by_byte_is_answered(broker: Broker) -> None:
         assert wire.receive()
 
 
+@pytest.mark.real_time
 def test_an_announced_length_is_not_allocated(broker: Broker) -> None:
     """50 clients that announce 100 MB each and send nothing more cost next to nothing."""
     before_mb = broker.resident_mb()
@@ -88,9 +89,10 @@ def test_an_announced_length_is_not_allocated(broker: Broker) -> None:
         wire.socket.close()
 
 
+@pytest.mark.real_time
 def test_a_thousand_silent_connections_are_closed() -> None:
     """They cost little, others are served meanwhile, and each is closed with a line of its own."""
-    with Broker("--ephemeral", settings={"connections.max.idle.ms": "2500"}) as broker:
+    with Broker({"connections.max.idle.ms": "2500"}) as broker:
         assert_healthy(broker)
         before_mb = broker.resident_mb()
         wires = [broker.connect() for _ in range(1000)]
@@ -101,13 +103,13 @@ def test_a_thousand_silent_connections_are_closed() -> None:
             wire.socket.close()
         wait_for(lambda: len(broker.log_lines("silent for 2500 ms")) == 1000, "a line for each")
         assert_healthy(broker)
-        assert broker.stop() == 0
 
 
+@pytest.mark.real_time
 def test_a_client_that_does_not_read_is_cut_off() -> None:
     """Its requests are no longer read, memory stays bounded, and after the idle time it goes."""
     settings = {"connections.max.idle.ms": "3000"}
-    with Broker("--ephemeral", settings=settings) as broker:
+    with Broker(settings) as broker:
         assert_healthy(broker)
         before_mb = broker.resident_mb()
         wires = [broker.connect() for _ in range(5)]
@@ -122,12 +124,11 @@ def test_a_client_that_does_not_read_is_cut_off() -> None:
         assert_healthy(broker)
         for wire in wires:
             wire.socket.close()
-        assert broker.stop() == 0
 
 
 def test_one_connection_too_many_is_refused() -> None:
     """max.connections closes the newest one with a line; the others go on."""
-    with Broker("--ephemeral", settings={"max.connections": "3"}) as broker:
+    with Broker({"max.connections": "3"}) as broker:
         wires = [broker.connect() for _ in range(3)]
         for wire in wires:
             wire.ask(API_VERSIONS_REQUEST)
@@ -137,4 +138,3 @@ def test_one_connection_too_many_is_refused() -> None:
         assert all(wire.ask(API_VERSIONS_REQUEST) for wire in wires)
         for wire in wires:
             wire.socket.close()
-        assert broker.stop() == 0

@@ -39,8 +39,8 @@ def data(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def assert_served(data: Path) -> None:
     """Classic groups agree in everything, KIP-848 groups in their offsets; there are no others."""
-    with Broker("--data-dir", str(data), settings=SETTINGS) as broker:
-        groups = groups_of(broker.bootstrap)
+    with Broker(SETTINGS, data_dir=data) as broker:
+        groups = groups_of(broker.bootstrap_servers)
         broker.stop()
     assert set(groups) == set(EXPECTED)
     assert {name: groups[name] for name in CLASSIC} == CLASSIC

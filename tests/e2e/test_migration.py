@@ -29,10 +29,10 @@ Contents = dict[int, list[tuple[Any, ...]]]
 def brokers(tmp_path: Path) -> Iterator[tuple[str, str]]:
     """The addresses of a source and a target."""
     with (
-        Broker("--data-dir", str(tmp_path / "a"), settings=SETTINGS) as source,
-        Broker("--data-dir", str(tmp_path / "b"), settings=SETTINGS) as target,
+        Broker(SETTINGS, data_dir=tmp_path / "a") as source,
+        Broker(SETTINGS, data_dir=tmp_path / "b") as target,
     ):
-        yield source.bootstrap, target.bootstrap
+        yield source.bootstrap_servers, target.bootstrap_servers
 
 
 def fill(bootstrap: str, records: int = RECORDS) -> None:
@@ -176,6 +176,7 @@ def total(contents_: Contents) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.real_time
 def test_an_interrupted_run_goes_on_without_duplicates(
     brokers: tuple[str, str], number: signal.Signals
 ) -> None:

@@ -18,7 +18,7 @@ from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicPro
 from protocol.batch import Record, build_batch
 from protocol.errors import ErrorCode
 from tests.faults.client import Client
-from tests.support import Broker, wait_for
+from tests.support import Serve, wait_for
 
 UNPRIVILEGED = (
     *(sys.executable, "-m", "tests.faults.unprivileged"),
@@ -39,9 +39,10 @@ def modes_of(path: Path, mode: int) -> Iterator[None]:
         path.chmod(before)
 
 
-def broker_on(data: Path) -> Broker:
+def broker_on(data: Path) -> Serve:
     """A broker that permissions hold for."""
-    return Broker("--data-dir", str(data), settings=SETTINGS, command=UNPRIVILEGED)
+    settings = [word for pair in SETTINGS.items() for word in ("--set", "=".join(pair))]
+    return Serve("--data-dir", str(data), *settings, command=UNPRIVILEGED)
 
 
 def create(client: Client) -> None:
@@ -113,8 +114,7 @@ def test_a_data_directory_that_may_not_be_read_ends_the_start(tmp_path: Path) ->
         assert broker.stop() == 0
     with modes_of(data, 0):
         refused = broker_on(data)
-        refused.spawn()
-        assert refused.wait() == 1
+        assert refused.run() == 1
         assert refused.output == ""
         assert refused.log.count("\n") == 1
         assert str(data) in refused.log

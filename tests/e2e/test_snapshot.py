@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import kafka
+import pytest
 from kafka.structs import OffsetAndMetadata
 
 from tests.groups import groups_of
@@ -95,12 +96,13 @@ def read_all(bootstrap: str) -> dict[int, list[tuple[int, bytes]]]:
     return found
 
 
+@pytest.mark.real_time
 def test_a_snapshot_under_load_has_all_that_was_acknowledged(tmp_path: Path) -> None:
     """Several snapshots of a busy broker, with compaction and topics coming and going: each one is
     whole, restores, and holds every record and commit that was answered before it began."""
     data = tmp_path / "data"
-    with Broker("--data-dir", str(data), settings=SETTINGS) as broker:
-        admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    with Broker(SETTINGS, data_dir=data) as broker:
+        admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
         small = {"segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.01"}
         configs = {"cleanup.policy": "compact", **small}
         admin.create_topics(
@@ -110,7 +112,7 @@ def test_a_snapshot_under_load_has_all_that_was_acknowledged(tmp_path: Path) -> 
             },
             wait_for_metadata=True,
         )
-        load = Load(broker.bootstrap)
+        load = Load(broker.bootstrap_servers)
         load.start()
         wait_for(lambda: load.committed > 200 or load.error, "some load", 60)
         known: list[tuple[dict[int, int], int]] = []
@@ -132,9 +134,9 @@ def test_a_snapshot_under_load_has_all_that_was_acknowledged(tmp_path: Path) -> 
 
 def assert_complete(directory: Path, produced: dict[int, int], committed: int) -> None:
     """A broker that starts there has all that was acknowledged, and commits within the records."""
-    with Broker("--data-dir", str(directory), settings=SETTINGS) as broker:
-        records = read_all(broker.bootstrap)
-        offset = groups_of(broker.bootstrap)["readers"]["offsets"]["events-0"]["offset"]
+    with Broker(SETTINGS, data_dir=directory) as broker:
+        records = read_all(broker.bootstrap_servers)
+        offset = groups_of(broker.bootstrap_servers)["readers"]["offsets"]["events-0"]["offset"]
         assert "log.recovered" not in broker.log
     for partition, last_offset in produced.items():
         assert [one[0] for one in records[partition]] == list(range(len(records[partition])))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.machine import slowness
-from tests.support import API_VERSIONS_REQUEST, Broker, Wire, request, wait_for
+from tests.support import API_VERSIONS_REQUEST, Serve, Wire, request, wait_for
 
 START_CPU_SECONDS = 0.250
 IDLE_RESIDENT_MB = 60
@@ -20,6 +20,7 @@ IDLE_RESIDENT_MB = 60
 DESCRIBE_GROUP = request(15, 0, b"\x00\x00\x00\x01\x00\x01g")
 
 
+@pytest.mark.alone
 def test_the_start_is_cheap() -> None:
     """`serve --ephemeral` says that it listens after at most 250 ms of CPU, then idles small.
 
@@ -27,7 +28,7 @@ def test_the_start_is_cheap() -> None:
     """
     costs = []
     for _ in range(5):
-        with Broker("--ephemeral", environment={"PYTHONDONTWRITEBYTECODE": ""}) as broker:
+        with Serve("--ephemeral", environment={"PYTHONDONTWRITEBYTECODE": ""}) as broker:
             costs.append(broker.cpu_seconds() / slowness())
             resident_mb = broker.resident_mb()
             assert broker.stop() == 0
@@ -40,7 +41,7 @@ def test_the_start_is_cheap() -> None:
 def imported(*arguments: str) -> set[str]:
     """The modules that a process imports from its start to its stop."""
     command = [sys.executable, "-X", "importtime", "-m", "coordinator_server"]
-    with Broker("--ephemeral", *arguments, command=command) as broker:
+    with Serve("--ephemeral", *arguments, command=command) as broker:
         assert broker.stop() == 0
         lines = [line for line in broker.log.splitlines() if line.startswith("import time:")]
         return {line.rpartition("|")[2].strip() for line in lines}
@@ -57,7 +58,7 @@ def test_the_control_server_costs_nothing_unless_asked_for() -> None:
 
 def test_it_prints_one_line_and_answers() -> None:
     """Standard output has the one line `listening HOST:PORT`, and there it answers."""
-    with Broker("--ephemeral") as broker:
+    with Serve("--ephemeral") as broker:
         assert broker.output.startswith("listening 127.0.0.1:")
         with broker.connect() as wire:
             assert wire.ask(API_VERSIONS_REQUEST)[:6] == b"\x00\x00\x00\x05\x00\x00"
@@ -68,7 +69,7 @@ def test_it_prints_one_line_and_answers() -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_cleanly(number: int) -> None:
     """SIGTERM and SIGINT close the connections and end with exit code 0."""
-    with Broker("--ephemeral") as broker, broker.connect() as wire:
+    with Serve("--ephemeral") as broker, broker.connect() as wire:
         wire.ask(API_VERSIONS_REQUEST)
         broker.signal(number)
         assert wire.is_closed()
@@ -78,17 +79,16 @@ def test_a_signal_stops_cleanly(number: int) -> None:
 
 def test_data_stays_without_ephemeral(tmp_path: Path) -> None:
     """With --data-dir the broker starts again on what it left behind."""
-    broker = Broker("--data-dir", str(tmp_path / "data"))
-    with broker:
-        assert broker.stop() == 0
-        broker.start()
-        assert broker.stop() == 0
+    broker = Serve("--data-dir", str(tmp_path / "data"))
+    for _ in range(2):
+        with broker:
+            assert broker.stop() == 0
     assert any((tmp_path / "data").iterdir())
 
 
 def test_ephemeral_leaves_nothing(tmp_path: Path) -> None:
     """--ephemeral neither uses the working directory nor leaves its data behind."""
-    with Broker("--ephemeral", environment={"TMPDIR": str(tmp_path)}) as broker:
+    with Serve("--ephemeral", environment={"TMPDIR": str(tmp_path)}) as broker:
         assert broker.stop() == 0
     assert list(tmp_path.iterdir()) == []
 
@@ -105,9 +105,8 @@ def test_a_bad_value_ends_with_2(
     arguments: list[str], environment: dict[str, str], expected: str
 ) -> None:
     """One line that names setting and value, nothing on standard output, exit code 2."""
-    broker = Broker("--ephemeral", *arguments, environment=environment)
-    broker.spawn()
-    assert broker.wait() == 2
+    broker = Serve("--ephemeral", *arguments, environment=environment)
+    assert broker.run() == 2
     assert expected in broker.log
     assert broker.log.count("\n") == 1
     assert broker.output == ""
@@ -117,19 +116,17 @@ def test_a_port_in_use_ends_with_1() -> None:
     """One line that names the address, exit code 1."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        broker = Broker("--ephemeral", listener=address)
-        broker.spawn()
-        assert broker.wait() == 1
+        broker = Serve("--ephemeral", listener=address)
+        assert broker.run() == 1
     assert f"cannot listen on PLAINTEXT://{address}" in broker.log
     assert broker.log.count("\n") == 1
 
 
 def test_a_second_broker_on_the_same_data_is_refused(tmp_path: Path) -> None:
     """The data directory is locked: the second process says so in one line, exit code 1."""
-    with Broker("--data-dir", str(tmp_path)):
-        second = Broker("--data-dir", str(tmp_path))
-        second.spawn()
-        assert second.wait() == 1
+    with Serve("--data-dir", str(tmp_path)):
+        second = Serve("--data-dir", str(tmp_path))
+        assert second.run() == 1
         assert second.log.count("\n") == 1
         assert str(tmp_path) in second.log
 
@@ -143,7 +140,7 @@ def test_a_server_properties_of_kafka_is_accepted(tmp_path: Path) -> None:
         "listeners=PLAINTEXT://:1,CONTROLLER://:2\ncontroller.listener.names=CONTROLLER\n"
         "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
     )
-    with Broker("--ephemeral", "--config", str(file), "--log-format", "json") as broker:
+    with Serve("--ephemeral", "--config", str(file), "--log-format", "json") as broker:
         wait_for(lambda: broker.log_lines("settings.ignored"), "the warning")
         (line,) = broker.log_lines("settings.ignored")
         ignored = json.loads(line)["settings"]
@@ -154,7 +151,7 @@ def test_a_server_properties_of_kafka_is_accepted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_clients_are_told_the_address_they_used(host: str) -> None:
     """On every interface, Metadata names the very address that the client connected to."""
-    with Broker("--ephemeral", listener=":0") as broker:
+    with Serve("--ephemeral", listener=":0") as broker:
         port = broker.address[1]
         if host == "::1" and not socket.has_dualstack_ipv6():
             return
@@ -172,7 +169,7 @@ def test_it_serves_without_uvloop() -> None:
         "import sys; sys.modules['uvloop'] = None;"
         "from coordinator_server.__main__ import run; run()"
     )
-    with Broker("--ephemeral", command=[sys.executable, "-c", code]) as broker:
+    with Serve("--ephemeral", command=[sys.executable, "-c", code]) as broker:
         with broker.connect() as wire:
             wire.send(API_VERSIONS_REQUEST * 3)
             assert all(wire.receive() for _ in range(3))
@@ -181,8 +178,8 @@ def test_it_serves_without_uvloop() -> None:
 
 def test_a_parked_request_does_not_keep_the_broker() -> None:
     """A JoinGroup that waits for more members is answered or closed, and the stop is clean."""
-    settings = {"group.initial.rebalance.delay.ms": "60000"}
-    with Broker("--ephemeral", settings=settings) as broker, broker.connect() as wire:
+    delay = ("--set", "group.initial.rebalance.delay.ms=60000")
+    with Serve("--ephemeral", *delay) as broker, broker.connect() as wire:
         # JoinGroup v0: group, session timeout, no member id, protocol type, one protocol.
         protocol = b"\x00\x01p" + b"\x00\x00\x00\x00"
         wire.send(
@@ -202,7 +199,7 @@ def test_a_parked_request_does_not_keep_the_broker() -> None:
 
 def test_a_second_signal_ends_it_at_once() -> None:
     """Two signals in a row end the process even if the clean stop has not come to its end."""
-    with Broker("--ephemeral") as broker:
+    with Serve("--ephemeral") as broker:
         # Both are there when it goes on, so that no clean stop is quicker than the second one.
         for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
             broker.signal(number)

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_examples import EXAMPLES, run_copied
-from tests.support import API_VERSIONS_REQUEST, ROOT, Broker, request
+from tests.support import API_VERSIONS_REQUEST, ROOT, Serve, request
+
+PIP = (sys.executable, "-m", "pip")
 
 
 def run(*command: str | Path) -> None:
@@ -24,7 +26,7 @@ def run(*command: str | Path) -> None:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of this checkout."""
     directory = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", directory, ".")
+    run(*PIP, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", directory, ".")
     (found,) = directory.glob("*.whl")
     return found
 
@@ -33,8 +35,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `bin` of an environment that holds the wheel and what it requires, nothing else."""
     directory = tmp_path_factory.mktemp("environment")
-    run(sys.executable, "-m", "venv", directory)
-    run(directory / "bin" / "python", "-m", "pip", "install", "--quiet", wheel)
+    run(sys.executable, "-m", "venv", "--without-pip", directory)
+    python = directory / "bin" / "python"
+    run(*PIP, "--python", python, "install", "--quiet", "-c", "requirements.lock", wheel)
     return directory / "bin"
 
 
@@ -65,7 +68,7 @@ def test_the_wheel_serves_beside_foreign_packages(
 ) -> None:
     """Script and module serve from a directory with a `storage` and a `protocol` of its own."""
     program, *rest = command.split()
-    broker = Broker("--ephemeral", command=[str(environment / program), *rest], directory=foreign)
+    broker = Serve("--ephemeral", command=[str(environment / program), *rest], directory=foreign)
     with broker:
         with broker.connect() as wire:
             assert wire.ask(API_VERSIONS_REQUEST)
@@ -79,14 +82,14 @@ def test_the_image_can_run_what_the_wheel_holds(environment: Path, foreign: Path
     """The container's entry point, its healthcheck by path and Kafka's scripts find the rooms."""
     python = environment / "python"
     entry_point = [str(python), "-P", "-m", "coordinator_server.container.entrypoint"]
-    with Broker("--ephemeral", command=entry_point, directory=foreign) as broker:
+    with Serve("--ephemeral", command=entry_point, directory=foreign) as broker:
         path = "import coordinator_server.container as c; print(c.__path__[0])"
         found = subprocess.run([python, "-c", path], capture_output=True, text=True, check=True)
         healthcheck = Path(found.stdout.strip()) / "healthcheck.py"
         script = [str(python), "-P", "-m", "coordinator_server.container.scripts"]
-        options = ["--bootstrap-server", broker.bootstrap]
+        options = ["--bootstrap-server", broker.bootstrap_servers]
         for command in (
-            [str(python), "-I", "-S", str(healthcheck), broker.bootstrap],
+            [str(python), "-I", "-S", str(healthcheck), broker.bootstrap_servers],
             [*script, "kafka-broker-api-versions.sh", *options],
             [*script, "kafka-topics.sh", *options, "--list"],
         ):
@@ -109,6 +112,7 @@ def with_clients(environment: Path) -> Path:
     return python
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_passes_its_tests_with_the_wheel(
     with_clients: Path, example: str, tmp_path: Path

@@ -1,4 +1,4 @@
-"""A small blocking client made of our own codec, for tests that must see every acknowledgement."""
+"""Requests by our own codec: frames, and a small blocking client that sees every answer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,22 @@ from itertools import count
 from typing import Any
 
 from protocol.codec import decoder, encoder
-from protocol.registry import SPEC_BY_NAME
+from protocol.registry import SPEC_BY_NAME, ApiSpec
 from protocol.schema import Message
 from tests.support import Wire, request
 from tests.versions import newest_with_names
+
+
+def frame_of(message: Message, version: int, correlation_id: int = 5) -> bytes:
+    """The frame of a request at a version."""
+    spec = _spec(message)
+    body = encoder(type(message), version)(message)
+    flexible = spec.request_header_version(version) == 2
+    return request(spec.key, version, body, correlation_id=correlation_id, flexible=flexible)
+
+
+def _spec(message: Message) -> ApiSpec:
+    return SPEC_BY_NAME[type(message).__name__.removesuffix("Request")]
 
 
 class GoneError(Exception):
@@ -29,17 +41,10 @@ class Client:
 
     def ask(self, message: Message, version: int | None = None) -> Any:
         """Send a request and return its answer. Raises GoneError when there is none."""
-        spec = SPEC_BY_NAME[type(message).__name__.removesuffix("Request")]
+        spec = _spec(message)
         version = newest_with_names(spec) if version is None else version
-        frame = request(
-            spec.key,
-            version,
-            encoder(type(message), version)(message),
-            correlation_id=next(self._correlation_ids),
-            flexible=spec.request_header_version(version) == 2,
-        )
         try:
-            self._wire.send(frame)
+            self._wire.send(frame_of(message, version, next(self._correlation_ids)))
             answer = self._wire.receive()
         except OSError as error:
             raise GoneError(str(error)) from error

@@ -47,10 +47,9 @@ class Kills:
 
     def __init__(self, directory: str, seed: int) -> None:
         self._random = random.Random(seed)
-        self._directory = directory
-        self._broker = self._start("127.0.0.1:0")
+        self._broker = Broker(SETTINGS, data_dir=directory)
+        self._broker.start()
         self._address = self._broker.address
-        self._listener = self._broker.bootstrap
         self._create_topic()
         self.committers = [Committer(self._where, f"commits-{n}") for n in range(COMMITTERS)]
         self.members = [
@@ -59,7 +58,6 @@ class Kills:
             for number in range(MEMBERS)
         ]
         self.producers = [Producer(self._where, index) for index in range(PARTITIONS)]
-        self.recovery_lines = 0
         for worker in self._workers():
             worker.start()
 
@@ -69,12 +67,16 @@ class Kills:
         self._broker.kill()
         before = [(worker, worker.acknowledged) for worker in self._workers()]
         stored = [dict(producer.offset_of) for producer in self.producers]
-        self._broker = self._start(self._listener)
-        self.recovery_lines += len(self._broker.log_lines("log.recovered"))
+        self._broker.start()
         self._check_commits({worker.name: acknowledged for worker, acknowledged in before})
         self._check_records(stored)
         for worker, acknowledged in before:
             self._wait_for_progress(worker, acknowledged)
+
+    @property
+    def logs_cut(self) -> int:
+        """How many logs had a torn end that a restart cut."""
+        return len(self._broker.log_lines("log.recovered"))
 
     def _wait_for_progress(self, worker: Worker, acknowledged: int) -> None:
         """Whoever works gets on after the restart: no group and no partition is stuck."""
@@ -99,11 +101,6 @@ class Kills:
 
     def _where(self) -> tuple[str, int]:
         return self._address
-
-    def _start(self, listener: str) -> Broker:
-        broker = Broker("--data-dir", self._directory, settings=SETTINGS, listener=listener)
-        broker.start()
-        return broker
 
     def _create_topic(self) -> None:
         client = Client(self._address)
@@ -194,7 +191,7 @@ def main() -> int:
                     seconds = time.monotonic() - started
                     print(
                         f"{number} kills, {commits} commits and {records} records acknowledged, "
-                        f"{kills.recovery_lines} logs cut, {seconds:.0f} s",
+                        f"{kills.logs_cut} logs cut, {seconds:.0f} s",
                         flush=True,
                     )
         finally:

@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.faults.kills import Kills
 
 
+@pytest.mark.real_time
 def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
     """After each of some kills every acknowledged commit and record is there and groups go on."""
     kills = Kills(str(tmp_path / "data"), seed=7)

@@ -16,7 +16,7 @@ from tests.oracle.kafka_process import missing
 HERE = Path(__file__).parent
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave these tests out where they cannot run, unless CI is set."""
     ours = [item for item in items if HERE in item.path.parents]

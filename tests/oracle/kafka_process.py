@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from protocol import REFERENCE_VERSION
-from tests.support import ROOT, wait_for
+from tests.support import ROOT, free_port, wait_for
 
 JARS = ROOT / f".kafka-{REFERENCE_VERSION}"
 POM = Path(__file__).with_name("pom.xml")
@@ -100,12 +100,12 @@ class Kafka:
         self._settings = settings
         self._properties = directory / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
-        self.bootstrap = ""
+        self.bootstrap_servers = ""
 
     def start(self) -> None:
         """Start it, formatted when it is new, and wait until it takes connections."""
         port, controller_port = free_port(), free_port()
-        self.bootstrap = f"127.0.0.1:{port}"
+        self.bootstrap_servers = f"127.0.0.1:{port}"
         properties = {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -155,14 +155,6 @@ class Kafka:
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait(SECONDS)
-
-
-def free_port() -> int:
-    """A port of this machine that nobody uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def answers(port: int) -> bool:

@@ -16,7 +16,7 @@ from protocol.apis.describe_topic_partitions import (
 from protocol.json_form import to_json
 from tests.faults.client import Client
 from tests.oracle.kafka_process import Kafka
-from tests.support import Broker, wait_for
+from tests.support import Broker, address_of, wait_for
 
 TOPICS = {"b": 3, "a": 2, "B-z": 4, "_x": 1, "a.b": 1}
 LIMIT = {"max.request.partition.size.limit": "7"}
@@ -81,15 +81,15 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     kafka = Kafka(tmp_path_factory.mktemp("kafka"), LIMIT)
     try:
         kafka.start()
-        host, _, port = kafka.bootstrap.rpartition(":")
-        return answers((host, int(port)))
+        return answers(address_of(kafka.bootstrap_servers))
     finally:
         kafka.end()
 
 
+@pytest.mark.slow
 def test_answers_are_kafkas(theirs: list[dict[str, Any]], tmp_path: Path) -> None:
     """Every field of every answer, the order included."""
-    with Broker("--data-dir", str(tmp_path / "ours"), settings=LIMIT) as broker:
+    with Broker(LIMIT, data_dir=tmp_path / "ours") as broker:
         ours = answers(broker.address)
     for asked, our, their in zip(ASKED, ours, theirs, strict=True):
         assert our == their, asked

@@ -122,8 +122,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Groups]:
     """The data directory of a broker that has been used and stopped, and the groups it told."""
     jars()  # a download is no part of what the tests below measure
     data = tmp_path_factory.mktemp("ours") / "data"
-    with Broker("--data-dir", str(data), settings=SETTINGS) as broker:
-        admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    with Broker(SETTINGS, data_dir=data) as broker:
+        admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
         rolling = {"segment.bytes": "1048576"}
         compacting = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
         topics = {
@@ -137,12 +137,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Groups]:
         }
         admin.create_topics(topics, wait_for_metadata=True)
         admin.close()
-        produce(broker.bootstrap)
-        static = commit(broker.bootstrap)
-        groups = groups_of(broker.bootstrap)
+        produce(broker.bootstrap_servers)
+        static = commit(broker.bootstrap_servers)
+        groups = groups_of(broker.bootstrap_servers)
         wait_for(lambda: log_bytes(data, "compacted") < 2_000_000, "the topic is compacted")
         wait_for(lambda: log_bytes(data, "__consumer_offsets") < 900_000, "so is the offsets log")
-        assert broker.stop() == 0
+        broker.stop()
         static.close(autocommit=False, timeout_ms=0)
     return data, groups
 
@@ -200,12 +200,14 @@ def real(tmp_path: Path) -> Iterator[Kafka]:
         broker.end()
 
 
+@pytest.mark.slow
+@pytest.mark.real_time
 def test_kafka_boots_on_our_offsets_log(written: tuple[Path, Groups], real: Kafka) -> None:
     """A Kafka that finds our `__consumer_offsets` in its directory, logs alone without index or
     checkpoint, loads the same groups, members and offsets."""
     data, groups = written
     real.start()
-    admin = kafka.KafkaAdminClient(bootstrap_servers=real.bootstrap)
+    admin = kafka.KafkaAdminClient(bootstrap_servers=real.bootstrap_servers)
     topic = {
         "num_partitions": OFFSETS_PARTITIONS,
         "replication_factor": 1,
@@ -226,7 +228,7 @@ def test_kafka_boots_on_our_offsets_log(written: tuple[Path, Groups], real: Kafk
         path.unlink()
     real.start()
     assert set(groups) == {"busy", "simple", "trimmed", "gone", "static"}
-    wait_for(lambda: loaded(real.bootstrap) == groups, "the same groups", 120, 0.5)
+    wait_for(lambda: loaded(real.bootstrap_servers) == groups, "the same groups", 120, 0.5)
     real.stop()
 
 

@@ -28,6 +28,8 @@ from tests.clients.test_read_committed import READERS, Records, read_with_conflu
 from tests.oracle.kafka_process import Kafka, dump_log_segments
 from tests.support import Broker
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {
     "transaction.state.log.num.partitions": "1",
     "offsets.topic.num.partitions": "1",
@@ -130,15 +132,17 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
     kafka = Kafka(directory, SETTINGS)
     try:
         kafka.start()
-        admin = AdminClient({**QUIET, "bootstrap.servers": kafka.bootstrap})
+        admin = AdminClient({**QUIET, "bootstrap.servers": kafka.bootstrap_servers})
         topics = [NewTopic(name, 1, 1, config=config) for name, config in TOPICS.items()]
         for future in admin.create_topics(topics).values():
             future.result()
-        producers = Producers(kafka.bootstrap)
+        producers = Producers(kafka.bootstrap_servers)
         for topic in TOPICS:
             write(producers, topic)
         leave_open(producers, "plain")
-        served = {topic: read_with_confluent_kafka(kafka.bootstrap, topic) for topic in TOPICS}
+        served = {
+            topic: read_with_confluent_kafka(kafka.bootstrap_servers, topic) for topic in TOPICS
+        }
         kafka.stop()
         del producers
         yield Written(kafka, kafka.data, served)
@@ -185,13 +189,12 @@ def test_consumers_read_the_same_from_us(written: Written, reader: object, tmp_p
     got from Kafka."""
     for topic in TOPICS:
         shutil.copytree(written.data / f"{topic}-0", tmp_path / f"data/{topic}-0")
-    with Broker("--data-dir", str(tmp_path / "data")) as broker:
+    with Broker(data_dir=tmp_path / "data") as broker:
         for topic, expected in written.served.items():
             assert len(expected) > 40
             assert not [value for _, _, value in expected if value and b"aborted" in value]
             assert callable(reader)
-            assert reader(broker.bootstrap, topic) == expected
-        assert broker.stop() == 0
+            assert reader(broker.bootstrap_servers, topic) == expected
 
 
 def test_kafka_serves_what_our_compaction_left(written: Written) -> None:
@@ -215,7 +218,7 @@ def test_kafka_serves_what_our_compaction_left(written: Written) -> None:
     for path in (*written.data.glob("*checkpoint"), written.data / ".kafka_cleanshutdown"):
         path.unlink()
     written.kafka.start()
-    served = read_with_confluent_kafka(written.kafka.bootstrap, "compact")
+    served = read_with_confluent_kafka(written.kafka.bootstrap_servers, "compact")
     assert len(served) < len(written.served["compact"]) / 2
     before = {key: value for _, key, value in written.served["compact"]}
     assert {key: value for _, key, value in served} == before

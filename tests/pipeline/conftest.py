@@ -36,7 +36,7 @@ def needs_kafka(item: pytest.Item) -> bool:
     return isinstance(item, pytest.Function) and item.name.endswith(f"[{THEIRS}]")
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
     """Leave out what cannot run, unless CI is set."""
     if os.environ.get("CI"):

@@ -32,7 +32,7 @@ from protocol.consumer_protocol import (
 )
 from protocol.errors import ErrorCode
 from tests.faults.client import Client
-from tests.support import wait_for
+from tests.support import address_of, wait_for
 
 TOPIC = "live"
 APP, SIMPLE = "live-app", "live-simple"
@@ -56,8 +56,7 @@ class Life:
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        host, _, port = bootstrap.rpartition(":")
-        self._address = host, int(port)
+        self._address = address_of(bootstrap)
         self._clients: dict[str, Client] = {}
         self._ids: dict[str, str] = {}
         self.ledger = Ledger()

@@ -34,20 +34,22 @@ def test_the_admin_client_takes_them(connector: SparkSession, tmp_path: Path) ->
 
 def test_the_readers_take_them(connector: SparkSession, tmp_path: Path) -> None:
     """Only consumers know this setting, the admin client does not; and a good file does no harm."""
-    with Broker("--ephemeral") as broker:
-        producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+    with Broker() as broker:
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
         producer.send("t", b"one").get(30)
         producer.close()
-        consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="g")
+        consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, group_id="g")
         consumer.commit({TopicPartition("t", 0): OffsetAndMetadata(1, "", -1)})
         consumer.close()
         good = _file(tmp_path, "client.id=lag-pipeline\n")
-        log = BrokerSource(connector, broker.bootstrap, client_config=good).offsets_log({})
+        log = BrokerSource(connector, broker.bootstrap_servers, client_config=good).offsets_log({})
         found = unpacked(log, schema.OFFSETS_LOG)
         assert [row["group"] for row in found.select("group").collect()] == ["g"]
         bad = _file(tmp_path, "max.partition.fetch.bytes=many\n")
         with pytest.raises(Exception, match=r"max\.partition\.fetch\.bytes"):
-            BrokerSource(connector, broker.bootstrap, client_config=bad).offsets_log({}).count()
+            BrokerSource(connector, broker.bootstrap_servers, client_config=bad).offsets_log(
+                {}
+            ).count()
 
 
 def test_they_go_with_a_broker(capsys: pytest.CaptureFixture[str]) -> None:

@@ -142,6 +142,7 @@ def stream_what_is_there(source: Source, store: Store) -> None:
     raise AssertionError(TOO_BUSY)
 
 
+@pytest.mark.real_time
 def test_files_that_grow_while_a_stream_stops_and_starts(
     spark: SparkSession, story: Story, wanted: Bronze, tmp_path: Path
 ) -> None:
@@ -171,9 +172,8 @@ def test_files_that_grow_while_a_stream_stops_and_starts(
 def ours(log_dir: Path, tmp_path: Path) -> Iterator[str]:
     """Our broker, started on the story's files."""
     shutil.copytree(log_dir, tmp_path / "ours")
-    with Broker("--data-dir", str(tmp_path / "ours"), settings=FOR_EVER) as broker:
-        yield broker.bootstrap
-        assert broker.stop() == 0, broker.log
+    with Broker(FOR_EVER, data_dir=tmp_path / "ours") as broker:
+        yield broker.bootstrap_servers
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def theirs(story: Story, tmp_path: Path) -> Iterator[str]:
         for path in (*broker.data.glob("*checkpoint"), broker.data / ".kafka_cleanshutdown"):
             path.unlink()
         broker.start()
-        yield broker.bootstrap
+        yield broker.bootstrap_servers
         broker.stop()
     finally:
         broker.end()
@@ -218,7 +218,7 @@ def create_topics(broker: Kafka, story: Story) -> None:
         }
         for name, count in counts.items()
     }
-    admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
     admin.create_topics(topics, wait_for_metadata=True)
     admin.close()
     wait_for(
@@ -230,7 +230,8 @@ def create_topics(broker: Kafka, story: Story) -> None:
     )
 
 
-@pytest.mark.parametrize("broker", ["ours", "theirs"])
+@pytest.mark.parametrize("broker", ["ours", pytest.param("theirs", marks=pytest.mark.slow)])
+@pytest.mark.real_time
 def test_a_broker_on_the_files_gives_what_the_files_give(
     broker: str,
     connector: SparkSession,

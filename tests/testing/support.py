@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -22,11 +21,6 @@ def is_alive(pid: int) -> bool:
 def wait_for_end(pid: int) -> None:
     """Wait until a process is gone."""
     wait_for(lambda: not is_alive(pid), f"the end of process {pid}", 60)
-
-
-def cpu_seconds(pid: int) -> float:
-    """CPU time of a process so far, all its threads (clock_getcpuclockid of its id)."""
-    return time.clock_gettime((~pid << 3) | 2)
 
 
 def written_pids(directory: Path, count: int) -> list[int]:

@@ -16,8 +16,8 @@ import pytest
 
 from coordinator_server.testing import Broker, BrokerError
 from tests.machine import slowness
-from tests.support import ROOT, wait_for
-from tests.testing.support import cpu_seconds, is_alive, wait_for_end
+from tests.support import ROOT, cpu_seconds, wait_for
+from tests.testing.support import is_alive, wait_for_end
 
 
 def setting(broker: Broker, name: str) -> str:
@@ -240,6 +240,7 @@ def test_watch_stdin_needs_something_that_ends() -> None:
     assert "--watch-stdin: standard input has to be a pipe" in ended.stderr
 
 
+@pytest.mark.alone
 def test_a_start_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most 300 ms of CPU, on both sides, until the first helper is answered.
 

@@ -9,6 +9,7 @@ import time
 import aiokafka
 import confluent_kafka
 import kafka as kafka_python
+import pytest
 
 from coordinator_server.testing import Broker
 from tests.machine import slowness_on_the_wall
@@ -28,6 +29,8 @@ def first_record_seconds(kafka: Broker, group: str) -> float:
     return seconds / slowness
 
 
+@pytest.mark.real_time
+@pytest.mark.alone
 def test_kafka_python_gets_its_first_record_soon(kafka: Broker) -> None:
     """The median of a few new groups is at most 0.25 s; no rebalance waits for more members.
 
@@ -67,6 +70,7 @@ def test_confluent_kafka(kafka: Broker) -> None:
     kafka.wait_for_group("app", state="Empty")
 
 
+@pytest.mark.real_time
 async def test_aiokafka(kafka: Broker) -> None:
     """The same in an event loop, with two members."""
     await kafka.aio.create_topic("orders", 2)

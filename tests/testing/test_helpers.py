@@ -197,6 +197,7 @@ def test_consume_tells_what_came_instead(kafka: Broker) -> None:
     assert "value=b'b'" in str(raised.value)
 
 
+@pytest.mark.real_time
 def test_a_group_of_real_consumers(kafka: Broker) -> None:
     """Members, subscription, assignment and offsets of a group are what its consumers say."""
     kafka.create_topic("orders", 4)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.support import ROOT
 
 BLOCKED = (
@@ -76,6 +78,7 @@ def test_the_standard_library_is_enough() -> None:
     run(USES_ALL)
 
 
+@pytest.mark.alone
 def test_the_import_is_cheap() -> None:
     """Nothing heavy is imported; it costs less CPU than asyncio alone, the best of some."""
     assert not set(HEAVY) & set(run(LOADS).split())

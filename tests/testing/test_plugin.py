@@ -257,6 +257,7 @@ SLEEPING = """
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.real_time
 def test_no_broker_outlives_a_killed_run(
     pytester: pytest.Pytester, arguments: tuple[str, ...]
 ) -> None:

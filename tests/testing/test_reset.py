@@ -16,14 +16,7 @@ import pytest
 from coordinator_server.testing import Broker
 from tests.known_topics import know_topics
 from tests.machine import slowness
-from tests.support import API_VERSIONS_REQUEST, Wire, request, wait_for
-from tests.testing.support import cpu_seconds
-
-
-def connect(kafka: Broker) -> Wire:
-    """A raw connection to the broker."""
-    host, _, port = kafka.bootstrap_servers.rpartition(":")
-    return Wire(socket.create_connection((host, int(port)), 10))
+from tests.support import API_VERSIONS_REQUEST, connect, cpu_seconds, request, wait_for
 
 
 def fill(kafka: Broker) -> kafka_python.KafkaConsumer:
@@ -79,7 +72,11 @@ def test_the_same_names_begin_anew(kafka: Broker) -> None:
 
 def test_connections_of_before_are_cut(kafka: Broker) -> None:
     """Idle, in the middle of a frame, or waiting for an answer: the socket is closed."""
-    idle, half, parked = connect(kafka), connect(kafka), connect(kafka)
+    idle, half, parked = (
+        connect(kafka.bootstrap_servers),
+        connect(kafka.bootstrap_servers),
+        connect(kafka.bootstrap_servers),
+    )
     for wire in (idle, parked):
         assert wire.ask(API_VERSIONS_REQUEST)
     half.socket.sendall(API_VERSIONS_REQUEST[:7])
@@ -88,13 +85,16 @@ def test_connections_of_before_are_cut(kafka: Broker) -> None:
     for wire in (idle, half, parked):
         with wire:
             assert wire.is_closed()
-    with connect(kafka) as wire:
+    with connect(kafka.bootstrap_servers) as wire:
         assert wire.ask(API_VERSIONS_REQUEST)
 
 
 def test_parked_requests_are_not_answered_later(kafka: Broker) -> None:
     """A JoinGroup that waits for others ends with its connection, and leaves no group behind."""
-    with Broker({"group.initial.rebalance.delay.ms": 1000}) as broker, connect(broker) as wire:
+    with (
+        Broker({"group.initial.rebalance.delay.ms": 1000}) as broker,
+        connect(broker.bootstrap_servers) as wire,
+    ):
         join = (
             b"\x00\x05group" + (10_000).to_bytes(4, "big") * 2 + b"\x00\x00" + b"\x00\x08consumer"
         )
@@ -120,9 +120,8 @@ def test_clients_of_before_do_not_come_back(kafka: Broker) -> None:
     kafka.reset()
     old.produce("orders", "late")
     assert kafka.bootstrap_servers != before
-    host, _, port = before.rpartition(":")
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((host, int(port)), 10)
+        connect(before)
     assert old.flush(1) == 1
     assert kafka.topics() == {}
     address = kafka.bootstrap_servers
@@ -164,7 +163,7 @@ def test_a_reset_outlives_a_crash(tmp_path: Path) -> None:
     with Broker(settings, data_dir=tmp_path / "data") as broker:
         for _ in range(2):
             broker.produce("orders", *"abc")
-            with connect(broker) as wire:
+            with connect(broker.bootstrap_servers) as wire:
                 assert wire.ask(request(10, 1, b"\x00\x05group\x00"))
             assert broker.topics() == {"orders": 1, "__consumer_offsets": 50}
             broker.reset()
@@ -200,13 +199,14 @@ def test_producer_ids_are_not_given_twice(kafka: Broker) -> None:
     """A producer of before that comes back cannot be taken for a new one."""
     ids = []
     for _ in range(2):
-        with connect(kafka) as wire:
+        with connect(kafka.bootstrap_servers) as wire:
             answer = wire.ask(request(22, 0, b"\xff\xff" + (1000).to_bytes(4, "big")))
         ids.append(int.from_bytes(answer[10:18], "big"))
         kafka.reset()
     assert ids[0] != ids[1]
 
 
+@pytest.mark.real_time
 def test_resets_under_load_leave_a_sound_broker(kafka: Broker) -> None:
     """Clients at work while the broker is reset again and again: no error in its log, all clean."""
     before = kafka.log_size
@@ -221,11 +221,13 @@ def test_resets_under_load_leave_a_sound_broker(kafka: Broker) -> None:
                     bootstrap_timeout_ms=2000,
                     group_id="app",
                 )
+                producer = kafka_python.KafkaProducer(
+                    bootstrap_servers=kafka.bootstrap_servers,
+                    bootstrap_timeout_ms=2000,
+                    max_block_ms=2000,
+                )
             except kafka_python.errors.KafkaTimeoutError:
                 continue  # each of its connections was taken from it
-            producer = kafka_python.KafkaProducer(
-                bootstrap_servers=kafka.bootstrap_servers, max_block_ms=2000
-            )
             for _ in range(5):
                 try:
                     producer.send(f"topic-{number}", b"x" * 1000)
@@ -260,9 +262,10 @@ def test_a_reset_resets_the_clock(kafka: Broker) -> None:
     kafka.clock.freeze()
     kafka.reset()
     now_ms = time.time() * 1000
-    assert not kafka.clock.is_frozen
-    assert abs(kafka.clock.now_ms - now_ms) < 5000
-    kafka.produce("orders", "x")
+    state = kafka.clock.state()
+    assert (state.frozen, state.offset_ms) == (False, 0)
+    assert abs(state.now_ms - now_ms) < 5000
+    assert kafka.produce("orders", "x")[0].timestamp_ms >= state.now_ms
     time.sleep(1.5)
     assert len(kafka.consume("orders", None)) == 1
 
@@ -273,16 +276,17 @@ def test_a_hundred_clean_tests(kafka: Broker, number: int) -> None:
     assert kafka.topics() == {}
     assert kafka.groups() == {}
     kafka.produce("orders", *"abc")
-    with connect(kafka) as wire:
+    with connect(kafka.bootstrap_servers) as wire:
         assert wire.ask(request(10, 1, b"\x00\x05group\x00"))
 
 
+@pytest.mark.alone
 def test_a_reset_costs_milliseconds(kafka: Broker) -> None:
     """With something to be removed each time, under 20 ms of CPU on both sides in the mean."""
     cost = 0.0
     for _ in range(100):
         kafka.produce("orders", *"abc")
-        with connect(kafka) as wire:
+        with connect(kafka.bootstrap_servers) as wire:
             assert wire.ask(request(10, 1, b"\x00\x05group\x00"))
             started = cpu_seconds(kafka.pid) + time.process_time()
             kafka.reset()

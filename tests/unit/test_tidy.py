@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("coordinator_server", "protocol", "storage", "pipeline", "tests", "benchmarks", "examples")
@@ -34,6 +33,7 @@ def label(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
 def tree(path: Path) -> ast.Module:
     """The parsed module."""
     return ast.parse(path.read_text(), filename=label(path))
@@ -46,9 +46,23 @@ def functions(module: ast.AST) -> Iterator[Function]:
             yield node
 
 
-def each(paths: list[Path]) -> pytest.MarkDecorator:
-    """One test a module, named by its path."""
-    return pytest.mark.parametrize("path", paths, ids=label)
+def each(paths: list[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
+    """Make one test of a rule and all modules that it holds for; every breach is named."""
+
+    def decorate(rule: Callable[[Path], None]) -> Callable[[], None]:
+        def test() -> None:
+            breaches = []
+            for path in paths:
+                try:
+                    rule(path)
+                except AssertionError as breach:
+                    breaches.append(f"{label(path)}: {breach}")
+            assert not breaches, "\n".join(breaches)
+
+        test.__doc__ = rule.__doc__
+        return test
+
+    return decorate
 
 
 @each(MODULES)
@@ -155,6 +169,25 @@ def test_each_test_says_what_holds(path: Path) -> None:
             sentence = ast.get_docstring(node)
             assert sentence, f"{node.name} has no docstring"
             assert sentence.endswith("."), f"{node.name}: not a sentence"
+
+
+@each(TESTS)
+def test_only_single_tests_in_real_time_are_run_once_more(path: Path) -> None:
+    """The marker stands on single functions, never where time plays no part."""
+    module = tree(path)
+    marks = [
+        node.attr
+        for node in ast.walk(module)
+        if isinstance(node, ast.Attribute) and node.attr in ("real_time", "flaky")
+    ]
+    on_functions = [
+        decorator
+        for node in functions(module)
+        for decorator in node.decorator_list
+        if ast.unparse(decorator) == "pytest.mark.real_time"
+    ]
+    assert marks == ["real_time"] * len(on_functions)
+    assert not marks or not {"unit", "codec", "sim"} & set(path.relative_to(ROOT).parts)
 
 
 @each([path for path in MODULES if "unit" in path.parts])

@@ -152,3 +152,19 @@ def test_a_disk_that_fails() -> None:
     assert delete(made, "a")[0][2] == ErrorCode.KAFKA_STORAGE_ERROR
     assert made.topics.topic("a") is not None
     assert delete(made, "a")[0][2] == 0
+
+
+def test_a_topic_that_another_request_deletes_meanwhile_is_unknown() -> None:
+    """The end of a topic answers parked requests, whose clients may ask for something at once."""
+    made = broker("a", "b", "c")
+
+    def another_request(topic: Topic) -> None:
+        if topic.name == "a":
+            assert [one[2] for one in delete(made, "b")] == [0]
+
+    made.topics.on_deleted.append(another_request)
+    assert [one[2] for one in delete(made, "a", "b", "c")] == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NONE,
+    ]

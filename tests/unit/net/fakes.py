@@ -1,4 +1,4 @@
-"""A wire without sockets: a transport that records, a clock set by hand, a broker of nothing."""
+"""Connections without sockets: a transport that records, and no broker."""
 
 from __future__ import annotations
 
@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 from coordinator_server.config.config import Config
 from coordinator_server.net.connection import Connection
 from coordinator_server.net.connections import Connections, Dispatch
+from tests.unit.topics.fakes import FakeClock
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-
-
-class FakeClock:
-    """A clock that tests set."""
-
-    def __init__(self, now_ms: int = 1_000_000) -> None:
-        self.time_ms = now_ms
-
-    def now_ms(self) -> int:
-        return self.time_ms
 
 
 class FakeTransport:
@@ -57,7 +48,7 @@ class FakeTransport:
         self.aborted = True
 
 
-class Wire:
+class FakeNetwork:
     """Connections whose frames end in `frames`; `answer` gives the oldest one its answer."""
 
     def __init__(

@@ -10,7 +10,7 @@ import pytest
 from coordinator_server.events.log import LOG
 from coordinator_server.net.connection import FRAMES_PER_TURN, READ_AHEAD_BYTES, Connection
 from tests.support import frame
-from tests.unit.net.fakes import FakeTransport, Wire
+from tests.unit.net.fakes import FakeNetwork, FakeTransport
 
 
 class Reports:
@@ -32,91 +32,91 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> Reports:
 
 def test_a_frame_alone_is_handed_on_without_a_copy() -> None:
     """A whole frame in one read reaches the dispatcher as the very bytes that came in."""
-    wire = Wire()
-    connection, _ = wire.connect()
+    network = FakeNetwork()
+    connection, _ = network.connect()
     data = frame(b"one")
     connection.data_received(data)
-    assert wire.frames[0] is data
+    assert network.frames[0] is data
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 11, 64])
 def test_frames_in_pieces_of_any_size_come_out_whole(size: int) -> None:
     """However the stream is cut, the dispatcher sees the same frames in the same order."""
-    wire = Wire()
-    connection, _ = wire.connect()
+    network = FakeNetwork()
+    connection, _ = network.connect()
     sent = [frame(bytes([number]) * (number % 9 + 1)) for number in range(20)]
     stream = b"".join(sent)
     for start in range(0, len(stream), size):
         connection.data_received(stream[start : start + size])
         while connection.answer_is_due:
             connection.answer(b"", b".")
-    assert wire.frames == sent
+    assert network.frames == sent
 
 
 def test_while_requests_are_held_they_wait() -> None:
     """Answers go out, new connections are held as well; then everything is handled in order."""
-    wire = Wire()
-    connection, transport = wire.connect()
+    network = FakeNetwork()
+    connection, transport = network.connect()
     connection.data_received(frame(b"one"))
-    wire.connections.hold()
-    newcomer, _ = wire.connect()
+    network.connections.hold()
+    newcomer, _ = network.connect()
     connection.data_received(frame(b"two"))
     newcomer.data_received(frame(b"new"))
     connection.answer(b"1", b"a")
     assert transport.written == [b"1a"]
-    assert wire.frames == [frame(b"one")]
-    wire.connections.release()
-    assert wire.frames[0] == frame(b"one")
-    assert sorted(wire.frames[1:]) == [frame(b"new"), frame(b"two")]
-    wire.connect()[0].data_received(frame(b"later"))
-    assert wire.frames[3] == frame(b"later")
+    assert network.frames == [frame(b"one")]
+    network.connections.release()
+    assert network.frames[0] == frame(b"one")
+    assert sorted(network.frames[1:]) == [frame(b"new"), frame(b"two")]
+    network.connect()[0].data_received(frame(b"later"))
+    assert network.frames[3] == frame(b"later")
 
 
 async def test_frames_that_wait_for_the_loop_alone_are_behind() -> None:
     """A connection that had its turn is behind until it has its next one."""
-    wire = Wire(dispatch=lambda connection, _: connection.answer(b"", b"."))
-    connection, transport = wire.connect()
+    network = FakeNetwork(dispatch=lambda connection, _: connection.answer(b"", b"."))
+    connection, transport = network.connect()
     connection.data_received(frame(b".") * (FRAMES_PER_TURN + 1))
-    was_behind = wire.connections.is_behind
+    was_behind = network.connections.is_behind
     await asyncio.sleep(0)
-    assert (was_behind, wire.connections.is_behind) == (True, False)
+    assert (was_behind, network.connections.is_behind) == (True, False)
     assert len(transport.written) == FRAMES_PER_TURN + 1
 
 
 def test_a_frame_waits_for_the_answer_of_the_one_before() -> None:
     """One request at a time: the second frame is dispatched when the first is answered."""
-    wire = Wire()
-    connection, transport = wire.connect()
+    network = FakeNetwork()
+    connection, transport = network.connect()
     connection.data_received(frame(b"one") + frame(b"two"))
     connection.data_received(frame(b"three"))
-    assert wire.frames == [frame(b"one")]
+    assert network.frames == [frame(b"one")]
     connection.answer(b"1", b"a")
-    assert wire.frames == [frame(b"one"), frame(b"two")]
+    assert network.frames == [frame(b"one"), frame(b"two")]
     connection.answer(b"2", b"b")
     connection.answer(b"3", b"c")
-    assert wire.frames[2] == frame(b"three")
+    assert network.frames[2] == frame(b"three")
     assert transport.written == [b"1a", b"2b", b"3c"]
 
 
 def test_a_request_without_an_answer_lets_the_next_one_in() -> None:
     """After acks=0 the connection goes on although nothing was written."""
-    wire = Wire()
-    connection, transport = wire.connect()
+    network = FakeNetwork()
+    connection, transport = network.connect()
     connection.data_received(frame(b"one") + frame(b"two"))
     connection.answer_nothing()
-    assert wire.frames == [frame(b"one"), frame(b"two")]
+    assert network.frames == [frame(b"one"), frame(b"two")]
     assert transport.written == []
 
 
 @pytest.mark.parametrize("length", [0, -1, -(2**31), 104857601, 2**31 - 1])
 def test_an_impossible_length_closes_with_one_line(length: int, reports: Reports) -> None:
     """A frame length of 0, below 0 or above the limit ends the connection and is reported once."""
-    wire = Wire()
-    connection, transport = wire.connect()
+    network = FakeNetwork()
+    connection, transport = network.connect()
     connection.data_received(struct.pack(">i", length) + b"abc")
     connection.data_received(b"more")
     assert transport.closed
-    assert wire.frames == []
+    assert network.frames == []
     assert [event["event"] for event in reports.events] == ["connection.closed"]
     assert reports.events[0]["remote"] == "10.0.0.7:40000"
     assert str(length) in str(reports.events[0]["reason"])
@@ -124,38 +124,38 @@ def test_an_impossible_length_closes_with_one_line(length: int, reports: Reports
 
 def test_the_largest_length_is_waited_for() -> None:
     """A frame of exactly socket.request.max.bytes is legal, so the connection stays open."""
-    wire = Wire()
-    connection, transport = wire.connect()
+    network = FakeNetwork()
+    connection, transport = network.connect()
     connection.data_received(struct.pack(">i", 104857600) + b"abc")
     assert not transport.closed
 
 
 def test_what_comes_after_an_impossible_length_is_not_handled() -> None:
     """Frames before the bad one are handled, those behind it are not."""
-    wire = Wire()
-    connection, transport = wire.connect()
+    network = FakeNetwork()
+    connection, transport = network.connect()
     connection.data_received(frame(b"one") + struct.pack(">i", -1) + frame(b"two"))
     closed_before = transport.closed
     connection.answer(b"", b"a")
     assert (closed_before, transport.closed) == (False, True)
-    assert wire.frames == [frame(b"one")]
+    assert network.frames == [frame(b"one")]
 
 
 def test_a_big_frame_in_pieces_is_joined_once() -> None:
     """A frame far above the read-ahead bound comes out whole, and reading is never paused."""
-    wire = Wire()
-    connection, transport = wire.connect()
+    network = FakeNetwork()
+    connection, transport = network.connect()
     sent = frame(bytes(4 * READ_AHEAD_BYTES))
     for start in range(0, len(sent), 60_000):
         connection.data_received(sent[start : start + 60_000])
         assert transport.reading
-    assert wire.frames == [sent]
+    assert network.frames == [sent]
 
 
 def test_a_client_that_pipelines_while_parked_is_not_read() -> None:
     """Beyond the bound of waiting bytes reading stops, and goes on once they are handled."""
-    wire = Wire()
-    connection, transport = wire.connect()
+    network = FakeNetwork()
+    connection, transport = network.connect()
     connection.data_received(frame(b"parked"))
     more = frame(bytes(1000))
     sent = 0
@@ -165,26 +165,26 @@ def test_a_client_that_pipelines_while_parked_is_not_read() -> None:
     assert sent * len(more) <= READ_AHEAD_BYTES + len(more)
     while connection.answer_is_due:
         connection.answer(b"", b".")
-    assert len(wire.frames) == sent + 1
+    assert len(network.frames) == sent + 1
     assert transport.reading
 
 
 def test_a_client_that_does_not_read_is_not_served() -> None:
     """While the transport's buffer is full no further request is handled."""
-    wire = Wire()
-    connection, _ = wire.connect()
+    network = FakeNetwork()
+    connection, _ = network.connect()
     connection.data_received(frame(b"one") + frame(b"two"))
     connection.pause_writing()
     connection.answer(b"", b"a")
-    assert wire.frames == [frame(b"one")]
+    assert network.frames == [frame(b"one")]
     connection.resume_writing()
-    assert wire.frames == [frame(b"one"), frame(b"two")]
+    assert network.frames == [frame(b"one"), frame(b"two")]
 
 
 def test_a_client_that_neither_reads_nor_stops_is_not_read() -> None:
     """Bytes that wait behind a full transport are bounded, too."""
-    wire = Wire()
-    connection, transport = wire.connect()
+    network = FakeNetwork()
+    connection, transport = network.connect()
     connection.pause_writing()
     while transport.reading:
         connection.data_received(frame(bytes(5000)))
@@ -203,8 +203,8 @@ async def test_one_connection_does_not_keep_the_loop() -> None:
         handled += 1
         connection.answer(b"", b".")
 
-    wire = Wire(dispatch=answer_at_once)
-    connection, transport = wire.connect()
+    network = FakeNetwork(dispatch=answer_at_once)
+    connection, transport = network.connect()
     connection.data_received(frame(b"x") * (3 * FRAMES_PER_TURN))
     assert handled == FRAMES_PER_TURN
     while handled < 3 * FRAMES_PER_TURN:
@@ -214,22 +214,22 @@ async def test_one_connection_does_not_keep_the_loop() -> None:
 
 def test_answers_after_the_connection_is_lost_are_dropped() -> None:
     """A parked answer that comes too late does nothing and does not raise."""
-    wire = Wire()
-    connection, transport = wire.connect()
+    network = FakeNetwork()
+    connection, transport = network.connect()
     connection.data_received(frame(b"one") + frame(b"two"))
     connection.connection_lost(None)
     connection.answer(b"", b"late")
     connection.data_received(frame(b"ghost"))
     connection.resume_writing()
     assert transport.written == []
-    assert wire.frames == [frame(b"one")]
-    assert len(wire.connections) == 0
+    assert network.frames == [frame(b"one")]
+    assert len(network.connections) == 0
 
 
 def test_a_long_answer_is_written_whole() -> None:
     """An answer above the size that is joined in memory goes out header first."""
-    wire = Wire()
-    connection, transport = wire.connect()
+    network = FakeNetwork()
+    connection, transport = network.connect()
     connection.data_received(frame(b"fetch"))
     connection.answer(b"header", bytes(200_000))
     assert b"".join(transport.written) == b"header" + bytes(200_000)
@@ -237,91 +237,91 @@ def test_a_long_answer_is_written_whole() -> None:
 
 def test_addresses_are_written_as_kafka_does() -> None:
     """The client host has a leading slash, and IPv4 inside IPv6 is shown as IPv4."""
-    connection, _ = Wire().connect("::ffff:10.1.2.3")
+    connection, _ = FakeNetwork().connect("::ffff:10.1.2.3")
     assert connection.client_host == "/10.1.2.3"
     assert connection.remote == "10.1.2.3:40000"
     assert connection.local_address == ("10.0.0.1", 9092)
 
 
-def _idle(wire: Wire, steps: int, step_ms: int) -> None:
+def _idle(network: FakeNetwork, steps: int, step_ms: int) -> None:
     for _ in range(steps):
-        wire.clock.time_ms += step_ms
-        wire.connections.close_idle()
+        network.clock.time_ms += step_ms
+        network.connections.close_idle()
 
 
 def test_a_silent_connection_is_closed_after_the_idle_time(reports: Reports) -> None:
     """Silence of connections.max.idle.ms closes with one line; any byte starts it anew."""
-    wire = Wire({"connections.max.idle.ms": "1000"})
-    connection, transport = wire.connect()
-    _idle(wire, 9, 100)
+    network = FakeNetwork({"connections.max.idle.ms": "1000"})
+    connection, transport = network.connect()
+    _idle(network, 9, 100)
     connection.data_received(b"\x00")
-    _idle(wire, 10, 100)
+    _idle(network, 10, 100)
     aborted_before = transport.aborted
-    _idle(wire, 2, 100)
+    _idle(network, 2, 100)
     assert (aborted_before, transport.aborted) == (False, True)
     assert [event["event"] for event in reports.events] == ["connection.closed"]
 
 
 def test_a_parked_request_is_no_silence() -> None:
     """A connection whose answer is due stays open however long it takes."""
-    wire = Wire({"connections.max.idle.ms": "1000"})
-    connection, transport = wire.connect()
+    network = FakeNetwork({"connections.max.idle.ms": "1000"})
+    connection, transport = network.connect()
     connection.data_received(frame(b"parked"))
-    _idle(wire, 30, 100)
+    _idle(network, 30, 100)
     assert not transport.aborted
 
 
 async def test_waiting_for_the_turn_is_no_silence() -> None:
     """A connection whose requests wait for the loop alone is not closed, however busy that is."""
-    wire = Wire(
+    network = FakeNetwork(
         {"connections.max.idle.ms": "1000"},
         dispatch=lambda connection, _: connection.answer(b"", b"."),
     )
-    connection, transport = wire.connect()
+    connection, transport = network.connect()
     connection.data_received(frame(b".") * (FRAMES_PER_TURN + 1))
-    _idle(wire, 30, 100)
+    _idle(network, 30, 100)
     assert not transport.aborted
 
 
 def test_a_client_that_does_not_read_is_cut_off(reports: Reports) -> None:
     """Answers that nobody takes do not count as activity, and the line says so."""
-    wire = Wire({"connections.max.idle.ms": "1000"})
-    connection, transport = wire.connect()
+    network = FakeNetwork({"connections.max.idle.ms": "1000"})
+    connection, transport = network.connect()
     connection.data_received(frame(b"one"))
     connection.answer(b"", b"a")
     connection.pause_writing()
-    _idle(wire, 12, 100)
+    _idle(network, 12, 100)
     assert transport.aborted
     assert "took none of its answers" in str(reports.events[0]["reason"])
 
 
 def test_one_connection_too_many_is_closed(reports: Reports) -> None:
     """max.connections closes the newest one and leaves the others alone."""
-    wire = Wire({"max.connections": "2"})
-    transports = [wire.connect()[1] for _ in range(3)]
+    network = FakeNetwork({"max.connections": "2"})
+    transports = [network.connect()[1] for _ in range(3)]
     assert [transport.aborted for transport in transports] == [False, False, True]
     assert reports.events[0]["event"] == "connection.refused"
 
 
 def test_a_flood_of_reports_is_cut(reports: Reports) -> None:
     """2000 closings are told one by one; beyond, they are counted and told in sum."""
-    wire = Wire()
+    network = FakeNetwork()
     for _ in range(2500):
-        connection, _ = wire.connect()
+        connection, _ = network.connect()
         connection.refuse("bad")
     assert len(reports.events) == 2000
-    wire.clock.time_ms += 100
-    wire.connect()[0].refuse("bad")
-    wire.connect()[0].refuse("bad")
-    wire.connect()[0].refuse("bad")
+    network.clock.time_ms += 100
+    network.connect()[0].refuse("bad")
+    network.connect()[0].refuse("bad")
+    network.connect()[0].refuse("bad")
     assert len(reports.events) == 2002
     assert reports.events[2000]["unreported"] == 500
 
 
 async def test_closing_waits_for_the_answers_and_then_cuts() -> None:
     """Closing all connections ends when they are gone, without waiting for the time limit."""
-    wire = Wire()
-    pairs = [wire.connect() for _ in range(3)]
+    network = FakeNetwork()
+    pairs = [network.connect() for _ in range(3)]
 
     async def lose() -> None:
         await asyncio.sleep(0)
@@ -329,13 +329,13 @@ async def test_closing_waits_for_the_answers_and_then_cuts() -> None:
             assert transport.closed
             connection.connection_lost(None)
 
-    await asyncio.gather(wire.connections.close(), lose())
-    assert len(wire.connections) == 0
+    await asyncio.gather(network.connections.close(), lose())
+    assert len(network.connections) == 0
 
 
 def test_refusing_twice_reports_once(reports: Reports) -> None:
     """A connection that is already being closed says nothing more."""
-    connection, transport = Wire().connect()
+    connection, transport = FakeNetwork().connect()
     connection.refuse("first")
     connection.refuse("second")
     assert len(reports.events) == 1

@@ -17,7 +17,7 @@ from coordinator_server.net.call import Call
 from coordinator_server.net.dispatch import Dispatcher
 from protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.support import request
-from tests.unit.net.fakes import FakeTransport, Wire, no_broker
+from tests.unit.net.fakes import FakeNetwork, FakeTransport, no_broker
 
 HEARTBEAT, API_VERSIONS = 12, 18
 HEARTBEAT_V0 = b"\x00\x01g" + struct.pack(">i", 7) + b"\x00\x01m"
@@ -51,8 +51,8 @@ def heartbeats(monkeypatch: pytest.MonkeyPatch) -> Callable[[Handler], None]:
 
 def send(*frames: bytes) -> FakeTransport:
     """A new connection that sends frames; returns its transport."""
-    wire = Wire(dispatch=Dispatcher(no_broker(), StepRunner(SystemClock())).dispatch)
-    connection, transport = wire.connect()
+    network = FakeNetwork(dispatch=Dispatcher(no_broker(), StepRunner(SystemClock())).dispatch)
+    connection, transport = network.connect()
     for one in frames:
         connection.data_received(one)
     return transport

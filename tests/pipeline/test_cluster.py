@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from pipeline import schema, shipping
@@ -74,6 +75,7 @@ def _rows(out: Path, table: schema.Table) -> list[TableRow]:
     ]
 
 
+@pytest.mark.slow
 def test_two_workers_make_the_same_tables(spark: SparkSession, tmp_path: Path) -> None:
     """In batch and as a stream; and a worker that lacks a library is named, with the library.
 

@@ -18,6 +18,9 @@ _EXAMPLE = ROOT / "examples" / "offset_pipeline"
 _SECONDS = 900
 
 
+pytestmark = pytest.mark.slow
+
+
 class Demo(NamedTuple):
     """Where it wrote, and what it said."""
 

@@ -1,0 +1,35 @@
+"""The simulation at length: a thousand seeds, the small worlds to depth 5, every deliberate bug."""
+
+import pytest
+
+from tests.sim.bugs import BUGS, Bug
+from tests.sim.mutations import try_bug
+from tests.sim.small_worlds import WORLDS, explore
+from tests.sim.world import run
+
+pytestmark = pytest.mark.slow
+
+SEEDS = range(1000)
+SEEDS_AT_ONCE = 25
+STEPS = 1000
+DEPTH = 5
+
+
+@pytest.mark.parametrize("first", SEEDS[::SEEDS_AT_ONCE])
+def test_what_must_hold_holds(first: int) -> None:
+    """No violation in any step of a thousand seeds, and rest in the end."""
+    for seed in SEEDS[first : first + SEEDS_AT_ONCE]:
+        run(seed, STEPS)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_every_order_of_events_is_right(name: str) -> None:
+    """No order of one event more than `make test` tries breaks a rule."""
+    assert explore(name, DEPTH).states > 100
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_every_bug_is_seen(bug: Bug) -> None:
+    """A deliberate bug is seen by a seed, by a small world or by a unit test."""
+    result = try_bug(bug)
+    assert result.killer is not None, f"nothing sees it: {bug.name}"

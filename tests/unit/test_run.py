@@ -1,0 +1,143 @@
+"""tests/conftest.py: what is run once more, what runs alone, and what the last lines say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+INI = """
+[pytest]
+addopts = -p tests.conftest --import-mode=importlib --strict-markers --max-suite-reruns=5
+markers =
+    slow: .
+    real_time: .
+    alone: .
+"""
+HEAD = """
+import pathlib
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+
+def is_first(name):
+    mark = HERE / f"{name}.mark"
+    is_first = not mark.exists()
+    mark.touch()
+    return is_first
+"""
+FAILS_AT_FIRST = """
+@pytest.mark.real_time
+def test_{0}():
+    assert not is_first("{0}"), "at first {0}"
+"""
+BROKEN_SETUP = """
+@pytest.fixture
+def settled():
+    assert not is_first("setup"), "at first setup"
+
+@pytest.mark.real_time
+def test_setup(settled):
+    pass
+"""
+SLOW = """
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(3))
+def test_slow(number):
+    pass
+"""
+GOOD = "def test_good():\n    pass\n"
+ALONE = """
+import os, time
+
+@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("which", ["some", pytest.param("alone", marks=pytest.mark.alone)])
+def test_turns(which, number):
+    others = HERE / "running"
+    others.mkdir(exist_ok=True)
+    own = others / f"{which}-{number}-{pathlib.Path(__file__).stem}"
+    own.touch()
+    # Long enough for another worker to begin, if it may.
+    for _ in range(20):
+        beside = set(others.iterdir()) - {own}
+        if which == "alone":
+            assert not beside
+        elif beside:
+            (HERE / "beside.mark").touch()
+        os.sched_yield()
+    own.unlink()
+"""
+
+
+def run(directory: Path, tests: dict[str, str], *arguments: str) -> tuple[int, str]:
+    """Exit status and output of a run over these tests, with the conftest of this checkout."""
+    (directory / "pytest.ini").write_text(INI)
+    for name, text in tests.items():
+        (directory / f"test_{name}.py").write_text(HEAD + text)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["one by one", "in workers"])
+def test_what_passes_the_second_time_is_named_and_counted(
+    tmp_path: Path, workers: list[str]
+) -> None:
+    """In call or setup: the run is good, the first failures stay to be read."""
+    tests = {"a": FAILS_AT_FIRST.format("a") + GOOD, "b": BROKEN_SETUP}
+    status, output = run(tmp_path, tests, *workers)
+    assert status == 0, output
+    assert "AssertionError: at first a" in output
+    assert "AssertionError: at first setup" in output
+    names = re.findall(r"^Run once more: 2\n  (\S+)\n  (\S+)$", output, re.MULTILINE)
+    assert sorted(*names) == ["test_a.py::test_a", "test_b.py::test_setup"]
+    assert re.search(r"=+ 3 passed, 2 rerun in ", output)
+
+
+def test_what_fails_twice_fails(tmp_path: Path) -> None:
+    """A second failure counts, and so does the first one of a test without the marker."""
+    always = "@pytest.mark.real_time\ndef test_always():\n    assert False, 'always'\n"
+    unmarked = FAILS_AT_FIRST.format("unmarked").replace("@pytest.mark.real_time", "")
+    status, output = run(tmp_path, {"a": always + unmarked})
+    assert status == 1
+    assert "Run once more: 1\n  test_a.py::test_always\n" in output
+    assert re.search(r"=+ 2 failed, 1 rerun in ", output)
+
+
+def test_six_failures_are_no_accident(tmp_path: Path) -> None:
+    """At most five tests are run once more."""
+    tests = {"a": "".join(FAILS_AT_FIRST.format(f"t{number}") for number in range(6))}
+    status, output = run(tmp_path, tests)
+    assert status == 1
+    assert re.search(r"=+ 1 failed, 5 passed, 5 rerun in ", output)
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["one by one", "in workers"])
+def test_slow_tests_that_are_left_out_are_counted(tmp_path: Path, workers: list[str]) -> None:
+    """One line says how many, and what runs them."""
+    slow = (
+        "@pytest.mark.slow\n@pytest.mark.parametrize('n', range(3))\ndef test_slow(n):\n    pass\n"
+    )
+    status, output = run(tmp_path, {"a": slow + GOOD}, "-m", "not slow", *workers)
+    assert status == 0
+    assert "3 slow tests left out: make test-all runs them\n" in output
+
+
+def test_nothing_runs_beside_a_test_that_is_alone(tmp_path: Path) -> None:
+    """Whichever worker has it; other tests do run side by side."""
+    status, output = run(tmp_path, dict.fromkeys("abcd", ALONE), "-n", "4")
+    assert status == 0, output
+    assert (tmp_path / "beside.mark").exists()

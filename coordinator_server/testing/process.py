@@ -91,7 +91,7 @@ class BrokerProcess:
                 if line.startswith(start) and line.endswith("\n"):
                     return line.removeprefix(start).strip()
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([output], [], [], left)[0]:
+            if left <= 0 or not _is_readable(output, left):
                 self.kill()
                 raise BrokerError(
                     f"the broker did not start within {START_SECONDS:g} s\n{self.log()}"
@@ -148,7 +148,7 @@ class BrokerProcess:
         if self._process is None or self._process.stdout is None:
             return
         output = self._process.stdout.fileno()
-        while select.select([output], [], [], 0)[0]:
+        while _is_readable(output, 0):
             part = os.read(output, 4096)
             if not part:
                 return
@@ -163,3 +163,10 @@ class BrokerProcess:
         """The log from byte `start` on."""
         size = self.log_size - start
         return os.pread(self._log.fileno(), size, start).decode(errors="replace")
+
+
+def _is_readable(descriptor: int, timeout_seconds: float) -> bool:
+    """Wait until something can be read. Unlike `select`, `poll` takes descriptors above 1023."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(timeout_seconds * 1000))

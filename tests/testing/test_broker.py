@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -279,3 +280,12 @@ class TestUnittest(unittest.TestCase):
         """A test that must not see it."""
         assert self.kafka.topics() == {}
         self.kafka.produce("orders", "a")
+
+
+def test_a_process_with_many_open_files_may_start_a_broker() -> None:
+    """Descriptors above 1023, as in tests that hold a thousand connections."""
+    with contextlib.ExitStack() as files:
+        for _ in range(1100):
+            files.enter_context(Path(os.devnull).open("rb"))
+        with Broker() as broker:
+            assert broker.is_running

@@ -1,0 +1,111 @@
+"""The acceptor takes connections in bulk, and waits when file descriptors are used up."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from coordinator_server.net import acceptor
+from coordinator_server.net.acceptor import ACCEPTS_PER_TURN, Acceptor
+
+BACKLOG = 1000
+
+
+class Listening(socket.socket):
+    """A listening socket that counts, and fails with `error_number` if that is set."""
+
+    accepted = 0
+    error_number: int | None = None
+
+    def accept(self) -> tuple[socket.socket, object]:
+        """As the socket does, or not."""
+        if self.error_number is not None:
+            raise OSError(self.error_number, "made up")
+        accepted = super().accept()
+        self.accepted += 1
+        return accepted
+
+
+@pytest.fixture
+def listening() -> Iterator[Listening]:
+    """A bound socket."""
+    with Listening() as made:
+        made.bind(("127.0.0.1", 0))
+        yield made
+
+
+def connect(listening: Listening, count: int) -> list[socket.socket]:
+    """Clients whose connections wait in the backlog."""
+    return [socket.create_connection(listening.getsockname()) for _ in range(count)]
+
+
+def close(clients: list[socket.socket]) -> None:
+    """Close what `connect` made."""
+    for client in clients:
+        client.close()
+
+
+async def test_a_turn_of_the_loop_accepts_many(listening: Listening) -> None:
+    """libuv takes one, this one ACCEPTS_PER_TURN; the others are served in between."""
+    made: list[asyncio.Protocol] = []
+
+    def new_protocol() -> asyncio.Protocol:
+        made.append(asyncio.Protocol())
+        return made[-1]
+
+    accepting = Acceptor(listening, new_protocol)
+    accepting.start(BACKLOG)
+    clients = connect(listening, ACCEPTS_PER_TURN + 20)
+    steps: list[int] = []
+    while listening.accepted < len(clients):
+        before = listening.accepted
+        await asyncio.sleep(0)
+        if listening.accepted != before:
+            steps.append(listening.accepted - before)
+    while len(made) < len(clients):
+        await asyncio.sleep(0)
+    accepting.close()
+    close(clients)
+    assert steps == [ACCEPTS_PER_TURN, 20]
+
+
+@pytest.mark.parametrize("error_number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
+async def test_without_file_descriptors_it_waits(
+    listening: Listening, error_number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not spin on a socket that stays readable, and goes on when there are some again."""
+    monkeypatch.setattr(acceptor, "_RETRY_SECONDS", 0.01)
+    accepting = Acceptor(listening, asyncio.Protocol)
+    accepting.start(BACKLOG)
+    listening.error_number = error_number
+    clients = connect(listening, 2)
+    async with asyncio.timeout(10):
+        while accepting._retry is None:
+            await asyncio.sleep(0)
+    assert not asyncio.get_running_loop().remove_reader(listening.fileno()), "it still looks"
+    listening.error_number = None
+    async with asyncio.timeout(10):
+        while listening.accepted < 2:
+            await asyncio.sleep(0)
+    accepting.close()
+    close(clients)
+
+
+async def test_a_closed_acceptor_does_not_come_back(
+    listening: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closing it while it waits ends the wait."""
+    monkeypatch.setattr(acceptor, "_RETRY_SECONDS", 0.01)
+    accepting = Acceptor(listening, asyncio.Protocol)
+    accepting.start(BACKLOG)
+    listening.error_number = errno.EMFILE
+    clients = connect(listening, 1)
+    while accepting._retry is None:
+        await asyncio.sleep(0)
+    accepting.close()
+    close(clients)
+    assert accepting._retry.cancelled()

@@ -129,7 +129,7 @@ class Workload:
             part = TopicPartition(topic=TOPIC, partitions=own)
             assignment = ConsumerProtocolAssignment(assigned_partitions=[part])
             members.append(
-                log.MemberMetadata(
+                log.RecordedMember(
                     member_id=name,
                     group_instance_id=None,
                     client_id=name,

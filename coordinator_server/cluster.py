@@ -25,7 +25,7 @@ from coordinator_server.net.endpoint import Endpoint
 from coordinator_server.net.networks import RoutingTable, in_container
 from coordinator_server.net.socket_server import SocketServer
 from coordinator_server.rebalances.journal import RebalanceJournal
-from coordinator_server.topics.keyed_purgatory import Purgatory
+from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
 from coordinator_server.topics.leadership import NOBODY
 from coordinator_server.topics.manager import TopicManager
 from coordinator_server.topics.names import OFFSETS_TOPIC
@@ -56,7 +56,7 @@ class Cluster:
     offsets_topic: OffsetsTopic
     journal: RebalanceJournal
     producer_ids: ProducerIdManager
-    fetch_purgatory: Purgatory
+    fetch_purgatory: KeyedPurgatory
     cluster_id: str
 
     def __init__(
@@ -106,7 +106,7 @@ class Cluster:
         self._flusher = Flusher(asyncio.get_running_loop())
         logs.use(self._flusher)
         self.cluster_id = logs.cluster_id
-        self.fetch_purgatory = Purgatory(self.client_clock, self.client_clock.now_ms)
+        self.fetch_purgatory = KeyedPurgatory(self.client_clock, self.client_clock.now_ms)
         self.producer_ids = ProducerIdManager(logs.next_producer_ids)
         self.topics = TopicManager(
             logs, config, clock, node_ids=self.node_ids, changed=self.fetch_purgatory.notify

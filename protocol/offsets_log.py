@@ -60,7 +60,7 @@ class GroupMetadataKey(Message, versions=(0, 0)):
     group: str = field(STRING)
 
 
-class MemberMetadata(Message):
+class RecordedMember(Message):
     """One member of a classic group."""
 
     member_id: str = field(STRING)
@@ -81,7 +81,7 @@ class GroupMetadataValue(Message, versions=(0, 4), flexible_since=4):
     protocol: str | None = field(STRING, nullable_since=0)
     leader: str | None = field(STRING, nullable_since=0)
     current_state_timestamp: int = field(INT64, since=2, default=-1)
-    members: list[MemberMetadata] = field(ARRAY(MemberMetadata))
+    members: list[RecordedMember] = field(ARRAY(RecordedMember))
 
 
 class UnknownKey:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from coordinator_server.topics import config_changes
+from coordinator_server.apis import config_changes
 from protocol.apis.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,

@@ -55,7 +55,7 @@ class LeaderMovedError(ClientError):
     """The partition is led by another broker, or by none at the moment."""
 
 
-class Connection:
+class ClientConnection:
     """One connection; one request at a time."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -122,9 +122,9 @@ class EventsReader:
 
     def __init__(self, host: str, port: int, group_id: str) -> None:
         self._key = group_id.encode("utf-8", "surrogatepass")
-        self._bootstrap = Connection(host, port)
-        self._connections: dict[tuple[str, int], Connection] = {}
-        self._leaders: dict[int, Connection] = {}
+        self._bootstrap = ClientConnection(host, port)
+        self._connections: dict[tuple[str, int], ClientConnection] = {}
+        self._leaders: dict[int, ClientConnection] = {}
         self._next_offsets: dict[int, int] = {}
 
     def open(self) -> None:
@@ -181,10 +181,10 @@ class EventsReader:
         for connection in (self._bootstrap, *self._connections.values()):
             connection.close()
 
-    def _connected(self, address: tuple[str, int]) -> Connection:
+    def _connected(self, address: tuple[str, int]) -> ClientConnection:
         connection = self._connections.get(address)
         if connection is None:
-            connection = self._connections[address] = Connection(*address)
+            connection = self._connections[address] = ClientConnection(*address)
         return connection
 
     def _earliest(self, index: int) -> int:

@@ -106,12 +106,6 @@ class Config:
         assert type(value) is int, name
         return value
 
-    def optional_integer(self, name: str) -> int | None:
-        """A setting of type int or long that may be null, such as `log.retention.ms`."""
-        value = self._values[name]
-        assert value is None or type(value) is int, name
-        return value
-
     def number(self, name: str) -> float:
         """A setting of type double."""
         value = self._values[name]

@@ -43,11 +43,11 @@ def main(script: str, arguments: Sequence[str]) -> int:
 
 def _list_topics(host: str, port: int) -> int:
     """The names of all topics, one a line, in order."""
-    from coordinator_server.client.connection import ClientError, Connection
+    from coordinator_server.client.connection import ClientConnection, ClientError
     from protocol.apis.metadata import MetadataRequest
 
     try:
-        connection = Connection(host, port)
+        connection = ClientConnection(host, port)
         topics = connection.ask("Metadata", MetadataRequest(topics=None)).topics
         connection.close()
     except ClientError as error:

@@ -6,13 +6,27 @@ DescribeGroups, DeleteGroups and OffsetFetch name many groups, and each answers 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from coordinator_server.group.effects import Caller
-    from coordinator_server.net.call import Call
 
 Response = TypeVar("Response")
+
+
+class WholeCall(Protocol):
+    """What a fan-in needs of the call of the whole request."""
+
+    @property
+    def caller(self) -> Caller:
+        """Who sent the request."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether the request is answered."""
+
+    def fail(self) -> None:
+        """Answer the request with UNKNOWN_SERVER_ERROR, unless it is answered."""
 
 
 class FanIn(Generic[Response]):
@@ -23,7 +37,9 @@ class FanIn(Generic[Response]):
 
     __slots__ = ("_caller", "_finish", "_missing", "_parts", "call")
 
-    def __init__(self, call: Call, count: int, finish: Callable[[list[Response]], None]) -> None:
+    def __init__(
+        self, call: WholeCall, count: int, finish: Callable[[list[Response]], None]
+    ) -> None:
         self.call = call
         self._caller = call.caller
         self._finish = finish
@@ -56,11 +72,6 @@ class Part(Generic[Response]):
         self.caller = caller
 
     @property
-    def call(self) -> Call:
-        """The call that this is a part of."""
-        return self._fan_in.call
-
-    @property
     def is_large(self) -> bool:
         """Never: the part of one group is small, however many groups a request names."""
         return False
@@ -71,4 +82,4 @@ class Part(Generic[Response]):
 
     def fail(self) -> None:
         """The part will never come: the whole request fails, unless it is answered."""
-        self.call.fail()
+        self._fan_in.call.fail()

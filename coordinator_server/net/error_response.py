@@ -24,40 +24,33 @@ _RENAMED = {
 _IDENTITY = {str: ("name", "group_id", "key"), int: ("partition_index", "index")}
 
 
-def error_response(
-    response_type: type[Message],
-    request: Message,
-    version: int,
-    error: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR,
-) -> Message | None:
-    """An answer that says `error` for the request; None if the API has no place to say it."""
-    response, told = _filled(response_type, request, version, error)
-    return response if told else None
+def error_response(response_type: type[Message], request: Message, version: int) -> Message | None:
+    """UNKNOWN_SERVER_ERROR as the response to a request; None if the API has no field for it."""
+    response, has_error = _filled(response_type, request, version)
+    return response if has_error else None
 
 
-def _filled(
-    response_type: type[Message], source: Any, version: int, error: ErrorCode
-) -> tuple[Message, bool]:
-    """One message of the answer, made after `source`; whether an error code is in it."""
+def _filled(response_type: type[Message], source: Any, version: int) -> tuple[Message, bool]:
+    """One message of the response, made after `source`; whether an error code is in it."""
     response = response_type()
-    told = False
+    has_error = False
     for field in response_type.FIELDS:
         if not field.in_version(version):
             continue
         if field.name == "error_code":
-            setattr(response, field.name, error)
-            told = True
+            setattr(response, field.name, ErrorCode.UNKNOWN_SERVER_ERROR)
+            has_error = True
         elif isinstance(field.type, ArrayType) and isinstance(field.type.element, type):
             entries = _entries(field, source)
-            filled = [_filled(field.type.element, entry, version, error) for entry in entries]
+            filled = [_filled(field.type.element, entry, version) for entry in entries]
             setattr(response, field.name, [one for one, _ in filled])
-            told = told or any(inside for _, inside in filled)
+            has_error = has_error or any(inside for _, inside in filled)
         elif not isinstance(source, Message):
             if field.name in _IDENTITY.get(type(source), ()):
                 setattr(response, field.name, source)
         elif hasattr(source, field.name):
             setattr(response, field.name, getattr(source, field.name))
-    return response, told
+    return response, has_error
 
 
 def _entries(field: Field, source: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from protocol.consumer_protocol import decode_assignment, decode_subscription
 from protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from protocol.offsets_log import GroupMetadataValue, MemberMetadata
+    from protocol.offsets_log import GroupMetadataValue, RecordedMember
 
 CONSUMER = "consumer"
 CANNOT_BE_READ = "cannot be read"
@@ -29,7 +29,7 @@ Identity = tuple[str, str]
 class Member(NamedTuple):
     """One member as the log has it; its partitions are None when they cannot be told."""
 
-    recorded: MemberMetadata
+    recorded: RecordedMember
     partitions: Partitions | None
 
 

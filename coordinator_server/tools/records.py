@@ -18,7 +18,7 @@ from protocol.errors import ProtocolError
 from protocol.json_form import to_json
 from protocol.offsets_log import (
     GroupMetadataValue,
-    MemberMetadata,
+    RecordedMember,
     UnknownKey,
     decode_key,
     decode_value,
@@ -137,7 +137,7 @@ def _offsets_record(key_bytes: bytes, value_bytes: bytes | None) -> tuple[Any, A
     return opened, {"version": version, "data": data}
 
 
-def _open_member(shown: dict[str, Any], member: MemberMetadata) -> None:
+def _open_member(shown: dict[str, Any], member: RecordedMember) -> None:
     """Subscription and assignment of a consumer; what does not parse stays base64."""
     for name, data, decode in (
         ("subscription", member.subscription, decode_subscription),

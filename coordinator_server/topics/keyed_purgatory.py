@@ -18,7 +18,7 @@ from coordinator_server.clock.broker_clock import Scheduler, Timer
 _STALE_ENTRIES_KEPT = 64
 
 
-class DelayedOperation:
+class KeyedOperation:
     """Something that completes once: when `try_complete` says so, when it expires, or never.
 
     Subclasses give `try_complete` (ends with `return self.force_complete()` when the time has
@@ -57,7 +57,7 @@ class DelayedOperation:
         return True
 
 
-class Purgatory:
+class KeyedPurgatory:
     """Where delayed operations wait. `now_ms` is the clock of the deadlines."""
 
     __slots__ = ("_changed", "_heap", "_now_ms", "_order", "_scheduler", "_sweep_at", "_timer",
@@ -66,9 +66,9 @@ class Purgatory:
     def __init__(self, scheduler: Scheduler, now_ms: Callable[[], int]) -> None:
         self._scheduler = scheduler
         self._now_ms = now_ms
-        self._watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
+        self._watchers: dict[Hashable, dict[KeyedOperation, None]] = {}
         self._changed: dict[Hashable, None] = {}
-        self._heap: list[tuple[int, int, DelayedOperation]] = []
+        self._heap: list[tuple[int, int, KeyedOperation]] = []
         self._order = 0
         self._waiting = 0
         self._sweep_at = _STALE_ENTRIES_KEPT
@@ -94,7 +94,7 @@ class Purgatory:
         """Length of the heap of deadlines, with those that are settled already."""
         return len(self._heap)
 
-    def watch(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> None:
+    def watch(self, operation: KeyedOperation, keys: Iterable[Hashable]) -> None:
         """Park an operation that is known to have to wait."""
         assert not operation.is_completed
         assert not operation._keys
@@ -129,7 +129,7 @@ class Purgatory:
                 completed += 1
         return completed
 
-    def drop(self, operation: DelayedOperation) -> None:
+    def drop(self, operation: KeyedOperation) -> None:
         """Forget an operation that nobody waits for any more; it never completes."""
         if not operation.is_completed:
             operation.is_completed = True
@@ -174,7 +174,7 @@ class Purgatory:
                 self.drop(operation)
         self._sweep_at = 2 * self._waiting + _STALE_ENTRIES_KEPT
 
-    def _forget(self, operation: DelayedOperation) -> None:
+    def _forget(self, operation: KeyedOperation) -> None:
         if not operation._keys:
             return
         for key in operation._keys:

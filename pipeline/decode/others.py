@@ -14,7 +14,7 @@ from protocol.codec import decoder
 from protocol.consumer_protocol import TopicPartition, decode_assignment, decode_subscription
 from protocol.errors import ProtocolError
 from protocol.json_form import to_json
-from protocol.offsets_log import GroupMetadataValue, MemberMetadata, record_types
+from protocol.offsets_log import GroupMetadataValue, RecordedMember, record_types
 from protocol.schema import STRING, Message, field
 
 Columns = dict[str, Any]
@@ -111,7 +111,7 @@ def _group_metadata(value: GroupMetadataValue) -> Columns:
     }
 
 
-def _member(member: MemberMetadata, protocol_type: str) -> Columns:
+def _member(member: RecordedMember, protocol_type: str) -> Columns:
     """A member with what it subscribed to and was given; those are null where unreadable."""
     timeout = member.rebalance_timeout
     columns: Columns = {

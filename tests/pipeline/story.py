@@ -58,7 +58,7 @@ class Member:
     client_id: str = "app"
     host: str = "/10.0.0.7"
 
-    def message(self) -> log.MemberMetadata:
+    def message(self) -> log.RecordedMember:
         """The member as the record's field."""
         subscription = ConsumerProtocolSubscription(
             topics=list(self.topics), user_data=None, owned_partitions=[]
@@ -67,7 +67,7 @@ class Member:
             TopicPartition(topic=topic, partitions=partitions)
             for topic, partitions in self.assigned.items()
         ]
-        return log.MemberMetadata(
+        return log.RecordedMember(
             member_id=self.member_id,
             group_instance_id=self.instance,
             client_id=self.client_id,

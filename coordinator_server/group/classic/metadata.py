@@ -32,8 +32,8 @@ from protocol.offsets_log import (
     GroupMetadataValue,
     LegacyOffsetCommitKey,
     OffsetCommitKey,
+    RecordedMember,
 )
-from protocol.offsets_log import MemberMetadata as RecordedMember
 
 if TYPE_CHECKING:
     from coordinator_server.group.classic.member import MemberMetadata

@@ -29,9 +29,9 @@ from protocol.offsets_log import (
     GroupMetadataValue,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
-    MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
+    RecordedMember,
     encode_key,
     encode_value,
 )
@@ -73,13 +73,13 @@ def legacy_commit(draw: st.DrawFn) -> Pair:
 
 
 @st.composite
-def member(draw: st.DrawFn) -> MemberMetadata:
+def member(draw: st.DrawFn) -> RecordedMember:
     """A member; its subscription and assignment may be no such thing."""
     held = [TopicPartition(topic=draw(text), partitions=draw(st.lists(int32, max_size=3)))]
     subscription = ConsumerProtocolSubscription(topics=[draw(text)], owned_partitions=held)
     assignment = ConsumerProtocolAssignment(assigned_partitions=held)
     made = encode_subscription(subscription, draw(st.integers(0, 3)))
-    return MemberMetadata(
+    return RecordedMember(
         member_id=draw(text),
         group_instance_id=draw(st.none() | text),
         client_id=draw(text),

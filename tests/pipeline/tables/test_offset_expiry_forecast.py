@@ -190,7 +190,7 @@ def _record(row: Row) -> Any:
         return group_key, None
     state_ms = row["state_timestamp_ms"]
     members = [
-        log.MemberMetadata(
+        log.RecordedMember(
             member_id=one["member_id"],
             client_id="client",
             client_host="/127.0.0.1",

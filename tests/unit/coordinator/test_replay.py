@@ -27,9 +27,9 @@ from protocol.offsets_log import (
     GroupMetadataValue,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
-    MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
+    RecordedMember,
     encode_key,
     encode_value,
 )
@@ -64,7 +64,7 @@ def described(group: str, *members: str) -> CoordinatorRecord:
         leader=members[0],
         current_state_timestamp=NOW_MS,
         members=[
-            MemberMetadata(member_id=one, client_id="c", client_host="/h", session_timeout=1)
+            RecordedMember(member_id=one, client_id="c", client_host="/h", session_timeout=1)
             for one in members
         ],
     )

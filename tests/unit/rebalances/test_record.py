@@ -20,7 +20,7 @@ from protocol.consumer_protocol import (
     TopicPartition,
     encode_assignment,
 )
-from protocol.offsets_log import GroupMetadataValue, MemberMetadata
+from protocol.offsets_log import GroupMetadataValue, RecordedMember
 from tests.unit.group.classic.explained import ExplainedGroup, assignment
 from tests.unit.rebalances.schema import faults
 
@@ -98,7 +98,7 @@ def owners(**shares: str) -> dict[tuple[str, str], Member]:
     """Members with partitions of `t`: a="0 1"."""
     return {
         identity(name, None): Member(
-            MemberMetadata(member_id=name), {"t": [int(index) for index in share.split()]}
+            RecordedMember(member_id=name), {"t": [int(index) for index in share.split()]}
         )
         for name, share in shares.items()
     }
@@ -150,8 +150,8 @@ def test_members_by_identity() -> None:
     value = GroupMetadataValue(
         protocol_type="consumer",
         members=[
-            MemberMetadata(member_id="m", assignment=assignment(t=(0,))),
-            MemberMetadata(member_id="n", group_instance_id="m", assignment=assignment(t=(1,))),
+            RecordedMember(member_id="m", assignment=assignment(t=(0,))),
+            RecordedMember(member_id="n", group_instance_id="m", assignment=assignment(t=(1,))),
         ],
     )
     members = members_of(value)

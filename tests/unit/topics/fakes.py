@@ -14,7 +14,7 @@ from coordinator_server.config.config import Config
 from coordinator_server.group.effects import Caller
 from coordinator_server.net.endpoint import Endpoint
 from coordinator_server.topics.fetch_session import FetchSessionCache
-from coordinator_server.topics.keyed_purgatory import Purgatory
+from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
 from coordinator_server.topics.manager import TopicManager
 from coordinator_server.topics.producer_ids import ProducerIdManager
 from coordinator_server.topics.topic_configs import log_defaults
@@ -208,7 +208,7 @@ class FakeBroker:
         self.clock = self.client_clock = FakeClock()
         self.scheduler = FakeScheduler(self.clock)
         self.step_runner = StepRunner(self.scheduler)
-        self.fetch_purgatory = Purgatory(self.scheduler, self.clock.now_ms)
+        self.fetch_purgatory = KeyedPurgatory(self.scheduler, self.clock.now_ms)
         session_ids = itertools.count(1)
         self.fetch_sessions = FetchSessionCache(
             self.config.integer("max.incremental.fetch.session.cache.slots"),

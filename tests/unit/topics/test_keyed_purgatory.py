@@ -1,10 +1,10 @@
 """The purgatory of delayed operations."""
 
-from coordinator_server.topics.keyed_purgatory import DelayedOperation, Purgatory
+from coordinator_server.topics.keyed_purgatory import KeyedOperation, KeyedPurgatory
 from tests.unit.topics.fakes import START_MS, FakeClock, FakeScheduler
 
 
-class Probe(DelayedOperation):
+class Probe(KeyedOperation):
     """An operation that completes when it is told that it may."""
 
     def __init__(self, wait_ms: int = 100) -> None:
@@ -32,11 +32,11 @@ class Probe(DelayedOperation):
         return self.abandoned
 
 
-def purgatory() -> tuple[Purgatory, FakeScheduler]:
+def purgatory() -> tuple[KeyedPurgatory, FakeScheduler]:
     """An empty purgatory and its loop."""
     clock = FakeClock()
     scheduler = FakeScheduler(clock)
-    return Purgatory(scheduler, clock.now_ms), scheduler
+    return KeyedPurgatory(scheduler, clock.now_ms), scheduler
 
 
 def test_a_changed_key_completes_who_waits_for_it() -> None:

@@ -10,9 +10,9 @@ from protocol.offsets_log import (
     GroupMetadataValue,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
-    MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
+    RecordedMember,
 )
 from tests.unit.group.context import GroupContext, commit, leave, offsets
 
@@ -103,7 +103,7 @@ def test_a_record_of_version_0() -> None:
     commit(context.broker, ("one", 0, 1))
     group = context.broker.group
     assert group is not None
-    recorded = MemberMetadata(member_id="m", session_timeout=7_000)
+    recorded = RecordedMember(member_id="m", session_timeout=7_000)
     value = GroupMetadataValue(protocol_type="consumer", members=[recorded], leader="gone")
     group.replay((GroupMetadataKey(group="g"), value))
     load_finished(group, context.broker.now_ms, Effects())

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.topics.keyed_purgatory import DelayedOperation
+from coordinator_server.topics.keyed_purgatory import KeyedOperation
 from protocol.apis.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -52,8 +52,8 @@ class _Found(NamedTuple):
     aborted: list[AbortedTransaction]
 
 
-class DelayedFetch(DelayedOperation):
-    """A fetch request. `answer_if_enough` first; then, if it said no, `Purgatory.watch`."""
+class DelayedFetch(KeyedOperation):
+    """A fetch request. `answer_if_enough` first; then, if it said no, `KeyedPurgatory.watch`."""
 
     __slots__ = (
         "_broker",

@@ -64,10 +64,10 @@ class FanIn(Generic[Response]):
 class Part(Generic[Response]):
     """A GroupCall for one group of a request."""
 
-    __slots__ = ("_fan_in", "_index", "caller")
+    __slots__ = ("_index", "caller", "fan_in")
 
     def __init__(self, fan_in: FanIn[Response], index: int, caller: Caller) -> None:
-        self._fan_in = fan_in
+        self.fan_in = fan_in
         self._index = index
         self.caller = caller
 
@@ -78,8 +78,8 @@ class Part(Generic[Response]):
 
     def reply(self, response: Response, /) -> None:
         """Hand in the part."""
-        self._fan_in.take(self._index, response)
+        self.fan_in.take(self._index, response)
 
     def fail(self) -> None:
         """The part will never come: the whole request fails, unless it is answered."""
-        self._fan_in.call.fail()
+        self.fan_in.call.fail()

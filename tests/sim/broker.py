@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, cast
 
 from coordinator_server.clock.step_runner import StepRunner
+from coordinator_server.coordinator.fan_in import Part
 from coordinator_server.coordinator.groups import LOAD_FINISHED, GroupCoordinator
 from coordinator_server.coordinator.offsets_partition import OffsetsPartition, PartitionState
 from coordinator_server.coordinator.operations import Operation, PendingRequest
@@ -129,10 +130,10 @@ class Answer:
 
 
 def answer_of(reply: object) -> Answer:
-    """The call that a reply inside the heart belongs to."""
-    call = reply
+    """The call of a reply inside the core: of a request, a part of one, or a merged call."""
+    call: Any = reply
     while not isinstance(call, Answer):
-        call = call.call  # type: ignore[attr-defined]  # of a request, a part, a merged call
+        call = call.fan_in.call if isinstance(call, Part) else call.call
     return call
 
 

@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete."""
+"""OffsetCommit: who may commit what, and what is written."""
 
 from typing import Any
 
@@ -9,21 +9,13 @@ from protocol.apis.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.apis.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
 from protocol.errors import ErrorCode
 from protocol.offsets_log import OffsetCommitValue
 from tests.unit.group.context import (
     GroupContext,
     commit,
     commit_answer,
-    fetch,
-    offset_delete,
     offsets,
-    subscription,
 )
 
 E = ErrorCode
@@ -254,125 +246,3 @@ def test_debug_events_are_made_only_when_asked_for() -> None:
     context.broker.task.effects.debug = False
     commit(context.broker, ("one", 0, 2))
     assert context.broker.event_names().count("offsets.committed") == 1
-
-
-@pytest.mark.parametrize("version", range(1, 8))
-def test_fetch_named_partitions(version: int) -> None:
-    """Without a commit it is offset -1 and no error, even for topics and groups unknown."""
-    context = GroupContext()
-    for expected in (-1, 7):
-        response = fetch(context.broker, "three", 0, 2, -1, version=version)
-        (topic,) = response.topics
-        assert [one.committed_offset for one in topic.partitions] == [expected, -1, -1]
-        assert {one.error_code for one in topic.partitions} == {E.NONE}
-        assert {one.committed_leader_epoch for one in topic.partitions} == {-1}
-        commit(context.broker, ("three", 0, 7))
-    assert fetch(context.broker, "nope", 0, version=version).topics[0].name == "nope"
-
-
-def test_fetch_by_group() -> None:
-    """Since v8 the answer is per group; an empty list is not all topics."""
-    context = GroupContext()
-    commit(context.broker, ("three", 1, 7, "m"))
-    wanted = OffsetFetchRequestTopics(name="three", partition_indexes=[1])
-    for topics, found in (([wanted], 1), ([], 0), (None, 1)):
-        group = OffsetFetchRequestGroup(group_id="g", topics=topics)
-        response = context.broker.send(OffsetFetchRequest(groups=[group]), 9).response
-        assert (response.groups[0].group_id, len(response.groups[0].topics)) == ("g", found)
-
-
-def test_commit_and_fetch_in_one_drain() -> None:
-    """A fetch shows what is in the log, not what is still to be written."""
-    context = GroupContext()
-    commit(context.broker, ("one", 0, 1))
-    with context.broker.one_drain():
-        commit_answer(context.broker, ("one", 0, 2))
-        request = OffsetFetchRequest(group_id="g", topics=None)
-        answer = context.broker.send(request, 7)
-    assert answer.response.topics[0].partitions[0].committed_offset == 1
-
-
-def test_offset_delete_of_a_standalone_group() -> None:
-    """Stored offsets get tombstones, others nothing; the group stays when all are gone."""
-    context = GroupContext()
-    broker = context.broker
-    commit(broker, ("one", 0, 1), ("three", 0, 2), ("three", 1, 3))
-    response = offset_delete(broker, ("one", 0), ("three", 2), ("three", 9), ("nope", 0))
-    errors = [
-        (topic.name, one.partition_index, one.error_code)
-        for topic in response.topics
-        for one in topic.partitions
-    ]
-    assert errors == [
-        ("three", 9, E.UNKNOWN_TOPIC_OR_PARTITION),
-        ("three", 2, E.NONE),
-        ("nope", 0, E.UNKNOWN_TOPIC_OR_PARTITION),
-        ("one", 0, E.NONE),
-    ]
-    assert len(broker.log) == 4
-    offset_delete(broker, ("three", 0), ("three", 1))
-    assert offsets(broker) == {}
-    assert context.state == GroupState.EMPTY
-    broker.check_replay_law()
-
-
-def test_offset_delete_refused_as_a_whole() -> None:
-    """Unknown group, members of another protocol type, a group that has moved away."""
-    context = GroupContext()
-    broker = context.broker
-    assert offset_delete(broker, ("one", 0)).error_code == E.GROUP_ID_NOT_FOUND
-    assert offset_delete(broker).error_code == E.GROUP_ID_NOT_FOUND
-    context.stable("A", protocol_type="connect")
-    for topic in ("one", "nope"):
-        response = offset_delete(broker, (topic, 0))
-        assert (response.error_code, response.topics) == (E.NON_EMPTY_GROUP, [])
-    broker.unload()
-    assert offset_delete(broker, ("one", 0)).error_code == E.NOT_COORDINATOR
-
-
-def test_offset_delete_needs_a_group_id() -> None:
-    """ "" is a group for commits, but not here."""
-    context = GroupContext()
-    offset_delete(context.broker, ("one", 0))
-    request: Any = context.broker.answers[-1].request
-    request.group_id = ""
-    assert context.broker.send(request, 0).error is E.INVALID_GROUP_ID
-
-
-@pytest.mark.parametrize(
-    ("metadata", "one", "three"),
-    [
-        (subscription("one"), E.GROUP_SUBSCRIBED_TO_TOPIC, E.NONE),
-        (b"\x7f", E.GROUP_SUBSCRIBED_TO_TOPIC, E.GROUP_SUBSCRIBED_TO_TOPIC),
-    ],
-)
-def test_offset_delete_of_subscribed_topics(
-    metadata: bytes, one: ErrorCode, three: ErrorCode
-) -> None:
-    """Topics that a member reads are kept; all are when the subscription cannot be read."""
-    context = GroupContext()
-    (a,) = context.stable("A", protocols=[("range", metadata)])
-    a.commit(("one", 0, 1), ("three", 0, 2))
-    response = offset_delete(context.broker, ("one", 0), ("three", 0))
-    assert [topic.partitions[0].error_code for topic in response.topics] == [one, three]
-    a.leave()
-    response = offset_delete(context.broker, ("one", 0), ("three", 0))
-    assert [topic.partitions[0].error_code for topic in response.topics] == [E.NONE, E.NONE]
-
-
-def test_offset_delete_that_cannot_be_written() -> None:
-    """The mapped error as a whole, and the offsets stay."""
-    context = GroupContext()
-    commit(context.broker, ("one", 0, 1))
-    context.broker.append_error = lambda: E.KAFKA_STORAGE_ERROR
-    assert offset_delete(context.broker, ("one", 0)).error_code == E.NOT_COORDINATOR
-    assert offsets(context.broker) == {("one", 0): (1, "")}
-
-
-def test_offset_delete_sees_the_commits_before_it() -> None:
-    """A commit of the same drain is deleted, not missed."""
-    context = GroupContext()
-    with context.broker.one_drain():
-        commit_answer(context.broker, ("one", 0, 1))
-        offset_delete(context.broker, ("one", 0))
-    assert offsets(context.broker) == {}

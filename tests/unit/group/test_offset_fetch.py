@@ -1,0 +1,54 @@
+"""OffsetFetch: committed offsets, by every version and by group."""
+
+import pytest
+
+from protocol.apis.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from protocol.errors import ErrorCode
+from tests.unit.group.context import (
+    GroupContext,
+    commit,
+    commit_answer,
+    fetch,
+)
+
+E = ErrorCode
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_fetch_named_partitions(version: int) -> None:
+    """Without a commit it is offset -1 and no error, even for topics and groups unknown."""
+    context = GroupContext()
+    for expected in (-1, 7):
+        response = fetch(context.broker, "three", 0, 2, -1, version=version)
+        (topic,) = response.topics
+        assert [one.committed_offset for one in topic.partitions] == [expected, -1, -1]
+        assert {one.error_code for one in topic.partitions} == {E.NONE}
+        assert {one.committed_leader_epoch for one in topic.partitions} == {-1}
+        commit(context.broker, ("three", 0, 7))
+    assert fetch(context.broker, "nope", 0, version=version).topics[0].name == "nope"
+
+
+def test_fetch_by_group() -> None:
+    """Since v8 the answer is per group; an empty list is not all topics."""
+    context = GroupContext()
+    commit(context.broker, ("three", 1, 7, "m"))
+    wanted = OffsetFetchRequestTopics(name="three", partition_indexes=[1])
+    for topics, found in (([wanted], 1), ([], 0), (None, 1)):
+        group = OffsetFetchRequestGroup(group_id="g", topics=topics)
+        response = context.broker.send(OffsetFetchRequest(groups=[group]), 9).response
+        assert (response.groups[0].group_id, len(response.groups[0].topics)) == ("g", found)
+
+
+def test_commit_and_fetch_in_one_drain() -> None:
+    """A fetch shows what is in the log, not what is still to be written."""
+    context = GroupContext()
+    commit(context.broker, ("one", 0, 1))
+    with context.broker.one_drain():
+        commit_answer(context.broker, ("one", 0, 2))
+        request = OffsetFetchRequest(group_id="g", topics=None)
+        answer = context.broker.send(request, 7)
+    assert answer.response.topics[0].partitions[0].committed_offset == 1

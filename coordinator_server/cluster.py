@@ -14,7 +14,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from coordinator_server.broker import Broker
-from coordinator_server.clock.step_runner import StepRunner
+from coordinator_server.clock.step_runner import StepRunner, run_all
 from coordinator_server.coordinator.offsets_topic import OffsetsTopic
 from coordinator_server.events.log import LOG
 from coordinator_server.maintenance.flusher import Flusher
@@ -243,8 +243,8 @@ class Cluster:
                 self._servers[node_id], self._addresses[node_id] = server, addresses
             for broker in self.brokers.values():
                 broker.forget()
-            for topic in topics:
-                self.topics.delete(topic)
+            if topics:
+                run_all(self.topics.delete(topics))
             self.journal.forget()
             self._reset_clocks()
             await asyncio.gather(*[server.disconnect() for server in left])

@@ -10,12 +10,17 @@ from __future__ import annotations
 import gc
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from coordinator_server.clock.broker_clock import Scheduler
+
+T = TypeVar("T")
+Steps = Generator[None, None, None]
+"""Work that other work may run in between: a step ends with each `yield`."""
 
 SLICE_MS = 5
 """How long one slice takes; a single step of the work may take it a little further."""
@@ -78,3 +83,13 @@ class StepRunner:
                 self._schedule()
             else:
                 gc.enable()
+
+
+def run_all(steps: Generator[None, None, T]) -> T:
+    """Work through `steps` at once; what they return."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        returned: T = end.value
+        return returned

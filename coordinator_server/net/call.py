@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from protocol.headers import response_prefix
 from protocol.schema import Message, is_frozen
 
 if TYPE_CHECKING:
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.group.effects import Caller
     from coordinator_server.net.connection import Connection
     from protocol.registry import ApiSpec
-
-Steps = Iterator[None]
 
 B = TypeVar("B")
 """What the handlers get beside the call and the request: the broker."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NOBODY = -1
 
-Keep = Callable[[dict[str, tuple[PartitionLeadership, ...]]], None]
+Keep = Callable[[Iterable["Topic"]], None]
 Moved = Callable[["Partition", int], None]
 """Is told of a partition that has a new leader, and of the id of the one before (-1: nobody)."""
 
@@ -141,7 +141,7 @@ class Leadership:
 
     def _tell(self, topics: Iterable[Topic], moved: Iterable[tuple[Partition, int]]) -> None:
         try:
-            self._keep({topic.name: topic.leadership() for topic in topics})
+            self._keep(topics)
         except StorageError as error:
             # Who leads counts as of now; only the next start might not know it.
             LOG.emit("log.failed", reason=f"who leads cannot be kept: {error}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from coordinator_server.apis import delete_topics
@@ -137,8 +139,8 @@ def test_who_listens_is_told() -> None:
     made = broker("a")
     heard: list[tuple[str, bool]] = []
 
-    def listen(topic: Topic) -> None:
-        heard.append((topic.name, made.topics.topic("a") is None))
+    def listen(topics: Mapping[str, Topic]) -> None:
+        heard.extend((name, made.topics.topic("a") is None) for name in topics)
 
     made.topics.on_deleted.append(listen)
     delete(made, "a", "nope")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from coordinator_server.config.config import Config, Listener
     from coordinator_server.net.connection import Connection
-    from coordinator_server.topics.manager import Partition, Topic
+    from coordinator_server.topics.topic import Partition, Topic
     from storage.disk import Disk
 
 

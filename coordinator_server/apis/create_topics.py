@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
-    from coordinator_server.topics.manager import CreationError, Topic
+    from coordinator_server.topics.manager import CreationError
+    from coordinator_server.topics.topic import Topic
 
 _MAX_PARTITIONS_PER_REQUEST = 10_000
 """Kafka's MAX_PARTITIONS_PER_BATCH."""

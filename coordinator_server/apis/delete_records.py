@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
-    from coordinator_server.topics.manager import Partition, Topic
+    from coordinator_server.topics.topic import Partition, Topic
 
 _HIGH_WATERMARK = -1
 _NO_OFFSET = -1

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
-    from coordinator_server.topics.manager import Partition
+    from coordinator_server.topics.topic import Partition
 
 
 def handle(broker: Broker, call: Call, request: DescribeLogDirsRequest) -> Steps:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
-    from coordinator_server.topics.manager import Partition, Topic
+    from coordinator_server.topics.topic import Partition, Topic
 
     Unsynced = list[tuple[Partition, PartitionProduceResponse]]
     """What was appended, and must be synced before it is told."""

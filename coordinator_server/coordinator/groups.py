@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from coordinator_server.group.api import A, GroupApi, Q
     from coordinator_server.group.explain import Rebalance
     from coordinator_server.group.settings import GroupSettings
-    from coordinator_server.topics.manager import Partition, Topic, TopicManager
+    from coordinator_server.topics.manager import TopicManager
+    from coordinator_server.topics.topic import Partition, Topic
     from protocol.apis.list_groups import ListedGroup
 
 _ERROR_IN = {

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.effects import Steps
     from coordinator_server.group.records import CoordinatorRecord
-    from coordinator_server.topics.manager import Partition
+    from coordinator_server.topics.topic import Partition
     from storage.flush import Done
 
 _FIRST_SEQUENCE = 0  # Kafka's coordinator writes it though there is no producer id

@@ -17,7 +17,8 @@ from storage.errors import StorageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from coordinator_server.topics.manager import Partition, Topic, TopicManager
+    from coordinator_server.topics.manager import TopicManager
+    from coordinator_server.topics.topic import Partition, Topic
 
 
 class OffsetsTopic:

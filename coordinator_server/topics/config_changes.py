@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from coordinator_server.clock.step_runner import run_all
 from coordinator_server.topics.counts import Counts
-from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST, TOO_MANY_RECORDS, Topic
+from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST, TOO_MANY_RECORDS
 from coordinator_server.topics.names import name_error
+from coordinator_server.topics.topic import Topic
 from coordinator_server.topics.topic_configs import condensed, configs_error
 from protocol.errors import ErrorCode
 from storage.config_def import Kind, render

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
     from coordinator_server.topics.fetch_session import FetchContext, FetchTarget
-    from coordinator_server.topics.manager import Partition
+    from coordinator_server.topics.topic import Partition
     from storage.partition_log import PartitionLog
 
 _READ_COMMITTED = 1

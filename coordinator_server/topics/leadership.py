@@ -17,7 +17,7 @@ from storage.errors import StorageError
 from storage.topic_catalogue import PartitionLeadership
 
 if TYPE_CHECKING:
-    from coordinator_server.topics.manager import Partition, Topic
+    from coordinator_server.topics.topic import Partition, Topic
     from storage.topic_catalogue import TopicRecord
 
 NOBODY = -1

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from coordinator_server.apis import delete_topics
-from coordinator_server.topics.manager import Topic
+from coordinator_server.topics.topic import Topic
 from protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID

@@ -15,8 +15,8 @@ from coordinator_server.events.log import LOG
 from coordinator_server.group.explain import Cause, Outcome, Rebalance, Trigger
 from coordinator_server.rebalances import journal as journal_module
 from coordinator_server.rebalances.journal import GATHER_MS, RebalanceJournal
-from coordinator_server.topics.manager import Partition
 from coordinator_server.topics.names import GROUP_EVENTS_TOPIC
+from coordinator_server.topics.topic import Partition
 from protocol.batch import Record, iterate_records
 from protocol.batch_header import iterate_batches
 from storage.errors import StorageError

@@ -158,7 +158,7 @@ def test_all_points_of_topics(deletes: bool) -> None:
                 assert "t" not in topics
         assert "t" not in topics or topics["t"].partition_count == 2
 
-    assert walk(work, check) >= 25
+    assert walk(work, check) >= 20
 
 
 def test_all_66_points_of_aborted_transactions() -> None:

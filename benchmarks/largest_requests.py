@@ -34,7 +34,7 @@ from protocol.apis.offset_commit import OffsetCommitRequest
 from protocol.apis.produce import ProduceRequest
 from protocol.codec import encoder
 from protocol.registry import SPEC_BY_NAME, ApiSpec
-from protocol.schema import ARRAY, BYTES, RECORDS, STRING, UUID, Message
+from protocol.schema import ARRAY, BYTES, INT8, RECORDS, STRING, UUID, Message
 from tests.support import ROOT, Broker, request
 
 SETTINGS = {
@@ -119,6 +119,8 @@ def _element(kind: Any, number: int) -> Any:
         return f"n{number}"
     if kind is UUID:
         return (number + 1).to_bytes(16, "big")
+    if kind is INT8:
+        return 2  # of configs: a topic
     if not isinstance(kind, type):
         return number % 30_000
     element = kind()

@@ -6,31 +6,56 @@ the others. Source: KafkaApis, and the builders of OffsetCommitResponse and Offs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from coordinator_server.topics.counts import ShardedDict
 from protocol.apis.offset_commit import OffsetCommitResponse, OffsetCommitResponseTopic
 from protocol.apis.offset_delete import OffsetDeleteResponse, OffsetDeleteResponseTopic
 
 if TYPE_CHECKING:
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.group.effects import Caller
     from coordinator_server.net.call import Call
 
 Response = TypeVar("Response", OffsetCommitResponse, OffsetDeleteResponse)
 Topic = TypeVar("Topic", OffsetCommitResponseTopic, OffsetDeleteResponseTopic)
 
-STEP_PARTITIONS = 500
-"""Partitions of a request that one step looks up."""
+
+class MergedTopics(Generic[Topic]):
+    """The topics of a response, one entry per name."""
+
+    __slots__ = ("_by_name", "topics")
+
+    def __init__(self) -> None:
+        self.topics: list[Topic] = []
+        self._by_name: ShardedDict[str, Topic] = ShardedDict()
+
+    def add(self, topic: Topic) -> None:
+        """Add a topic, or its partitions to those of the topic of its name."""
+        known = self._by_name.setdefault(topic.name, topic)
+        if known is topic:
+            self.topics.append(topic)
+        else:
+            known.partitions += topic.partitions
+
+    def add_all(self, topics: Iterable[Topic]) -> Generator[None, None, list[Topic]]:
+        """Add the last topics, in steps; returns all of them."""
+        for topic in topics:
+            self.add(topic)
+            yield
+        yield from self._by_name.clear()
+        return self.topics
 
 
 class MergedCall(Generic[Response]):
-    """A GroupCall that answers `call` with `merge(response)`."""
+    """A GroupCall of which `answer(response)` answers `call`, in steps."""
 
-    __slots__ = ("_merge", "call")
+    __slots__ = ("_answer", "call")
 
-    def __init__(self, call: Call, merge: Callable[[Response], Response]) -> None:
+    def __init__(self, call: Call, answer: Callable[[Response], Steps]) -> None:
         self.call = call
-        self._merge: Callable[[Response], Response] = merge
+        self._answer: Callable[[Response], Steps] = answer
 
     @property
     def caller(self) -> Caller:
@@ -44,17 +69,8 @@ class MergedCall(Generic[Response]):
 
     def reply(self, response: Response, /) -> None:
         """Answer the whole request."""
-        self.call.reply(self._merge(response))
+        self.call.run(self._answer(response))
 
     def fail(self) -> None:
         """The whole request fails."""
         self.call.fail()
-
-
-def merge_topics(topics: dict[str, Topic], more: Iterable[Topic]) -> list[Topic]:
-    """Add topics of a response to those of another, by name; one entry per topic."""
-    for topic in more:
-        known = topics.setdefault(topic.name, topic)
-        if known is not topic:
-            known.partitions += topic.partitions
-    return list(topics.values())

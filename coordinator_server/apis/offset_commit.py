@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.apis.merged_call import STEP_PARTITIONS, MergedCall, merge_topics
+from coordinator_server.apis.merged_call import MergedCall, MergedTopics
 from protocol.apis.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps:
     """Split the request; without a partition that exists the group is not asked at all."""
     existing: list[OffsetCommitRequestTopic] = []
-    unknown: dict[str, OffsetCommitResponseTopic] = {}
-    seen = 0
+    unknown: MergedTopics[OffsetCommitResponseTopic] = MergedTopics()
     for topic in request.topics:
         count = broker.topics.partition_count(topic.name)
         known: list[OffsetCommitRequestPartition] = []
@@ -44,23 +43,22 @@ def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps:
                         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     )
                 )
-            seen += 1
-            if not seen % STEP_PARTITIONS:
-                yield
+            yield
+        yield
         if known:
             existing.append(OffsetCommitRequestTopic(name=topic.name, partitions=known))
         if refused or not count:
-            merge_topics(unknown, [OffsetCommitResponseTopic(name=topic.name, partitions=refused)])
+            unknown.add(OffsetCommitResponseTopic(name=topic.name, partitions=refused))
     if not existing:
-        call.reply(OffsetCommitResponse(topics=list(unknown.values())))
+        call.reply(OffsetCommitResponse(topics=(yield from unknown.add_all(()))))
         return
-    if not unknown:
+    if not unknown.topics:
         broker.groups.submit(call, request)
         return
 
-    def merge(response: OffsetCommitResponse) -> OffsetCommitResponse:
-        return OffsetCommitResponse(topics=merge_topics(unknown, response.topics))
+    def answer(response: OffsetCommitResponse) -> Steps:
+        call.reply(OffsetCommitResponse(topics=(yield from unknown.add_all(response.topics))))
 
     for_group = request.copy()
     for_group.topics = existing
-    broker.groups.submit(MergedCall(call, merge), for_group)
+    broker.groups.submit(MergedCall(call, answer), for_group)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.apis.merged_call import STEP_PARTITIONS, MergedCall, merge_topics
+from coordinator_server.apis.merged_call import MergedCall, MergedTopics
 from protocol.apis.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> Steps:
     """Split the request; the group is asked even if no partition exists, as in Kafka."""
     existing: list[OffsetDeleteRequestTopic] = []
-    unknown: dict[str, OffsetDeleteResponseTopic] = {}
-    seen = 0
+    unknown: MergedTopics[OffsetDeleteResponseTopic] = MergedTopics()
     for topic in request.topics:
         count = broker.topics.partition_count(topic.name)
         known: list[OffsetDeleteRequestPartition] = []
@@ -44,19 +43,19 @@ def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> Steps:
                         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     )
                 )
-            seen += 1
-            if not seen % STEP_PARTITIONS:
-                yield
+            yield
+        yield
         if count:
             existing.append(OffsetDeleteRequestTopic(name=topic.name, partitions=known))
         if refused or not count:
-            merge_topics(unknown, [OffsetDeleteResponseTopic(name=topic.name, partitions=refused)])
+            unknown.add(OffsetDeleteResponseTopic(name=topic.name, partitions=refused))
 
-    def merge(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
-        if response.error_code != ErrorCode.NONE:
-            return response  # a top-level error is all that Kafka answers
-        return OffsetDeleteResponse(topics=merge_topics(unknown, response.topics))
+    def answer(response: OffsetDeleteResponse) -> Steps:
+        if response.error_code == ErrorCode.NONE:  # else that is all that Kafka answers
+            topics = yield from unknown.add_all(response.topics)
+            response = OffsetDeleteResponse(topics=topics)
+        call.reply(response)
 
     for_group = request.copy()
     for_group.topics = existing
-    broker.groups.submit(MergedCall(call, merge), for_group)
+    broker.groups.submit(MergedCall(call, answer), for_group)

@@ -1,10 +1,12 @@
 """How long the largest requests hold up the heartbeats of other connections.
 
     python -m benchmarks.largest_requests [COUNT]
+    python -m benchmarks.largest_requests issue [DIRECTORY]
 
 For every API that is served: a request with COUNT elements (100 000) in each of its arrays, one at
 a time; and small requests whose work or answer is large. Another process sends heartbeats the whole
-time; its longest wait for an answer is the figure to read.
+time; its longest wait for an answer is the figure to read. `issue` measures requests that once took
+very long, of the broker in another checkout's DIRECTORY if one is given.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from protocol.apis.alter_configs import AlterConfigsRequest, AlterConfigsResource
@@ -23,14 +26,17 @@ from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.apis.delete_records import DeleteRecordsRequest
 from protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.apis.describe_groups import DescribeGroupsRequest
 from protocol.apis.describe_log_dirs import DescribeLogDirsRequest
 from protocol.apis.describe_topic_partitions import DescribeTopicPartitionsRequest
 from protocol.apis.fetch import FetchRequest
 from protocol.apis.heartbeat import HeartbeatRequest
+from protocol.apis.join_group import JoinGroupRequest
 from protocol.apis.list_groups import ListGroupsRequest
 from protocol.apis.list_offsets import ListOffsetsRequest
 from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.apis.offset_commit import OffsetCommitRequest
+from protocol.apis.offset_fetch import OffsetFetchRequest
 from protocol.apis.produce import ProduceRequest
 from protocol.codec import encoder
 from protocol.registry import SPEC_BY_NAME, ApiSpec
@@ -357,15 +363,55 @@ def all_cases(count: int, topics: int) -> Iterator[Case]:
     yield from large_work(topics)
 
 
+def issue_cases() -> Iterator[Case]:
+    """The requests that once held up the broker for seconds."""
+    new = [
+        CreatableTopic(name=f"c{one}", num_partitions=1, replication_factor=1)
+        for one in range(2000)
+    ]
+    yield _newest(CreateTopicsRequest(topics=new), "2000 new topics")
+    asked = [MetadataRequestTopic(name=f"m{one}") for one in range(2000)]
+    yield _newest(MetadataRequest(topics=asked), "2000 new topics")
+    offsets = OffsetFetchRequest()
+    with_large_array(offsets, ("groups", "topics", "partition_indexes"), 3_000_000)
+    offsets.groups[0].group_id = "g"
+    yield Case("OffsetFetch", "3 million partitions", offsets, 9)
+    groups = [f"g{one}" for one in range(1_000_000)]
+    yield _newest(DescribeGroupsRequest(groups=groups), "a million")
+    commit = _each(OffsetCommitRequest, ["c1"])
+    with_large_array(commit, ("topics", "partitions"), 1_000_000)
+    yield Case("OffsetCommit", "a million partitions", commit, 9)
+    listed = _each(ListOffsetsRequest, ["c1"])
+    with_large_array(listed, ("topics", "partitions"), 2_000_000)
+    yield _newest(listed, "2 million partitions")
+    join = JoinGroupRequest()
+    _prepare_join(join)
+    with_large_array(join, ("protocols",), 1_000_000)
+    for protocol in join.protocols:
+        protocol.metadata = b""
+    yield _newest(join, "a million protocols")
+    for may_create, what in ((False, "a million unknown names"), (True, "with auto-creation on")):
+        names = [MetadataRequestTopic(name=f"u{one}") for one in range(1_000_000)]
+        made = MetadataRequest(topics=names, allow_auto_topic_creation=may_create)
+        yield Case("Metadata", what, made, 9)
+
+
 def main(arguments: list[str]) -> int:
     """Print the table."""
     if arguments[:1] == ["--heart"]:
         beat(arguments[1], int(arguments[2]))
         return 0
-    count = int(arguments[0]) if arguments else 100_000
+    if arguments[:1] == ["issue"]:
+        cases, directory = issue_cases(), Path(arguments[1] if len(arguments) > 1 else ROOT)
+    else:
+        count = int(arguments[0]) if arguments else 100_000
+        cases, directory = all_cases(count, count), ROOT
+    python = directory / ".venv" / "bin" / "python"
+    command = (str(python), "-m", "coordinator_server")
+    broker = Broker("--ephemeral", settings=SETTINGS, command=command, directory=directory)
     print(HEAD)
-    with Broker("--ephemeral", settings=SETTINGS) as broker, Heart(*broker.address) as heart:
-        for case in all_cases(count, count):
+    with broker, Heart(*broker.address) as heart:
+        for case in cases:
             print(measured(broker, heart, case), flush=True)
     return 0
 

@@ -338,14 +338,15 @@ class LogManager:
         self.failures.pop((name, partition), None)
         return log
 
-    def partitions_on_disk(self) -> list[TopicPartition]:
-        """Return the partitions that were ever written to."""
-        return [
-            (record.name, partition)
-            for record in self._catalogue.topics.values()
-            for partition in range(record.partition_count)
-            if self.disk.exists(self._directory(record.name, partition))
-        ]
+    def partitions(self) -> Iterator[TopicPartition]:
+        """All partitions of the topics that there are now."""
+        for record in tuple(self._catalogue.topics.values()):
+            for partition in range(record.partition_count):
+                yield record.name, partition
+
+    def is_on_disk(self, name: str, partition: int) -> bool:
+        """Whether a partition was ever written to."""
+        return self.disk.exists(self._directory(name, partition))
 
     def open_logs(self) -> list[PartitionLog]:
         """Return the logs that are open now."""
@@ -424,12 +425,23 @@ class LogManager:
             return self.path, -1, -1
         return self.path, total_bytes, usable_bytes
 
-    def checkpoint(self) -> None:
+    def compaction_steps(self) -> Iterator[None]:
+        """Compact the catalogue of topics if that is worth it; StorageError when the disk fails."""
+        try:
+            if self._catalogue.is_mostly_dead:
+                yield from self._catalogue.compaction_steps()
+        except OSError as error:
+            raise StorageError(f"the topics of {self.path} cannot be compacted: {error}") from error
+
+    def checkpoint_steps(self) -> Iterator[None]:
         """Write recovery points, log starts, high watermarks and cleaner offsets that changed.
 
         StorageError when the disk fails; a checkpoint that is behind costs time, never data.
         """
-        for key, log in self._logs.items():
+        for key, log in tuple(self._logs.items()):
+            yield
+            if self._logs.get(key) is not log:
+                continue  # deleted between the steps
             if log.log_end_offset or log.log_start_offset:
                 self._recovery_points[key] = log.recovery_point
                 self._high_watermarks[key] = log.high_watermark
@@ -444,6 +456,7 @@ class LogManager:
                 if self._written.get(name) != offsets:
                     write_offsets(self.disk, f"{self.path}/{name}", offsets, sync=sync)
                     self._written[name] = dict(offsets)
+                yield
         except OSError as error:
             raise StorageError(f"checkpoints of {self.path} cannot be written: {error}") from error
 
@@ -478,7 +491,7 @@ class LogManager:
                 failure = error
                 log.abandon()
         try:
-            self.checkpoint()
+            deque(self.checkpoint_steps(), maxlen=0)
             if failure is None and not self.failures:
                 contents = b'{"version":0,"brokerEpoch":-1}'
                 write_atomically(self.disk, f"{self.path}/{CLEAN_SHUTDOWN_FILE}", contents)

@@ -35,7 +35,10 @@ def maintenance_steps(
         yield from manager.remove_deleted()
     except OSError as error:
         yield StorageError(f"files of deleted topics cannot be removed: {error}")
-    for name, partition in manager.partitions_on_disk():
+    for name, partition in manager.partitions():
+        yield None
+        if not manager.is_on_disk(name, partition):
+            continue
         try:
             log = manager.log(name, partition)
             if retention:
@@ -48,9 +51,9 @@ def maintenance_steps(
             continue  # deleted since the round began
         except StorageError as error:
             yield error
-        yield None
     try:
-        manager.checkpoint()
+        yield from manager.checkpoint_steps()
+        yield from manager.compaction_steps()
     except StorageError as error:
         yield error
 

@@ -26,6 +26,12 @@ SLICE_MS = 5
 """How long one slice takes; a single step of the work may take it a little further."""
 
 
+FROZEN_OBJECTS = 100_000
+"""When long work leaves more objects, such as topics, the collector never looks at them again: to
+look at all of them once would already take longer than a slice may. What is in no cycle is freed
+all the same."""
+
+
 class StepRunner:
     """The long work of one process. `timer_s()` measures slices, in seconds."""
 
@@ -82,6 +88,8 @@ class StepRunner:
             if self._waiting:
                 self._schedule()
             else:
+                if gc.get_count()[0] > FROZEN_OBJECTS:
+                    gc.freeze()
                 gc.enable()
 
 

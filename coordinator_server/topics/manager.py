@@ -216,9 +216,12 @@ class TopicManager:
         try:
             if OFFSETS_TOPIC in names:
                 self.create_internal(OFFSETS_TOPIC)
-            yield from self.add(
-                [self.new_topic(one, partition_count, {}) for one in names if not is_internal(one)]
-            )
+            topics: list[Topic] = []
+            for name in names:
+                if not is_internal(name):
+                    topics.append(self.new_topic(name, partition_count, {}))
+                yield
+            yield from self.add(topics)
         except StorageError as error:
             LOG.emit("log.failed", topic=names[0], reason=f"it cannot be created: {error}")
 

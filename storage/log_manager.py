@@ -349,7 +349,7 @@ class LogManager:
         return self.disk.exists(self._directory(name, partition))
 
     def open_logs(self) -> list[PartitionLog]:
-        """Return the logs that are open now."""
+        """The logs that are open now."""
         return [log for log in self._logs.values() if not log.closed]
 
     def _open_log(
@@ -378,7 +378,7 @@ class LogManager:
         return log
 
     def _check_directory(self, record: TopicRecord, directory: str) -> None:
-        """Make sure that the directory belongs to the topic; another topic's is set aside."""
+        """Make sure that the directory is the topic's own; set aside that of another."""
         if not self.disk.exists(directory):
             return
         topic_id = read_partition_metadata(self.disk, directory)
@@ -417,8 +417,7 @@ class LogManager:
             self._doomed.pop()
 
     def volume(self) -> tuple[str, int, int]:
-        """Return the path of the data directory, the size of its volume and what is free there;
-        -1 when the system does not tell."""
+        """The path of the data directory; size of its volume and what is free, bytes or -1."""
         try:
             total_bytes, usable_bytes = self.disk.space(self.path)
         except OSError:

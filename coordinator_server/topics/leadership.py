@@ -67,6 +67,10 @@ class Leadership:
         self, name: str, factor: int, indexes: range, places: Mapping[int, Iterable[int]] | None
     ) -> tuple[PartitionLeadership, ...]:
         """The leadership of new partitions; `places` are replicas that somebody chose by hand."""
+        if len(self.node_ids) == 1:  # a topic may have very many partitions
+            return (PartitionLeadership(self.elect(self.node_ids), 0, self.node_ids),) * len(
+                indexes
+            )
         found = []
         for index in indexes:
             replicas = self.place(name, index, factor) if places is None else tuple(places[index])

@@ -344,15 +344,11 @@ class TopicManager:
 
         Without leadership while one broker has always led everything.
         """
-        leadership = (*topic.leadership(), *added)
-        several = len(self.broker_ids) > 1 or any(one.leader_epoch for one in leadership)
-        return TopicRecord(
-            topic.name,
-            topic.topic_id,
-            len(leadership),
-            dict(topic.configs),
-            leadership if several else (),
-        )
+        count = len(topic.partitions) + len(added)
+        leadership: Leaderships = ()
+        if len(self.broker_ids) > 1 or any([one.epoch for one in topic.partitions]):
+            leadership = (*topic.leadership(), *added)
+        return TopicRecord(topic.name, topic.topic_id, count, dict(topic.configs), leadership)
 
     def _topic(
         self, name: str, topic_id: bytes, configs: Mapping[str, str], leadership: Leaderships

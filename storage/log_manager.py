@@ -257,20 +257,19 @@ class LogManager:
             yield
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Take topics away with one write; nobody finds them any more.
+        """Take topics away with one write; `finish_deletions` has to follow.
 
-        `finish_deletions` has to follow; the files go with `maintenance`. UnknownPartitionError for
-        a topic that does not exist, StorageError when the disk fails: no topic is deleted then.
+        UnknownPartitionError for a topic that does not exist, StorageError when the disk fails: no
+        topic is deleted then.
         """
         for name in names:
             self._record(name)
         self._catalogue.begin_deletion(names)
 
     def finish_deletions(self) -> Iterator[None]:
-        """Move the directories of all deleted topics out of the way.
+        """Move the directories of all deleted topics out of the way; `maintenance` removes them.
 
-        StorageError when that fails; it is tried again with the next deletion, at the next start,
-        or when the name is wanted again.
+        StorageError when that fails; the next deletion, start or topic of the name tries it again.
         """
         for record in list(self._catalogue.deleting.values()):
             yield from self._finish_deletion(record)

@@ -259,8 +259,7 @@ class LogManager:
     def delete_topics(self, names: Sequence[str]) -> None:
         """Take topics away with one write; `finish_deletions` has to follow.
 
-        UnknownPartitionError for a topic that does not exist, StorageError when the disk fails: no
-        topic is deleted then.
+        UnknownPartitionError for an unknown topic, StorageError: no topic is deleted then.
         """
         for name in names:
             self._record(name)

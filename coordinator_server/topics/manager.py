@@ -346,7 +346,7 @@ class TopicManager:
         """
         count = len(topic.partitions) + len(added)
         leadership: Leaderships = ()
-        if len(self.broker_ids) > 1 or any([one.epoch for one in topic.partitions]):
+        if len(self.broker_ids) > 1 or any(one.epoch for one in topic.partitions):
             leadership = (*topic.leadership(), *added)
         return TopicRecord(topic.name, topic.topic_id, count, dict(topic.configs), leadership)
 

@@ -140,7 +140,8 @@ def change(
         yield
     if kind == TOPIC:
         topic = broker.topics.topic(name)
-        configs = {} if topic is None else dict(topic.configs)
+        before = {} if topic is None else topic.configs
+        configs = dict(before)
         has_unknown = False
         for one in changes:
             yield
@@ -151,7 +152,7 @@ def change(
             refused = _apply(broker.config, configs, one)
             if refused is not None:
                 return refused
-        return _planned(broker, name, configs)
+        return _planned(broker, name, configs, before)
     if kind == BROKER_LOGGER:
         return _logger_error(broker, name, changes)
     return _fixed(broker, kind, name, [one.name for one in changes])
@@ -222,8 +223,10 @@ def _items(text: str) -> list[str]:
     return [item.strip() for item in text.split(",")]
 
 
-def _planned(broker: Broker, name: str, configs: dict[str, str]) -> Outcome | Planned:
-    """Check a topic's new configs."""
+def _planned(
+    broker: Broker, name: str, configs: dict[str, str], before: Mapping[str, str] | None = None
+) -> Outcome | Planned:
+    """Check a topic's new configs; `before` are those that they were made from, if any."""
     if not name:
         return ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed."
     message = name_error(name)
@@ -238,7 +241,7 @@ def _planned(broker: Broker, name: str, configs: dict[str, str]) -> Outcome | Pl
     topic = broker.topics.topic(name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
-    return Planned(topic, topic.configs, configs)
+    return Planned(topic, topic.configs if before is None else before, configs)
 
 
 def _fixed(broker: Broker, kind: int, name: str, names: Sequence[str]) -> Outcome:

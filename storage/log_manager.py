@@ -77,6 +77,7 @@ class LogManager:
         self._lock = lock
         self._catalogue = TopicCatalogue(disk, path)
         self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._own_logs: dict[TopicPartition, PartitionLog] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
@@ -225,11 +226,7 @@ class LogManager:
         return record
 
     def create_topics(self, records: Sequence[TopicRecord]) -> None:
-        """Add topics with one write; they are there for good when this returns.
-
-        TopicExistsError, TopicConfigError for a bad setting, StorageError when the disk fails: no
-        topic is added then.
-        """
+        """Add topics with one write. TopicExistsError, TopicConfigError, StorageError: none is."""
         for record in records:
             if record.name in self._catalogue.topics:
                 raise TopicExistsError(f"Topic '{record.name}' already exists.")
@@ -270,8 +267,8 @@ class LogManager:
 
         StorageError when that fails; the next deletion, start or topic of the name tries it again.
         """
-        for record in list(self._catalogue.deleting.values()):
-            yield from self._finish_deletion(record)
+        for one in list(self._catalogue.deleting.values()):
+            yield from self._finish_deletion(one)
 
     def _finish_deletion(self, record: TopicRecord) -> Iterator[None]:
         """Move a topic's directories out of the way, then forget it."""
@@ -288,10 +285,10 @@ class LogManager:
 
     def _abandon(self, record: TopicRecord, partition: int) -> None:
         key = (record.name, partition)
-        log = self._logs.pop(key, None)
-        if log is not None:
+        if (log := self._logs.pop(key, None)) is not None:
             log.abandon()
         for offsets in (
+            self._own_logs,
             self._recovery_points,
             self._log_starts,
             self._high_watermarks,
@@ -346,9 +343,10 @@ class LogManager:
         """Whether a partition was ever written to."""
         return self.disk.exists(self._directory(name, partition))
 
-    def open_logs(self) -> list[PartitionLog]:
-        """The logs that are open now."""
-        return [log for log in self._logs.values() if not log.closed]
+    def open_logs(self, *, own: bool = False) -> list[PartitionLog]:
+        """The logs that are open now; `own`: of the broker's own topics alone."""
+        logs = self._own_logs if own else self._logs
+        return [log for log in logs.values() if not log.closed]
 
     def _open_log(
         self, record: TopicRecord, partition: int, clean: bool, now_ms: int
@@ -373,6 +371,8 @@ class LogManager:
         log = PartitionLog(loader, record.topic_id)
         self.recovery_reports += log.recovery_reports
         self._logs[key] = log
+        if record.name.startswith("__"):
+            self._own_logs[key] = log
         return log
 
     def _check_directory(self, record: TopicRecord, directory: str) -> None:
@@ -458,7 +458,7 @@ class LogManager:
             raise StorageError(f"checkpoints of {self.path} cannot be written: {error}") from error
 
     def checkpoint_log_starts(self, keys: Iterable[TopicPartition]) -> Iterator[None]:
-        """Write the log starts of these partitions; StorageError when the disk fails."""
+        """Write the log starts of these partitions. StorageError."""
         for key in keys:
             self._note_log_start(key)
             yield

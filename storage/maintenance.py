@@ -61,6 +61,7 @@ def maintenance_steps(
 def flush_ms_steps(manager: LogManager, now_ms: int) -> Iterator[Step]:
     """Do what cannot wait for a round: `flush.ms`."""
     for log in manager.open_logs():
+        yield None
         try:
             if log.config.flush_ms < LONG_MAX and _flush_is_due(manager, log, now_ms):
                 yield from flush_steps(log)

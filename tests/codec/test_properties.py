@@ -120,8 +120,9 @@ def test_generated_codec_equals_construct(case: Case, monkeypatch: pytest.Monkey
         assert decode(data, 0) == (message, len(data))
         assert in_steps(encode_in_steps(message)) == data
         assert in_steps(decode_in_steps(data, 0)) == (message, len(data))
-        with pytest.raises(ProtocolError):
-            in_steps(decode_in_steps(data[:-1], 0))
+        if data:
+            with pytest.raises(ProtocolError):
+                in_steps(decode_in_steps(data[:-1], 0))
         assert struct.parse(data) == message
         assert from_json(message_type, to_json(message, version)) == message
 

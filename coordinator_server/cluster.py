@@ -14,7 +14,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from coordinator_server.broker import Broker
-from coordinator_server.clock.step_runner import StepRunner
+from coordinator_server.clock.step_runner import StepRunner, run_all
 from coordinator_server.coordinator.offsets_topic import OffsetsTopic
 from coordinator_server.events.log import LOG
 from coordinator_server.maintenance.flusher import Flusher
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from coordinator_server.config.config import Config, Listener
     from coordinator_server.net.connection import Connection
-    from coordinator_server.topics.manager import Partition, Topic
+    from coordinator_server.topics.topic import Partition, Topic
     from storage.disk import Disk
 
 
@@ -243,8 +243,8 @@ class Cluster:
                 self._servers[node_id], self._addresses[node_id] = server, addresses
             for broker in self.brokers.values():
                 broker.forget()
-            for topic in topics:
-                self.topics.delete(topic)
+            if topics:
+                run_all(self.topics.delete(topics))
             self.journal.forget()
             self._reset_clocks()
             await asyncio.gather(*[server.disconnect() for server in left])

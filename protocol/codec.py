@@ -53,7 +53,7 @@ class StepDecoder(Protocol[M_co]):
 class StepEncoder(Protocol[M_contra]):
     """An encoder for large messages: a generator that yields between steps of its work."""
 
-    def __call__(self, message: M_contra) -> Generator[None, None, bytes]:
+    def __call__(self, message: M_contra) -> Generator[None, None, bytes | bytearray]:
         """Steps that return the bytes of `message`."""
         ...
 

@@ -32,9 +32,14 @@ from protocol.generator import (
     fixed_letter,
     letter_size,
 )
-from protocol.schema import Field
+from protocol.schema import Field, dispose
 from protocol.utf8 import JAVA_REPLACE
-from protocol.varint import decode_unsigned_varint, skip_tagged_fields, unsigned_varint_tail
+from protocol.varint import (
+    MAX_TAGGED_FIELDS,
+    decode_unsigned_varint,
+    skip_tagged_fields,
+    unsigned_varint_tail,
+)
 
 
 class DecoderWriter(Writer):
@@ -51,6 +56,8 @@ class DecoderWriter(Writer):
         title = f"{self.struct.message_type.__name__} v{self.struct.version}"
         self.scope.update(
             ProtocolError=ProtocolError,
+            MAX_TAGGED_FIELDS=MAX_TAGGED_FIELDS,
+            dispose=dispose,
             StructError=StructError,
             new=object.__new__,
             reject=reject,
@@ -72,9 +79,16 @@ class DecoderWriter(Writer):
         ]
         tail = [
             "    except (IndexError, StructError) as error:",
+            *self.steps_dispose(),
             f'        raise ProtocolError("{title}: the bytes end early") from error',
         ]
+        if self.in_steps:
+            tail += ["    except ProtocolError:", *self.steps_dispose(), "        raise"]
         return "\n".join(head + self.lines + tail) + "\n", self.scope
+
+    def steps_dispose(self) -> list[str]:
+        """In steps, free what has been decoded of a message that ends in an error."""
+        return ["        yield from dispose(message)"] if self.in_steps else []
 
     def here(self, offset: int = 0) -> str:
         """The position of the next byte, plus `offset`, as an expression."""
@@ -106,6 +120,10 @@ class DecoderWriter(Writer):
     def message(self, struct: MessageStruct, target: str) -> None:
         """A message or nested struct into a new local `target`."""
         self.line(f"{target} = new({self.refer_type(struct.message_type)})")
+        self.fields(struct, target)
+
+    def fields(self, struct: MessageStruct, target: str) -> None:
+        """The fields of a message into the local `target`."""
         for one in struct.message_type.FIELDS:
             if one.tag is not None or not one.in_version(struct.version):
                 self.default(one, f"{target}.{one.name}")
@@ -233,11 +251,14 @@ class DecoderWriter(Writer):
         self.line(f"for _ in range({count}):")
         self.depth += 1
         if isinstance(element, MessageStruct):
-            self.message(element, one)
+            self.line(f"{one} = new({self.refer_type(element.message_type)})")
+            self.line(f"{items}.append({one})")  # at once, so that `dispose` finds it
+            self.fields(element, one)
+            self.settle()
         else:
             self.value(element, one, label)
-        self.settle()
-        self.line(f"{items}.append({one})")
+            self.settle()
+            self.line(f"{items}.append({one})")
         self.count_step()
         self.depth -= 1
 
@@ -272,6 +293,8 @@ class DecoderWriter(Writer):
         self.line(f"if {count}:")
         self.depth += 1
         self.line(f"{count}, position = decode_unsigned_varint(buffer, position - 1)")
+        self.line(f"if {count} > MAX_TAGGED_FIELDS:")
+        self.line(f'    raise ProtocolError(f"{{{count}}} tagged fields")')
         self.line(f"for _ in range({count}):")
         self.depth += 1
         tag, tag_size = self.new_name("tag"), self.new_name("tag_size")

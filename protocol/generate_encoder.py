@@ -45,10 +45,16 @@ class EncoderWriter(Writer):
         self.message(self.struct, "message")
         self.flush_run()
         head = ["def generated(message):", *self.steps_begin()]
+        if self.in_steps:
+            head.append("    whole = bytearray()")  # grows in steps: one join would be too long
         if self.parts_used:
             head.append("    parts = []")
             self.flush()
-            self.line('return b"".join(parts)')
+            if self.in_steps:
+                self.line('whole += b"".join(parts)')
+                self.line("return whole")
+            else:
+                self.line('return b"".join(parts)')
         elif len(self.pieces) == 1:
             self.line(f"return {self.pieces[0]}")
         else:
@@ -170,7 +176,7 @@ class EncoderWriter(Writer):
         else:
             self.value(element.element, one)
         self.flush()
-        self.count_step()
+        self.count_step('whole += b"".join(parts)', "parts.clear()")
         self.depth -= 1
 
     def nullable_struct(self, element: NullableStruct, source: str) -> None:

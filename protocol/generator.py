@@ -62,11 +62,13 @@ class Writer:
         """The lines before the code of a function in steps."""
         return ["    steps = 0", "    if False:", "        yield"] if self.in_steps else []
 
-    def count_step(self) -> None:
+    def count_step(self, *before: str) -> None:
         """At the end of a loop's body: a step is over after so many elements."""
         if self.in_steps:
             self.line("steps += 1")
             self.line(f"if not steps % {ITEMS_PER_STEP}:")
+            for text in before:
+                self.line(f"    {text}")
             self.line("    yield")
 
     def new_name(self, stem: str) -> str:

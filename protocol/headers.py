@@ -37,7 +37,7 @@ class ResponseHeader(Message, versions=(0, 1), flexible_since=1):
 
 
 def decode_request_header(
-    buffer: bytes | memoryview, position: int = 0
+    buffer: bytes | bytearray | memoryview, position: int = 0
 ) -> tuple[RequestHeader, int]:
     """Read the header at `position`; returns it and the position of the body.
 

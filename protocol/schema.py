@@ -8,6 +8,7 @@ so that importing a declaration stays cheap.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 if TYPE_CHECKING:
@@ -249,6 +250,31 @@ def frozen(message: M) -> M:
     for one in message_type.FIELDS:
         object.__setattr__(copy, one.name, getattr(message, one.name))
     return cast("M", copy)
+
+
+DISPOSED_PER_STEP = 500
+"""List items that one step of `dispose` frees."""
+
+
+def dispose(message: Message) -> Iterator[None]:
+    """Empty the lists of a large message that nothing needs any more, in steps.
+
+    Freed at once, millions of objects would take longer than a turn of the loop may. A message that
+    requests share (`frozen`) is left alone; one that was decoded in part may lack fields.
+    """
+    if is_frozen(message):
+        return
+    for one in message.FIELDS:
+        items = getattr(message, one.name, None)
+        if not isinstance(items, list):
+            continue
+        while items:
+            part = items[-DISPOSED_PER_STEP:]
+            del items[-DISPOSED_PER_STEP:]
+            if isinstance(part[0], Message):
+                for nested in part:
+                    yield from dispose(nested)
+            yield
 
 
 def is_frozen(message: Message) -> bool:

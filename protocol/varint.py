@@ -18,7 +18,14 @@ SMALL_VARINTS = ONE_BYTE[::2]
 """0 to 63 as zigzag, for loops in which a call of `encode_varint` would be most of the cost."""
 
 
-def decode_unsigned_varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
+MAX_TAGGED_FIELDS = 100
+"""More in one place are refused: no version of Kafka has so many, and skipping millions of them
+would take long. Kafka itself has no limit."""
+
+
+def decode_unsigned_varint(
+    buffer: bytes | bytearray | memoryview, position: int
+) -> tuple[int, int]:
     """An unsigned 32-bit number of one to five bytes."""
     byte = buffer[position]
     if byte < 128:
@@ -26,7 +33,9 @@ def decode_unsigned_varint(buffer: bytes | memoryview, position: int) -> tuple[i
     return unsigned_varint_tail(buffer, position + 1, byte)
 
 
-def unsigned_varint_tail(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
+def unsigned_varint_tail(
+    buffer: bytes | bytearray | memoryview, position: int, first: int
+) -> tuple[int, int]:
     """The rest of an unsigned varint whose first byte, 128 or more, has been read."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
@@ -38,12 +47,14 @@ def unsigned_varint_tail(buffer: bytes | memoryview, position: int, first: int) 
     raise ProtocolError("a varint of more than five bytes")
 
 
-def skip_tagged_fields(buffer: bytes | memoryview, position: int) -> int:
+def skip_tagged_fields(buffer: bytes | bytearray | memoryview, position: int) -> int:
     """Step over tagged fields none of which is known; returns the position behind them.
 
     Count, then tag, size and bytes of each (KIP-482), in any order.
     """
     count, position = decode_unsigned_varint(buffer, position)
+    if count > MAX_TAGGED_FIELDS:
+        raise ProtocolError(f"{count} tagged fields")
     for _ in range(count):
         _, position = decode_unsigned_varint(buffer, position)
         size, position = decode_unsigned_varint(buffer, position)
@@ -67,7 +78,7 @@ def encode_unsigned_varint(value: int) -> bytes:
     return bytes(out)
 
 
-def decode_varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
+def decode_varint(buffer: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
     """A signed 32-bit zigzag number of one to five bytes."""
     byte = buffer[position]
     position += 1
@@ -76,7 +87,7 @@ def decode_varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
     return (byte >> 1) ^ -(byte & 1), position
 
 
-def decode_varlong(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
+def decode_varlong(buffer: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
     """A signed 64-bit zigzag number of one to ten bytes."""
     value = 0
     shift = 0

@@ -8,7 +8,8 @@ opens as fast as an empty one. A directory that Kafka wrote is adopted.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 
 from storage.apart import ON_THE_SPOT
 from storage.checkpoints import (
@@ -40,7 +41,7 @@ from storage.log_config import LogConfig
 from storage.log_loader import LogLoader, RecoveryReport
 from storage.open_files import DEFAULT_MAX_OPEN_FILES, OpenFiles
 from storage.partition_log import PartitionLog
-from storage.topic_catalogue import PartitionLeadership, TopicCatalogue, TopicRecord
+from storage.topic_catalogue import TopicCatalogue, TopicRecord
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
@@ -76,6 +77,7 @@ class LogManager:
         self._lock = lock
         self._catalogue = TopicCatalogue(disk, path)
         self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._own_logs: dict[TopicPartition, PartitionLog] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
@@ -131,8 +133,9 @@ class LogManager:
         self._log_starts = read_offsets(self.disk, f"{self.path}/{LOG_START_FILE}")
         self._high_watermarks = read_offsets(self.disk, f"{self.path}/{HIGH_WATERMARK_FILE}")
         self.cleaner_offsets = read_offsets(self.disk, f"{self.path}/{CLEANER_FILE}")
-        for record in list(self._catalogue.deleting.values()):
-            self._finish_deletion(record)
+        if self._catalogue.is_mostly_dead:
+            deque(self._catalogue.compaction_steps(), maxlen=0)
+        deque(self.finish_deletions(), maxlen=0)
         directories = self._partition_directories()
         self._adopt(directories)
         if self.clean_start:
@@ -200,12 +203,13 @@ class LogManager:
                 if topic_id is not None:
                     ids.setdefault(name, topic_id)
                     counts[name] = max(counts.get(name, 0), partition + 1)
+        adopted: list[TopicRecord] = []
         for name in sorted(ids):
             configs = dict(INTERNAL_TOPIC_CONFIGS) if name in INTERNAL_TOPICS else {}
-            known[name] = TopicRecord(name, ids[name], counts[name], configs)
+            adopted.append(TopicRecord(name, ids[name], counts[name], configs))
             self.adopted_topics.append(name)
-        if ids:
-            self._catalogue.save()
+        if adopted:
+            self._catalogue.put(adopted)
 
     # --- topics -----------------------------------------------------------------------------------
 
@@ -214,113 +218,92 @@ class LogManager:
         return self._catalogue.topics
 
     def create_topic(
-        self,
-        name: str,
-        topic_id: bytes,
-        partition_count: int,
-        configs: dict[str, str],
-        leadership: tuple[PartitionLeadership, ...] = (),
+        self, name: str, topic_id: bytes, partition_count: int, configs: dict[str, str]
     ) -> TopicRecord:
-        """Add a topic; it is there for good when this returns.
+        """Add a topic, as `create_topics` does."""
+        record = TopicRecord(name, topic_id, partition_count, dict(configs))
+        self.create_topics([record])
+        return record
 
-        TopicExistsError, TopicConfigError for a bad setting, StorageError when the disk fails.
+    def create_topics(self, records: Sequence[TopicRecord]) -> None:
+        """Add topics with one write. TopicExistsError, TopicConfigError, StorageError: none is."""
+        for record in records:
+            if record.name in self._catalogue.topics:
+                raise TopicExistsError(f"Topic '{record.name}' already exists.")
+            self.defaults.overridden(record.configs)
+            deleted = self._catalogue.deleting.get(record.name)
+            if deleted is not None:  # its deletion is under way, or the disk failed in it
+                deque(self._finish_deletion(deleted), maxlen=0)
+        self._catalogue.put(records)
+
+    def change_topics(self, records: Sequence[TopicRecord]) -> Iterator[None]:
+        """Replace topics with one write: their partition counts, configs (valid ones), leadership.
+
+        The first step raises UnknownPartitionError for a topic that does not exist, StorageError
+        when the disk fails: nothing is changed then. The others give the open logs their configs.
         """
-        if name in self._catalogue.topics:
-            raise TopicExistsError(f"Topic '{name}' already exists.")
-        if name in self._catalogue.deleting:  # the disk failed in the middle of its deletion
-            self._try_to_finish_deletion(self._catalogue.deleting[name])
-        self.defaults.overridden(configs)
-        record = TopicRecord(name, topic_id, partition_count, dict(configs), leadership)
-        self._change_topic(name, record)
-        return record
+        before = [self._record(one.name) for one in records]
+        self._catalogue.put(records)
+        for record, old in zip(records, before, strict=True):
+            if record.configs != old.configs:
+                config = self.defaults.overridden(record.configs)
+                for partition in range(record.partition_count):
+                    log = self._logs.get((record.name, partition))
+                    if log is not None:
+                        log.config = config
+            yield
 
-    def add_partitions(
-        self, name: str, partition_count: int, leadership: tuple[PartitionLeadership, ...] = ()
-    ) -> TopicRecord:
-        """Let a topic have more partitions; `leadership` is that of all of them."""
-        record = self._record(name)
-        assert partition_count > record.partition_count, (name, partition_count)
-        record = record._replace(partition_count=partition_count, leadership=leadership)
-        self._change_topic(name, record)
-        return record
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Take topics away with one write; `finish_deletions` has to follow.
 
-    def keep_leadership(self, changed: dict[str, tuple[PartitionLeadership, ...]]) -> None:
-        """Keep who leads the partitions of some topics, for the next start. StorageError."""
-        topics = self._catalogue.topics
-        for name, leadership in changed.items():
-            topics[name] = self._record(name)._replace(leadership=leadership)
-        self._catalogue.save()
+        UnknownPartitionError for an unknown topic, StorageError: no topic is deleted then.
+        """
+        for name in names:
+            self._record(name)
+        self._catalogue.begin_deletion(names)
 
-    def set_configs(self, name: str, configs: dict[str, str]) -> TopicRecord:
-        """Replace a topic's own settings; they hold at once. TopicConfigError for a bad one."""
-        config = self.defaults.overridden(configs)
-        record = self._record(name)._replace(configs=dict(configs))
-        self._change_topic(name, record)
-        for (topic, _), log in self._logs.items():
-            if topic == name:
-                log.config = config
-        return record
+    def finish_deletions(self) -> Iterator[None]:
+        """Move the directories of all deleted topics out of the way; `maintenance` removes them.
 
-    def delete_topic(self, name: str) -> None:
-        """Remove a topic; its name is free when this returns, its files go with `maintenance`."""
-        record = self._record(name)
-        del self._catalogue.topics[name]
-        self._catalogue.deleting[name] = record
-        try:
-            self._catalogue.save()
-        except StorageError:
-            self._catalogue.topics[name] = self._catalogue.deleting.pop(name)
-            raise
-        self._try_to_finish_deletion(record)
+        StorageError when that fails; the next deletion, start or topic of the name tries it again.
+        """
+        for one in list(self._catalogue.deleting.values()):
+            yield from self._finish_deletion(one)
 
-    def _try_to_finish_deletion(self, record: TopicRecord) -> None:
-        """Finish it, or raise StorageError: the topic is gone for everyone, its files are moved at
-        the next start or when its name is wanted again."""
-        try:
-            self._finish_deletion(record)
-        except OSError as error:
-            raise StorageError(f"topic {record.name} cannot be removed: {error}") from error
-
-    def _finish_deletion(self, record: TopicRecord) -> None:
+    def _finish_deletion(self, record: TopicRecord) -> Iterator[None]:
         """Move a topic's directories out of the way, then forget it."""
         for partition in range(record.partition_count):
-            log = self._logs.pop((record.name, partition), None)
-            if log is not None:
-                log.abandon()
-            for offsets in (
-                self._recovery_points,
-                self._log_starts,
-                self._high_watermarks,
-                self.cleaner_offsets,
-                self.unsynced_since_ms,
-            ):
-                offsets.pop((record.name, partition), None)
-            directory = self._directory(record.name, partition)
-            if self.disk.exists(directory) and (
-                read_partition_metadata(self.disk, directory) in (None, record.topic_id)
-            ):
-                suffix = f"-{partition}.{record.topic_id.hex()}{DELETE_SUFFIX}"
-                stem = record.name[: FILE_NAME_BYTES_MAX - len(suffix)]
-                self.disk.rename(directory, f"{self.path}/{stem}{suffix}")
-                self._doomed.append(f"{self.path}/{stem}{suffix}")
-        del self._catalogue.deleting[record.name]
-        try:
-            self._catalogue.save()
-        except StorageError:
-            self._catalogue.deleting[record.name] = record
-            raise
+            if self._catalogue.deleting.get(record.name) is not record:
+                return  # finished between the steps, because the name was wanted again
+            try:
+                self._abandon(record, partition)
+            except OSError as error:
+                raise StorageError(f"topic {record.name} cannot be removed: {error}") from error
+            yield
+        if self._catalogue.deleting.get(record.name) is record:
+            self._catalogue.end_deletion(record.name)
 
-    def _change_topic(self, name: str, record: TopicRecord) -> None:
-        before = self._catalogue.topics.get(name)
-        self._catalogue.topics[name] = record
-        try:
-            self._catalogue.save()
-        except StorageError:
-            if before is None:
-                del self._catalogue.topics[name]
-            else:
-                self._catalogue.topics[name] = before
-            raise
+    def _abandon(self, record: TopicRecord, partition: int) -> None:
+        key = (record.name, partition)
+        if (log := self._logs.pop(key, None)) is not None:
+            log.abandon()
+        for offsets in (
+            self._own_logs,
+            self._recovery_points,
+            self._log_starts,
+            self._high_watermarks,
+            self.cleaner_offsets,
+            self.unsynced_since_ms,
+        ):
+            offsets.pop(key, None)
+        directory = self._directory(*key)
+        if self.disk.exists(directory) and (
+            read_partition_metadata(self.disk, directory) in (None, record.topic_id)
+        ):
+            suffix = f"-{partition}.{record.topic_id.hex()}{DELETE_SUFFIX}"
+            stem = record.name[: FILE_NAME_BYTES_MAX - len(suffix)]
+            self.disk.rename(directory, f"{self.path}/{stem}{suffix}")
+            self._doomed.append(f"{self.path}/{stem}{suffix}")
 
     def _record(self, name: str) -> TopicRecord:
         record = self._catalogue.topics.get(name)
@@ -330,14 +313,7 @@ class LogManager:
 
     def next_producer_ids(self, count: int) -> int:
         """Return the first of `count` producer ids that nobody got before, also after a restart."""
-        first = self._catalogue.next_producer_id
-        self._catalogue.next_producer_id = first + count
-        try:
-            self._catalogue.save()
-        except StorageError:
-            self._catalogue.next_producer_id = first
-            raise
-        return first
+        return self._catalogue.take_producer_ids(count)
 
     # --- logs -------------------------------------------------------------------------------------
 
@@ -357,18 +333,20 @@ class LogManager:
         self.failures.pop((name, partition), None)
         return log
 
-    def partitions_on_disk(self) -> list[TopicPartition]:
-        """Return the partitions that were ever written to."""
-        return [
-            (record.name, partition)
-            for record in self._catalogue.topics.values()
-            for partition in range(record.partition_count)
-            if self.disk.exists(self._directory(record.name, partition))
-        ]
+    def partitions(self) -> Iterator[TopicPartition]:
+        """All partitions of the topics that there are now."""
+        for record in tuple(self._catalogue.topics.values()):
+            for partition in range(record.partition_count):
+                yield record.name, partition
 
-    def open_logs(self) -> list[PartitionLog]:
-        """Return the logs that are open now."""
-        return [log for log in self._logs.values() if not log.closed]
+    def is_on_disk(self, name: str, partition: int) -> bool:
+        """Whether a partition was ever written to."""
+        return self.disk.exists(self._directory(name, partition))
+
+    def open_logs(self, *, own: bool = False) -> list[PartitionLog]:
+        """The logs that are open now; `own`: of the broker's own topics alone."""
+        logs = self._own_logs if own else self._logs
+        return [log for log in logs.values() if not log.closed]
 
     def _open_log(
         self, record: TopicRecord, partition: int, clean: bool, now_ms: int
@@ -393,10 +371,12 @@ class LogManager:
         log = PartitionLog(loader, record.topic_id)
         self.recovery_reports += log.recovery_reports
         self._logs[key] = log
+        if record.name.startswith("__"):
+            self._own_logs[key] = log
         return log
 
     def _check_directory(self, record: TopicRecord, directory: str) -> None:
-        """Make sure that the directory belongs to the topic; another topic's is set aside."""
+        """Make sure that the directory is the topic's own; set aside that of another."""
         if not self.disk.exists(directory):
             return
         topic_id = read_partition_metadata(self.disk, directory)
@@ -435,27 +415,34 @@ class LogManager:
             self._doomed.pop()
 
     def volume(self) -> tuple[str, int, int]:
-        """Return the path of the data directory, the size of its volume and what is free there;
-        -1 when the system does not tell."""
+        """The path of the data directory; size of its volume and what is free, bytes or -1."""
         try:
             total_bytes, usable_bytes = self.disk.space(self.path)
         except OSError:
             return self.path, -1, -1
         return self.path, total_bytes, usable_bytes
 
-    def checkpoint(self) -> None:
+    def compaction_steps(self) -> Iterator[None]:
+        """Compact the catalogue of topics if that is worth it; StorageError when the disk fails."""
+        try:
+            if self._catalogue.is_mostly_dead:
+                yield from self._catalogue.compaction_steps()
+        except OSError as error:
+            raise StorageError(f"the topics of {self.path} cannot be compacted: {error}") from error
+
+    def checkpoint_steps(self) -> Iterator[None]:
         """Write recovery points, log starts, high watermarks and cleaner offsets that changed.
 
         StorageError when the disk fails; a checkpoint that is behind costs time, never data.
         """
-        for key, log in self._logs.items():
+        for key, log in tuple(self._logs.items()):
+            yield
+            if self._logs.get(key) is not log:
+                continue  # deleted between the steps
             if log.log_end_offset or log.log_start_offset:
                 self._recovery_points[key] = log.recovery_point
                 self._high_watermarks[key] = log.high_watermark
-                if log.log_start_offset > log.segments[0].base_offset:
-                    self._log_starts[key] = log.log_start_offset
-                else:
-                    self._log_starts.pop(key, None)
+                self._note_log_start(key)
         try:
             for name, offsets, sync in (
                 (LOG_START_FILE, self._log_starts, True),
@@ -466,8 +453,27 @@ class LogManager:
                 if self._written.get(name) != offsets:
                     write_offsets(self.disk, f"{self.path}/{name}", offsets, sync=sync)
                     self._written[name] = dict(offsets)
+                yield
         except OSError as error:
             raise StorageError(f"checkpoints of {self.path} cannot be written: {error}") from error
+
+    def checkpoint_log_starts(self, keys: Iterable[TopicPartition]) -> Iterator[None]:
+        """Write the log starts of these partitions. StorageError."""
+        for key in keys:
+            self._note_log_start(key)
+            yield
+        try:
+            write_offsets(self.disk, f"{self.path}/{LOG_START_FILE}", self._log_starts)
+        except OSError as error:
+            raise StorageError(f"{LOG_START_FILE} cannot be written: {error}") from error
+        self._written[LOG_START_FILE] = dict(self._log_starts)
+
+    def _note_log_start(self, key: TopicPartition) -> None:
+        log = self._logs.get(key)
+        if log is not None and log.log_start_offset > log.segments[0].base_offset:
+            self._log_starts[key] = log.log_start_offset
+        else:
+            self._log_starts.pop(key, None)
 
     def close(self) -> None:
         """Close all logs and leave the mark of a clean stop; StorageError when that fails.
@@ -482,7 +488,7 @@ class LogManager:
                 failure = error
                 log.abandon()
         try:
-            self.checkpoint()
+            deque(self.checkpoint_steps(), maxlen=0)
             if failure is None and not self.failures:
                 contents = b'{"version":0,"brokerEpoch":-1}'
                 write_atomically(self.disk, f"{self.path}/{CLEAN_SHUTDOWN_FILE}", contents)

@@ -35,7 +35,10 @@ def maintenance_steps(
         yield from manager.remove_deleted()
     except OSError as error:
         yield StorageError(f"files of deleted topics cannot be removed: {error}")
-    for name, partition in manager.partitions_on_disk():
+    for name, partition in manager.partitions():
+        yield None
+        if not manager.is_on_disk(name, partition):
+            continue
         try:
             log = manager.log(name, partition)
             if retention:
@@ -48,9 +51,9 @@ def maintenance_steps(
             continue  # deleted since the round began
         except StorageError as error:
             yield error
-        yield None
     try:
-        manager.checkpoint()
+        yield from manager.checkpoint_steps()
+        yield from manager.compaction_steps()
     except StorageError as error:
         yield error
 
@@ -58,6 +61,7 @@ def maintenance_steps(
 def flush_ms_steps(manager: LogManager, now_ms: int) -> Iterator[Step]:
     """Do what cannot wait for a round: `flush.ms`."""
     for log in manager.open_logs():
+        yield None
         try:
             if log.config.flush_ms < LONG_MAX and _flush_is_due(manager, log, now_ms):
                 yield from flush_steps(log)

@@ -90,7 +90,7 @@ class OwnLogs:
     @property
     def are_open(self) -> bool:
         """Whether there is any to look at."""
-        return any(is_own(log) for log in self._manager.open_logs())
+        return any(is_own(log) for log in self._manager.open_logs(own=True))
 
     def due(self, now_ms: int) -> list[PartitionLog]:
         """The logs that are to be compacted now, the dirtiest first."""
@@ -114,7 +114,9 @@ class OwnLogs:
 
     def _stands(self, now_ms: int) -> list[OwnLog]:
         manager = self._manager
-        return [stand_of(manager, log, now_ms) for log in manager.open_logs() if is_own(log)]
+        return [
+            stand_of(manager, log, now_ms) for log in manager.open_logs(own=True) if is_own(log)
+        ]
 
     def _pass_over(self, log: PartitionLog, now_ms: int) -> Iterator[Step]:
         key = (log.topic, log.partition)

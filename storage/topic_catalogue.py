@@ -1,27 +1,38 @@
-"""The topics of a data directory: names, ids, partition counts, settings; in one small file of
-ours.
+"""The topics of a data directory: names, ids, partition counts, settings; in one file of ours.
 
-Kafka keeps these in its metadata log, which a single broker has no use for. `topics.json` is
-replaced atomically, so creating a topic is one step: directories come with the first record.
-Deleting takes two: the topic moves to `deleting` first, so that a crash in the middle is finished
-at the next start.
+Kafka keeps these in its metadata log, which a single broker has no use for. `topics.json` is a log
+too: its first line has the version, each other line is a JSON list of what one request changed,
+appended and synced before the request is answered. So a change costs the same however many topics
+there are, and a crash leaves all of a request's changes or none: a last line that is torn counts
+for nothing, and the next write cuts it off. When most of the file is dead it is compacted.
+
+Deleting takes two changes: the topic is "deleting" until its directories are out of the way, so
+that a crash in the middle is finished at the next start.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from storage.checkpoints import parse_topic_id, topic_id_text
-from storage.disk import Disk, write_atomically
+from storage.disk import Disk
 from storage.errors import StorageError
 
 CATALOGUE_FILE = "topics.json"
-_VERSION = 1
+_VERSION = 2
+_OLD_VERSION = 1
+"""One JSON object with all topics, which was replaced for every change."""
+
+_COMPACTED_PER_STEP = 500
+_DEAD_CHANGES_KEPT = 1000
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class PartitionLeadership(NamedTuple):
-    """Who leads a partition (a broker's id, -1: nobody), since which epoch, and who may."""
+    """The leader of a partition (a broker's id, -1 for none), its epoch, and the replicas."""
 
     leader_id: int
     leader_epoch: int
@@ -42,7 +53,11 @@ class TopicRecord(NamedTuple):
 
 
 class TopicCatalogue:
-    """What `topics.json` says; `save` after every change."""
+    """What `topics.json` says. Reading it changes nothing, so a broker may be running on it.
+
+    `topics` and `deleting` are changed by the methods only. Those that write raise StorageError,
+    and nothing has changed then.
+    """
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -50,56 +65,176 @@ class TopicCatalogue:
         self.topics: dict[str, TopicRecord] = {}
         self.deleting: dict[str, TopicRecord] = {}
         self.next_producer_id = 0
+        self._size_bytes = 0  # of the whole lines; 0: there is no file of this version
+        self._changes = 0  # in the file
+        self._unwritten: list[str] = []
         if disk.exists(self._path):
             self._load()
 
+    # --- reading ----------------------------------------------------------------------------------
+
     def _load(self) -> None:
         try:
-            contents: dict[str, Any] = json.loads(self._disk.read_file(self._path))
-            if contents["version"] != _VERSION:
-                raise ValueError(f"version {contents['version']} is not {_VERSION}")
-            self.next_producer_id = int(contents["next_producer_id"])
-            for key, records in (("topics", self.topics), ("deleting", self.deleting)):
-                for entry in contents[key]:
-                    record = TopicRecord(
-                        str(entry["name"]),
-                        parse_topic_id(entry["topic_id"]),
-                        int(entry["partitions"]),
-                        {str(name): str(value) for name, value in entry["configs"].items()},
-                        tuple(_leadership(one) for one in entry.get("leadership", ())),
-                    )
-                    records[record.name] = record
+            first, *lines = self._disk.read_file(self._path).split(b"\n")
+            head = json.loads(first)
+            if head["version"] == _OLD_VERSION:
+                self._load_old(head)
+                return
+            if head["version"] != _VERSION or not lines:
+                raise ValueError(f"version {head['version']} is not {_VERSION}")
+            del lines[-1]  # what follows the last newline is torn
+            self._size_bytes = len(first) + 1
+            for number, line in enumerate(lines, start=1):
+                try:
+                    changes = json.loads(line)
+                except ValueError:
+                    if number < len(lines):
+                        raise
+                    return  # a power cut kept the end of the last write and not its beginning
+                for change in changes:
+                    self._apply(change)
+                self._size_bytes += len(line) + 1
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StorageError(
                 f"{self._path} is damaged ({error}); restore it, or move it away to have the "
                 "topics found again by their directories, with default settings"
             ) from error
 
-    def save(self) -> None:
-        """Replace the file; StorageError (and nothing changed on the disk) when that fails."""
-        contents = {
-            "version": _VERSION,
-            "next_producer_id": self.next_producer_id,
-            "topics": [_entry(record) for record in self.topics.values()],
-            "deleting": [_entry(record) for record in self.deleting.values()],
-        }
-        data = json.dumps(contents).encode()
+    def _load_old(self, contents: dict[str, Any]) -> None:
+        self.next_producer_id = int(contents["next_producer_id"])
+        for key, records in (("topics", self.topics), ("deleting", self.deleting)):
+            for entry in contents[key]:
+                record = _record(entry)
+                records[record.name] = record
+
+    def _apply(self, change: dict[str, Any]) -> None:
+        self._changes += 1
+        ((kind, value),) = change.items()
+        if kind == "topic":
+            record = _record(value)
+            self.topics[record.name] = record
+        elif kind == "deleting":
+            self.deleting[value] = self.topics.pop(value)
+        elif kind == "deleted":
+            self.deleting.pop(value, None)  # compaction may have left it out
+        elif kind == "next_producer_id":
+            self.next_producer_id = int(value)
+        else:
+            raise ValueError(f"an unknown change: {kind}")
+
+    # --- changing ---------------------------------------------------------------------------------
+
+    def put(self, records: Sequence[TopicRecord]) -> None:
+        """Add topics, or replace those of the same names."""
+        self._write(map(_topic, records))
+        for record in records:
+            self.topics[record.name] = record
+
+    def begin_deletion(self, names: Sequence[str]) -> None:
+        """Take topics away; they are `deleting` until `end_deletion`."""
+        self._write(_change("deleting", name) for name in names)
+        for name in names:
+            self.deleting[name] = self.topics.pop(name)
+
+    def end_deletion(self, name: str) -> None:
+        """Forget a topic under deletion. Written with the next change: it may happen twice."""
+        del self.deleting[name]
+        self._unwritten.append(_change("deleted", name))
+
+    def take_producer_ids(self, count: int) -> int:
+        """The first of `count` producer ids that were never taken before."""
+        first = self.next_producer_id
+        self._write([_change("next_producer_id", first + count)])
+        self.next_producer_id = first + count
+        return first
+
+    def _write(self, changes: Iterable[str]) -> None:
+        """Append one line, which is on the disk when this returns."""
         try:
-            write_atomically(self._disk, self._path, data)
+            if not self._size_bytes:
+                for _ in self.compaction_steps():
+                    pass
+            written = [*self._unwritten, *changes]
+            self._append(f"[{','.join(written)}]\n".encode())
         except OSError as error:
-            if not self._holds(data):
-                raise StorageError(f"{self._path} cannot be written: {error}") from error
-            # Renamed, and only the sync of the name failed: what a start would find is the new.
+            raise StorageError(f"{self._path} cannot be written: {error}") from error
+        self._unwritten.clear()
+        self._changes += len(written)
 
-    def _holds(self, data: bytes) -> bool:
+    def _append(self, line: bytes) -> None:
+        file = self._disk.open(self._path)
         try:
-            return self._disk.read_file(self._path) == data
+            if file.size() > self._size_bytes:
+                file.truncate(self._size_bytes)
+            file.append([line])
+            file.sync()
+            self._size_bytes += len(line)
         except OSError:
-            return False
+            with suppress(OSError):  # the next write tries it again
+                file.truncate(self._size_bytes)
+            raise
+        finally:
+            file.close()
+
+    # --- compaction -------------------------------------------------------------------------------
+
+    @property
+    def is_mostly_dead(self) -> bool:
+        """Whether compaction would make the file less than half as long, or it is an old one."""
+        live = len(self.topics) + len(self.deleting)
+        is_old = live > 0 and not self._size_bytes
+        return is_old or self._changes > 2 * live + _DEAD_CHANGES_KEPT
+
+    def compaction_steps(self) -> Iterator[None]:
+        """Replace the file by one that says the same in the fewest lines. Raises OSError.
+
+        What is written between the steps goes to the old file, and is copied at the end.
+        """
+        copied_bytes = self._size_bytes
+        changes = self._changes
+        deleting = list(self.deleting.values())
+        records = [*deleting, *self.topics.values()]
+        head = f'{{"version":{_VERSION}}}\n[{_change("next_producer_id", self.next_producer_id)}]\n'
+        temporary = f"{self._path}.tmp"
+        if self._disk.exists(temporary):
+            self._disk.unlink(temporary)
+        file = self._disk.open(temporary, create=True)
+        try:
+            file.append([head.encode()])
+            for start in range(0, len(records), _COMPACTED_PER_STEP):
+                part = [_topic(one) for one in records[start : start + _COMPACTED_PER_STEP]]
+                file.append([f"[{','.join(part)}]\n".encode()])
+                file.sync()
+                yield
+            if deleting:
+                part = [_change("deleting", one.name) for one in deleting]
+                file.append([f"[{','.join(part)}]\n".encode()])
+            if self._size_bytes > copied_bytes:
+                file.append([self._since(copied_bytes)])
+            file.sync()
+            size_bytes = file.size()
+        finally:
+            file.close()
+        self._disk.rename(temporary, self._path)
+        self._size_bytes = 0  # all is written again if the name cannot be synced
+        self._disk.sync_directory(self._path.rpartition("/")[0])
+        self._size_bytes = size_bytes
+        self._changes += len(records) + len(deleting) + 1 - changes
+
+    def _since(self, position: int) -> bytes:
+        file = self._disk.open(self._path)
+        try:
+            return file.pread(self._size_bytes - position, position)
+        finally:
+            file.close()
 
 
-def _entry(record: TopicRecord) -> dict[str, Any]:
-    entry = {
+def _change(kind: str, value: object) -> str:
+    return _encode({kind: value})
+
+
+def _topic(record: TopicRecord) -> str:
+    entry: dict[str, Any] = {
         "name": record.name,
         "topic_id": topic_id_text(record.topic_id),
         "partitions": record.partition_count,
@@ -107,7 +242,17 @@ def _entry(record: TopicRecord) -> dict[str, Any]:
     }
     if record.leadership:
         entry["leadership"] = record.leadership
-    return entry
+    return _change("topic", entry)
+
+
+def _record(entry: dict[str, Any]) -> TopicRecord:
+    return TopicRecord(
+        str(entry["name"]),
+        parse_topic_id(entry["topic_id"]),
+        int(entry["partitions"]),
+        {str(name): str(value) for name, value in entry["configs"].items()},
+        tuple(_leadership(one) for one in entry.get("leadership", ())),
+    )
 
 
 def _leadership(entry: Any) -> PartitionLeadership:

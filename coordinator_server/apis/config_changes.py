@@ -7,12 +7,16 @@ ConfigurationControlManager), as its answers show them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+from coordinator_server.clock.step_runner import run_all
+from coordinator_server.topics.counts import Counts
+from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST, TOO_MANY_RECORDS
 from coordinator_server.topics.names import name_error
-from coordinator_server.topics.topic_configs import configs_error
+from coordinator_server.topics.topic import Topic
+from coordinator_server.topics.topic_configs import condensed, configs_error
 from protocol.errors import ErrorCode
 from storage.config_def import Kind, render
 from storage.errors import StorageError
@@ -21,6 +25,8 @@ from storage.topic_settings import TOPIC_SETTINGS
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.config.config import Config
+    from protocol.apis.alter_configs import AlterableConfig as GivenConfig
+    from protocol.apis.incremental_alter_configs import AlterableConfig
 
 TOPIC = 2
 BROKER = 4
@@ -34,6 +40,16 @@ DONE: Outcome = (ErrorCode.NONE, None)
 TWICE: Outcome = (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
 
 
+class Resource(Protocol):
+    """What a request names."""
+
+    resource_type: int
+    resource_name: str
+
+
+R = TypeVar("R", bound=Resource)
+
+
 class Operation(IntEnum):
     """What is done to a config (Kafka's AlterConfigOp.OpType)."""
 
@@ -43,79 +59,152 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-class Change(NamedTuple):
-    """One change of one config."""
+_OPERATIONS = frozenset(Operation)
 
-    name: str
-    operation: int
-    value: str | None
+
+class Planned(NamedTuple):
+    """Configs that a topic shall have, which had `before` when they were checked."""
+
+    topic: Topic
+    before: Mapping[str, str]
+    configs: dict[str, str]
+
+    def is_current(self, broker: Broker) -> bool:
+        """Whether the topic is still there and has the configs that it had."""
+        is_there = broker.topics.topic(self.topic.name) is self.topic
+        return is_there and self.topic.configs is self.before
+
+
+def apply_all(
+    broker: Broker,
+    resources: Sequence[R],
+    plan: Callable[[Broker, R], Generator[None, None, Outcome | Planned]],
+    *,
+    validate_only: bool,
+) -> Generator[None, None, list[Outcome]]:
+    """Change the configs of resources with one write; the outcome of each.
+
+    One that the request names twice is not changed. `plan` checks the change of one resource.
+    """
+    counts: Counts[tuple[int, str]] = Counts()
+    for one in resources:
+        counts.add((one.resource_type, one.resource_name))
+        yield
+    outcomes: list[Outcome] = []
+    planned: dict[int, Planned] = {}
+    records = 0
+    for number, one in enumerate(resources):
+        outcome: Outcome | Planned = TWICE
+        if counts[one.resource_type, one.resource_name] == 1:
+            outcome = yield from plan(broker, one)
+        if isinstance(outcome, Planned):
+            records += len(outcome.configs.items() ^ outcome.topic.configs.items())
+            if outcome.configs != outcome.topic.configs:
+                planned[number] = outcome
+            outcome = DONE
+        outcomes.append(outcome)
+        yield
+    if records > MAX_RECORDS_PER_REQUEST:
+        outcomes = [(ErrorCode.POLICY_VIOLATION, TOO_MANY_RECORDS)] * len(resources)
+    elif planned and not validate_only:
+        for number, made in planned.items():
+            if not made.is_current(broker):  # another request came between the steps
+                outcome = run_all(plan(broker, resources[number]))
+                if isinstance(outcome, Planned):
+                    planned[number] = outcome
+                else:
+                    outcomes[number] = outcome
+        changes = {one.topic: one.configs for one in planned.values() if one.is_current(broker)}
+        try:
+            yield from broker.topics.set_configs(changes)
+        except StorageError as error:
+            for number in planned:
+                outcomes[number] = error.code, error.message
+    yield from counts.clear()
+    return outcomes
 
 
 def change(
-    broker: Broker, kind: int, name: str, changes: Sequence[Change], *, validate_only: bool
-) -> Outcome:
-    """Apply changes to what a resource has of its own (IncrementalAlterConfigs)."""
-    if len({one.name for one in changes}) < len(changes):
-        return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
-    refused = _null_error(one.name for one in changes if one.operation != 1 and one.value is None)
+    broker: Broker, kind: int, name: str, changes: Sequence[AlterableConfig]
+) -> Generator[None, None, Outcome | Planned]:
+    """Plan changes of what a resource has of its own (IncrementalAlterConfigs)."""
+    refused = yield from _list_error(
+        (one.name, one.config_operation != Operation.DELETE and one.value is None)
+        for one in changes
+    )
     if refused is not None:
         return refused
-    if any(one.operation not in tuple(Operation) for one in changes):
-        return ErrorCode.UNKNOWN_SERVER_ERROR, None
+    for one in changes:
+        if one.config_operation not in _OPERATIONS:
+            return ErrorCode.UNKNOWN_SERVER_ERROR, None
+        yield
     if kind == TOPIC:
         topic = broker.topics.topic(name)
-        configs = {} if topic is None else dict(topic.configs)
+        before = {} if topic is None else topic.configs
+        configs = dict(before)
+        has_unknown = False
         for one in changes:
+            yield
+            if one.name not in TOPIC_SETTINGS:
+                if has_unknown:
+                    continue  # the first is enough to refuse all, and there may be millions
+                has_unknown = one.config_operation == Operation.SET
             refused = _apply(broker.config, configs, one)
             if refused is not None:
                 return refused
-        return _give(broker, name, configs, validate_only=validate_only)
+        return _planned(broker, name, configs, before)
     if kind == BROKER_LOGGER:
         return _logger_error(broker, name, changes)
     return _fixed(broker, kind, name, [one.name for one in changes])
 
 
 def replace(
-    broker: Broker,
-    kind: int,
-    name: str,
-    configs: Sequence[tuple[str, str | None]],
-    *,
-    validate_only: bool,
-) -> Outcome:
-    """Give a resource these configs of its own, and no others (AlterConfigs)."""
-    given = {config: value for config, value in configs if value is not None}
-    if len({config for config, _ in configs}) < len(configs):
-        return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
-    refused = _null_error(config for config, value in configs if value is None)
+    broker: Broker, kind: int, name: str, configs: Sequence[GivenConfig]
+) -> Generator[None, None, Outcome | Planned]:
+    """Plan that a resource has these configs of its own, and no others (AlterConfigs)."""
+    refused = yield from _list_error((one.name, one.value is None) for one in configs)
     if refused is not None:
         return refused
     if kind == TOPIC:
-        return _give(broker, name, given, validate_only=validate_only)
+        given = yield from condensed((one.name, one.value) for one in configs)
+        return _planned(broker, name, {name: value for name, value in given if value is not None})
     if kind == BROKER_LOGGER:
         return _unknown(kind)
-    return _fixed(broker, kind, name, list(given))
+    return _fixed(broker, kind, name, [one.name for one in configs])
 
 
-def _null_error(names: Iterable[str]) -> Outcome | None:
-    nulls = list(names)
-    if not nulls:
-        return None
-    return ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}"
+def _list_error(
+    configs: Iterable[tuple[str, bool]],
+) -> Generator[None, None, Outcome | None]:
+    """Why these names of configs, and whether a value is missing, cannot stand in one list."""
+    counts: Counts[str] = Counts()
+    nulls: list[str] = []
+    is_twice = False
+    for name, is_null in configs:
+        is_twice = counts.add(name) > 1 or is_twice
+        if is_null:
+            nulls.append(name)
+        yield
+    yield from counts.clear()
+    if is_twice:
+        return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
+    if nulls:
+        return ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}"
+    return None
 
 
-def _apply(config: Config, configs: dict[str, str], one: Change) -> Outcome | None:
+def _apply(config: Config, configs: dict[str, str], one: AlterableConfig) -> Outcome | None:
     """Apply one change to a topic's own configs; why it cannot be."""
-    if one.operation == Operation.DELETE:
+    if one.config_operation == Operation.DELETE:
         configs.pop(one.name, None)
         return None
     assert one.value is not None
     row = TOPIC_SETTINGS.get(one.name)
     is_list = row is not None and row.setting.kind is Kind.LIST
-    if one.operation == Operation.SET:
+    if one.config_operation == Operation.SET:
         configs[one.name] = ",".join(_items(one.value)) if is_list else one.value.strip()
         return None
-    operation = Operation(one.operation)
+    operation = Operation(one.config_operation)
     if not is_list:
         reason = f"Can't {operation.name} to key {one.name} because its type is not LIST."
         return ErrorCode.INVALID_CONFIG, reason
@@ -134,8 +223,10 @@ def _items(text: str) -> list[str]:
     return [item.strip() for item in text.split(",")]
 
 
-def _give(broker: Broker, name: str, configs: dict[str, str], *, validate_only: bool) -> Outcome:
-    """Check a topic's new configs, and set them unless that was all."""
+def _planned(
+    broker: Broker, name: str, configs: dict[str, str], before: Mapping[str, str] | None = None
+) -> Outcome | Planned:
+    """Check a topic's new configs; `before` are those that they were made from, if any."""
     if not name:
         return ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed."
     message = name_error(name)
@@ -143,16 +234,14 @@ def _give(broker: Broker, name: str, configs: dict[str, str], *, validate_only: 
         return ErrorCode.INVALID_TOPIC_EXCEPTION, message
     try:
         message = configs_error(broker.config, configs.items())
-        if message is not None:
-            return ErrorCode.INVALID_CONFIG, message
-        topic = broker.topics.topic(name)
-        if topic is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
-        if not validate_only:
-            broker.topics.set_configs(topic, configs)
     except StorageError as error:
         return error.code, error.message
-    return DONE
+    if message is not None:
+        return ErrorCode.INVALID_CONFIG, message
+    topic = broker.topics.topic(name)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+    return Planned(topic, topic.configs if before is None else before, configs)
 
 
 def _fixed(broker: Broker, kind: int, name: str, names: Sequence[str]) -> Outcome:
@@ -171,7 +260,7 @@ def _fixed(broker: Broker, kind: int, name: str, names: Sequence[str]) -> Outcom
     return ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{listed}]"
 
 
-def _logger_error(broker: Broker, name: str, changes: Sequence[Change]) -> Outcome:
+def _logger_error(broker: Broker, name: str, changes: Sequence[AlterableConfig]) -> Outcome:
     error = _node_error(broker, name, "Unexpected node id. Expected {}, but received {}")
     if error is None and changes:
         return ErrorCode.INVALID_CONFIG, f"Logger {changes[0].name} does not exist!"

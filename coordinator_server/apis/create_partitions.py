@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.apis.create_topics import (
-    MAX_PARTITIONS_PER_REQUEST,
-    TOO_MANY_PARTITIONS,
-)
-from coordinator_server.topics.assignments import more_partitions_error
+from coordinator_server.topics.assignments import replicas_error
+from coordinator_server.topics.counts import Counts
+from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST
 from protocol.apis.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
-    CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
 from protocol.errors import ErrorCode
@@ -21,58 +17,107 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.topics.topic import Leaderships, Topic
+
+    Error = tuple[ErrorCode, str | None]
 
 
-def handle(broker: Broker, call: Call, request: CreatePartitionsRequest) -> None:
-    """Answer with one result per distinct name, those that stand twice first."""
-    counts = Counter(topic.name for topic in request.topics)
-    results = [
-        CreatePartitionsTopicResult(
-            name=name,
-            error_code=ErrorCode.INVALID_REQUEST,
-            error_message="Duplicate topic name.",
-        )
-        for name, count in counts.items()
-        if count > 1
-    ]
+class _Plan(NamedTuple):
+    """Partitions that a topic may get, which had `before` when that was checked."""
+
+    topic: Topic
+    before: int
+    leadership: Leaderships
+    result: CreatePartitionsTopicResult
+
+
+def handle(broker: Broker, call: Call, request: CreatePartitionsRequest) -> Steps:
+    """Answer with one result per distinct name, those that the request names twice first."""
+    counts: Counts[str] = Counts()
+    twice: Counts[str] = Counts()
+    results: list[CreatePartitionsTopicResult] = []
     for asked in request.topics:
-        if counts[asked.name] == 1:
-            code, message = _widen(broker, asked, request.validate_only)
-            results.append(
-                CreatePartitionsTopicResult(name=asked.name, error_code=code, error_message=message)
+        if counts.add(asked.name) > 1 and twice.add(asked.name) == 1:
+            result = CreatePartitionsTopicResult(
+                name=asked.name,
+                error_code=ErrorCode.INVALID_REQUEST,
+                error_message="Duplicate topic name.",
             )
+            results.append(result)
+        yield
+    planned: list[_Plan] = []
+    records = 0
+    for asked in request.topics:
+        yield
+        if counts[asked.name] > 1:
+            continue
+        result = CreatePartitionsTopicResult(name=asked.name, error_message=None)
+        results.append(result)
+        assignments = asked.assignments
+        chosen = None if assignments is None else [one.broker_ids for one in assignments]
+        message = None
+        if chosen is not None:
+            message = yield from replicas_error(chosen, broker.topics.broker_ids)
+        topic = broker.topics.topic(asked.name)
+        error = _error(topic, asked.count, chosen, message)
+        if error is not None:
+            result.error_code, result.error_message = error
+            continue
+        assert topic is not None
+        before = len(topic.partitions)
+        records += asked.count - before
+        if records > MAX_RECORDS_PER_REQUEST:
+            result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # without a text, as in Kafka
+            continue
+        places = None if chosen is None else dict(enumerate(chosen, before))
+        leadership = broker.topics.placed(topic, asked.count, places)
+        planned.append(_Plan(topic, before, leadership, result))
+    if planned and not request.validate_only:
+        yield from _add(broker, planned)
     call.reply(CreatePartitionsResponse(results=results))
+    yield from counts.clear()
+    yield from twice.clear()
 
 
-def _widen(
-    broker: Broker, asked: CreatePartitionsTopic, validate_only: bool
-) -> tuple[ErrorCode, str | None]:
-    """Check one topic and add the partitions; the error and its text."""
-    topic = broker.topics.topic(asked.name)
+def _error(
+    topic: Topic | None, count: int, chosen: list[list[int]] | None, message: str | None
+) -> Error | None:
+    """Why a topic cannot have `count` partitions; `message` is the error of the replicas."""
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
-    there = len(topic.partitions)
-    if asked.count == there:
-        return ErrorCode.INVALID_PARTITIONS, f"Topic already has {there} partition(s)."
-    if asked.count < there:
+    before = len(topic.partitions)
+    if count == before:
+        return ErrorCode.INVALID_PARTITIONS, f"Topic already has {before} partition(s)."
+    if count < before:
         return (
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic {asked.name} currently has {there} partition(s); "
-            f"{asked.count} would not be an increase.",
+            f"The topic {topic.name} currently has {before} partition(s); "
+            f"{count} would not be an increase.",
         )
-    if asked.count - there > MAX_PARTITIONS_PER_REQUEST:
-        return ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS
-    places = None
-    if asked.assignments is not None:
-        chosen = [assignment.broker_ids for assignment in asked.assignments]
-        message = more_partitions_error(chosen, asked.count - there, broker.topics.broker_ids)
-        if message is not None:
-            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, message
-        places = dict(enumerate(chosen, there))
-    if not validate_only:
-        try:
-            broker.topics.add_partitions(topic, asked.count, places)
-        except StorageError as error:
-            return error.code, error.message
-    return ErrorCode.NONE, None
+    if chosen is not None and len(chosen) != count - before:
+        message = (
+            f"Attempted to add {count - before} additional partition(s), but only "
+            f"{len(chosen)} assignment(s) were specified."
+        )
+    return None if message is None else (ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def _add(broker: Broker, planned: list[_Plan]) -> Steps:
+    """Add what is planned and still missing: other requests ran between the steps."""
+    added: dict[Topic, Leaderships] = {}
+    for topic, before, leadership, result in planned:
+        missing = leadership[len(topic.partitions) - before :]
+        exists = broker.topics.topic(topic.name) is topic
+        error = _error(topic if exists else None, before + len(leadership), None, None)
+        if error is None:
+            added[topic] = missing
+        else:
+            result.error_code, result.error_message = error
+    try:
+        yield from broker.topics.add_partitions(added)
+    except StorageError as failure:
+        for topic, _, _, result in planned:
+            if topic in added:
+                result.error_code, result.error_message = failure.code, failure.message

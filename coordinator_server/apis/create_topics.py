@@ -1,17 +1,17 @@
-"""CreateTopics: check what is asked, create the topics, tell what they became.
+"""CreateTopics: check what is asked, create the topics, answer with what they became.
 
 The order of the checks and their texts are those of Kafka's ReplicationControlManager. Topics
-that stand twice in a request are refused, and answered behind the others.
+that a request names twice are refused, and answered after the others.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from coordinator_server.topics.assignments import new_topic_error
-from coordinator_server.topics.manager import new_topic_id
-from coordinator_server.topics.topic_configs import configs_error, describe
+from coordinator_server.topics.counts import Counts
+from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST, TOO_MANY_RECORDS
+from coordinator_server.topics.topic_configs import condensed, configs_error, describe
 from protocol.apis.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -23,107 +23,143 @@ from protocol.errors import ErrorCode
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.topics.manager import CreationError
+    from coordinator_server.topics.topic import Topic
 
-MAX_PARTITIONS_PER_REQUEST = 10_000
-"""Kafka's limit of what one request may create, by CreateTopics or CreatePartitions."""
+_MAX_PARTITIONS_PER_REQUEST = 10_000
+"""Kafka's MAX_PARTITIONS_PER_BATCH."""
 
-TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
+_TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
 
 
 class _Refused(Exception):  # noqa: N818  # it ends the checks of one topic, it is no failure
-    """A topic that cannot be created, with what the client is told."""
+    """A topic that cannot be created, with what is answered."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
-        self.code = code
-        self.message = message
+        self.error = (code, message)
 
 
-class _Plan(NamedTuple):
-    """A topic that may be created."""
-
-    partition_count: int
-    replication_factor: int
-    configs: dict[str, str]
-    places: dict[int, list[int]] | None
-
-
-def handle(broker: Broker, call: Call, request: CreateTopicsRequest) -> None:
-    """Answer with one result per distinct name."""
-    counts = Counter(topic.name for topic in request.topics)
+def handle(broker: Broker, call: Call, request: CreateTopicsRequest) -> Steps:
+    """Answer with one result per distinct name; what is too much at once is refused as a whole."""
+    counts: Counts[str] = Counts()
+    partitions = 0
+    for asked in request.topics:
+        counts.add(asked.name)
+        if asked.num_partitions == -1 and not asked.assignments:
+            partitions += broker.config.integer("num.partitions")
+        else:
+            partitions += len(asked.assignments) or asked.num_partitions
+        yield
+    planned: dict[str, Topic] = {}
+    errors: dict[str, CreationError] = {}
+    message = _TOO_MANY_PARTITIONS if partitions > _MAX_PARTITIONS_PER_REQUEST else None
+    if message is None:
+        message = yield from _plan_all(broker, request, counts, planned, errors)
+    if message is not None:
+        refusals = []
+        for asked in request.topics:
+            refusals.append(_refusal(asked.name, (ErrorCode.POLICY_VIOLATION, message)))
+            yield
+        call.reply(CreateTopicsResponse(topics=refusals))
+        return
+    if planned and not request.validate_only:
+        try:
+            errors |= yield from broker.topics.add(planned.values())
+        except StorageError as error:
+            errors |= dict.fromkeys(planned, (error.code, error.message))
     results = []
-    created = 0
-    for topic in request.topics:
-        if counts[topic.name] > 1:
+    twice: dict[str, CreatableTopicResult] = {}
+    for asked in request.topics:
+        name = asked.name
+        if counts[name] > 1:
+            if name not in twice:
+                refused = ErrorCode.INVALID_REQUEST, "Duplicate topic name."
+                twice[name] = _refusal(name, refused)
+        elif name in errors:
+            results.append(_refusal(name, errors[name]))
+        else:
+            results.append(_result(broker, planned[name]))
+        yield
+    for refusal in twice.values():
+        results.append(refusal)
+        yield
+    call.reply(CreateTopicsResponse(topics=results))
+    yield from counts.clear()
+
+
+def _plan_all(
+    broker: Broker,
+    request: CreateTopicsRequest,
+    counts: Counts[str],
+    planned: dict[str, Topic],
+    errors: dict[str, CreationError],
+) -> Generator[None, None, str | None]:
+    """Check each topic; why the whole request is refused."""
+    records = 0
+    for asked in request.topics:
+        yield
+        if counts[asked.name] > 1:
             continue
         try:
-            plan = _plan(broker, topic)
-            created += plan.partition_count
-            if created > MAX_PARTITIONS_PER_REQUEST:
-                raise _Refused(ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
-            topic_id = new_topic_id()
-            if not request.validate_only:
-                topic_id = broker.topics.create(
-                    topic.name,
-                    plan.partition_count,
-                    plan.configs,
-                    plan.replication_factor,
-                    plan.places,
-                ).topic_id
-        except (_Refused, StorageError) as error:
-            results.append(_refusal(topic.name, error.code, error.message))
+            topic = yield from _plan(broker, asked)
+        except _Refused as refused:
+            errors[asked.name] = refused.error
+        except StorageError as error:
+            errors[asked.name] = error.code, error.message
         else:
-            results.append(_result(broker, topic.name, topic_id, plan))
-    results += [
-        _refusal(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        for name, count in counts.items()
-        if count > 1
-    ]
-    call.reply(CreateTopicsResponse(topics=results))
+            planned[asked.name] = topic
+            records += 1 + len(topic.partitions) + len(topic.configs)
+            if records > MAX_RECORDS_PER_REQUEST:
+                return TOO_MANY_RECORDS
+    return None
 
 
-def _plan(broker: Broker, topic: CreatableTopic) -> _Plan:
+def _plan(broker: Broker, asked: CreatableTopic) -> Generator[None, None, Topic]:
     """Check one topic; raises _Refused or TopicConfigError."""
-    error = broker.topics.creation_error(topic.name)
+    error = broker.topics.creation_error(asked.name)
     if error is not None:
         raise _Refused(*error)
-    given = [(config.name, config.value) for config in topic.configs]
+    given = yield from condensed((config.name, config.value) for config in asked.configs)
     message = configs_error(broker.config, given)
     if message is not None:
         raise _Refused(ErrorCode.INVALID_CONFIG, message)
     configs = {name: value.strip() for name, value in given if value is not None}
-    if topic.assignments:
-        places = _assigned(broker, topic)
-        return _Plan(len(places), len(places[0]), configs, places)
-    partition_count, replication_factor = _counted(broker, topic)
-    return _Plan(partition_count, replication_factor, configs, None)
+    if asked.assignments:
+        places = yield from _assigned(broker, asked)
+        return broker.topics.new_topic(asked.name, len(places), configs, len(places[0]), places)
+    partition_count, replication_factor = _counted(broker, asked)
+    return broker.topics.new_topic(asked.name, partition_count, configs, replication_factor)
 
 
-def _assigned(broker: Broker, topic: CreatableTopic) -> dict[int, list[int]]:
+def _assigned(broker: Broker, asked: CreatableTopic) -> Generator[None, None, dict[int, list[int]]]:
     """Partition -> brokers of a topic whose replicas were placed by hand."""
     manual = "A manual partition assignment was specified, but"
-    if topic.replication_factor != -1:
+    if asked.replication_factor != -1:
         raise _Refused(ErrorCode.INVALID_REQUEST, f"{manual} replication factor was not set to -1.")
-    if topic.num_partitions != -1:
+    if asked.num_partitions != -1:
         raise _Refused(ErrorCode.INVALID_REQUEST, f"{manual} numPartitions was not set to -1.")
-    places = [(entry.partition_index, entry.broker_ids) for entry in topic.assignments]
-    message = new_topic_error(places, broker.topics.broker_ids)
+    places = [(entry.partition_index, entry.broker_ids) for entry in asked.assignments]
+    message = yield from new_topic_error(places, broker.topics.broker_ids)
     if message is not None:
         raise _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     return dict(places)
 
 
-def _counted(broker: Broker, topic: CreatableTopic) -> tuple[int, int]:
+def _counted(broker: Broker, asked: CreatableTopic) -> tuple[int, int]:
     """Partitions and replicas of a topic that names only their numbers, -1 for the default."""
-    replication_factor = topic.replication_factor
+    replication_factor = asked.replication_factor
     if replication_factor == 0 or replication_factor < -1:
         raise _Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0, or -1 to use the default value.",
         )
-    if topic.num_partitions == 0 or topic.num_partitions < -1:
+    if asked.num_partitions == 0 or asked.num_partitions < -1:
         raise _Refused(
             ErrorCode.INVALID_PARTITIONS,
             "Number of partitions was set to an invalid non-positive value.",
@@ -140,19 +176,19 @@ def _counted(broker: Broker, topic: CreatableTopic) -> tuple[int, int]:
             f"{brokers} broker(s) are registered or some brokers have all their log directories "
             "cordoned.",
         )
-    partition_count = topic.num_partitions
+    partition_count = asked.num_partitions
     if partition_count == -1:
         partition_count = broker.config.integer("num.partitions")
     return partition_count, replication_factor
 
 
-def _result(broker: Broker, name: str, topic_id: bytes, plan: _Plan) -> CreatableTopicResult:
+def _result(broker: Broker, topic: Topic) -> CreatableTopicResult:
     return CreatableTopicResult(
-        name=name,
-        topic_id=topic_id,
+        name=topic.name,
+        topic_id=topic.topic_id,
         error_message=None,
-        num_partitions=plan.partition_count,
-        replication_factor=plan.replication_factor,
+        num_partitions=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
         configs=[
             CreatableTopicConfigs(
                 name=config.name,
@@ -160,10 +196,11 @@ def _result(broker: Broker, name: str, topic_id: bytes, plan: _Plan) -> Creatabl
                 read_only=config.read_only,
                 config_source=config.source,
             )
-            for config in describe(broker.config, plan.configs)
+            for config in describe(broker.config, topic.configs)
         ],
     )
 
 
-def _refusal(name: str, code: ErrorCode, message: str) -> CreatableTopicResult:
+def _refusal(name: str, error: CreationError) -> CreatableTopicResult:
+    code, message = error
     return CreatableTopicResult(name=name, error_code=code, error_message=message)

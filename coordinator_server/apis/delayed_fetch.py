@@ -10,6 +10,7 @@ exist do not end the wait, as in Kafka.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.topics.keyed_purgatory import KeyedOperation
@@ -27,12 +28,16 @@ from storage.batch_scan import end_offset_of
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
     from coordinator_server.topics.fetch_session import FetchContext, FetchTarget
-    from coordinator_server.topics.manager import Partition
+    from coordinator_server.topics.topic import Partition
     from storage.partition_log import PartitionLog
 
+MANY_PARTITIONS = 2000
 _READ_COMMITTED = 1
 _FIRST_VERSION_WITH_ZSTD = 10
 _FIRST_VERSION_WITH_LEADERS = 16
@@ -96,29 +101,34 @@ class DelayedFetch(KeyedOperation):
         self._sizes: list[int] = []
         self._to_read: list[tuple[FetchTarget, Partition]] = []
         self._unknown: list[_Found] = []
-        for target in context.targets:
+
+    def look_up(self) -> Steps:
+        """Look up the partitions: before anything else."""
+        topics = self._broker.topics
+        for target in self._context.targets:
             topic = (
-                broker.topics.topic_by_id(target.topic)
+                topics.topic_by_id(target.topic)
                 if isinstance(target.topic, bytes)
-                else broker.topics.topic(target.topic)
+                else topics.topic(target.topic)
             )
             if topic is None:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if context.uses_topic_ids:
+                if self._context.uses_topic_ids:
                     error = ErrorCode.UNKNOWN_TOPIC_ID
                 self._unknown.append(_failed(target, error))
             elif 0 <= target.partition < len(topic.partitions):
                 self._to_read.append((target, topic.partitions[target.partition]))
             else:
                 self._unknown.append(_failed(target, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            yield
 
     def partitions(self) -> list[Partition]:
         """What the fetch waits for: the keys in the purgatory."""
         return [partition for _, partition in self._to_read]
 
-    def answer_if_enough(self, max_wait_ms: int) -> bool:
-        """Read; answer if that is enough or must not wait, else remember where things stood."""
-        found = self._read()
+    def answer_if_enough(self, max_wait_ms: int) -> Generator[None, None, bool]:
+        """Read; answer if that is enough or must not wait, else remember what was found."""
+        found = yield from self._read()
         if (
             max_wait_ms <= 0
             or not found
@@ -126,7 +136,7 @@ class DelayedFetch(KeyedOperation):
             or any(one.error for one in found)
         ):
             self.is_completed = True
-            self._answer(found)
+            yield from self._answer(found)
             return True
         self._found = found
         if self._min_bytes > 1:
@@ -134,7 +144,13 @@ class DelayedFetch(KeyedOperation):
         return False
 
     def try_complete(self) -> bool:
-        """Answer once enough was appended, or a partition went away from under the fetch."""
+        """Answer once enough was appended, or a partition went away from under the fetch.
+
+        One of very many partitions is answered with any change: to look at all of them each time
+        would take too long.
+        """
+        if len(self._to_read) > MANY_PARTITIONS:
+            return self.force_complete()
         moved: list[int] = []
         try:
             for number, (target, partition) in enumerate(self._to_read):
@@ -165,15 +181,19 @@ class DelayedFetch(KeyedOperation):
 
     def on_complete(self) -> None:
         """Read what has changed since the fetch was parked, and answer."""
-        self._answer(self._read())
+        self._call.run(self._read_and_answer())
 
     def is_abandoned(self) -> bool:
         """Whether the client has gone."""
         return self._call.connection.closed
 
-    def _read(self) -> list[_Found]:
+    def _read_and_answer(self) -> Steps:
+        found = yield from self._read()
+        yield from self._answer(found)
+
+    def _read(self) -> Generator[None, None, list[_Found]]:
         """Read all partitions within the limits."""
-        found = []
+        found: list[_Found] = []
         left = self._max_bytes
         at_least_one = True
         before = self._found
@@ -187,6 +207,7 @@ class DelayedFetch(KeyedOperation):
                 at_least_one = False
                 left -= len(one.records)
             found.append(one)
+            yield
         return found
 
     def _read_partition(
@@ -238,7 +259,7 @@ class DelayedFetch(KeyedOperation):
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         return ErrorCode.NONE
 
-    def _answer(self, found: list[_Found]) -> None:
+    def _answer(self, found: list[_Found]) -> Steps:
         """Answer with what was found, then what is unknown; in a session only what is news."""
         context = self._context
         if context.is_overtaken:
@@ -255,7 +276,8 @@ class DelayedFetch(KeyedOperation):
             )
         last_topic: FetchableTopicResponse | None = None
         last_name: str | bytes | None = None
-        for one in found + self._unknown if self._unknown else found:
+        for one in chain(found, self._unknown):
+            yield
             target, error, high_watermark, last_stable_offset, log_start_offset, records, _ = one
             if session_id and not target.has_news(
                 error, high_watermark, log_start_offset, len(records)
@@ -285,14 +307,19 @@ class DelayedFetch(KeyedOperation):
         if self._call.api_version >= _FIRST_VERSION_WITH_LEADERS and [
             one for one in found if one.error
         ]:
-            self._name_leaders(response)
+            yield from self._name_leaders(response)
         self._call.reply(response)
+        for done in (found, self._unknown, self._to_read, context.targets):
+            while isinstance(done, list) and len(done) > MANY_PARTITIONS:  # free them in steps
+                del done[-MANY_PARTITIONS:]
+                yield
 
-    def _name_leaders(self, response: FetchResponse) -> None:
+    def _name_leaders(self, response: FetchResponse) -> Steps:
         """Tell where the leaders are of what cannot be read here (KIP-951)."""
         named: set[int] = set()
         for answered in response.responses:
             for data in answered.partitions:
+                yield
                 if data.error_code not in _LEADER_IS_NEWS:
                     continue
                 topic = self._broker.topics.topic_by_id(answered.topic_id)

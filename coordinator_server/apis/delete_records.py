@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coordinator_server.topics.counts import Counts, ShardedDict
 from protocol.apis.delete_records import (
+    DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -18,39 +20,55 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
-    from coordinator_server.topics.manager import Topic
+    from coordinator_server.topics.topic import Partition, Topic
 
 _HIGH_WATERMARK = -1
 _NO_OFFSET = -1
 
 
-def handle(broker: Broker, call: Call, request: DeleteRecordsRequest) -> None:
+def handle(broker: Broker, call: Call, request: DeleteRecordsRequest) -> Steps:
     """Answer with the first offset of each partition; of one named twice the last counts."""
-    asked: dict[str, dict[int, int]] = {}
+    counts: Counts[tuple[str, int]] = Counts()
     for topic in request.topics:
-        offsets = asked.setdefault(topic.name, {})
-        offsets.update((one.partition_index, one.offset) for one in topic.partitions)
-    results = []
-    for name, offsets in asked.items():
-        found = broker.topics.topic(name)
-        results.append(
-            DeleteRecordsTopicResult(
-                name=name,
-                partitions=[
-                    _delete(broker, found, index, offset) for index, offset in offsets.items()
-                ],
-            )
-        )
-    if any(not one.error_code for result in results for one in result.partitions):
+        for asked in topic.partitions:
+            counts.add((topic.name, asked.partition_index))
+            yield
+        yield
+    response = DeleteRecordsResponse()
+    by_name: ShardedDict[str, DeleteRecordsTopicResult] = ShardedDict()
+    moved: list[Partition] = []
+    for topic in request.topics:
+        found = broker.topics.topic(topic.name)
+        new = DeleteRecordsTopicResult(name=topic.name)
+        answered = by_name.setdefault(topic.name, new)
+        if answered is new:
+            response.topics.append(new)
+        for asked in topic.partitions:
+            key = topic.name, asked.partition_index
+            count = counts.pop(key, 0)
+            if count > 1:
+                counts.setdefault(key, count - 1)
+            else:
+                answered.partitions.append(_delete(broker, found, asked, moved))
+            yield
+        yield
+    if moved:
         # What was deleted stays deleted, whatever happens to the process.
-        broker.topics.checkpoint()
-    call.reply(DeleteRecordsResponse(topics=results))
+        yield from broker.topics.checkpoint_log_starts(moved)
+    call.reply(response)
+    yield from counts.clear()
+    yield from by_name.clear()
 
 
 def _delete(
-    broker: Broker, topic: Topic | None, index: int, offset: int
+    broker: Broker,
+    topic: Topic | None,
+    asked: DeleteRecordsPartition,
+    moved: list[Partition],
 ) -> DeleteRecordsPartitionResult:
+    index, offset = asked.partition_index, asked.offset
     result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=_NO_OFFSET)
     if topic is None or not 0 <= index < len(topic.partitions):
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -70,6 +88,7 @@ def _delete(
         if offset == _HIGH_WATERMARK:
             offset = log.high_watermark
         result.low_watermark = partition.delete_records(offset)
+        moved.append(partition)
     except StorageError as error:
         result.error_code = error.code
     return result

@@ -4,9 +4,11 @@ Kafka.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import deque
 from typing import TYPE_CHECKING
 
+from coordinator_server.topics.counts import Counts
+from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST
 from protocol.apis.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -18,55 +20,95 @@ from protocol.schema import ZERO_UUID
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
-    from coordinator_server.topics.manager import Topic
+    from coordinator_server.topics.topic import Topic
 
 
-def handle(broker: Broker, call: Call, request: DeleteTopicsRequest) -> None:
+def handle(broker: Broker, call: Call, request: DeleteTopicsRequest) -> Steps:
     """Answer with one result per topic; what is ambiguous is refused (Kafka's ControllerApis)."""
-    asked = request.topics
+    asked: Iterable[DeleteTopicState] = request.topics
     if call.api_version < 6:
-        asked = [DeleteTopicState(name=name) for name in request.topic_names]
-    if not broker.config.boolean("delete.topic.enable"):
-        disabled = ErrorCode.TOPIC_DELETION_DISABLED
-        code = disabled if call.api_version >= 3 else ErrorCode.INVALID_REQUEST
-        results = [_refusal(state, code, code.message) for state in asked]
-    else:
-        results = _delete(broker, asked)
-    call.reply(DeleteTopicsResponse(responses=results))
+        asked = (DeleteTopicState(name=name) for name in request.topic_names)
+    if broker.config.boolean("delete.topic.enable"):
+        yield from _delete(broker, call, list(asked))
+        return
+    code = ErrorCode.TOPIC_DELETION_DISABLED if call.api_version >= 3 else ErrorCode.INVALID_REQUEST
+    refusals = []
+    for state in asked:
+        refusals.append(_refusal(state, code, code.message))
+        yield
+    call.reply(DeleteTopicsResponse(responses=refusals))
 
 
-def _delete(broker: Broker, asked: list[DeleteTopicState]) -> list[DeletableTopicResult]:
-    names = Counter(state.name for state in asked)
-    ids = Counter(state.topic_id for state in asked)
-    clear: list[DeleteTopicState] = []
-    refused: dict[tuple[str | None, bytes], DeletableTopicResult] = {}
+def _delete(broker: Broker, call: Call, asked: list[DeleteTopicState]) -> Steps:
+    names: Counts[str | None] = Counts()
+    ids: Counts[bytes] = Counts()
+    for state in asked:
+        names.add(state.name)
+        ids.add(state.topic_id)
+        yield
+    clear: deque[tuple[DeleteTopicState, Topic | None]] = deque()
+    found: Counts[Topic | None] = Counts()
+    results: list[DeletableTopicResult] = []
+    refused: list[DeletableTopicResult] = []
+    refused_keys: Counts[tuple[str | None, bytes]] = Counts()
     for state in asked:
         message = _ambiguity(state, names, ids)
         if message is None:
-            clear.append(state)
-        else:
-            refused[state.name, state.topic_id] = _refusal(
-                state, ErrorCode.INVALID_REQUEST, message
-            )
-    found = [_find(broker, state) for state in clear]
-    meant = Counter(topic for topic in found if topic is not None)
-    results: list[DeletableTopicResult] = []
-    for state, topic in zip(clear, found, strict=True):
-        # Looked up again: when the offsets topic goes, parked requests are answered, and the next
-        # requests of their clients are handled at once.
-        if topic is None or broker.topics.topic_by_id(topic.topic_id) is None:
+            topic = _find(broker, state)
+            clear.append((state, topic))
+            found.add(topic)
+        elif refused_keys.add((state.name, state.topic_id)) == 1:
+            refused.append(_refusal(state, ErrorCode.INVALID_REQUEST, message))
+        yield
+    deleted: dict[Topic, DeletableTopicResult] = {}
+    while clear:
+        state, topic = clear.popleft()
+        if topic is None:
             by_id = state.name is None
             code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             results.append(_refusal(state, code, code.message))
-        elif meant[topic] == 1:
-            results.append(_delete_one(broker, topic))
+        elif found[topic] > 1:
+            if refused_keys.add((topic.name, topic.topic_id)) == 1:
+                both = DeleteTopicState(name=topic.name, topic_id=topic.topic_id)
+                message = "The provided topic name maps to an ID that was already supplied."
+                refused.append(_refusal(both, ErrorCode.INVALID_REQUEST, message))
         else:
-            both = DeleteTopicState(name=topic.name, topic_id=topic.topic_id)
-            message = "The provided topic name maps to an ID that was already supplied."
-            refused[topic.name, topic.topic_id] = _refusal(both, ErrorCode.INVALID_REQUEST, message)
-    return results + list(refused.values())
+            result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
+            results.append(result)
+            if len(deleted) < MAX_RECORDS_PER_REQUEST:
+                deleted[topic] = result
+            else:
+                result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # without a text, as in Kafka
+        yield
+    yield from _delete_found(broker, deleted)
+    for result in refused:
+        results.append(result)
+        yield
+    call.reply(DeleteTopicsResponse(responses=results))
+    for counts in (names, ids, found, refused_keys):
+        yield from counts.clear()
+
+
+def _delete_found(broker: Broker, found: dict[Topic, DeletableTopicResult]) -> Steps:
+    """Delete these topics, but those that another request has deleted between the steps."""
+    topics: list[Topic] = []
+    for topic, result in found.items():
+        if broker.topics.topic(topic.name) is topic:
+            topics.append(topic)
+        else:
+            result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            result.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message
+    try:
+        if topics:
+            yield from broker.topics.delete(topics)
+    except StorageError as error:
+        for topic in topics:
+            found[topic].error_code, found[topic].error_message = error.code, error.message
 
 
 def _find(broker: Broker, state: DeleteTopicState) -> Topic | None:
@@ -75,18 +117,8 @@ def _find(broker: Broker, state: DeleteTopicState) -> Topic | None:
     return broker.topics.topic_by_id(state.topic_id)
 
 
-def _delete_one(broker: Broker, topic: Topic) -> DeletableTopicResult:
-    result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
-    try:
-        broker.topics.delete(topic)
-    except StorageError as error:
-        result.error_code = error.code
-        result.error_message = error.message
-    return result
-
-
 def _ambiguity(
-    state: DeleteTopicState, names: Counter[str | None], ids: Counter[bytes]
+    state: DeleteTopicState, names: Counts[str | None], ids: Counts[bytes]
 ) -> str | None:
     """Why it is not clear what shall be deleted; None when it is."""
     if state.name is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Generator, Iterable
 from typing import TYPE_CHECKING
 
 from coordinator_server.topics.names import name_error
@@ -24,6 +24,7 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
 
 _TOPIC = 2
@@ -32,18 +33,18 @@ _BROKER_LOGGER = 8
 _GROUP = 32
 
 
-def handle(broker: Broker, call: Call, request: DescribeConfigsRequest) -> None:
+def handle(broker: Broker, call: Call, request: DescribeConfigsRequest) -> Steps:
     """Answer with one result per resource."""
-    call.reply(
-        DescribeConfigsResponse(
-            results=[_result(broker, request, resource) for resource in request.resources]
-        )
-    )
+    response = DescribeConfigsResponse()
+    for resource in request.resources:
+        response.results.append((yield from _result(broker, request, resource)))
+        yield
+    call.reply(response)
 
 
 def _result(
     broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource
-) -> DescribeConfigsResult:
+) -> Generator[None, None, DescribeConfigsResult]:
     result = DescribeConfigsResult(
         error_message="",
         resource_type=resource.resource_type,
@@ -53,10 +54,16 @@ def _result(
     if error is not None:
         result.error_code, result.error_message = error
         return result
-    # An empty list of keys means all of them, as null does.
-    keys = frozenset(resource.configuration_keys or ())
+    described = {config.name: config for config in configs}
+    names: Collection[str] = described
+    if resource.configuration_keys:  # an empty list means all of them, as null does
+        names = set()
+        for name in resource.configuration_keys:
+            if name in described:
+                names.add(name)
+            yield
     result.configs = [
-        _described(config, request) for config in configs if not keys or config.name in keys
+        _described(config, request) for name, config in described.items() if name in names
     ]
     return result
 

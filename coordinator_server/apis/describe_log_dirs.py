@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from protocol.apis.describe_log_dirs import (
@@ -16,26 +16,26 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
-    from coordinator_server.topics.manager import Partition
+    from coordinator_server.topics.topic import Partition
 
 
-def handle(broker: Broker, call: Call, request: DescribeLogDirsRequest) -> None:
+def handle(broker: Broker, call: Call, request: DescribeLogDirsRequest) -> Steps:
     """Answer for the one data directory; what does not exist is left out."""
-    wanted: dict[str, Iterable[int]] = {}
-    if request.topics is None:
-        for every in broker.topics.all_topics():
-            wanted[every.name] = range(len(every.partitions))
-    else:
-        for named in request.topics:
-            wanted[named.topic] = named.partitions
-    topics = []
-    for name, indexes in wanted.items():
-        partitions = [
-            described
-            for partition in (broker.topics.partition(name, index) for index in indexes)
-            if partition is not None and (described := _described(partition)) is not None
-        ]
+    topics: list[DescribeLogDirsTopic] = []
+    for name, indexes in _wanted(broker, request):
+        yield
+        topic = broker.topics.topic(name)
+        if topic is None:
+            continue
+        partitions: list[DescribeLogDirsPartition] = []
+        for index in indexes:
+            if 0 <= index < len(topic.partitions):
+                described = _described(topic.partitions[index])
+                if described is not None:
+                    partitions.append(described)
+            yield
         if partitions:
             topics.append(DescribeLogDirsTopic(name=name, partitions=partitions))
     path, total_bytes, usable_bytes = broker.topics.volume()
@@ -43,6 +43,16 @@ def handle(broker: Broker, call: Call, request: DescribeLogDirsRequest) -> None:
         log_dir=path, topics=topics, total_bytes=total_bytes, usable_bytes=usable_bytes
     )
     call.reply(DescribeLogDirsResponse(results=[result]))
+
+
+def _wanted(broker: Broker, request: DescribeLogDirsRequest) -> Iterator[tuple[str, Iterable[int]]]:
+    """Topics and the indexes of their partitions."""
+    if request.topics is None:
+        for topic in broker.topics.all_topics():
+            yield topic.name, range(len(topic.partitions))
+    else:
+        for named in request.topics:
+            yield named.topic, named.partitions
 
 
 def _described(partition: Partition) -> DescribeLogDirsPartition | None:

@@ -7,6 +7,7 @@ there; authorized operations are told without being asked for; an unknown topic 
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from coordinator_server.apis.metadata import described_partition
@@ -22,31 +23,45 @@ from protocol.apis.describe_topic_partitions import (
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
-    from coordinator_server.topics.manager import Partition, Topic
+    from coordinator_server.topics.topic import Partition, Topic
 
 
-def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) -> None:
+def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) -> Steps:
     """Answer with one page; INVALID_REQUEST for a cursor that cannot be."""
     cursor = request.cursor
     first = _order(cursor.topic_name) if cursor is not None else b""
-    names = {topic.name for topic in request.topics}
-    if not request.topics:
-        names = {topic.name for topic in broker.topics.all_topics()}
-    elif cursor is not None and cursor.topic_name not in names:
-        call.reply(_refusal(request, ErrorCode.INVALID_REQUEST))
-        return
-    if cursor is not None and cursor.partition_index < 0:
-        call.reply(_refusal(request, ErrorCode.INVALID_REQUEST))
-        return
-    if "" in names and cursor is None:  # Kafka looks for a cursor there, and stumbles
-        call.reply(_refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR))
+    names: list[tuple[bytes, str]] = []  # a heap: sorting them would be one long step
+    has_cursor_name, has_empty_name = not request.topics, False
+    for one in request.topics or broker.topics.all_topics():
+        name = one.name
+        has_empty_name = has_empty_name or not name
+        has_cursor_name = has_cursor_name or (cursor is not None and name == cursor.topic_name)
+        if (order := _order(name)) >= first:
+            heappush(names, (order, name))
+        yield
+    error = ErrorCode.NONE
+    if cursor is not None and (not has_cursor_name or cursor.partition_index < 0):
+        error = ErrorCode.INVALID_REQUEST
+    elif cursor is None and has_empty_name:  # Kafka looks for a cursor there, and stumbles
+        error = ErrorCode.UNKNOWN_SERVER_ERROR
+    if error is not ErrorCode.NONE:
+        call.reply((yield from _refusal(request, error)))
         return
     page = DescribeTopicPartitionsResponse()
     limit = broker.config.integer("max.request.partition.size.limit")
     room = max(min(limit, request.response_partition_limit), 1)
-    for name in sorted((name for name in names if _order(name) >= first), key=_order):
+    previous = None
+    while names:
+        yield
+        name = heappop(names)[1]
+        if name == previous:
+            continue
+        previous = name
         if not room:
             page.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
@@ -58,12 +73,15 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
         if cursor is not None and name == cursor.topic_name:
             start = cursor.partition_index
         told = topic.partitions[start : start + room]
-        page.topics.append(_described(broker, topic, told))
+        page.topics.append((yield from _described(broker, topic, told)))
         if start + len(told) < len(topic.partitions):
             page.next_cursor = Cursor(topic_name=name, partition_index=start + len(told))
             break
         room -= len(told)
     call.reply(page)
+    while names:
+        names.pop()
+        yield
 
 
 def _order(name: str) -> bytes:
@@ -73,7 +91,7 @@ def _order(name: str) -> bytes:
 
 def _described(
     broker: Broker, topic: Topic, partitions: list[Partition]
-) -> DescribeTopicPartitionsResponseTopic:
+) -> Generator[None, None, DescribeTopicPartitionsResponseTopic]:
     running = broker.topics.leadership.running
     told = []
     for partition in partitions:
@@ -90,6 +108,7 @@ def _described(
                 offline_replicas=known.offline_replicas,
             )
         )
+        yield
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -113,11 +132,12 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 def _refusal(
     request: DescribeTopicPartitionsRequest, error: ErrorCode
-) -> DescribeTopicPartitionsResponse:
-    """There is no error for the whole answer: it stands at each topic that was asked for."""
-    return DescribeTopicPartitionsResponse(
-        topics=[
+) -> Generator[None, None, DescribeTopicPartitionsResponse]:
+    """There is no error for the whole answer: each topic that was asked for has it."""
+    response = DescribeTopicPartitionsResponse()
+    for topic in request.topics:
+        response.topics.append(
             DescribeTopicPartitionsResponseTopic(error_code=error, name=topic.name)
-            for topic in request.topics
-        ]
-    )
+        )
+        yield
+    return response

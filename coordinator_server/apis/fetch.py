@@ -13,16 +13,18 @@ from protocol.apis.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
 
 
-def handle(broker: Broker, call: Call, request: FetchRequest) -> None:
+def handle(broker: Broker, call: Call, request: FetchRequest) -> Steps:
     """Answer at once if there is enough to read or an error to tell; else park the fetch."""
     now_ms = broker.client_clock.now_ms()
-    context = broker.fetch_sessions.context(request, call.api_version, now_ms)
+    context = yield from broker.fetch_sessions.context(request, call.api_version, now_ms)
     if context.error:
         call.reply(FetchResponse(error_code=context.error))
         return
     fetch = DelayedFetch(broker, call, request, context, now_ms)
-    if not fetch.answer_if_enough(request.max_wait_ms):
+    yield from fetch.look_up()
+    if not (yield from fetch.answer_if_enough(request.max_wait_ms)):
         broker.fetch_purgatory.watch(fetch, fetch.partitions())

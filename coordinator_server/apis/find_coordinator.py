@@ -9,6 +9,7 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
     from protocol.apis.find_coordinator import FindCoordinatorRequest
 
@@ -17,7 +18,7 @@ _MANY_KEYS_SINCE = 4
 _NO_NODE_ID, _NO_HOST, _NO_PORT = -1, "", -1
 
 
-def handle(broker: Broker, call: Call, request: FindCoordinatorRequest) -> None:
+def handle(broker: Broker, call: Call, request: FindCoordinatorRequest) -> Steps:
     """The leader of a group's partition; the offsets topic is made when it is first asked for.
 
     Transactions are coordinated by whoever is asked.
@@ -26,12 +27,14 @@ def handle(broker: Broker, call: Call, request: FindCoordinatorRequest) -> None:
     here the topic is there at once.
     """
     many = call.api_version >= _MANY_KEYS_SINCE
-    keys = request.coordinator_keys if many else [request.key]
-    found = [_find(broker, call, request.key_type, key) for key in keys]
     if many:
+        found = []
+        for key in request.coordinator_keys:
+            found.append(_find(broker, call, request.key_type, key))
+            yield
         call.reply(FindCoordinatorResponse(coordinators=found))
         return
-    one = found[0]
+    one = _find(broker, call, request.key_type, request.key)
     call.reply(
         FindCoordinatorResponse(
             error_code=one.error_code,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from coordinator_server.apis import config_changes
@@ -14,31 +13,20 @@ from protocol.apis.incremental_alter_configs import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
 
 
-def handle(broker: Broker, call: Call, request: IncrementalAlterConfigsRequest) -> None:
-    """Answer with one result per resource; one that stands twice is not changed."""
-    counts = Counter((one.resource_type, one.resource_name) for one in request.resources)
-
-    def outcome(one: AlterConfigsResource) -> config_changes.Outcome:
-        if counts[one.resource_type, one.resource_name] > 1:
-            return config_changes.TWICE
-        return config_changes.change(
-            broker,
-            one.resource_type,
-            one.resource_name,
-            [
-                config_changes.Change(config.name, config.config_operation, config.value)
-                for config in one.configs
-            ],
-            validate_only=request.validate_only,
-        )
-
+def handle(broker: Broker, call: Call, request: IncrementalAlterConfigsRequest) -> Steps:
+    """Answer with one result per resource; one that the request names twice is not changed."""
+    outcomes = yield from config_changes.apply_all(
+        broker, request.resources, _plan, validate_only=request.validate_only
+    )
     responses = []
-    for one in request.resources:
-        code, message = outcome(one)
+    for one, (code, message) in zip(request.resources, outcomes, strict=True):
         responses.append(
             AlterConfigsResourceResponse(
                 error_code=code,
@@ -47,4 +35,11 @@ def handle(broker: Broker, call: Call, request: IncrementalAlterConfigsRequest) 
                 resource_name=one.resource_name,
             )
         )
+        yield
     call.reply(IncrementalAlterConfigsResponse(responses=responses))
+
+
+def _plan(
+    broker: Broker, one: AlterConfigsResource
+) -> Generator[None, None, config_changes.Outcome | config_changes.Planned]:
+    return config_changes.change(broker, one.resource_type, one.resource_name, one.configs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coordinator_server.topics.counts import Counts, ShardedDict
 from protocol.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -21,8 +22,9 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
-    from coordinator_server.topics.manager import Partition
+    from coordinator_server.topics.topic import Partition
 
 LATEST = -1
 EARLIEST = -2
@@ -42,16 +44,20 @@ _SINCE_VERSION = {
 _READ_COMMITTED = 1
 
 
-def handle(broker: Broker, call: Call, request: ListOffsetsRequest) -> None:
+def handle(broker: Broker, call: Call, request: ListOffsetsRequest) -> Steps:
     """Answer with one offset per partition; a partition that stands twice is refused."""
-    seen: dict[tuple[str, int], int] = {}
+    seen: Counts[tuple[str, int]] = Counts()
     for topic in request.topics:
         for asked in topic.partitions:
-            key = (topic.name, asked.partition_index)
-            seen[key] = seen.get(key, 0) + 1
-    answers: dict[str, list[ListOffsetsPartitionResponse]] = {}
+            seen.add((topic.name, asked.partition_index))
+            yield
+        yield
+    response = ListOffsetsResponse()
+    by_name: ShardedDict[str, ListOffsetsTopicResponse] = ShardedDict()
     for topic in request.topics:
+        yield
         for asked in topic.partitions:
+            yield
             count = seen.pop((topic.name, asked.partition_index), 0)
             if not count:
                 continue  # answered at its first place
@@ -64,15 +70,13 @@ def handle(broker: Broker, call: Call, request: ListOffsetsRequest) -> None:
                     _look_up(broker, answer, partition, asked, call, request.isolation_level)
                 except StorageError as error:
                     answer.error_code = error.code
-            answers.setdefault(topic.name, []).append(answer)
-    call.reply(
-        ListOffsetsResponse(
-            topics=[
-                ListOffsetsTopicResponse(name=name, partitions=partitions)
-                for name, partitions in answers.items()
-            ]
-        )
-    )
+            new = ListOffsetsTopicResponse(name=topic.name)
+            answered = by_name.setdefault(topic.name, new)
+            if answered is new:
+                response.topics.append(new)
+            answered.partitions.append(answer)
+    call.reply(response)
+    yield from by_name.clear()
 
 
 def _look_up(

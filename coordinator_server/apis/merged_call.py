@@ -6,31 +6,57 @@ the others. Source: KafkaApis, and the builders of OffsetCommitResponse and Offs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Generator, Hashable, Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from coordinator_server.topics.counts import ShardedDict
 from protocol.apis.offset_commit import OffsetCommitResponse, OffsetCommitResponseTopic
 from protocol.apis.offset_delete import OffsetDeleteResponse, OffsetDeleteResponseTopic
 
 if TYPE_CHECKING:
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.group.effects import Caller
     from coordinator_server.net.call import Call
 
 Response = TypeVar("Response", OffsetCommitResponse, OffsetDeleteResponse)
 Topic = TypeVar("Topic", OffsetCommitResponseTopic, OffsetDeleteResponseTopic)
 
-STEP_PARTITIONS = 500
-"""Partitions of a request that one step looks up."""
+
+class MergedTopics(Generic[Topic]):
+    """The topics of a response, one entry per `key(topic)`."""
+
+    __slots__ = ("_by_key", "_key", "topics")
+
+    def __init__(self, key: Callable[[Topic], Hashable]) -> None:
+        self.topics: list[Topic] = []
+        self._key: Callable[[Topic], Hashable] = key
+        self._by_key: ShardedDict[Hashable, Topic] = ShardedDict()
+
+    def add(self, topic: Topic) -> None:
+        """Add a topic, or its partitions to those of the same topic."""
+        known = self._by_key.setdefault(self._key(topic), topic)
+        if known is topic:
+            self.topics.append(topic)
+        else:
+            known.partitions += topic.partitions
+
+    def add_all(self, topics: Iterable[Topic]) -> Generator[None, None, list[Topic]]:
+        """Add the last topics, in steps; returns all of them."""
+        for topic in topics:
+            self.add(topic)
+            yield
+        yield from self._by_key.clear()
+        return self.topics
 
 
 class MergedCall(Generic[Response]):
-    """A GroupCall that answers `call` with `merge(response)`."""
+    """A GroupCall of which `answer(response)` answers `call`, in steps."""
 
-    __slots__ = ("_merge", "call")
+    __slots__ = ("_answer", "call")
 
-    def __init__(self, call: Call, merge: Callable[[Response], Response]) -> None:
+    def __init__(self, call: Call, answer: Callable[[Response], Steps]) -> None:
         self.call = call
-        self._merge: Callable[[Response], Response] = merge
+        self._answer: Callable[[Response], Steps] = answer
 
     @property
     def caller(self) -> Caller:
@@ -44,19 +70,8 @@ class MergedCall(Generic[Response]):
 
     def reply(self, response: Response, /) -> None:
         """Answer the whole request."""
-        self.call.reply(self._merge(response))
+        self.call.run(self._answer(response))
 
     def fail(self) -> None:
         """The whole request fails."""
         self.call.fail()
-
-
-def merge_topics(
-    topics: dict[Hashable, Topic], more: Iterable[Topic], key: Callable[[Topic], Hashable]
-) -> list[Topic]:
-    """Add topics of a response to those of another; one entry per topic, which `key` identifies."""
-    for topic in more:
-        known = topics.setdefault(key(topic), topic)
-        if known is not topic:
-            known.partitions += topic.partitions
-    return list(topics.values())

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coordinator_server.topics.counts import Counts
 from coordinator_server.topics.leadership import NOBODY
 from coordinator_server.topics.names import is_internal, name_error
-from coordinator_server.topics.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from coordinator_server.topics.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from protocol.apis.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -24,19 +25,22 @@ from protocol.schema import ZERO_UUID
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Generator
 
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
-    from coordinator_server.topics.manager import Partition, Topic
+    from coordinator_server.topics.topic import Partition, Topic
 
 
-def handle(broker: Broker, call: Call, request: MetadataRequest) -> None:
+def handle(broker: Broker, call: Call, request: MetadataRequest) -> Steps:
     """Answer with the topics asked for; null, and nothing in version 0, asks for all of them."""
     asked = request.topics
-    if asked is not None and (error := _invalid(asked, call.api_version)) is not ErrorCode.NONE:
-        call.reply(_refusal(asked, error))
-        return
+    if asked is not None:
+        error = yield from _invalid(asked, call.api_version)
+        if error is not ErrorCode.NONE:
+            call.reply((yield from _refusal(asked, error)))
+            return
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=one.node_id, host=one.host, port=one.port)
@@ -45,65 +49,92 @@ def handle(broker: Broker, call: Call, request: MetadataRequest) -> None:
         cluster_id=broker.cluster_id,
         controller_id=broker.controller_id,
     )
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     if asked is None or (call.api_version == 0 and not asked):
-        response.topics = [_known(broker, topic) for topic in broker.topics.all_topics()]
+        for topic in broker.topics.all_topics():
+            if broker.topics.topic(topic.name) is topic:  # not deleted between the steps
+                response.topics.append((yield from _known(broker, topic, operations)))
+            yield
     else:
-        response.topics = _asked(broker, asked, request.allow_auto_topic_creation)
-    if request.include_topic_authorized_operations:
-        for answered in response.topics:
-            if answered.name is not None:
-                answered.topic_authorized_operations = TOPIC_OPERATIONS
+        yield from _asked(broker, request, asked, response.topics, operations)
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     call.reply(response)
 
 
 def _asked(
-    broker: Broker, asked: list[MetadataRequestTopic], may_create: bool
-) -> list[MetadataResponseTopic]:
-    """The topics of a request: by id when it names an id, else by name."""
-    known: list[MetadataResponseTopic] = []
+    broker: Broker,
+    request: MetadataRequest,
+    asked: list[MetadataRequestTopic],
+    known: list[MetadataResponseTopic],
+    operations: int,
+) -> Steps:
+    """The topics of a request: by id when it names an id, else by name; unknown ones at the end.
+
+    Those that are missing are created if broker and request allow that.
+    """
     unknown: list[MetadataResponseTopic] = []
-    ids = dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID)
-    if ids:
-        for topic_id in ids:
-            topic = broker.topics.topic_by_id(topic_id)
-            if topic is not None:
-                known.append(_known(broker, topic))
-            else:
-                unknown.append(
-                    MetadataResponseTopic(
-                        error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
-                    )
-                )
-        return known + unknown
-    for name in dict.fromkeys(topic.name for topic in asked if topic.name is not None):
-        topic = broker.topics.topic(name)
-        if topic is not None:
-            known.append(_known(broker, topic))
+    to_create: list[str] = []
+    seen: Counts[bytes | str | None] = Counts()
+    by_id = False
+    for one in asked:
+        by_id = by_id or one.topic_id != ZERO_UUID
+        yield
+    for one in asked:
+        yield
+        name = one.name
+        key = one.topic_id if by_id else name
+        if key is None or key == ZERO_UUID or seen.add(key) > 1:
+            continue
+        if by_id:
+            topic = broker.topics.topic_by_id(one.topic_id)
         else:
-            unknown.append(_missing(broker, name, may_create))
-    return known + unknown
+            assert name is not None
+            topic = broker.topics.topic(name)
+        if topic is not None:
+            known.append((yield from _known(broker, topic, operations)))
+        elif by_id:
+            error = ErrorCode.UNKNOWN_TOPIC_ID
+            unknown.append(
+                MetadataResponseTopic(error_code=error, name=None, topic_id=one.topic_id)
+            )
+        else:
+            assert name is not None
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if broker.topics.creation_error(name) is None:
+                to_create.append(name)
+            elif name_error(name) is not None:
+                error = ErrorCode.INVALID_TOPIC_EXCEPTION
+            unknown.append(
+                MetadataResponseTopic(
+                    error_code=error,
+                    name=name,
+                    is_internal=is_internal(name),
+                    topic_authorized_operations=operations,
+                )
+            )
+    if to_create and request.allow_auto_topic_creation:
+        yield from broker.topics.auto_create(to_create)
+    for described in unknown:
+        known.append(described)
+        yield
+    yield from seen.clear()
 
 
-def _missing(broker: Broker, name: str, may_create: bool) -> MetadataResponseTopic:
-    """A topic that is not there; it is created if broker and request allow that."""
-    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if name_error(name) is not None:
-        error = ErrorCode.INVALID_TOPIC_EXCEPTION
-    elif may_create:
-        broker.topics.auto_create(name)
-    return MetadataResponseTopic(error_code=error, name=name, is_internal=is_internal(name))
-
-
-def _known(broker: Broker, topic: Topic) -> MetadataResponseTopic:
+def _known(
+    broker: Broker, topic: Topic, operations: int
+) -> Generator[None, None, MetadataResponseTopic]:
     running = broker.topics.leadership.running
-    return MetadataResponseTopic(
+    described = MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[described_partition(partition, running) for partition in topic.partitions],
+        topic_authorized_operations=operations,
     )
+    for partition in topic.partitions:
+        described.partitions.append(described_partition(partition, running))
+        yield
+    return described
 
 
 def described_partition(partition: Partition, running: Container[int]) -> MetadataResponsePartition:
@@ -129,21 +160,26 @@ def described_partition(partition: Partition, running: Container[int]) -> Metada
     return described
 
 
-def _invalid(asked: list[MetadataRequestTopic], version: int) -> ErrorCode:
+def _invalid(asked: list[MetadataRequestTopic], version: int) -> Generator[None, None, ErrorCode]:
     """The error of a request that names topics as its version does not allow."""
-    if version < 12 and any(topic.topic_id != ZERO_UUID or topic.name is None for topic in asked):
-        return ErrorCode.INVALID_REQUEST
-    if any(topic.name is None and topic.topic_id == ZERO_UUID for topic in asked):
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-    return ErrorCode.NONE
+    error = ErrorCode.NONE
+    for topic in asked:
+        if version < 12 and (topic.topic_id != ZERO_UUID or topic.name is None):
+            return ErrorCode.INVALID_REQUEST
+        if topic.name is None and topic.topic_id == ZERO_UUID:
+            error = ErrorCode.UNKNOWN_SERVER_ERROR
+        yield
+    return error
 
 
-def _refusal(asked: list[MetadataRequestTopic], error: ErrorCode) -> MetadataResponse:
+def _refusal(
+    asked: list[MetadataRequestTopic], error: ErrorCode
+) -> Generator[None, None, MetadataResponse]:
     """An error in the place of everything: on each topic, and at the top where there is a field."""
-    return MetadataResponse(
-        error_code=error,
-        topics=[
+    response = MetadataResponse(error_code=error)
+    for topic in asked:
+        response.topics.append(
             MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id)
-            for topic in asked
-        ],
-    )
+        )
+        yield
+    return response

@@ -9,7 +9,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from coordinator_server.apis.merged_call import STEP_PARTITIONS, MergedCall, merge_topics
+from coordinator_server.apis.merged_call import MergedCall, MergedTopics
 from protocol.apis.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -20,10 +20,9 @@ from protocol.apis.offset_commit import (
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from coordinator_server.broker import Broker
-    from coordinator_server.net.call import Call, Steps
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.call import Call
     from protocol.apis.offset_commit import OffsetCommitRequest
 
 
@@ -40,8 +39,7 @@ def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps:
     unknown_topic = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = broker.topics
     existing: list[OffsetCommitRequestTopic] = []
-    unknown: dict[Hashable, OffsetCommitResponseTopic] = {}
-    seen = 0
+    unknown: MergedTopics[OffsetCommitResponseTopic] = MergedTopics(_NAME_AND_ID)
     for topic in request.topics:
         found = topics.topic_by_id(topic.topic_id) if by_id else topics.topic(topic.name)
         if found is not None:
@@ -59,27 +57,25 @@ def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps:
                         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if count else unknown_topic,
                     )
                 )
-            seen += 1
-            if not seen % STEP_PARTITIONS:
-                yield
+            yield
+        yield
         name, topic_id = topic.name, topic.topic_id
         if known:
             existing.append(
                 OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=known)
             )
         if refused or not count:
-            answered = OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=refused)
-            merge_topics(unknown, [answered], _NAME_AND_ID)
+            unknown.add(OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=refused))
     if not existing:
-        call.reply(OffsetCommitResponse(topics=list(unknown.values())))
+        call.reply(OffsetCommitResponse(topics=(yield from unknown.add_all(()))))
         return
-    if not unknown:
+    if not unknown.topics:
         broker.groups.submit(call, request)
         return
 
-    def merge(response: OffsetCommitResponse) -> OffsetCommitResponse:
-        return OffsetCommitResponse(topics=merge_topics(unknown, response.topics, _NAME_AND_ID))
+    def answer(response: OffsetCommitResponse) -> Steps:
+        call.reply(OffsetCommitResponse(topics=(yield from unknown.add_all(response.topics))))
 
     for_group = request.copy()
     for_group.topics = existing
-    broker.groups.submit(MergedCall(call, merge), for_group)
+    broker.groups.submit(MergedCall(call, answer), for_group)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from coordinator_server.apis.merged_call import STEP_PARTITIONS, MergedCall, merge_topics
+from coordinator_server.apis.merged_call import MergedCall, MergedTopics
 from protocol.apis.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
@@ -20,10 +20,9 @@ from protocol.apis.offset_delete import (
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from coordinator_server.broker import Broker
-    from coordinator_server.net.call import Call, Steps
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.call import Call
     from protocol.apis.offset_delete import OffsetDeleteRequest
 
 
@@ -33,8 +32,7 @@ _NAME = attrgetter("name")
 def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> Steps:
     """Split the request; the group is asked even if no partition exists, as in Kafka."""
     existing: list[OffsetDeleteRequestTopic] = []
-    unknown: dict[Hashable, OffsetDeleteResponseTopic] = {}
-    seen = 0
+    unknown: MergedTopics[OffsetDeleteResponseTopic] = MergedTopics(_NAME)
     for topic in request.topics:
         count = broker.topics.partition_count(topic.name)
         known: list[OffsetDeleteRequestPartition] = []
@@ -49,20 +47,19 @@ def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> Steps:
                         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     )
                 )
-            seen += 1
-            if not seen % STEP_PARTITIONS:
-                yield
-        if count:
+            yield
+        yield
+        if known:
             existing.append(OffsetDeleteRequestTopic(name=topic.name, partitions=known))
         if refused or not count:
-            answered = OffsetDeleteResponseTopic(name=topic.name, partitions=refused)
-            merge_topics(unknown, [answered], _NAME)
+            unknown.add(OffsetDeleteResponseTopic(name=topic.name, partitions=refused))
 
-    def merge(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
-        if response.error_code != ErrorCode.NONE:
-            return response  # a top-level error is all that Kafka answers
-        return OffsetDeleteResponse(topics=merge_topics(unknown, response.topics, _NAME))
+    def answer(response: OffsetDeleteResponse) -> Steps:
+        if response.error_code == ErrorCode.NONE:  # else that is all that Kafka answers
+            topics = yield from unknown.add_all(response.topics)
+            response = OffsetDeleteResponse(topics=topics)
+        call.reply(response)
 
     for_group = request.copy()
     for_group.topics = existing
-    broker.groups.submit(MergedCall(call, merge), for_group)
+    broker.groups.submit(MergedCall(call, answer), for_group)

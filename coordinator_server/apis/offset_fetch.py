@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping
 
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.group.offset_fetch import FetchedOffsets
-    from coordinator_server.net.call import Call, Steps
+    from coordinator_server.net.call import Call
     from coordinator_server.topics.manager import TopicManager
     from protocol.apis.offset_fetch import OffsetFetchRequest
     from protocol.offsets_log import OffsetCommitValue

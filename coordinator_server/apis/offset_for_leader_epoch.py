@@ -16,19 +16,21 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
 
 
-def handle(broker: Broker, call: Call, request: OffsetForLeaderEpochRequest) -> None:
+def handle(broker: Broker, call: Call, request: OffsetForLeaderEpochRequest) -> Steps:
     """Answer for the partitions that this broker leads, in the order of the request."""
-    topics = [
-        OffsetForLeaderTopicResult(
-            topic=topic.topic,
-            partitions=[_end_offset(broker, topic.topic, asked) for asked in topic.partitions],
-        )
-        for topic in request.topics
-    ]
-    call.reply(OffsetForLeaderEpochResponse(topics=topics))
+    response = OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        answered = OffsetForLeaderTopicResult(topic=topic.topic)
+        response.topics.append(answered)
+        for asked in topic.partitions:
+            answered.partitions.append(_end_offset(broker, topic.topic, asked))
+            yield
+        yield
+    call.reply(response)
 
 
 def _end_offset(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -32,8 +32,9 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
-    from coordinator_server.topics.manager import Partition, Topic
+    from coordinator_server.topics.topic import Partition, Topic
 
     Unsynced = list[tuple[Partition, PartitionProduceResponse]]
     """What was appended, and must be synced before it is told."""
@@ -54,7 +55,7 @@ _BARE_ERRORS = frozenset(
 )
 
 
-def handle(broker: Broker, call: Call, request: ProduceRequest) -> None:
+def handle(broker: Broker, call: Call, request: ProduceRequest) -> Steps:
     """Append each partition's batch and answer; nothing with acks=0, or a closed connection."""
     version = call.api_version
     now_ms = broker.clock.now_ms()
@@ -80,6 +81,7 @@ def handle(broker: Broker, call: Call, request: ProduceRequest) -> None:
             if answer.error_code and not first_error:
                 first_error = ErrorCode(answer.error_code)
             answers.append(answer)
+            yield
         responses.append(
             TopicProduceResponse(
                 name=topic_data.name, topic_id=topic_data.topic_id, partition_responses=answers
@@ -184,7 +186,7 @@ def _refusal(
 ) -> ErrorCode:
     """Why a batch does not even reach the log; the checks in Kafka's order."""
     version = call.api_version
-    if topic is None:
+    if topic is None or topic.partitions[0].is_deleted:  # perhaps between the steps
         by_id = version >= 13
         return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not 0 <= data.index < len(topic.partitions):

@@ -10,15 +10,26 @@ from __future__ import annotations
 import gc
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from coordinator_server.clock.broker_clock import Scheduler
 
+T = TypeVar("T")
+Steps = Generator[None, None, None]
+"""Work that other work may run in between: a step ends with each `yield`."""
+
 SLICE_MS = 5
 """How long one slice takes; a single step of the work may take it a little further."""
+
+
+FROZEN_OBJECTS = 100_000
+"""When long work leaves more objects, such as topics, the collector never looks at them again: to
+look at all of them once would already take longer than a slice may. What is in no cycle is freed
+all the same."""
 
 
 class StepRunner:
@@ -77,4 +88,16 @@ class StepRunner:
             if self._waiting:
                 self._schedule()
             else:
+                if gc.get_count()[0] > FROZEN_OBJECTS:
+                    gc.freeze()
                 gc.enable()
+
+
+def run_all(steps: Generator[None, None, T]) -> T:
+    """Work through `steps` at once; what they return."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        returned: T = end.value
+        return returned

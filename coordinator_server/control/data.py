@@ -23,7 +23,7 @@ from storage.errors import StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coordinator_server.topics.manager import Partition, Topic
+    from coordinator_server.topics.topic import Partition, Topic
 
 _BATCH_BYTES = 256 * 1024
 """Records of one request are cut into batches of about this size (message.max.bytes is 1 MiB)."""

@@ -38,7 +38,7 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
-    from coordinator_server.topics.manager import Partition, Topic
+    from coordinator_server.topics.topic import Partition, Topic
 
 
 async def _brokers(request: ControlRequest) -> dict[str, Any]:

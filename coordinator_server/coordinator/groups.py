@@ -27,7 +27,7 @@ from protocol.errors import ErrorCode, ProtocolError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from coordinator_server.clock.step_runner import StepRunner
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from coordinator_server.group.api import A, GroupApi, Q
     from coordinator_server.group.explain import Rebalance
     from coordinator_server.group.settings import GroupSettings
-    from coordinator_server.topics.manager import Partition, Topic, TopicManager
+    from coordinator_server.topics.manager import TopicManager
+    from coordinator_server.topics.topic import Partition, Topic
     from protocol.apis.list_groups import ListedGroup
 
 _ERROR_IN = {
@@ -93,7 +94,7 @@ class GroupCoordinator:
 
     def start(self) -> None:
         """Begin to load the groups that the log holds, and to look for expired offsets."""
-        self._topics.on_deleted.append(self._on_topic_deleted)
+        self._topics.on_deleted.append(self._on_topics_deleted)
         self._look()
         self._expire_later()
 
@@ -102,7 +103,7 @@ class GroupCoordinator:
         self._is_stopping = True
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
-        self._topics.on_deleted.remove(self._on_topic_deleted)
+        self._topics.on_deleted.remove(self._on_topics_deleted)
         self._unload(tuple(self._led))
 
     def immigrate(self, partition: Partition) -> None:
@@ -164,14 +165,15 @@ class GroupCoordinator:
                 if partition.leader_id == self._node_id:
                     self.immigrate(partition)
 
-    def _on_topic_deleted(self, topic: Topic) -> None:
-        """Delete the offsets of a deleted topic; all groups end with the offsets topic itself."""
-        if topic.name == OFFSETS_TOPIC:
+    def _on_topics_deleted(self, topics: Mapping[str, Topic]) -> None:
+        """Delete the offsets of deleted topics; all groups end with the offsets topic itself."""
+        if OFFSETS_TOPIC in topics:
             self._unload(tuple(self._led))
             return
         for task in tuple(self.tasks.values()):
-            if topic.name in task.group.offsets.by_topic:
-                delete = partial(topics_deleted, topics=(topic.name,))
+            deleted = topics.keys() & task.group.offsets.by_topic.keys()
+            if deleted:
+                delete = partial(topics_deleted, topics=sorted(deleted))
                 task.post(InternalOperation(delete, is_exclusive=True))
 
     # --- loading ----------------------------------------------------------------------------------

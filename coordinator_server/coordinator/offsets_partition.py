@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.effects import Steps
     from coordinator_server.group.records import CoordinatorRecord
-    from coordinator_server.topics.manager import Partition
+    from coordinator_server.topics.topic import Partition
     from storage.flush import Done
 
 _FIRST_SEQUENCE = 0  # Kafka's coordinator writes it though there is no producer id
@@ -74,11 +74,16 @@ class OffsetsPartition:
         if self.state is PartitionState.CLOSED or self._partition.epoch != self._epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         now_ms = self._clock.now_ms()
-        encoded = [
-            Record(offset, now_ms, *encode_record(record)) for offset, record in enumerate(records)
-        ]
-        batch = build_batch(encoded, base_sequence=_FIRST_SEQUENCE)
         try:
+            left_bytes = self._partition.log.config.max_message_bytes
+            encoded: list[Record] = []
+            for offset, record in enumerate(records):
+                key, value = encode_record(record)
+                left_bytes -= len(key) + len(value or b"")
+                if left_bytes < 0:  # so are the batches that would take long to build
+                    return ErrorCode.MESSAGE_TOO_LARGE
+                encoded.append(Record(offset, now_ms, key, value))
+            batch = build_batch(encoded, base_sequence=_FIRST_SEQUENCE)
             self._partition.append_own(batch, now_ms)
         except StorageError as error:
             LOG.emit(

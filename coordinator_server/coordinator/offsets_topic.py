@@ -15,7 +15,10 @@ from protocol.hashing import partition_for
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from coordinator_server.topics.manager import Partition, Topic, TopicManager
+    from collections.abc import Mapping
+
+    from coordinator_server.topics.manager import TopicManager
+    from coordinator_server.topics.topic import Partition, Topic
 
 
 class OffsetsTopic:
@@ -28,7 +31,7 @@ class OffsetsTopic:
     def __init__(self, topics: TopicManager) -> None:
         self.partitions: tuple[Partition, ...] = ()
         self._topics = topics
-        topics.on_deleted.append(self._on_topic_deleted)
+        topics.on_deleted.append(self._on_topics_deleted)
         self._take()
 
     def ensure(self) -> ErrorCode:
@@ -51,6 +54,6 @@ class OffsetsTopic:
         if topic is not None:
             self.partitions = tuple(topic.partitions)
 
-    def _on_topic_deleted(self, topic: Topic) -> None:
-        if topic.name == OFFSETS_TOPIC:
+    def _on_topics_deleted(self, topics: Mapping[str, Topic]) -> None:
+        if OFFSETS_TOPIC in topics:
             self.partitions = ()

@@ -22,7 +22,7 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Generator
 
     from coordinator_server.group.effects import Caller, Effects, Reply, Steps
     from coordinator_server.group.group import Group
@@ -37,7 +37,21 @@ Place = tuple[int, int]
 
 def refuse(request: OffsetCommitRequest, _: Caller, error: ErrorCode) -> OffsetCommitResponse:
     """The same error on every partition of the request."""
-    return _response(request, error, ())
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=one.partition_index, error_code=error
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 def missing(request: OffsetCommitRequest, caller: Caller) -> OffsetCommitResponse:
@@ -96,8 +110,9 @@ def commit(
             records.append((key, value))
             if not len(records) % STEP_ITEMS:
                 yield
+    response = yield from _response(request, too_long)
     if not records:
-        effects.reply(reply, _response(request, ErrorCode.NONE, too_long))
+        effects.reply(reply, response)
         return
 
     def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
@@ -108,30 +123,32 @@ def commit(
                 member=request.member_id,
                 partitions=len(records),
             )
-        effects.reply(reply, _response(request, client_error(error), too_long))
+        if error is not ErrorCode.NONE:
+            refused = client_error(error)
+            for topic in response.topics:
+                for one in topic.partitions:
+                    one.error_code = one.error_code or refused
+        effects.reply(reply, response)
 
     effects.write(records, done)
 
 
 def _response(
-    request: OffsetCommitRequest, error: ErrorCode, too_long: Collection[Place]
-) -> OffsetCommitResponse:
-    """`error` on every partition but those whose metadata is too long."""
-    response = OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=one.partition_index, error_code=error
-                    )
-                    for one in topic.partitions
-                ],
+    request: OffsetCommitRequest, too_long: Collection[Place]
+) -> Generator[None, None, OffsetCommitResponse]:
+    """No error but for partitions whose metadata is too long."""
+    response = OffsetCommitResponse()
+    built = 0
+    for topic in request.topics:
+        answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        response.topics.append(answered)
+        for one in topic.partitions:
+            answered.partitions.append(
+                OffsetCommitResponsePartition(partition_index=one.partition_index)
             )
-            for topic in request.topics
-        ]
-    )
+            built += 1
+            if not built % STEP_ITEMS:
+                yield
     for topic_index, index in too_long:
         refused = response.topics[topic_index].partitions[index]
         refused.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from protocol.headers import response_prefix
-from protocol.schema import Message, is_frozen
+from protocol.schema import Message, dispose
 
 if TYPE_CHECKING:
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.group.effects import Caller
     from coordinator_server.net.connection import Connection
     from protocol.registry import ApiSpec
-
-Steps = Iterator[None]
 
 B = TypeVar("B")
 """What the handlers get beside the call and the request: the broker."""
@@ -33,7 +32,7 @@ class ApiBinding(Generic[B]):
         self,
         spec: ApiSpec,
         version: int,
-        decode: Callable[[bytes, int], tuple[Any, int]],
+        decode: Callable[[bytes | bytearray, int], tuple[Any, int]],
         handle: Callable[[B, Call, Any], Steps | None],
         encode: Callable[[Any], bytes],
     ) -> None:
@@ -108,7 +107,8 @@ class Call:
     def run(self, steps: Steps) -> None:
         """Do work for this request in steps: a first slice now, the rest between turns of the loop.
 
-        A step that raises fails the request. Nothing more is done once the client is gone.
+        A step that raises fails the request. A client that is gone changes nothing: what is half
+        done could only be dropped at once, and for millions of objects that takes too long.
         """
         self._dispatcher.run(self, steps)
 
@@ -138,6 +138,7 @@ class Call:
         self.connection.answer(
             response_prefix(self.correlation_id, self._binding.flexible_response, len(body)), body
         )
+        del body
         yield from dispose(self.request)
         yield from dispose(response)
 
@@ -162,27 +163,3 @@ class Call:
         assert not self.answered, f"{self.api_name} answered twice"
         self.answered = True
         self.connection.answer_nothing()
-
-
-DISPOSED_PER_STEP = 500
-
-
-def dispose(message: Message) -> Steps:
-    """Empty the lists of a large message that nothing needs any more, in steps.
-
-    Freed at once, millions of objects would take longer than one turn of the loop may. A message
-    that requests share (`protocol.schema.frozen`) is left alone.
-    """
-    if is_frozen(message):
-        return
-    for field in message.FIELDS:
-        items = getattr(message, field.name)
-        if not isinstance(items, list):
-            continue
-        while items:
-            part = items[-DISPOSED_PER_STEP:]
-            del items[-DISPOSED_PER_STEP:]
-            if isinstance(part[0], Message):
-                for one in part:
-                    yield from dispose(one)
-            yield

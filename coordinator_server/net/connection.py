@@ -75,9 +75,9 @@ class Connection(asyncio.Protocol):
         self._request_max_bytes = shared.request_max_bytes
         self._transport: asyncio.Transport | None = None
         self._holds = 0
-        self._buffer = b""
+        self._buffer: bytes | bytearray = b""
         self._position = 0
-        self._chunks: list[bytes] = []
+        self._chunks: list[bytes | bytearray] = []
         self._waiting_bytes = 0
         self._needed_bytes = 4
         self._draining = False
@@ -138,7 +138,10 @@ class Connection(asyncio.Protocol):
             if self._waiting_bytes > READ_AHEAD_BYTES and not self._reading_paused:
                 self._reading_paused = True
                 self._open_transport().pause_reading()
-        elif self._waiting_bytes >= self._needed_bytes:
+            return
+        if self._needed_bytes > READ_AHEAD_BYTES:
+            self._gather()
+        if self._waiting_bytes >= self._needed_bytes:
             self._drain()
 
     def pause_writing(self) -> None:
@@ -150,7 +153,7 @@ class Connection(asyncio.Protocol):
         self._holds &= ~_WRITE_PAUSED
         self._go_on()
 
-    def answer(self, prefix: bytes, body: bytes) -> None:
+    def answer(self, prefix: bytes, body: bytes | bytearray) -> None:
         """Send the answer of the request being handled, and go on with the next one."""
         self._holds &= ~_UNANSWERED
         if self._transport is None or self._holds & _CLOSED:
@@ -223,6 +226,15 @@ class Connection(asyncio.Protocol):
         self._holds &= ~_TURN_OVER
         self._go_on()
 
+    def _gather(self) -> None:
+        """Copy a large frame as it comes: to join all of its chunks at once would take too long."""
+        if not isinstance(self._buffer, bytearray):
+            self._buffer = bytearray(memoryview(self._buffer)[self._position :])
+            self._position = 0
+        for chunk in self._chunks:
+            self._buffer += chunk
+        self._chunks.clear()
+
     def _drain(self) -> None:
         """Hand the waiting frames to the dispatcher until one of them has to wait."""
         if self._chunks:
@@ -244,7 +256,7 @@ class Connection(asyncio.Protocol):
                 asyncio.get_running_loop().call_soon(self._turn_begins)
         self._draining = False
 
-    def _next_frame(self) -> bytes | None:
+    def _next_frame(self) -> bytes | bytearray | None:
         """Take the next whole frame with its length in front; None if it is not there yet."""
         buffer, position = self._buffer, self._position
         here = len(buffer) - position
@@ -263,6 +275,10 @@ class Connection(asyncio.Protocol):
         if here == length + 4:
             self._buffer, self._position = b"", 0
             return buffer[position:] if position else buffer
+        if isinstance(buffer, bytearray):  # a large frame, and what came with its end
+            self._buffer = bytes(memoryview(buffer)[length + 4 :])
+            del buffer[length + 4 :]
+            return buffer
         self._position = position + length + 4
         return buffer[position : self._position]
 

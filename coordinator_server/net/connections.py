@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from coordinator_server.clock.broker_clock import Clock
     from coordinator_server.config.config import Config
 
-Dispatch = Callable[[Connection, bytes], None]
+Dispatch = Callable[[Connection, bytes | bytearray], None]
 
 _SWEEPS_PER_IDLE_TIME = 8
 _REPORTS_AT_ONCE = 2000

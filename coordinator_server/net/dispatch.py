@@ -23,8 +23,7 @@ from protocol.headers import decode_request_header, response_prefix
 from protocol.registry import API_VERSIONS_KEY, SPEC_BY_KEY
 
 if TYPE_CHECKING:
-    from coordinator_server.clock.step_runner import StepRunner
-    from coordinator_server.net.call import Steps
+    from coordinator_server.clock.step_runner import StepRunner, Steps
     from coordinator_server.net.connection import Connection
     from protocol.headers import RequestHeader
 
@@ -43,7 +42,7 @@ class Dispatcher(Generic[B]):
         self._step_runner = step_runner
         self._bindings: dict[tuple[int, int], ApiBinding[B]] = {}
 
-    def dispatch(self, connection: Connection, frame: bytes) -> None:
+    def dispatch(self, connection: Connection, frame: bytes | bytearray) -> None:
         """Handle one frame, its length in front. Never raises."""
         try:
             header, position = decode_request_header(frame, _FRAME_LENGTH_BYTES)
@@ -83,7 +82,7 @@ class Dispatcher(Generic[B]):
         connection: Connection,
         header: RequestHeader,
         binding: ApiBinding[B],
-        frame: bytes,
+        frame: bytes | bytearray,
         position: int,
     ) -> Steps:
         """A frame that is decoded and handled in steps."""
@@ -97,7 +96,7 @@ class Dispatcher(Generic[B]):
             return
         caller = Caller(header.client_id, connection.client_host, binding.version)
         call = Call(self, binding, connection, caller, header.correlation_id, request, True)
-        del request  # so that `dispose` frees it in steps
+        del request, frame  # so that `dispose` frees the request in steps
         yield from self._guarded(call, self._handle(binding, call))
 
     def _handle(self, binding: ApiBinding[B], call: Call) -> Steps:
@@ -111,12 +110,9 @@ class Dispatcher(Generic[B]):
             call.is_large = True
 
     def _guarded(self, call: Call, steps: Steps) -> Steps:
-        """The steps of a handler, which end when one raises or the client is gone."""
+        """The steps of a handler, which end when one raises."""
         try:
-            for _ in steps:
-                yield
-                if call.connection.closed:
-                    return
+            yield from steps
         except Exception:  # the same door
             _log_failure(call)
             call.fail()

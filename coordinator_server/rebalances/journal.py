@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from coordinator_server.config.config import Config
     from coordinator_server.group.explain import Rebalance
     from coordinator_server.rebalances.schema import RebalanceRecord
-    from coordinator_server.topics.manager import Partition, TopicManager
+    from coordinator_server.topics.manager import TopicManager
+    from coordinator_server.topics.topic import Partition
 
 GATHER_MS = 50
 """How long records wait for others, so that a storm of rebalances is written in few batches."""

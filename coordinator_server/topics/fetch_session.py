@@ -11,19 +11,24 @@ minutes and is smaller than the newcomer; else the newcomer gets full answers an
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
+from coordinator_server.topics.counts import ShardedDict
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from protocol.apis.fetch import FetchRequest
+    from coordinator_server.clock.step_runner import Steps
+    from protocol.apis.fetch import FetchPartition, FetchRequest
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 INVALID_SESSION_ID = 0
 EVICTION_MS = 120_000
 """Kafka's min.incremental.fetch.session.eviction.ms."""
+
+MAX_SESSION_PARTITIONS = 100_000
+"""A fetch of more partitions gets full answers and no session."""
 
 _EPOCH_MAX = 2**31 - 1
 
@@ -55,6 +60,13 @@ class FetchTarget:
         self.last_fetched_epoch = -1
         self.high_watermark = -1
         self.log_start_offset = -1
+
+    def update(self, asked: FetchPartition) -> None:
+        """Take what a request says of the partition."""
+        self.fetch_offset = asked.fetch_offset
+        self.max_bytes = asked.partition_max_bytes
+        self.current_leader_epoch = asked.current_leader_epoch
+        self.last_fetched_epoch = asked.last_fetched_epoch
 
     def has_news(
         self, error: int, high_watermark: int, log_start_offset: int, size_bytes: int
@@ -115,13 +127,14 @@ class FetchContext:
         uses_topic_ids: bool,
         error: ErrorCode = ErrorCode.NONE,
         session: FetchSession | None = None,
+        epoch: int = FINAL_EPOCH,
         wants_session: bool = False,
     ) -> None:
         self.targets = targets
         self.uses_topic_ids = uses_topic_ids
         self.error = error
         self.session = session
-        self.epoch = session.epoch if session is not None else FINAL_EPOCH
+        self.epoch = epoch
         self.wants_session = wants_session
 
     @property
@@ -147,17 +160,20 @@ class FetchSessionCache:
         """Forget all sessions."""
         self._sessions.clear()
 
-    def context(self, request: FetchRequest, version: int, now_ms: int) -> FetchContext:
+    def context(
+        self, request: FetchRequest, version: int, now_ms: int
+    ) -> Generator[None, None, FetchContext]:
         """Find out what a request asks for; opens no session yet (see `open`)."""
         uses_topic_ids = version >= 13
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != INVALID_SESSION_ID:
                 self._sessions.pop(request.session_id, None)
-            targets: Targets = {}
-            update_targets(targets, request, uses_topic_ids)
-            wants_session = request.session_epoch == INITIAL_EPOCH
+            targets = yield from _targets(request, uses_topic_ids)
+            wants_session = (
+                request.session_epoch == INITIAL_EPOCH and len(targets) <= MAX_SESSION_PARTITIONS
+            )
             return FetchContext(
-                targets=tuple(targets.values()),
+                targets,
                 uses_topic_ids=uses_topic_ids,
                 wants_session=wants_session,
             )
@@ -168,15 +184,21 @@ class FetchSessionCache:
             return _refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH, uses_topic_ids)
         if session.uses_topic_ids != uses_topic_ids:
             return _refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, uses_topic_ids)
-        update_targets(session.targets, request, uses_topic_ids)
-        if not session.targets:
-            del self._sessions[session.session_id]
-            return FetchContext((), uses_topic_ids=uses_topic_ids)
-        session.epoch = next_epoch(session.epoch)
+        epoch = session.epoch = next_epoch(session.epoch)
         session.last_used_ms = now_ms
         self._sessions.move_to_end(session.session_id)
+        yield from update_targets(session.targets, request, uses_topic_ids)
+        size = len(session.targets)
+        if not 0 < size <= MAX_SESSION_PARTITIONS:
+            self._sessions.pop(session.session_id, None)
+            if size:
+                return _refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, uses_topic_ids)
+            return FetchContext((), uses_topic_ids=uses_topic_ids)
         return FetchContext(
-            tuple(session.targets.values()), uses_topic_ids=uses_topic_ids, session=session
+            tuple(session.targets.values()),
+            uses_topic_ids=uses_topic_ids,
+            session=session,
+            epoch=epoch,
         )
 
     def open(self, context: FetchContext, now_ms: int) -> int:
@@ -216,10 +238,10 @@ def next_epoch(epoch: int) -> int:
     return 1 if epoch == _EPOCH_MAX else epoch + 1
 
 
-def update_targets(targets: Targets, request: FetchRequest, uses_topic_ids: bool) -> None:
-    """Apply a request to what is fetched: new and changed partitions, then forgotten ones.
+def update_targets(targets: Targets, request: FetchRequest, uses_topic_ids: bool) -> Steps:
+    """Apply a request to a session: new and changed partitions, then forgotten ones.
 
-    Named twice in one request, the first place and the last values count, as in Kafka.
+    Stops beyond MAX_SESSION_PARTITIONS.
     """
     for fetch_topic in request.topics:
         topic: str | bytes = fetch_topic.topic_id if uses_topic_ids else fetch_topic.topic
@@ -227,15 +249,41 @@ def update_targets(targets: Targets, request: FetchRequest, uses_topic_ids: bool
             key = (topic, asked.partition)
             target = targets.get(key)
             if target is None:
+                if len(targets) > MAX_SESSION_PARTITIONS:
+                    return
                 target = targets[key] = FetchTarget(topic, asked.partition)
-            target.fetch_offset = asked.fetch_offset
-            target.max_bytes = asked.partition_max_bytes
-            target.current_leader_epoch = asked.current_leader_epoch
-            target.last_fetched_epoch = asked.last_fetched_epoch
+            target.update(asked)
+            yield
+        yield
     for forgotten in request.forgotten_topics_data:
         topic = forgotten.topic_id if uses_topic_ids else forgotten.topic
         for partition in forgotten.partitions:
             targets.pop((topic, partition), None)
+            yield
+        yield
+
+
+def _targets(
+    request: FetchRequest, uses_topic_ids: bool
+) -> Generator[None, None, list[FetchTarget]]:
+    """What a full request fetches.
+
+    Named twice, the first place and the last values count, as in Kafka.
+    """
+    targets: list[FetchTarget] = []
+    by_key: ShardedDict[tuple[str | bytes, int], FetchTarget] = ShardedDict()
+    for fetch_topic in request.topics:
+        topic: str | bytes = fetch_topic.topic_id if uses_topic_ids else fetch_topic.topic
+        for asked in fetch_topic.partitions:
+            new = FetchTarget(topic, asked.partition)
+            target = by_key.setdefault((topic, asked.partition), new)
+            if target is new:
+                targets.append(target)
+            target.update(asked)
+            yield
+        yield
+    yield from by_key.clear()
+    return targets
 
 
 def _refused(error: ErrorCode, uses_topic_ids: bool) -> FetchContext:

@@ -17,12 +17,12 @@ from storage.errors import StorageError
 from storage.topic_catalogue import PartitionLeadership
 
 if TYPE_CHECKING:
-    from coordinator_server.topics.manager import Partition, Topic
+    from coordinator_server.topics.topic import Partition, Topic
     from storage.topic_catalogue import TopicRecord
 
 NOBODY = -1
 
-Keep = Callable[[dict[str, tuple[PartitionLeadership, ...]]], None]
+Keep = Callable[[Iterable["Topic"]], None]
 Moved = Callable[["Partition", int], None]
 """Is told of a partition that has a new leader, and of the id of the one before (-1: nobody)."""
 
@@ -67,6 +67,10 @@ class Leadership:
         self, name: str, factor: int, indexes: range, places: Mapping[int, Iterable[int]] | None
     ) -> tuple[PartitionLeadership, ...]:
         """The leadership of new partitions; `places` are replicas that somebody chose by hand."""
+        if len(self.node_ids) == 1:  # a topic may have very many partitions
+            return (PartitionLeadership(self.elect(self.node_ids), 0, self.node_ids),) * len(
+                indexes
+            )
         found = []
         for index in indexes:
             replicas = self.place(name, index, factor) if places is None else tuple(places[index])
@@ -141,7 +145,7 @@ class Leadership:
 
     def _tell(self, topics: Iterable[Topic], moved: Iterable[tuple[Partition, int]]) -> None:
         try:
-            self._keep({topic.name: topic.leadership() for topic in topics})
+            self._keep(topics)
         except StorageError as error:
             # Who leads counts as of now; only the next start might not know it.
             LOG.emit("log.failed", reason=f"who leads cannot be kept: {error}")

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 from coordinator_server.clock.broker_clock import Clock
+from coordinator_server.clock.step_runner import Steps, run_all
 from coordinator_server.config.config import Config
 from coordinator_server.events.log import LOG
 from coordinator_server.maintenance.scheduler import MaintenanceScheduler
@@ -23,156 +24,25 @@ from coordinator_server.topics.names import (
     is_internal,
     name_error,
 )
-from protocol.batch import EncodedBatch
+from coordinator_server.topics.topic import Leaderships, Partition, Topic
 from protocol.errors import ErrorCode
-from storage.disk import Buffer
 from storage.errors import StorageError
-from storage.flush import Done
 from storage.log_manager import INTERNAL_TOPIC_CONFIGS, LogManager
-from storage.partition_log import AppendResult, PartitionLog
-from storage.retention import advance_log_start_offset
+from storage.partition_log import PartitionLog
 from storage.topic_catalogue import PartitionLeadership, TopicRecord
 
+CreationError = tuple[ErrorCode, str]
 
-class Partition:
-    """One partition: its log, its leader, and the wake-up of who waits for it.
+MAX_RECORDS_PER_REQUEST = 10_000
+"""Kafka's MAX_RECORDS_PER_USER_OP: what one request may change, in records of its metadata log.
 
-    A key of the fetch purgatory. `leader_id` is -1 while nobody leads it. `epoch` is a number that
-    changes with the leader: the leader epoch, unless the log has a later one (see `leader_epoch`).
-    """
+There is one for each topic, each partition and each config.
+"""
 
-    __slots__ = (
-        "_changed",
-        "_log",
-        "_logs",
-        "epoch",
-        "index",
-        "is_deleted",
-        "leader_id",
-        "replicas",
-        "topic_name",
-    )
-
-    def __init__(
-        self,
-        topic_name: str,
-        index: int,
-        leadership: PartitionLeadership,
-        logs: LogManager,
-        changed: Callable[[Partition], None],
-    ) -> None:
-        self.topic_name = topic_name
-        self.index = index
-        self.leader_id, self.epoch, self.replicas = leadership
-        self._logs = logs
-        self._log: PartitionLog | None = None
-        self._changed = changed
-        self.is_deleted = False
-
-    @property
-    def log(self) -> PartitionLog:
-        """The log. Raises StorageError when it cannot be opened.
-
-        It is opened when it is first asked for, and anew after a disk error closed it.
-        """
-        log = self._log
-        if log is None or (log.closed and not self.is_deleted):
-            log = self._log = self._logs.log(self.topic_name, self.index)
-            self._mark_epoch(log)
-        return log
-
-    @property
-    def leader_epoch(self) -> int:
-        """The epoch of the partition's leader. Raises StorageError as `log` does."""
-        return self.log.leader_epoch
-
-    @property
-    def known_epoch(self) -> int:
-        """The leader epoch; -1 when the log, which may have a later one, cannot be opened."""
-        try:
-            return self.log.leader_epoch
-        except StorageError:
-            return -1
-
-    def begin_leadership(self, leader_id: int) -> None:
-        """Give the partition another leader, or none (-1), and a new leader epoch."""
-        try:
-            log = self.log
-        except StorageError:
-            self.epoch += 1  # marked when the log can be opened again
-        else:
-            self.epoch = max(self.epoch, log.leader_epoch) + 1
-            self._mark_epoch(log)
-        self.leader_id = leader_id
-
-    def _mark_epoch(self, log: PartitionLog) -> None:
-        if log.leader_epoch < self.epoch:
-            # It counts even if its checkpoint cannot be written: the batches carry it, and the
-            # catalogue of topics has it.
-            with suppress(OSError):
-                log.begin_leader_epoch(self.epoch)
-
-    def append(self, records: Buffer, now_ms: int) -> AppendResult:
-        """Append a client's batch and wake the fetches that wait for it. Raises StorageError."""
-        result = self.log.append(records, now_ms)
-        self._changed(self)
-        return result
-
-    def append_own(self, batch: EncodedBatch, now_ms: int) -> AppendResult:
-        """Append a batch that the broker built, and wake the fetches. Raises StorageError."""
-        result = self.log.append_own(batch, now_ms)
-        self._changed(self)
-        return result
-
-    @property
-    def flush_is_due(self) -> bool:
-        """Whether the last append must be synced before anybody is told of it."""
-        return self._log is not None and self._log.flush_is_due
-
-    def delete_records(self, offset: int) -> int:
-        """Hide what is below `offset`; the first offset. Raises OffsetOutOfRangeError."""
-        first = advance_log_start_offset(self.log, offset)
-        self._changed(self)
-        return first
-
-    def when_flushed(self, done: Done) -> None:
-        """Call `done` once the last append is synced, later."""
-        flusher = self._logs.flusher
-        assert self._log is not None, "nothing was appended"
-        assert flusher is not None, "the log was to sync it"
-        flusher.when_flushed(self._log, done)
-
-    def leader_epoch_error(self, leader_epoch: int) -> ErrorCode:
-        """What to tell a client that knows this leader epoch; -1 knows none (KIP-320)."""
-        if leader_epoch == -1 or leader_epoch == self.log.leader_epoch:
-            return ErrorCode.NONE
-        if leader_epoch < self.log.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
+TOO_MANY_RECORDS = "Unable to perform excessively large batch operation."
 
 
-class Topic:
-    """One topic; `configs` are its own, without the defaults of the broker."""
-
-    __slots__ = ("configs", "is_internal", "name", "partitions", "topic_id")
-
-    def __init__(
-        self, name: str, topic_id: bytes, configs: Mapping[str, str], partitions: list[Partition]
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.configs = configs
-        self.partitions = partitions
-        self.is_internal = is_internal(name)
-
-    def leadership(self) -> tuple[PartitionLeadership, ...]:
-        """Who leads each partition, as it is kept on the disk."""
-        return tuple(
-            PartitionLeadership(one.leader_id, one.epoch, one.replicas) for one in self.partitions
-        )
-
-
-Listener = Callable[[Topic], None]
+DeletionListener = Callable[[Mapping[str, Topic]], None]
 
 
 def new_topic_id() -> bytes:
@@ -185,10 +55,10 @@ def new_topic_id() -> bytes:
 
 
 class TopicManager:
-    """All topics. `changed` is told of every append, and of partitions that go away.
+    """All topics. `changed` is called with each partition that was appended to or deleted.
 
-    `on_created`, `on_deleted` and `on_widened` are lists of callables that get the Topic; those of
-    `on_deleted` run when the topic cannot be found any more and its logs are closed.
+    The callables of `on_deleted` get the topics that one request has deleted, by name, when these
+    cannot be found any more.
     `node_ids` are the brokers of the process; replicas are placed on all of them. `timer_s` is for
     `MaintenanceScheduler`.
     """
@@ -203,12 +73,10 @@ class TopicManager:
         changed: Callable[[Partition], None],
         timer_s: Callable[[], float] = time.thread_time,
     ) -> None:
-        self.on_created: list[Listener] = []
-        self.on_deleted: list[Listener] = []
-        self.on_widened: list[Listener] = []
+        self.on_deleted: list[DeletionListener] = []
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self.broker_ids = frozenset(node_ids)
-        self.leadership = Leadership(node_ids, logs.keep_leadership)
+        self.leadership = Leadership(node_ids, self._keep_leadership)
         self._logs = logs
         self._config = config
         self._changed = changed
@@ -217,8 +85,10 @@ class TopicManager:
         self._by_id: dict[bytes, Topic] = {}
         self._collision_keys: dict[str, str] = {}
         for record in tuple(logs.topics().values()):
-            self._add(record, self.leadership.at_start(record, self._default_factor(record.name)))
-        self._keep_leadership()
+            factor = self._default_factor(record.name)
+            leadership = self.leadership.at_start(record, factor)
+            self._add(self._topic(record.name, record.topic_id, record.configs, leadership))
+        self._keep_leadership(self._by_name.values())
         self._maintenance = MaintenanceScheduler(logs, config, clock, timer_s)
         self._maintenance.report_recovery()
 
@@ -254,7 +124,7 @@ class TopicManager:
 
     # --- changing ---------------------------------------------------------------------------------
 
-    def creation_error(self, name: str) -> tuple[ErrorCode, str] | None:
+    def creation_error(self, name: str) -> CreationError | None:
         """Why no topic of this name can be created, as (code, text of Kafka); None when one can."""
         message = name_error(name)
         if message is not None:
@@ -267,7 +137,7 @@ class TopicManager:
             return ErrorCode.INVALID_TOPIC_EXCEPTION, message
         return None
 
-    def create(
+    def new_topic(
         self,
         name: str,
         partition_count: int,
@@ -275,20 +145,51 @@ class TopicManager:
         factor: int | None = None,
         places: Mapping[int, Iterable[int]] | None = None,
     ) -> Topic:
-        """Create a topic that `creation_error` has nothing against. Raises StorageError.
+        """A topic that does not exist before `add`.
 
         `factor` replicas per partition, or those of `places` (partition -> broker ids).
         """
-        assert self.creation_error(name) is None, name
         factor = factor or self._default_factor(name)
         leadership = self.leadership.at_creation(name, factor, range(partition_count), places)
-        record = self._logs.create_topic(
-            name, new_topic_id(), partition_count, dict(configs), self._kept(leadership)
-        )
-        topic = self._add(record, leadership)
-        LOG.emit("topic.created", topic=name, partitions=partition_count)
-        for listener in self.on_created:
-            listener(topic)
+        return self._topic(name, new_topic_id(), dict(configs), leadership)
+
+    def add(self, topics: Iterable[Topic]) -> Generator[None, None, dict[str, CreationError]]:
+        """Create topics with one write. Returns why some cannot be created, by name.
+
+        They exist after the first step, which raises StorageError: none is created then.
+        """
+        errors: dict[str, CreationError] = {}
+        added: list[Topic] = []
+        for topic in topics:
+            error = self.creation_error(topic.name)
+            if error is None:
+                added.append(topic)
+                self._add(topic)
+            else:
+                errors[topic.name] = error
+        try:
+            if added:
+                self._logs.create_topics([self._record(topic) for topic in added])
+        except StorageError:
+            for topic in added:
+                self._remove(topic)
+            raise
+        for topic in added:
+            LOG.emit("topic.created", topic=topic.name, partitions=len(topic.partitions))
+            yield
+        return errors
+
+    def create(
+        self,
+        name: str,
+        partition_count: int,
+        configs: Mapping[str, str],
+        factor: int | None = None,
+    ) -> Topic:
+        """Create one topic that `creation_error` has nothing against. Raises StorageError."""
+        topic = self.new_topic(name, partition_count, configs, factor)
+        errors = run_all(self.add([topic]))
+        assert not errors, errors
         return topic
 
     def create_internal(self, name: str) -> Topic:
@@ -303,67 +204,92 @@ class TopicManager:
         }
         return self.create(name, self._config.integer("offsets.topic.num.partitions"), configs)
 
-    def auto_create(self, name: str) -> None:
-        """Create a topic because somebody asked for it, if the broker's settings allow that.
+    def auto_create(self, names: Sequence[str]) -> Steps:
+        """Create topics that a client has asked for, if the broker's settings allow that.
 
-        What cannot be created stays unknown; whoever asked is told no more, as in Kafka.
+        What cannot be created stays unknown; the client is not told why, as in Kafka. That goes for
+        all topics of a request that would create too many.
         """
-        if not self._auto_create or self.creation_error(name) is not None:
+        partition_count = self._config.integer("num.partitions")
+        if not self._auto_create or len(names) * (1 + partition_count) > MAX_RECORDS_PER_REQUEST:
             return
         try:
-            if name == OFFSETS_TOPIC:
-                self.create_internal(name)
-            elif not is_internal(name):
-                self.create(name, self._config.integer("num.partitions"), {})
+            if OFFSETS_TOPIC in names:
+                self.create_internal(OFFSETS_TOPIC)
+            topics: list[Topic] = []
+            for name in names:
+                if not is_internal(name):
+                    topics.append(self.new_topic(name, partition_count, {}))
+                yield
+            yield from self.add(topics)
         except StorageError as error:
-            LOG.emit("log.failed", topic=name, reason=f"it cannot be created: {error}")
+            LOG.emit("log.failed", topic=names[0], reason=f"it cannot be created: {error}")
 
-    def add_partitions(
-        self,
-        topic: Topic,
-        partition_count: int,
-        places: Mapping[int, Iterable[int]] | None = None,
-    ) -> None:
-        """Give a topic more partitions, up to `partition_count` in all. Raises StorageError."""
-        there = len(topic.partitions)
-        assert partition_count > there
-        added = self.leadership.at_creation(
-            topic.name,
-            len(topic.partitions[0].replicas),
-            range(there, partition_count),
-            places,
+    def placed(
+        self, topic: Topic, partition_count: int, places: Mapping[int, Iterable[int]] | None = None
+    ) -> Leaderships:
+        """The leadership of the partitions that a topic lacks to `partition_count`."""
+        factor = len(topic.partitions[0].replicas)
+        added = range(len(topic.partitions), partition_count)
+        return self.leadership.at_creation(topic.name, factor, added, places)
+
+    def add_partitions(self, added: Mapping[Topic, Leaderships]) -> Steps:
+        """Give topics more partitions, with one write.
+
+        They exist after the first step, which raises StorageError: there are no more then.
+        """
+        steps = self._logs.change_topics(
+            [self._record(topic, leadership) for topic, leadership in added.items()]
         )
-        leadership = self._kept((*topic.leadership(), *added))
-        self._logs.add_partitions(topic.name, partition_count, leadership)
-        for index, one in enumerate(added, there):
-            topic.partitions.append(self._partition(topic.name, index, one))
-        LOG.emit("partitions.created", topic=topic.name, partitions=partition_count)
-        for listener in self.on_widened:
-            listener(topic)
+        next(steps, None)
+        for topic, leadership in added.items():
+            for index, one in enumerate(leadership, start=len(topic.partitions)):
+                topic.partitions.append(self._partition(topic.name, index, one))
+        for topic in added:
+            LOG.emit("partitions.created", topic=topic.name, partitions=len(topic.partitions))
+            yield
 
-    def set_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
-        """Give a topic these configs of its own, from now on. Raises StorageError."""
-        topic.configs = self._logs.set_configs(topic.name, dict(configs)).configs
-        LOG.emit("topic.configured", topic=topic.name, configs=dict(configs))
+    def set_configs(self, configs: Mapping[Topic, Mapping[str, str]]) -> Steps:
+        """Give topics these valid configs of their own, with one write.
 
-    def delete(self, topic: Topic) -> None:
-        """Delete a topic; fetches that wait for it are answered. Raises StorageError."""
-        try:
-            self._logs.delete_topic(topic.name)
-        except StorageError as error:
-            if topic.name in self._logs.topics():
-                raise
-            # It is gone, only its files are still there.
-            LOG.emit("log.failed", topic=topic.name, reason=str(error))
-        del self._by_name[topic.name]
-        del self._by_id[topic.topic_id]
-        del self._collision_keys[collision_key(topic.name)]
-        LOG.emit("topic.deleted", topic=topic.name)
-        for partition in topic.partitions:
-            partition.is_deleted = True
-            self._changed(partition)
+        They hold after the first step, which raises StorageError: nothing is changed then. Open
+        logs get theirs with the steps that follow.
+        """
+        steps = self._logs.change_topics(
+            [self._record(topic)._replace(configs=dict(own)) for topic, own in configs.items()]
+        )
+        next(steps, None)
+        for topic, own in configs.items():
+            topic.configs = own
+        for topic, own in configs.items():
+            LOG.emit("topic.configured", topic=topic.name, configs=dict(own))
+            yield
+            next(steps, None)
+
+    def delete(self, topics: Sequence[Topic]) -> Steps:
+        """Delete topics, at least one, with one write; then in steps what they leave.
+
+        They are gone after the first step, which raises StorageError: none is deleted then. Fetches
+        that wait for them are answered.
+        """
+        self._logs.delete_topics([topic.name for topic in topics])
+        for topic in topics:
+            self._remove(topic)
+            for partition in topic.partitions:
+                partition.is_deleted = True
+        deleted = {topic.name: topic for topic in topics}
         for listener in self.on_deleted:
-            listener(topic)
+            listener(deleted)
+        for topic in topics:
+            LOG.emit("topic.deleted", topic=topic.name)
+            for partition in topic.partitions:
+                self._changed(partition)
+                yield
+        try:
+            yield from self._logs.finish_deletions()
+        except StorageError as error:
+            # The topics do not exist any more, but some of their files do.
+            LOG.emit("log.failed", topic=topics[0].name, reason=str(error))
 
     # --- maintenance ------------------------------------------------------------------------------
 
@@ -380,10 +306,12 @@ class TopicManager:
         """Do a small step of what the logs need; returns the milliseconds until the next one."""
         return self._maintenance.step()
 
-    def checkpoint(self) -> None:
+    def checkpoint_log_starts(self, partitions: Iterable[Partition]) -> Steps:
         """Keep the first offsets of partitions now, not with the next round of maintenance."""
         try:
-            self._logs.checkpoint()
+            yield from self._logs.checkpoint_log_starts(
+                (partition.topic_name, partition.index) for partition in partitions
+            )
         except StorageError as error:
             LOG.emit("log.failed", reason=error.message)
 
@@ -403,32 +331,40 @@ class TopicManager:
         # A default made for a bigger cluster must not keep topics from being created here.
         return min(self._config.integer(setting), len(self.broker_ids))
 
-    def _kept(self, leadership: tuple[PartitionLeadership, ...]) -> tuple[PartitionLeadership, ...]:
-        """What goes to the disk: nothing while one broker leads everything since ever."""
-        several = len(self.broker_ids) > 1 or any(one.leader_epoch for one in leadership)
-        return leadership if several else ()
-
-    def _keep_leadership(self) -> None:
-        """Write down who leads, where that differs from what the disk says."""
-        changed = {}
-        for record in self._logs.topics().values():
-            if len(self.broker_ids) == 1 and not record.leadership:
-                continue
-            leadership = self._kept(self._by_name[record.name].leadership())
-            if leadership != record.leadership:
-                changed[record.name] = leadership
+    def _keep_leadership(self, topics: Iterable[Topic]) -> None:
+        """Write the leadership of topics, where the disk has another one. Raises StorageError."""
+        known = self._logs.topics()
+        records = [self._record(topic) for topic in topics]
+        changed = [one for one in records if one.leadership != known[one.name].leadership]
         if changed:
-            self._logs.keep_leadership(changed)
+            deque(self._logs.change_topics(changed), maxlen=0)
 
-    def _add(self, record: TopicRecord, leadership: tuple[PartitionLeadership, ...]) -> Topic:
-        """Take a topic from the log manager into the tables."""
-        name = record.name
+    def _record(self, topic: Topic, added: Leaderships = ()) -> TopicRecord:
+        """A topic for the disk, with partitions that it is about to have.
+
+        Without leadership while one broker has always led everything.
+        """
+        count = len(topic.partitions) + len(added)
+        leadership: Leaderships = ()
+        if len(self.broker_ids) > 1 or any(one.epoch for one in topic.partitions):
+            leadership = (*topic.leadership(), *added)
+        return TopicRecord(topic.name, topic.topic_id, count, dict(topic.configs), leadership)
+
+    def _topic(
+        self, name: str, topic_id: bytes, configs: Mapping[str, str], leadership: Leaderships
+    ) -> Topic:
         partitions = [self._partition(name, index, one) for index, one in enumerate(leadership)]
-        topic = Topic(name, record.topic_id, record.configs, partitions)
-        self._by_name[name] = topic
+        return Topic(name, topic_id, configs, partitions)
+
+    def _add(self, topic: Topic) -> None:
+        self._by_name[topic.name] = topic
         self._by_id[topic.topic_id] = topic
-        self._collision_keys[collision_key(name)] = name
-        return topic
+        self._collision_keys[collision_key(topic.name)] = topic.name
+
+    def _remove(self, topic: Topic) -> None:
+        del self._by_name[topic.name]
+        del self._by_id[topic.topic_id]
+        del self._collision_keys[collision_key(topic.name)]
 
     def _partition(self, name: str, index: int, leadership: PartitionLeadership) -> Partition:
         return Partition(name, index, leadership, self._logs, self._changed)

@@ -21,3 +21,5 @@ CLUSTER_OPERATIONS = (
     | _ALTER_CONFIGS
     | _IDEMPOTENT_WRITE
 )
+NOT_ASKED = -(2**31)
+"""What an answer has when the request did not ask for the operations."""

@@ -5,7 +5,7 @@ Three places give a topic's config its value: the topic itself, the broker's set
 of each (Kafka's ConfigHelper).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from coordinator_server.config.config import Config
@@ -51,6 +51,27 @@ def log_defaults(config: Config) -> LogConfig:
     }
     values["producer_id_expiration_ms"] = config.integer("producer.id.expiration.ms")
     return LogConfig(**values)
+
+
+def condensed(
+    given: Iterable[tuple[str, str | None]],
+) -> Generator[None, None, list[tuple[str, str | None]]]:
+    """What counts of a list of configs that may be long, in steps.
+
+    Each name once with its last value, nulls, and no unknown name but the first.
+    """
+    counting: dict[str, str | None] = {}
+    nulls: list[tuple[str, None]] = []
+    has_unknown = False
+    for name, value in given:
+        is_known = name in TOPIC_SETTINGS
+        if value is None:
+            nulls.append((name, None))
+        elif is_known or not has_unknown:
+            counting[name] = value
+            has_unknown = has_unknown or not is_known
+        yield
+    return [*counting.items(), *nulls]
 
 
 def configs_error(config: Config, given: Iterable[tuple[str, str | None]]) -> str | None:

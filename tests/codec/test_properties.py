@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Generator
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol.codec import decoder, encoder
+from protocol.codec import decoder, encoder, step_decoder, step_encoder
+from protocol.errors import ProtocolError
 from protocol.json_form import from_json, to_json
 from protocol.schema import (
     BOOL,
@@ -34,6 +36,9 @@ TEXT = st.one_of(
     st.integers(120, 300).map(lambda size: "x" * size),
 )
 BLOB = st.one_of(st.binary(max_size=6), st.integers(120, 300).map(bytes))
+
+
+T = TypeVar("T")
 
 
 def integers(bits: int) -> st.SearchStrategy[int]:
@@ -77,12 +82,30 @@ def messages(message_type: type[Message], version: int) -> st.SearchStrategy[Mes
     return st.builds(message_type, **fields)
 
 
+def in_steps(steps: Generator[None, None, T]) -> T:
+    """What the steps return."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        returned: T = end.value
+        return returned
+
+
 @pytest.mark.parametrize("case", all_cases(), ids=case_name)
-def test_generated_codec_equals_construct(case: Case) -> None:
-    """Any message encodes to construct's bytes, decodes to itself and survives its JSON form."""
+def test_generated_codec_equals_construct(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any message encodes to construct's bytes, decodes to itself and survives its JSON form.
+
+    In steps it becomes the same bytes and the same message, and a cut one is refused.
+    """
     message_type, version = case
     struct = message_type.at(version)
     encode, decode = encoder(message_type, version), decoder(message_type, version)
+    monkeypatch.setattr("protocol.codec._functions", {})
+    monkeypatch.setattr("protocol.generator.ITEMS_PER_STEP", 1)
+    monkeypatch.setattr("protocol.generate_decoder.NUMBERS_PER_STEP", 1)
+    encode_in_steps = step_encoder(message_type, version)
+    decode_in_steps = step_decoder(message_type, version)
 
     @settings(
         max_examples=40,
@@ -95,6 +118,11 @@ def test_generated_codec_equals_construct(case: Case) -> None:
         data = encode(message)
         assert data == struct.build(message)
         assert decode(data, 0) == (message, len(data))
+        assert in_steps(encode_in_steps(message)) == data
+        assert in_steps(decode_in_steps(data, 0)) == (message, len(data))
+        if data:
+            with pytest.raises(ProtocolError):
+                in_steps(decode_in_steps(data[:-1], 0))
         assert struct.parse(data) == message
         assert from_json(message_type, to_json(message, version)) == message
 

@@ -591,9 +591,8 @@ class OneGroupBroker:
 
     def delete_topics(self, *topics: str) -> None:
         """Topics are deleted, as far as their offsets go; they still exist for requests."""
-        for topic in topics:
-            for listener in tuple(self.topics.on_deleted):
-                listener(_DeletedTopic(topic))
+        for listener in tuple(self.topics.on_deleted):
+            listener({topic: _DeletedTopic(topic) for topic in topics})
         self.settle()
 
     # Time, drains, crashes

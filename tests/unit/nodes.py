@@ -8,8 +8,8 @@ from typing import Any
 
 from coordinator_server.cluster import Cluster
 from coordinator_server.config.config import Config
-from coordinator_server.topics.manager import Partition
 from coordinator_server.topics.names import OFFSETS_TOPIC
+from coordinator_server.topics.topic import Partition
 from protocol.apis.find_coordinator import FindCoordinatorRequest
 from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.offset_fetch import (

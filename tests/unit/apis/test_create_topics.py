@@ -417,6 +417,10 @@ def test_placed_partitions(count: int, places: list[list[int]], text: str | None
 
 
 def test_too_many_partitions() -> None:
-    """POLICY_VIOLATION above what one request may create."""
-    text = "Excessively large number of partitions per request."
-    assert widen(wide(), ("t", 30_000)) == [("t", ErrorCode.POLICY_VIOLATION, text)]
+    """What goes beyond 10 000 new partitions in a request is refused, the others grow."""
+    made = wide()
+    made.topics.create("u", 1, {})
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+    assert widen(made, ("t", 6_000), ("u", 6_000)) == [("t", 0, None), ("u", code, None)]
+    assert made.topics.partition_count("t") == 6_000
+    assert made.topics.partition_count("u") == 1

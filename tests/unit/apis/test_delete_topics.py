@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from coordinator_server.apis import delete_topics
-from coordinator_server.topics.manager import Topic
+from coordinator_server.topics.topic import Topic
 from protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID
@@ -137,8 +139,8 @@ def test_who_listens_is_told() -> None:
     made = broker("a")
     heard: list[tuple[str, bool]] = []
 
-    def listen(topic: Topic) -> None:
-        heard.append((topic.name, made.topics.topic("a") is None))
+    def listen(topics: Mapping[str, Topic]) -> None:
+        heard.extend((name, made.topics.topic("a") is None) for name in topics)
 
     made.topics.on_deleted.append(listen)
     delete(made, "a", "nope")
@@ -152,19 +154,3 @@ def test_a_disk_that_fails() -> None:
     assert delete(made, "a")[0][2] == ErrorCode.KAFKA_STORAGE_ERROR
     assert made.topics.topic("a") is not None
     assert delete(made, "a")[0][2] == 0
-
-
-def test_a_topic_that_another_request_deletes_meanwhile_is_unknown() -> None:
-    """The end of a topic answers parked requests, whose clients may ask for something at once."""
-    made = broker("a", "b", "c")
-
-    def another_request(topic: Topic) -> None:
-        if topic.name == "a":
-            assert [one[2] for one in delete(made, "b")] == [0]
-
-    made.topics.on_deleted.append(another_request)
-    assert [one[2] for one in delete(made, "a", "b", "c")] == [
-        ErrorCode.NONE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NONE,
-    ]

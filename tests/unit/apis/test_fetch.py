@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.apis import fetch, produce
+from coordinator_server.clock.step_runner import run_all
 from protocol.apis.fetch import (
     FetchPartition,
     FetchRequest,
@@ -322,7 +323,7 @@ def test_a_deleted_topic_answers_who_waits_for_it() -> None:
     call = park(made, ("t", 0, 0))
     topic = made.topics.topic("t")
     assert topic is not None
-    made.topics.delete(topic)
+    run_all(made.topics.delete([topic]))
     made.topics.create("t", 1, {})
     made.scheduler.turn()
     assert brief(call.replies[0]) == [("t", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)]
@@ -431,7 +432,7 @@ def test_sessions_by_topic_id() -> None:
     assert brief(session.ask()) == []
     topic = made.topics.topic("t")
     assert topic is not None
-    made.topics.delete(topic)
+    run_all(made.topics.delete([topic]))
     made.topics.create("t", 1, {})
     assert [found[2] for found in brief(session.ask())] == [ErrorCode.UNKNOWN_TOPIC_ID]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.clock.step_runner import run_all
 from coordinator_server.coordinator.offsets_partition import OffsetsPartition
 from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.topics.names import OFFSETS_TOPIC
@@ -70,7 +71,7 @@ async def test_the_offsets_topic_may_be_deleted() -> None:
     await settle()
     topic = broker.topics.topic(OFFSETS_TOPIC)
     assert topic is not None
-    broker.topics.delete(topic)
+    run_all(broker.topics.delete([topic]))
     assert parked.replies[0].error_code == ErrorCode.NOT_COORDINATOR
     assert await broker.committed("g") == -1
     assert await broker.commit("g", 3) == ErrorCode.NONE
@@ -200,7 +201,7 @@ async def test_an_answer_may_lead_to_the_end_of_its_group(
 
     def reply_and_go_on(response: Any) -> None:
         reply(response)
-        broker.topics.delete(topic)
+        run_all(broker.topics.delete([topic]))
 
     monkeypatch.setattr(calls[0], "reply", reply_and_go_on)
     await settle()
@@ -283,7 +284,7 @@ async def test_the_offsets_of_a_deleted_topic_go() -> None:
     assert await broker.commit("g", 1) == ErrorCode.NONE
     topic = broker.topics.topic("t")
     assert topic is not None
-    broker.topics.delete(topic)
+    run_all(broker.topics.delete([topic]))
     await settle()
     assert await broker.committed("g") == -1
     assert "g" in broker.groups.tasks

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.clock.step_runner import run_all
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.apis.delete_groups import DeleteGroupsRequest
 from protocol.apis.describe_groups import DescribeGroupsRequest
@@ -251,7 +252,7 @@ async def test_every_broker_follows_a_new_offsets_topic() -> None:
     await settle()
     topic = nodes.cluster.topics.topic(OFFSETS_TOPIC)
     assert topic is not None
-    nodes.cluster.topics.delete(topic)
+    run_all(nodes.cluster.topics.delete([topic]))
     assert parked.replies[0].error_code == ErrorCode.NOT_COORDINATOR
     for node_id in (1, 2, 3):
         assert await nodes.find(node_id, "g") == (ErrorCode.NONE, leader, 9091 + leader)
@@ -276,7 +277,7 @@ async def test_what_follows_a_refusal_at_once_meets_no_closed_partition(
     monkeypatch.setattr(parked, "reply", reply_and_go_on)
     topic = nodes.cluster.topics.topic(OFFSETS_TOPIC)
     assert topic is not None
-    nodes.cluster.topics.delete(topic)
+    run_all(nodes.cluster.topics.delete([topic]))
     await settle()
     assert parked.replies[0].error_code == ErrorCode.NOT_COORDINATOR
     assert followed[0].replies[0].topics[0].partitions[0].error_code == ErrorCode.NONE

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.apis import produce
+from coordinator_server.clock.step_runner import run_all
 from coordinator_server.maintenance.flusher import Flusher
 from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.errors import ErrorCode
@@ -162,7 +163,7 @@ async def test_a_log_that_is_deleted_meanwhile() -> None:
     call = send(broker, 0)
     topic = broker.topics.topic("t")
     assert topic is not None
-    broker.topics.delete(topic)
+    run_all(broker.topics.delete([topic]))
     await flusher.work()
     assert len(call.replies) == 1
 

@@ -19,7 +19,7 @@ from coordinator_server.maintenance.scheduler import (
     SLICE_MS,
     MaintenanceScheduler,
 )
-from coordinator_server.topics.manager import Partition
+from coordinator_server.topics.topic import Partition
 from protocol.batch import Record, build_batch
 from storage.errors import StorageError
 from storage.own_logs import RETRY_MS, OwnLogs

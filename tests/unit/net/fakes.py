@@ -55,7 +55,7 @@ class FakeNetwork:
         self, settings: Mapping[str, str] | None = None, dispatch: Dispatch | None = None
     ) -> None:
         self.clock = FakeClock()
-        self.frames: list[bytes] = []
+        self.frames: list[bytes | bytearray] = []
         config = Config(overrides=settings)
         self.connections = Connections(config, self.clock, dispatch or self._keep)
 
@@ -66,7 +66,7 @@ class FakeNetwork:
         connection.connection_made(cast(Any, transport))
         return connection, transport
 
-    def _keep(self, connection: Connection, frame: bytes) -> None:
+    def _keep(self, connection: Connection, frame: bytes | bytearray) -> None:
         self.frames.append(frame)
 
 

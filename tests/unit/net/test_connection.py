@@ -198,7 +198,7 @@ async def test_one_connection_does_not_keep_the_loop() -> None:
     """After FRAMES_PER_TURN frames answered at once the other connections get their turn."""
     handled = 0
 
-    def answer_at_once(connection: Connection, data: bytes) -> None:
+    def answer_at_once(connection: Connection, data: bytes | bytearray) -> None:
         nonlocal handled
         handled += 1
         connection.answer(b"", b".")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 import sys
 from collections.abc import Callable
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 
 from coordinator_server.clock.broker_clock import SystemClock
-from coordinator_server.clock.step_runner import StepRunner
+from coordinator_server.clock.step_runner import StepRunner, Steps
 from coordinator_server.events.log import LOG
 from coordinator_server.net.call import Call
-from coordinator_server.net.dispatch import Dispatcher
+from coordinator_server.net.connection import READ_AHEAD_BYTES
+from coordinator_server.net.dispatch import LARGE_REQUEST_BYTES, Dispatcher
 from protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.support import request
 from tests.unit.net.fakes import FakeNetwork, FakeTransport, no_broker
@@ -22,7 +24,7 @@ from tests.unit.net.fakes import FakeNetwork, FakeTransport, no_broker
 HEARTBEAT, API_VERSIONS = 12, 18
 HEARTBEAT_V0 = b"\x00\x01g" + struct.pack(">i", 7) + b"\x00\x01m"
 
-Handler = Callable[[Any, Call, HeartbeatRequest], None]
+Handler = Callable[[Any, Call, HeartbeatRequest], Steps | None]
 
 
 @pytest.fixture
@@ -199,3 +201,99 @@ def test_no_answer_was_wanted(heartbeats: Callable[[Handler], None]) -> None:
     transport = send(request(HEARTBEAT, 0, HEARTBEAT_V0) * 2)
     assert len(calls) == 2
     assert transport.written == []
+
+
+# --- large requests -------------------------------------------------------------------------------
+
+
+PADDING = bytes(LARGE_REQUEST_BYTES)
+"""Bytes after the body are ignored, so any request can be large."""
+
+
+def large_heartbeat(body: bytes = HEARTBEAT_V0 + PADDING) -> bytes:
+    """A frame that is handled in steps."""
+    return request(HEARTBEAT, 0, body, correlation_id=77)
+
+
+def test_a_large_request_is_served_like_any_other(heartbeats: Callable[[Handler], None]) -> None:
+    """It is decoded, handled and answered in steps; short ones need no turn of the loop."""
+    seen: list[tuple[str, bool]] = []
+
+    def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> None:
+        seen.append((heartbeat.member_id, call.is_large))
+        call.reply(HeartbeatResponse(error_code=25))
+
+    heartbeats(handle)
+    assert send(large_heartbeat()).written == [struct.pack(">iih", 6, 77, 25)]
+    assert seen == [("m", True)]
+
+
+async def test_long_work_lets_other_connections_go_on(
+    heartbeats: Callable[[Handler], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a handler works in steps, another connection gets its answer first."""
+    monkeypatch.setattr("coordinator_server.clock.step_runner.SLICE_MS", 0)
+    order: list[str] = []
+
+    def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> Steps | None:
+        if call.connection is slow:
+            return long(call)
+        order.append("short")
+        call.reply(HeartbeatResponse())
+        return None
+
+    def long(call: Call) -> Steps:
+        for _ in range(5):
+            yield
+        order.append("long")
+        call.reply(HeartbeatResponse())
+
+    heartbeats(handle)
+    network = FakeNetwork(dispatch=Dispatcher(no_broker(), StepRunner(SystemClock())).dispatch)
+    slow, slow_transport = network.connect()
+    other, other_transport = network.connect()
+    slow.data_received(request(HEARTBEAT, 0, HEARTBEAT_V0))
+    other.data_received(request(HEARTBEAT, 0, HEARTBEAT_V0))
+    assert len(other_transport.written) == 1
+    while not slow_transport.written:
+        await asyncio.sleep(0)
+    assert order == ["short", "long"]
+
+
+def test_a_bug_in_a_step_harms_one_request_only(
+    heartbeats: Callable[[Handler], None], events: list[dict[str, Any]]
+) -> None:
+    """UNKNOWN_SERVER_ERROR and one line, as for a handler without steps."""
+
+    def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> Steps:
+        yield
+        raise KeyError(heartbeat.member_id)
+
+    heartbeats(handle)
+    transport = send(request(HEARTBEAT, 0, HEARTBEAT_V0, correlation_id=77))
+    assert transport.written == [struct.pack(">iih", 6, 77, -1)]
+    assert [event["event"] for event in events] == ["request.failed"]
+
+
+def test_a_large_request_that_does_not_parse_closes(events: list[dict[str, Any]]) -> None:
+    """One line, as for a small one."""
+    transport = send(large_heartbeat(b"\x7f\xff" + PADDING[:-40_000] + b"\x7f\xff"))
+    assert transport.closed
+    assert [event["event"] for event in events] == ["connection.closed"]
+
+
+def test_a_large_frame_in_pieces(heartbeats: Callable[[Handler], None]) -> None:
+    """A frame beyond READ_AHEAD_BYTES that comes in pieces, the next frame right after it."""
+    seen: list[str] = []
+
+    def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> None:
+        seen.append(heartbeat.member_id)
+        call.reply(HeartbeatResponse())
+
+    heartbeats(handle)
+    frames = large_heartbeat(HEARTBEAT_V0 + bytes(3 * READ_AHEAD_BYTES)) + request(
+        HEARTBEAT, 0, HEARTBEAT_V0[:-1] + b"n"
+    )
+    pieces = [frames[start : start + 50_000] for start in range(0, len(frames), 50_000)]
+    assert len(send(*pieces).written) == 2
+    assert seen == ["m", "n"]

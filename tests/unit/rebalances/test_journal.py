@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.clock.step_runner import run_all
 from coordinator_server.events.log import LOG
 from coordinator_server.group.explain import Cause, Outcome, Rebalance, Trigger
 from coordinator_server.rebalances import journal as journal_module
 from coordinator_server.rebalances.journal import GATHER_MS, RebalanceJournal
-from coordinator_server.topics.manager import Partition
 from coordinator_server.topics.names import GROUP_EVENTS_TOPIC
+from coordinator_server.topics.topic import Partition
 from protocol.batch import Record, iterate_records
 from protocol.batch_header import iterate_batches
 from storage.errors import StorageError
@@ -224,7 +225,7 @@ def test_a_topic_that_cannot_be_made_is_tried_again(log: io.StringIO) -> None:
     journal.explain("g", 1)
     journal.advance(GATHER_MS)
     assert "collides with existing topic: __group.events" in log.getvalue()
-    journal.broker.topics.delete(other)
+    run_all(journal.broker.topics.delete([other]))
     journal.advance(1_000)
     assert [len(batch) for batch in journal.batches()] == [1]
 
@@ -236,7 +237,7 @@ def test_a_topic_that_was_deleted_is_made_anew() -> None:
     journal.advance(GATHER_MS)
     topic = journal.broker.topics.topic(GROUP_EVENTS_TOPIC)
     assert topic is not None
-    journal.broker.topics.delete(topic)
+    run_all(journal.broker.topics.delete([topic]))
     journal.explain("g", 2)
     journal.advance(GATHER_MS)
     ((record,),) = journal.batches()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from protocol.batch import EncodedBatch, Record, build_batch, iterate_records
 from protocol.batch_header import CRC_START, BatchHeader, iterate_batches, read_header
@@ -15,6 +16,7 @@ from storage.log_manager import LogManager
 from storage.memory_disk import MemoryDisk
 from storage.open_files import OpenFiles
 from storage.partition_log import PartitionLog
+from storage.topic_catalogue import TopicRecord
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = bytes(range(16))
@@ -118,6 +120,20 @@ def open_log(
 def open_manager(disk: Disk, defaults: LogConfig | None = None) -> LogManager:
     """The data directory `data`."""
     return LogManager.open(disk, "data", defaults or LogConfig(), cluster_id="c", now_ms=NOW_MS)
+
+
+def change_topic(manager: LogManager, name: str, **changes: Any) -> None:
+    """Replace fields of one topic's record."""
+    record = manager.topics().get(name) or TopicRecord(name, bytes(16), 1, {})
+    for _ in manager.change_topics([record._replace(**changes)]):
+        pass
+
+
+def delete_topic(manager: LogManager, name: str) -> None:
+    """Delete one topic, and move its directories out of the way."""
+    manager.delete_topics([name])
+    for _ in manager.finish_deletions():
+        pass
 
 
 def headers_of(data: bytes) -> list[BatchHeader]:

@@ -11,7 +11,7 @@ from coordinator_server.tools.restore import UNFINISHED
 from coordinator_server.tools.snapshot import Snapshot
 from storage.errors import StorageError
 from storage.local_disk import LocalDisk
-from tests.unit.storage.support import values_of
+from tests.unit.storage.support import delete_topic, values_of
 from tests.unit.tools.support import flip, make_data_directory, open_manager, run
 
 
@@ -86,7 +86,7 @@ def test_a_deleted_topic_does_not_come_back(data: Path, tmp_path: Path) -> None:
     manager.close()
     shutil.copytree(data / "t-0", data / "gone-0")
     manager = open_manager(data)
-    manager.delete_topic("gone")
+    delete_topic(manager, "gone")
     manager.close()
     verification = Snapshot(data, tmp_path / "copy").take()
     assert set(verification.ends) == {("t", 0), ("t", 1)}

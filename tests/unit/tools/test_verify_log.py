@@ -173,9 +173,9 @@ def swap_the_topic_id(data: Path) -> None:
 
 
 def damage_the_catalogue(data: Path) -> None:
-    """A topics.json that ends in the middle."""
+    """A topics.json with a line that is not whole, but for the last."""
     path = data / "topics.json"
-    path.write_text(path.read_text()[:-5])
+    path.write_text(path.read_text()[:-5] + "\n[]\n")
 
 
 def damage_a_checkpoint(data: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+from coordinator_server.clock.step_runner import run_all
 from coordinator_server.topics.fetch_session import (
     EVICTION_MS,
     FetchContext,
@@ -13,6 +14,13 @@ from coordinator_server.topics.fetch_session import (
 )
 from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from protocol.errors import ErrorCode
+
+
+def context_of(
+    sessions: FetchSessionCache, request: FetchRequest, version: int, now_ms: int
+) -> FetchContext:
+    """What a request asks for."""
+    return run_all(sessions.context(request, version, now_ms))
 
 
 def cache(slots: int = 10) -> FetchSessionCache:
@@ -55,13 +63,13 @@ def asked(context: FetchContext) -> list[tuple[str | bytes, int, int]]:
 
 def opened(sessions: FetchSessionCache, *names: str, now_ms: int = 0) -> int:
     """The id of a new session with one partition of each topic."""
-    context = sessions.context(request(*((name, 0, 0) for name in names)), 12, now_ms)
+    context = context_of(sessions, request(*((name, 0, 0) for name in names)), 12, now_ms)
     return sessions.open(context, now_ms)
 
 
 def test_epoch_minus_one_is_no_session() -> None:
     """A request with the final epoch is read as it stands and opens nothing."""
-    context = cache().context(request(("a", 0, 5), epoch=-1), 12, 0)
+    context = context_of(cache(), request(("a", 0, 5), epoch=-1), 12, 0)
     assert asked(context) == [("a", 0, 5)]
     assert not context.wants_session
     assert context.session is None
@@ -70,10 +78,10 @@ def test_epoch_minus_one_is_no_session() -> None:
 def test_epoch_zero_opens_a_session() -> None:
     """A request with epoch 0 wants a session, and the next one carries epoch 1."""
     sessions = cache()
-    context = sessions.context(request(("a", 0, 5), ("b", 1, 7)), 12, 0)
+    context = context_of(sessions, request(("a", 0, 5), ("b", 1, 7)), 12, 0)
     assert context.wants_session
     session = sessions.open(context, 0)
-    following = sessions.context(request(session=session, epoch=1), 12, 0)
+    following = context_of(sessions, request(session=session, epoch=1), 12, 0)
     assert following.error is ErrorCode.NONE
     assert following.session is not None
     assert asked(following) == [("a", 0, 5), ("b", 1, 7)]
@@ -83,8 +91,11 @@ def test_an_incremental_request_changes_adds_and_forgets() -> None:
     """New offsets, new and forgotten partitions change the session; the others stay."""
     sessions = cache()
     session = opened(sessions, "a", "b", "c")
-    context = sessions.context(
-        request(("b", 0, 3), ("d", 2, 4), session=session, epoch=1, forget=(("a", 0),)), 12, 0
+    context = context_of(
+        sessions,
+        request(("b", 0, 3), ("d", 2, 4), session=session, epoch=1, forget=(("a", 0),)),
+        12,
+        0,
     )
     assert asked(context) == [("b", 0, 3), ("c", 0, 0), ("d", 2, 4)]
 
@@ -94,17 +105,17 @@ def test_a_wrong_epoch_changes_nothing() -> None:
     sessions = cache()
     session = opened(sessions, "a")
     for epoch in (2, 7):
-        context = sessions.context(request(("b", 0, 0), session=session, epoch=epoch), 12, 0)
+        context = context_of(sessions, request(("b", 0, 0), session=session, epoch=epoch), 12, 0)
         assert context.error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    assert asked(sessions.context(request(session=session, epoch=1), 12, 0)) == [("a", 0, 0)]
-    repeated = sessions.context(request(session=session, epoch=1), 12, 0)
+    assert asked(context_of(sessions, request(session=session, epoch=1), 12, 0)) == [("a", 0, 0)]
+    repeated = context_of(sessions, request(session=session, epoch=1), 12, 0)
     assert repeated.error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
 def test_an_unknown_session_is_not_found() -> None:
     """FETCH_SESSION_ID_NOT_FOUND for any epoch but 0 and -1 of an unknown session."""
     for session, epoch in ((99, 1), (0, 5), (0, -2)):
-        context = cache().context(request(("a", 0, 0), session=session, epoch=epoch), 12, 0)
+        context = context_of(cache(), request(("a", 0, 0), session=session, epoch=epoch), 12, 0)
         assert context.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
@@ -112,14 +123,14 @@ def test_names_and_ids_do_not_mix_in_a_session() -> None:
     """FETCH_SESSION_TOPIC_ID_ERROR when a session of names is used with ids; its epoch stays."""
     sessions = cache()
     session = opened(sessions, "a")
-    context = sessions.context(request(session=session, epoch=1), 13, 0)
+    context = context_of(sessions, request(session=session, epoch=1), 13, 0)
     assert context.error is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-    assert sessions.context(request(session=session, epoch=1), 12, 0).error is ErrorCode.NONE
+    assert context_of(sessions, request(session=session, epoch=1), 12, 0).error is ErrorCode.NONE
 
 
 def test_topic_ids_from_version_13() -> None:
     """From version 13 on partitions are known by the topic's id."""
-    context = cache().context(request(("a", 0, 0)), 13, 0)
+    context = context_of(cache(), request(("a", 0, 0)), 13, 0)
     assert asked(context) == [(b"a".ljust(16), 0, 0)]
 
 
@@ -127,9 +138,9 @@ def test_the_final_epoch_closes_a_session() -> None:
     """After a request with epoch -1 the session is gone."""
     sessions = cache()
     session = opened(sessions, "a")
-    sessions.context(request(session=session, epoch=-1), 12, 0)
+    context_of(sessions, request(session=session, epoch=-1), 12, 0)
     assert len(sessions) == 0
-    context = sessions.context(request(session=session, epoch=1), 12, 0)
+    context = context_of(sessions, request(session=session, epoch=1), 12, 0)
     assert context.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
@@ -137,7 +148,7 @@ def test_epoch_zero_with_an_id_replaces_the_session() -> None:
     """A full request that names its session ends it and opens another one."""
     sessions = cache()
     session = opened(sessions, "a")
-    context = sessions.context(request(("b", 0, 0), session=session, epoch=0), 12, 0)
+    context = context_of(sessions, request(("b", 0, 0), session=session, epoch=0), 12, 0)
     assert sessions.open(context, 0) != session
     assert len(sessions) == 1
 
@@ -146,7 +157,7 @@ def test_a_session_without_partitions_ends() -> None:
     """When the last partition is forgotten the session is gone and the answer is sessionless."""
     sessions = cache()
     session = opened(sessions, "a")
-    context = sessions.context(request(session=session, epoch=1, forget=(("a", 0),)), 12, 0)
+    context = context_of(sessions, request(session=session, epoch=1, forget=(("a", 0),)), 12, 0)
     assert context.error is ErrorCode.NONE
     assert context.session is None
     assert not context.wants_session
@@ -155,7 +166,7 @@ def test_a_session_without_partitions_ends() -> None:
 
 def test_a_partition_named_twice_counts_once() -> None:
     """The first place and the last offset of a repeated partition count."""
-    context = cache().context(request(("a", 0, 5), ("b", 0, 6), ("a", 0, 7)), 12, 0)
+    context = context_of(cache(), request(("a", 0, 5), ("b", 0, 6), ("a", 0, 7)), 12, 0)
     assert asked(context) == [("a", 0, 7), ("b", 0, 6)]
 
 
@@ -194,11 +205,11 @@ def test_an_idle_session_gives_way() -> None:
     """A session that was not used for two minutes is evicted, the one that was used is kept."""
     sessions = cache(slots=2)
     first, second = opened(sessions, "a"), opened(sessions, "b")
-    sessions.context(request(session=first, epoch=1), 12, EVICTION_MS)
+    context_of(sessions, request(session=first, epoch=1), 12, EVICTION_MS)
     third = opened(sessions, "c", now_ms=EVICTION_MS + 1)
     assert third
     found = [
-        sessions.context(request(session=session, epoch=epoch), 12, EVICTION_MS + 1).error
+        context_of(sessions, request(session=session, epoch=epoch), 12, EVICTION_MS + 1).error
         for session, epoch in ((first, 2), (second, 1), (third, 1))
     ]
     assert found == [ErrorCode.NONE, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.NONE]
@@ -209,7 +220,7 @@ def test_a_bigger_session_takes_the_slot_of_an_old_smaller_one() -> None:
     sessions = cache(slots=1)
     session = opened(sessions, "a", "b")
     later = EVICTION_MS + 1
-    sessions.context(request(session=session, epoch=1), 12, later)
+    context_of(sessions, request(session=session, epoch=1), 12, later)
     assert opened(sessions, "c", "d", now_ms=later) == 0
     assert opened(sessions, "c", "d", "e", now_ms=later) != 0
 
@@ -218,9 +229,9 @@ def test_a_session_that_went_on_overtakes_a_parked_request() -> None:
     """A request that waits while the session moves on knows that it is overtaken."""
     sessions = cache()
     session = opened(sessions, "a")
-    parked = sessions.context(request(session=session, epoch=1), 12, 0)
+    parked = context_of(sessions, request(session=session, epoch=1), 12, 0)
     assert not parked.is_overtaken
-    sessions.context(request(session=session, epoch=2), 12, 0)
+    context_of(sessions, request(session=session, epoch=2), 12, 0)
     assert parked.is_overtaken
 
 
@@ -228,10 +239,10 @@ def test_a_partition_that_had_data_goes_to_the_end() -> None:
     """After its turn a partition stands behind the others of its session."""
     sessions = cache()
     session = opened(sessions, "a", "b")
-    context = sessions.context(request(session=session, epoch=1), 12, 0)
+    context = context_of(sessions, request(session=session, epoch=1), 12, 0)
     assert context.session is not None
     context.session.move_to_end(context.targets[0])
-    following = sessions.context(request(session=session, epoch=2), 12, 0)
+    following = context_of(sessions, request(session=session, epoch=2), 12, 0)
     assert [target.topic for target in following.targets] == ["b", "a"]
 
 

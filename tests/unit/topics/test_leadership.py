@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from coordinator_server.clock.step_runner import run_all
 from protocol.apis.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -110,7 +111,8 @@ async def test_new_partitions_are_led_by_brokers_that_run() -> None:
     topic = nodes.cluster.topics.create("new", 4, {}, 3)
     assert set(leaders(nodes, "new")) == {2, 3}
     assert all(partition.replicas[2] == 1 for partition in topic.partitions)
-    nodes.cluster.topics.add_partitions(topic, 6)
+    added = nodes.cluster.topics.placed(topic, 6)
+    run_all(nodes.cluster.topics.add_partitions({topic: added}))
     assert -1 not in leaders(nodes, "new")
     assert len(topic.partitions[5].replicas) == 3
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.apis import fetch, list_offsets
-from coordinator_server.topics.manager import Partition
+from coordinator_server.topics.topic import Partition
 from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.apis.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.batch_header import iterate_batches

@@ -1,0 +1,423 @@
+"""How long the largest requests hold up the heartbeats of other connections.
+
+    python -m benchmarks.largest_requests [COUNT]
+    python -m benchmarks.largest_requests issue [DIRECTORY]
+
+For every API that is served: a request with COUNT elements (100 000) in each of its arrays, one at
+a time; and small requests whose work or answer is large. Another process sends heartbeats the whole
+time; its longest wait for an answer is the figure to read. `issue` measures requests that once took
+very long, of the broker in another checkout's DIRECTORY if one is given.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from protocol.apis.alter_configs import AlterConfigsRequest, AlterConfigsResource
+from protocol.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.apis.delete_records import DeleteRecordsRequest
+from protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.apis.describe_groups import DescribeGroupsRequest
+from protocol.apis.describe_log_dirs import DescribeLogDirsRequest
+from protocol.apis.describe_topic_partitions import DescribeTopicPartitionsRequest
+from protocol.apis.fetch import FetchRequest
+from protocol.apis.heartbeat import HeartbeatRequest
+from protocol.apis.join_group import JoinGroupRequest
+from protocol.apis.list_groups import ListGroupsRequest
+from protocol.apis.list_offsets import ListOffsetsRequest
+from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.apis.offset_commit import OffsetCommitRequest
+from protocol.apis.offset_fetch import OffsetFetchRequest
+from protocol.apis.produce import ProduceRequest
+from protocol.codec import encoder
+from protocol.registry import SPEC_BY_NAME, ApiSpec
+from protocol.schema import ARRAY, BYTES, INT8, RECORDS, STRING, UUID, Message
+from tests.support import ROOT, Broker, Serve, request
+
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "4",
+    "num.partitions": "1",
+}
+TOPICS_PER_REQUEST = 4_900
+"""What one request may create: Kafka's limit is 10 000 records, two for each topic."""
+
+_LENGTH = struct.Struct(">i")
+
+
+class Case(NamedTuple):
+    """One request; `what` says what is large about it."""
+
+    api: str
+    what: str
+    request: Message
+    version: int
+
+
+class Figure(NamedTuple):
+    """What became of a request."""
+
+    api: str
+    what: str
+    request_bytes: int
+    answer_bytes: int
+    seconds: float
+    worst_ms: float
+
+    def __str__(self) -> str:
+        return (
+            f"| {self.api} | {self.what} | {self.request_bytes / 1e6:.1f} | "
+            f"{self.answer_bytes / 1e6:.1f} | {self.seconds:.1f} | {self.worst_ms:.0f} |"
+        )
+
+
+HEAD = (
+    "| API | large | request MB | answer MB | seconds | worst heartbeat ms |\n"
+    "|---|---|---|---|---|---|"
+)
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+def array_paths(message_type: type[Message], version: int) -> Iterator[tuple[str, ...]]:
+    """The way to each array of a message, outer ones first."""
+    for one in message_type.FIELDS:
+        if not one.in_version(version):
+            continue
+        if isinstance(one.type, ARRAY):
+            yield (one.name,)
+            if isinstance(one.type.element, type):
+                for inner in array_paths(one.type.element, version):
+                    yield (one.name, *inner)
+        elif isinstance(one.type, type):
+            for inner in array_paths(one.type, version):
+                yield (one.name, *inner)
+
+
+def with_large_array(message: Message, path: tuple[str, ...], count: int) -> None:
+    """Give `message` so many distinct elements in the array at `path`, one in those around it."""
+    name, *inner = path
+    field = next(one for one in message.FIELDS if one.name == name)
+    if not isinstance(field.type, ARRAY):
+        with_large_array(getattr(message, name), tuple(inner), count)
+        return
+    if inner:
+        items = getattr(message, name) or [_element(field.type.element, 0)]
+        with_large_array(items[0], tuple(inner), count)
+    else:
+        items = [_element(field.type.element, number) for number in range(count)]
+    setattr(message, name, items)
+
+
+def _element(kind: Any, number: int) -> Any:
+    """A value that differs with `number`."""
+    if kind is STRING:
+        return f"n{number}"
+    if kind is UUID:
+        return (number + 1).to_bytes(16, "big")
+    if kind is INT8:
+        return 2  # of configs: a topic
+    if not isinstance(kind, type):
+        return number % 30_000
+    element = kind()
+    for one in element.FIELDS:
+        if one.type in (BYTES, RECORDS):
+            setattr(element, one.name, b"x" * 61)
+        elif not isinstance(one.type, ARRAY | type) and one.tag is None:
+            value = _element(one.type, number)
+            setattr(element, one.name, value if one.default is not False else True)
+    return element
+
+
+def large_arrays(spec: ApiSpec, count: int, *, oldest: bool = True) -> Iterator[Case]:
+    """A request for each array of an API, in the newest version and perhaps the oldest one."""
+    versions = {spec.min_version, spec.max_version} if oldest else {spec.max_version}
+    for version in sorted(versions):
+        for path in array_paths(spec.request_type, version):
+            made = spec.request_type()
+            prepare = PREPARED.get(spec.name)
+            if prepare is not None:
+                prepare(made)
+            with_large_array(made, path, count)
+            yield Case(spec.name, f"{count} {'.'.join(path)} v{version}", made, version)
+
+
+def _prepare_join(join: Any) -> None:
+    join.group_id, join.protocol_type = "large", "consumer"
+    join.session_timeout_ms = join.rebalance_timeout_ms = 30_000
+
+
+def _prepare_group(call: Any) -> None:
+    call.group_id = "large"
+
+
+def _prepare_fetch(fetch: Any) -> None:
+    fetch.replica_id, fetch.session_epoch, fetch.max_bytes = -1, 0, 1 << 20
+
+
+def _prepare_produce(produce: Any) -> None:
+    produce.acks, produce.timeout_ms = 1, 1000
+
+
+def _prepare_metadata(metadata: Any) -> None:
+    metadata.allow_auto_topic_creation = True
+
+
+PREPARED: dict[str, Callable[[Any], None]] = {
+    "JoinGroup": _prepare_join,
+    "SyncGroup": _prepare_group,
+    "LeaveGroup": _prepare_group,
+    "OffsetCommit": _prepare_group,
+    "OffsetFetch": _prepare_group,
+    "OffsetDelete": _prepare_group,
+    "Fetch": _prepare_fetch,
+    "Produce": _prepare_produce,
+    "Metadata": _prepare_metadata,
+}
+"""What a request needs beside the array in order to get as far as it can."""
+
+WITHOUT_ARRAYS = frozenset(("Heartbeat", "ApiVersions", "InitProducerId", "DescribeCluster"))
+
+
+def _newest(made: Message, what: str) -> Case:
+    name = type(made).__name__.removesuffix("Request")
+    return Case(name, what, made, SPEC_BY_NAME[name].max_version)
+
+
+def _each(message_type: type[Message], names: list[str], **values: Any) -> Message:
+    """A request that names partition 0 of each of these topics."""
+    made = message_type()
+    prepare = PREPARED.get(message_type.__name__.removesuffix("Request"))
+    if prepare is not None:
+        prepare(made)
+    array = next(one for one in made.FIELDS if one.name in ("topics", "topic_data"))
+    assert isinstance(array.type, ARRAY)
+    element_type: Any = array.type.element
+    for name in names:
+        topic = element_type()
+        setattr(topic, "topic" if hasattr(topic, "topic") else "name", name)
+        inner = next(one for one in topic.FIELDS if one.name.startswith("partition"))
+        partition = inner.type.element()
+        for field, value in values.items():
+            setattr(partition, field, value)
+        setattr(topic, inner.name, [partition])
+        getattr(made, array.name).append(topic)
+    return made
+
+
+def large_work(topics: int) -> Iterator[Case]:
+    """Requests that are large by what they do, on `topics` topics that the first ones make."""
+    names: list[str] = []
+    for start in range(0, topics, TOPICS_PER_REQUEST):
+        part = [f"t{number}" for number in range(start, min(start + TOPICS_PER_REQUEST, topics))]
+        names += part
+        made = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(name=one, num_partitions=1, replication_factor=1) for one in part
+            ]
+        )
+        yield _newest(made, f"{len(part)} new topics, {start} there")
+    auto = [MetadataRequestTopic(name=f"auto{number}") for number in range(TOPICS_PER_REQUEST)]
+    yield _newest(MetadataRequest(topics=auto), f"{len(auto)} new topics")
+    wide = CreatableTopic(name="wide", num_partitions=9_990, replication_factor=1)
+    yield _newest(CreateTopicsRequest(topics=[wide]), "9990 partitions")
+    widened = [CreatePartitionsTopic(name="wide", count=19_990, assignments=None)]
+    yield _newest(CreatePartitionsRequest(topics=widened), "10000 partitions")
+    yield _newest(MetadataRequest(topics=None), f"all of {topics} topics")
+    yield _newest(DescribeTopicPartitionsRequest(response_partition_limit=2000), "all topics")
+    resources = [
+        DescribeConfigsResource(resource_type=2, resource_name=name, configuration_keys=None)
+        for name in names[: topics // 4]
+    ]
+    yield _newest(DescribeConfigsRequest(resources=resources), f"{len(resources)} topics")
+    empty = _each(ProduceRequest, names, records=b"x" * 61)
+    yield Case("Produce", f"{topics} topics", empty, 12)
+    fetch = _each(FetchRequest, names, partition_max_bytes=1 << 20)
+    yield Case("Fetch", f"{topics} topics", fetch, 12)
+    yield _newest(_each(ListOffsetsRequest, names, timestamp=-1), f"{topics} topics")
+    yield _newest(_each(DeleteRecordsRequest, names, offset=-1), f"{topics} topics")
+    yield _newest(DescribeLogDirsRequest(topics=None), f"all of {topics} topics")
+    commit = _each(OffsetCommitRequest, names, committed_offset=1)
+    yield Case("OffsetCommit", f"{topics} topics", commit, 9)
+    altered = [
+        AlterConfigsResource(resource_type=2, resource_name=name, configs=[]) for name in names
+    ]
+    yield _newest(AlterConfigsRequest(resources=altered), f"{topics} topics")
+    deleted = [DeleteTopicState(name=name) for name in names[:10_000]]
+    yield _newest(DeleteTopicsRequest(topics=deleted), f"{len(deleted)} topics")
+    yield _newest(DeleteTopicsRequest(topics=[DeleteTopicState(name="wide")]), "19990 partitions")
+    yield _newest(ListGroupsRequest(), "all groups")
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+
+def frame_of(case: Case) -> bytes:
+    """The request as a frame."""
+    spec = SPEC_BY_NAME[case.api]
+    body = encoder(spec.request_type, case.version)(case.request)
+    flexible = spec.request_type.is_flexible(case.version)
+    return request(spec.key, case.version, bytes(body), flexible=flexible)
+
+
+class Heart:
+    """A process that sends heartbeats to a broker; `worst_ms` is the longest wait since asked."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.largest_requests", "--heart", host, str(port)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.worst_ms()
+
+    def worst_ms(self) -> float:
+        """The longest wait since the last call, in milliseconds."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("?\n")
+        self._process.stdin.flush()
+        return float(self._process.stdout.readline())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def beat(host: str, port: int) -> None:
+    """Send heartbeats for ever; a line on standard input asks for the longest wait."""
+    import select
+
+    spec = SPEC_BY_NAME["Heartbeat"]
+    heartbeat = HeartbeatRequest(group_id="heart", member_id="m", generation_id=1)
+    frame = frame_of(Case(spec.name, "", heartbeat, spec.max_version))
+    worst = 0.0
+    with socket.create_connection((host, port)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while True:
+            started = time.perf_counter()
+            connection.sendall(frame)
+            receive(connection)
+            worst = max(worst, time.perf_counter() - started)
+            if select.select([sys.stdin], [], [], 0.001)[0]:
+                if not sys.stdin.readline():
+                    return
+                print(worst * 1000, flush=True)
+                worst = 0.0
+
+
+def receive(connection: socket.socket) -> int:
+    """Read one answer and forget it; its size in bytes, 0 if the connection is closed instead."""
+    head = b""
+    while len(head) < _LENGTH.size:
+        part = connection.recv(_LENGTH.size - len(head))
+        if not part:
+            return 0
+        head += part
+    size: int = _LENGTH.unpack(head)[0]
+    left, buffer = size, bytearray(1 << 20)
+    while left:
+        got = connection.recv_into(buffer, min(left, len(buffer)))
+        assert got, "the answer ends early"
+        left -= got
+    return size
+
+
+def measured(broker: Broker | Serve, heart: Heart, case: Case) -> Figure:
+    """Send one request, and watch the heartbeats until its answer is there and it is freed."""
+    frame = frame_of(case)
+    host, port = broker.address
+    with socket.create_connection((host, port)) as connection:
+        connection.settimeout(600)
+        heart.worst_ms()
+        started = time.perf_counter()
+        connection.sendall(frame)
+        answer_bytes = receive(connection)
+        seconds = time.perf_counter() - started
+        cpu = broker.cpu_seconds()
+        while True:  # until it is freed, too: the broker is idle again
+            time.sleep(0.04)
+            before, cpu = cpu, broker.cpu_seconds()
+            if cpu - before < 0.03:
+                break
+    return Figure(case.api, case.what, len(frame), answer_bytes, seconds, heart.worst_ms())
+
+
+def all_cases(count: int, topics: int, *, oldest: bool = True) -> Iterator[Case]:
+    """Every array of every API, then the large work."""
+    for spec in SPEC_BY_NAME.values():
+        yield from large_arrays(spec, count, oldest=oldest)
+    yield from large_work(topics)
+
+
+def issue_cases() -> Iterator[Case]:
+    """The requests that once held up the broker for seconds."""
+    new = [
+        CreatableTopic(name=f"c{one}", num_partitions=1, replication_factor=1)
+        for one in range(2000)
+    ]
+    yield _newest(CreateTopicsRequest(topics=new), "2000 new topics")
+    asked = [MetadataRequestTopic(name=f"m{one}") for one in range(2000)]
+    yield _newest(MetadataRequest(topics=asked), "2000 new topics")
+    offsets = OffsetFetchRequest()
+    with_large_array(offsets, ("groups", "topics", "partition_indexes"), 3_000_000)
+    offsets.groups[0].group_id = "g"
+    yield Case("OffsetFetch", "3 million partitions", offsets, 9)
+    groups = [f"g{one}" for one in range(1_000_000)]
+    yield _newest(DescribeGroupsRequest(groups=groups), "a million")
+    commit = _each(OffsetCommitRequest, ["c1"])
+    with_large_array(commit, ("topics", "partitions"), 1_000_000)
+    yield Case("OffsetCommit", "a million partitions", commit, 9)
+    listed = _each(ListOffsetsRequest, ["c1"])
+    with_large_array(listed, ("topics", "partitions"), 2_000_000)
+    yield Case("ListOffsets", "2 million partitions", listed, 10)
+    join = JoinGroupRequest()
+    _prepare_join(join)
+    with_large_array(join, ("protocols",), 1_000_000)
+    for protocol in join.protocols:
+        protocol.metadata = b""
+    yield _newest(join, "a million protocols")
+    for may_create, what in ((False, "a million unknown names"), (True, "with auto-creation on")):
+        names = [MetadataRequestTopic(name=f"u{one}") for one in range(1_000_000)]
+        made = MetadataRequest(topics=names, allow_auto_topic_creation=may_create)
+        yield Case("Metadata", what, made, 9)
+
+
+def main(arguments: list[str]) -> int:
+    """Print the table."""
+    if arguments[:1] == ["--heart"]:
+        beat(arguments[1], int(arguments[2]))
+        return 0
+    if arguments[:1] == ["issue"]:
+        cases, directory = issue_cases(), Path(arguments[1] if len(arguments) > 1 else ROOT)
+    else:
+        count = int(arguments[0]) if arguments else 100_000
+        cases, directory = all_cases(count, count), ROOT
+    python = directory / ".venv" / "bin" / "python"
+    command = (str(python), "-m", "coordinator_server")
+    settings = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
+    broker = Serve("--ephemeral", *settings, command=command, directory=directory)
+    print(HEAD)
+    with broker, Heart(*broker.address) as heart:
+        for case in cases:
+            print(measured(broker, heart, case), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,159 @@
+"""A topic and its partitions: the log of each, who leads it, and the wake-up of waiting fetches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from coordinator_server.topics.names import is_internal
+from protocol.batch import EncodedBatch
+from protocol.errors import ErrorCode
+from storage.disk import Buffer
+from storage.errors import StorageError, UnknownPartitionError
+from storage.flush import Done
+from storage.log_manager import LogManager
+from storage.partition_log import AppendResult, PartitionLog
+from storage.retention import advance_log_start_offset
+from storage.topic_catalogue import PartitionLeadership
+
+Leaderships = tuple[PartitionLeadership, ...]
+
+
+class Partition:
+    """One partition: its log, its leader, and the wake-up of who waits for it.
+
+    A key of the fetch purgatory. `leader_id` is -1 while nobody leads it. `epoch` is a number that
+    changes with the leader: the leader epoch, unless the log has a later one (see `leader_epoch`).
+    """
+
+    __slots__ = (
+        "_changed",
+        "_log",
+        "_logs",
+        "epoch",
+        "index",
+        "is_deleted",
+        "leader_id",
+        "replicas",
+        "topic_name",
+    )
+
+    def __init__(
+        self,
+        topic_name: str,
+        index: int,
+        leadership: PartitionLeadership,
+        logs: LogManager,
+        changed: Callable[[Partition], None],
+    ) -> None:
+        self.topic_name = topic_name
+        self.index = index
+        self.leader_id, self.epoch, self.replicas = leadership
+        self._logs = logs
+        self._log: PartitionLog | None = None
+        self._changed = changed
+        self.is_deleted = False
+
+    @property
+    def log(self) -> PartitionLog:
+        """The log. Raises StorageError when it cannot be opened.
+
+        It is opened when it is first asked for, and anew after a disk error closed it.
+        """
+        log = self._log
+        if log is None or log.closed:
+            if self.is_deleted:  # there may be another topic of this name by now
+                raise UnknownPartitionError(f"{self.topic_name} is deleted")
+            log = self._log = self._logs.log(self.topic_name, self.index)
+            self._mark_epoch(log)
+        return log
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the partition's leader. Raises StorageError as `log` does."""
+        return self.log.leader_epoch
+
+    @property
+    def known_epoch(self) -> int:
+        """The leader epoch; -1 when the log, which may have a later one, cannot be opened."""
+        try:
+            return self.log.leader_epoch
+        except StorageError:
+            return -1
+
+    def begin_leadership(self, leader_id: int) -> None:
+        """Give the partition another leader, or none (-1), and a new leader epoch."""
+        try:
+            log = self.log
+        except StorageError:
+            self.epoch += 1  # marked when the log can be opened again
+        else:
+            self.epoch = max(self.epoch, log.leader_epoch) + 1
+            self._mark_epoch(log)
+        self.leader_id = leader_id
+
+    def _mark_epoch(self, log: PartitionLog) -> None:
+        if log.leader_epoch < self.epoch:
+            # It counts even if its checkpoint cannot be written: the batches carry it, and the
+            # catalogue of topics has it.
+            with suppress(OSError):
+                log.begin_leader_epoch(self.epoch)
+
+    def append(self, records: Buffer, now_ms: int) -> AppendResult:
+        """Append a client's batch and wake the fetches that wait for it. Raises StorageError."""
+        result = self.log.append(records, now_ms)
+        self._changed(self)
+        return result
+
+    def append_own(self, batch: EncodedBatch, now_ms: int) -> AppendResult:
+        """Append a batch that the broker built, and wake the fetches. Raises StorageError."""
+        result = self.log.append_own(batch, now_ms)
+        self._changed(self)
+        return result
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Whether the last append must be synced before anybody is told of it."""
+        return self._log is not None and self._log.flush_is_due
+
+    def delete_records(self, offset: int) -> int:
+        """Hide what is below `offset`; the first offset. Raises OffsetOutOfRangeError."""
+        first = advance_log_start_offset(self.log, offset)
+        self._changed(self)
+        return first
+
+    def when_flushed(self, done: Done) -> None:
+        """Call `done` once the last append is synced, later."""
+        flusher = self._logs.flusher
+        assert self._log is not None, "nothing was appended"
+        assert flusher is not None, "the log was to sync it"
+        flusher.when_flushed(self._log, done)
+
+    def leader_epoch_error(self, leader_epoch: int) -> ErrorCode:
+        """What to tell a client that knows this leader epoch; -1 knows none (KIP-320)."""
+        if leader_epoch == -1 or leader_epoch == self.log.leader_epoch:
+            return ErrorCode.NONE
+        if leader_epoch < self.log.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+class Topic:
+    """One topic; `configs` are its own, without the defaults of the broker."""
+
+    __slots__ = ("configs", "is_internal", "name", "partitions", "topic_id")
+
+    def __init__(
+        self, name: str, topic_id: bytes, configs: Mapping[str, str], partitions: list[Partition]
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.configs = configs
+        self.partitions = partitions
+        self.is_internal = is_internal(name)
+
+    def leadership(self) -> Leaderships:
+        """The leadership of each partition, as it is kept on the disk."""
+        return tuple(
+            PartitionLeadership(one.leader_id, one.epoch, one.replicas) for one in self.partitions
+        )

@@ -1,0 +1,58 @@
+"""No request holds up the heartbeats of other connections: all APIs, their largest arrays."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.largest_requests import (
+    HEAD,
+    SETTINGS,
+    WITHOUT_ARRAYS,
+    Figure,
+    Heart,
+    all_cases,
+    large_arrays,
+    measured,
+)
+from protocol.registry import SPECS, ApiSpec
+from tests.support import Broker
+
+WORST_MS = 100
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_every_api_is_measured(spec: ApiSpec) -> None:
+    """Each API has a case, unless its request has no array."""
+    assert bool(list(large_arrays(spec, 1))) != (spec.name in WITHOUT_ARRAYS)
+
+
+def late(count: int, topics: int, *, oldest: bool) -> dict[tuple[str, str], Figure]:
+    """The requests that held up a heartbeat for more than WORST_MS."""
+    print(HEAD)
+    found = {}
+    with Broker(SETTINGS) as broker, Heart(*broker.address) as heart:
+        for case in all_cases(count, topics, oldest=oldest):
+            figure = measured(broker, heart, case)
+            print(figure)
+            assert figure.answer_bytes, f"not answered: {figure}"
+            if figure.worst_ms > WORST_MS:
+                found[figure.api, figure.what] = figure
+    return found
+
+
+def check(count: int, topics: int, *, oldest: bool) -> None:
+    """What is late twice is no noise of the machine."""
+    found = late(count, topics, oldest=oldest)
+    if found:
+        again = late(count, topics, oldest=oldest)
+        assert not [str(figure) for key, figure in again.items() if key in found]
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    ("count", "topics", "oldest"),
+    [(20_000, 5_000, False), pytest.param(150_000, 50_000, True, marks=pytest.mark.slow)],
+)
+def test_large_requests_do_not_hold_up_heartbeats(count: int, topics: int, oldest: bool) -> None:
+    """A heartbeat on another connection is answered within 100 ms."""
+    check(count, topics, oldest=oldest)

@@ -1,0 +1,52 @@
+"""OffsetDelete: the order of the answer, as a running Kafka 4.3.1 gives it."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.apis.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from tests.unit.coordinator.fakes import GroupBroker
+
+Topics = list[tuple[str, list[int]]]
+Answer = list[tuple[str, list[tuple[int, int]]]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [
+        # Topics with something unknown come first, and in them what is unknown.
+        (
+            [("t", [0, 5, 1]), ("zz", [0])],
+            [("t", [(5, 3), (0, 0), (1, 0)]), ("zz", [(0, 3)])],
+        ),
+        ([("t", [1]), ("zz", [0])], [("zz", [(0, 3)]), ("t", [(1, 0)])]),
+        # An unknown topic without partitions is listed, a known one is not.
+        ([("zz", []), ("t", [])], [("zz", [])]),
+        # A topic named twice is answered once.
+        ([("t", [0]), ("t", [9]), ("t", [1])], [("t", [(9, 3), (0, 0), (1, 0)])]),
+    ],
+)
+async def test_what_is_unknown_comes_first(asked: Topics, answered: Answer) -> None:
+    """Partitions that do not exist are answered before the group's."""
+    broker = GroupBroker()
+    await broker.commit("g", 5)
+    request = OffsetDeleteRequest(
+        group_id="g",
+        topics=[
+            OffsetDeleteRequestTopic(
+                name=name,
+                partitions=[OffsetDeleteRequestPartition(partition_index=one) for one in indexes],
+            )
+            for name, indexes in asked
+        ],
+    )
+    response = await broker.answer("OffsetDelete", request)
+    assert response.error_code == 0
+    assert [
+        (topic.name, [(one.partition_index, one.error_code) for one in topic.partitions])
+        for topic in response.topics
+    ] == answered

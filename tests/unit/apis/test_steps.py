@@ -1,0 +1,208 @@
+"""Requests that work in steps: what other requests do in between, and Kafka's limits of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from coordinator_server.apis import (
+    create_partitions,
+    create_topics,
+    delete_topics,
+    incremental_alter_configs,
+    metadata,
+)
+from coordinator_server.clock.step_runner import run_all
+from protocol.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from protocol.apis.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.errors import ErrorCode
+from protocol.schema import Message
+from storage.errors import UnknownPartitionError
+from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection
+
+TOO_MANY = "Unable to perform excessively large batch operation."
+
+
+def interrupted(
+    broker: FakeBroker,
+    handle: Callable[..., Any],
+    request: Message,
+    version: int,
+    meanwhile: Callable[[], object],
+) -> Any:
+    """The answer to a request during whose first step another one is served."""
+    call = FakeCall(version, "test", FakeConnection())
+    steps = handle(cast("Any", broker), call, request)
+    next(steps)
+    meanwhile()
+    run_all(steps)
+    (response,) = call.replies
+    return response
+
+
+def creation(*names: str) -> CreateTopicsRequest:
+    """A request for topics with a partition each."""
+    topics = [CreatableTopic(name=one, num_partitions=1, replication_factor=1) for one in names]
+    return CreateTopicsRequest(topics=topics)
+
+
+def deletion(*names: str) -> DeleteTopicsRequest:
+    """A request to delete topics."""
+    return DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in names])
+
+
+def setting(topic: str, name: str, value: str) -> AlterConfigsResource:
+    """A change of one config of a topic."""
+    config = AlterableConfig(name=name, config_operation=0, value=value)
+    return AlterConfigsResource(resource_type=2, resource_name=topic, configs=[config])
+
+
+def test_a_topic_that_another_request_has_created() -> None:
+    """It exists; the others of the request are created."""
+    broker = FakeBroker()
+    handle = create_topics.handle
+    response = interrupted(
+        broker, handle, creation("a", "b"), 7, lambda: broker.topics.create("b", 3, {})
+    )
+    codes = [one.error_code for one in response.topics]
+    assert codes == [0, ErrorCode.TOPIC_ALREADY_EXISTS]
+    assert broker.topics.partition_count("b") == 3
+
+
+def test_a_topic_that_another_request_has_deleted() -> None:
+    """It is unknown; the others of the request are deleted."""
+    broker = FakeBroker()
+    for name in ("a", "b"):
+        broker.topics.create(name, 1, {})
+    topic = broker.topics.topic("a")
+    assert topic is not None
+
+    def delete_a() -> None:
+        run_all(broker.topics.delete([topic]))
+
+    response = interrupted(broker, delete_topics.handle, deletion("a", "b"), 6, delete_a)
+    codes = [one.error_code for one in response.responses]
+    assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
+    assert list(broker.topics.all_topics()) == []
+
+
+def test_partitions_that_another_request_has_added() -> None:
+    """Only what is still missing is added."""
+    broker = FakeBroker()
+    topic = broker.topics.create("a", 1, {})
+
+    def widen() -> None:
+        run_all(broker.topics.add_partitions({topic: broker.topics.placed(topic, 3)}))
+
+    widened = CreatePartitionsTopic(name="a", count=5, assignments=None)
+    request = CreatePartitionsRequest(topics=[widened])
+    response = interrupted(broker, create_partitions.handle, request, 3, widen)
+    assert [one.error_code for one in response.results] == [0]
+    assert [one.index for one in topic.partitions] == [0, 1, 2, 3, 4]
+
+
+def test_configs_that_another_request_has_changed() -> None:
+    """Both changes hold."""
+    broker = FakeBroker()
+    topic = broker.topics.create("a", 1, {})
+    broker.topics.create("b", 1, {})
+    resources = [setting("a", "retention.ms", "7"), setting("b", "retention.ms", "7")]
+    request = IncrementalAlterConfigsRequest(resources=resources)
+    call = FakeCall(1, "test", FakeConnection())
+    steps = incremental_alter_configs.handle(cast("Any", broker), cast("Any", call), request)
+    for _ in range(2 + 4):  # both are counted, and the change of the first topic is planned
+        next(steps)
+    run_all(broker.topics.set_configs({topic: {"segment.ms": "9"}}))
+    run_all(steps)
+    assert topic.configs == {"segment.ms": "9", "retention.ms": "7"}
+    assert [one.error_code for one in call.replies[0].responses] == [0, 0]
+
+
+def test_a_deleted_topic_never_reads_or_writes_a_new_one() -> None:
+    """A request that still has a partition of a deleted topic gets an error from it."""
+    broker = FakeBroker()
+    topic = broker.topics.create("a", 1, {})
+    run_all(broker.topics.delete([topic]))
+    broker.topics.create("a", 1, {})
+    with pytest.raises(UnknownPartitionError):
+        _ = topic.partitions[0].log
+
+
+def test_too_many_topics_at_once() -> None:
+    """5 001 topics are 10 002 records: all of the request is refused, as in Kafka."""
+    broker = FakeBroker()
+    names = [f"t{number}" for number in range(5001)]
+    response = broker.ask(create_topics.handle, creation(*names, "a b"), 7)
+    refused = {(one.error_code, one.error_message) for one in response.topics}
+    assert refused == {(ErrorCode.POLICY_VIOLATION, TOO_MANY)}
+    assert list(broker.topics.all_topics()) == []
+
+
+def test_too_many_partitions_at_once() -> None:
+    """More than 10 000 partitions are refused with all of the request, before anything else."""
+    broker = FakeBroker()
+    topics = [CreatableTopic(name=one, num_partitions=6000) for one in ("t1", "t2", "t1")]
+    response = broker.ask(create_topics.handle, CreateTopicsRequest(topics=topics), 7)
+    text = "Excessively large number of partitions per request."
+    answered = [(one.name, one.error_code, one.error_message) for one in response.topics]
+    code = ErrorCode.POLICY_VIOLATION
+    assert answered == [("t1", code, text), ("t2", code, text), ("t1", code, text)]
+
+
+def test_too_many_names_are_not_created() -> None:
+    """Metadata of 5 001 unknown names creates none of them, as in Kafka."""
+    broker = FakeBroker()
+    names = [MetadataRequestTopic(name=f"t{number}") for number in range(5001)]
+    response = broker.ask(metadata.handle, MetadataRequest(topics=names), 9)
+    assert {one.error_code for one in response.topics} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert list(broker.topics.all_topics()) == []
+
+
+def test_too_many_deletions_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit topics stay, with an error without a text, as in Kafka."""
+    monkeypatch.setattr(delete_topics, "MAX_RECORDS_PER_REQUEST", 2)
+    broker = FakeBroker()
+    for name in "abc":
+        broker.topics.create(name, 1, {})
+    response = broker.ask(delete_topics.handle, deletion("a", "b", "c"), 6)
+    answered = [(one.error_code, one.error_message) for one in response.responses]
+    assert answered == [(0, None), (0, None), (ErrorCode.UNKNOWN_SERVER_ERROR, None)]
+    assert [topic.name for topic in broker.topics.all_topics()] == ["c"]
+
+
+def test_too_many_changes_of_configs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of the request is refused, as in Kafka."""
+    monkeypatch.setattr("coordinator_server.apis.config_changes.MAX_RECORDS_PER_REQUEST", 1)
+    broker = FakeBroker()
+    for name in "ab":
+        broker.topics.create(name, 1, {})
+    resources = [setting(name, "retention.ms", "7") for name in "ab"]
+    request = IncrementalAlterConfigsRequest(resources=resources)
+    response = broker.ask(incremental_alter_configs.handle, request, 1)
+    answered = {(one.error_code, one.error_message) for one in response.responses}
+    assert answered == {(ErrorCode.POLICY_VIOLATION, TOO_MANY)}
+    assert all(not topic.configs for topic in broker.topics.all_topics())
+
+
+def test_one_request_writes_the_catalogue_once() -> None:
+    """However many topics it creates or deletes."""
+    broker = FakeBroker()
+    broker.topics.create("first", 1, {})
+    names = [f"t{number}" for number in range(50)]
+    for handle, request, version in (
+        (create_topics.handle, creation(*names), 7),
+        (delete_topics.handle, deletion(*names), 6),
+    ):
+        before = len(broker.disk.operations)
+        broker.ask(cast("Any", handle), request, version)
+        writes = [name for name, _ in broker.disk.operations[before:] if name == "sync"]
+        assert len(writes) == 1

@@ -1,0 +1,116 @@
+"""StepRunner: long work in slices, between which the loop turns."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Generator, Iterator
+from typing import cast
+
+import pytest
+
+from coordinator_server.clock.broker_clock import Scheduler
+from coordinator_server.clock.step_runner import SLICE_MS, StepRunner, Steps, run_all
+
+STEP_MS = 1
+
+
+class Loop:
+    """Callbacks by hand, and a timer that each step moves."""
+
+    def __init__(self) -> None:
+        self.soon: list[Callable[[], None]] = []
+        self.seconds = 0.0
+        self.runner = StepRunner(cast("Scheduler", self), lambda: self.seconds)
+
+    def call_soon(self, callback: Callable[[], None]) -> object:
+        """Call back in the next turn."""
+        self.soon.append(callback)
+        return None
+
+    def turn(self) -> None:
+        """One turn of the loop."""
+        callbacks, self.soon = self.soon, []
+        for callback in callbacks:
+            callback()
+
+    def work(self, steps: int, done: list[str], name: str = "") -> Steps:
+        """So many steps of a millisecond."""
+        for _ in range(steps):
+            self.seconds += STEP_MS / 1000
+            done.append(name)
+            yield
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    """A loop; the collector is on again afterwards."""
+    yield Loop()
+    gc.enable()
+
+
+def test_short_work_is_done_at_once(loop: Loop) -> None:
+    """Work of less than a slice needs no turn of the loop."""
+    done: list[str] = []
+    assert loop.runner.run_now(loop.work(SLICE_MS - 1, done))
+    assert len(done) == SLICE_MS - 1
+    assert not loop.soon
+    assert len(loop.runner) == 0
+
+
+def test_long_work_gives_the_loop_a_turn_after_each_slice(loop: Loop) -> None:
+    """A slice ends when its time is over, and the next one follows in the next turn."""
+    done: list[str] = []
+    assert not loop.runner.run_now(loop.work(3 * SLICE_MS - 1, done))
+    for slices in (1, 2):
+        assert len(done) == slices * SLICE_MS
+        assert len(loop.runner) == 1
+        loop.turn()
+    assert len(done) == 3 * SLICE_MS - 1
+    assert len(loop.runner) == 0
+    assert not loop.soon
+
+
+def test_several_pieces_of_work_take_turns(loop: Loop) -> None:
+    """One slice per turn of the loop, whose ever it is."""
+    done: list[str] = []
+    loop.runner.run(loop.work(2 * SLICE_MS, done, "a"))
+    loop.runner.run(loop.work(SLICE_MS, done, "b"))
+    loop.turn()
+    assert set(done) == {"a"}
+    done.clear()
+    loop.turn()
+    assert set(done) == {"b"}
+
+
+def test_the_collector_waits_for_the_end(loop: Loop) -> None:
+    """Long work makes many objects: the garbage collector would look at them again and again."""
+    loop.runner.run(loop.work(1, []))
+    assert not gc.isenabled()
+    loop.turn()
+    assert gc.isenabled()
+
+
+def test_work_that_raises_ends(loop: Loop) -> None:
+    """The error goes to the loop, the other work goes on."""
+
+    def broken() -> Steps:
+        yield
+        raise KeyError("a bug")
+
+    done: list[str] = []
+    loop.runner.run(broken())
+    loop.runner.run(loop.work(1, done))
+    with pytest.raises(KeyError):
+        loop.turn()
+    loop.turn()
+    assert len(done) == 1
+
+
+def test_run_all_returns_what_the_steps_return() -> None:
+    """For callers that have the time."""
+
+    def steps() -> Generator[None, None, int]:
+        yield
+        return 7
+
+    assert run_all(steps()) == 7

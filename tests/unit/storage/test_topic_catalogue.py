@@ -1,0 +1,201 @@
+"""The catalogue of topics: what is appended, what a crash leaves, compaction, old files."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+
+import pytest
+
+from storage.checkpoints import topic_id_text
+from storage.errors import StorageError
+from storage.memory_disk import Crash, MemoryDisk
+from storage.topic_catalogue import PartitionLeadership, TopicCatalogue, TopicRecord
+from tests.unit.storage.support import overwrite
+
+PATH = "data/topics.json"
+
+
+def record(name: str, **configs: str) -> TopicRecord:
+    """A topic with two partitions."""
+    return TopicRecord(name, name.encode().ljust(16, b"-"), 2, configs)
+
+
+def fresh() -> MemoryDisk:
+    """A disk with an empty data directory."""
+    disk = MemoryDisk()
+    disk.mkdir("data")
+    disk.sync_directory("")
+    return disk
+
+
+def state(catalogue: TopicCatalogue) -> tuple[object, ...]:
+    """What a start would find."""
+    return catalogue.topics, catalogue.deleting, catalogue.next_producer_id
+
+
+def test_a_change_is_one_line_whatever_there_is() -> None:
+    """The topics of one request are appended in one line; what exists is not written again."""
+    disk = fresh()
+    catalogue = TopicCatalogue(disk, "data")
+    catalogue.put([record(f"t{number}") for number in range(500)])
+    before, operations = disk.size(PATH), len(disk.operations)
+    catalogue.put([record("a"), record("b")])
+    assert disk.operations[operations:] == [("append", PATH), ("sync", PATH)]
+    added = disk.read_file(PATH)[before:]
+    assert added.count(b"\n") == 1
+    assert [change["topic"]["name"] for change in json.loads(added)] == ["a", "b"]
+
+
+def test_everything_is_found_again() -> None:
+    """Topics with configs and leadership, deletions under way and producer ids."""
+    disk = fresh()
+    catalogue = TopicCatalogue(disk, "data")
+    led = record("led")._replace(leadership=(PartitionLeadership(1, 3, (1, 2)),))
+    catalogue.put([record("kept"), record("gone", **{"retention.ms": "5"}), record("left"), led])
+    catalogue.begin_deletion(["gone", "left"])
+    catalogue.end_deletion("gone")
+    assert catalogue.take_producer_ids(1000) == 0
+    again = TopicCatalogue(disk, "data")
+    assert state(again) == state(catalogue)
+    assert list(again.deleting) == ["left"]
+    assert again.topics["led"] == led
+    assert again.take_producer_ids(1) == 1000
+
+
+@pytest.mark.parametrize("tail", [b"[", b'[{"topic":{"na', b"\x00\x00\x00\n", b'[{"topic"\n'])
+def test_a_torn_tail_is_cut(tail: bytes) -> None:
+    """What a crash left of the last write counts for nothing, and the next write removes it."""
+    disk = fresh()
+    TopicCatalogue(disk, "data").put([record("a")])
+    overwrite(disk, PATH, disk.read_file(PATH) + tail)
+    catalogue = TopicCatalogue(disk, "data")
+    assert list(catalogue.topics) == ["a"]
+    catalogue.put([record("b")])
+    assert list(TopicCatalogue(disk, "data").topics) == ["a", "b"]
+    for line in disk.read_file(PATH).splitlines():
+        json.loads(line)
+
+
+def test_reading_changes_nothing() -> None:
+    """Tools read the catalogue of a running broker: even a torn tail stays."""
+    disk = fresh()
+    TopicCatalogue(disk, "data").put([record("a")])
+    overwrite(disk, PATH, disk.read_file(PATH) + b"[")
+    operations = len(disk.operations)
+    TopicCatalogue(disk, "data")
+    assert len(disk.operations) == operations
+
+
+def test_a_damaged_line_stops_the_start() -> None:
+    """A line that is not the last was acknowledged: it is not left out silently."""
+    disk = fresh()
+    catalogue = TopicCatalogue(disk, "data")
+    catalogue.put([record("a")])
+    catalogue.put([record("b")])
+    overwrite(disk, PATH, disk.read_file(PATH).replace(b'"name":"a"', b'"name:"a"'))
+    with pytest.raises(StorageError, match=r"topics\.json is damaged"):
+        TopicCatalogue(disk, "data")
+
+
+def test_an_old_file_is_read_and_replaced() -> None:
+    """The file that was one JSON object; the first change makes it a log."""
+    disk = fresh()
+    entry = {"name": "a", "topic_id": topic_id_text(bytes(range(16))), "partitions": 3}
+    old = {
+        "version": 1,
+        "next_producer_id": 2000,
+        "topics": [{**entry, "configs": {"retention.ms": "7"}, "leadership": [[1, 2, [1]]]}],
+        "deleting": [{**entry, "name": "b", "configs": {}}],
+    }
+    overwrite(disk, PATH, json.dumps(old).encode())
+    catalogue = TopicCatalogue(disk, "data")
+    assert catalogue.is_mostly_dead
+    leadership = (PartitionLeadership(1, 2, (1,)),)
+    expected = TopicRecord("a", bytes(range(16)), 3, {"retention.ms": "7"}, leadership)
+    assert catalogue.topics == {"a": expected}
+    assert list(catalogue.deleting) == ["b"]
+    catalogue.put([record("c")])
+    again = TopicCatalogue(disk, "data")
+    assert state(again) == state(catalogue)
+    assert again.next_producer_id == 2000
+    assert disk.read_file(PATH).startswith(b'{"version":2}\n')
+
+
+def test_a_mostly_dead_file_is_compacted() -> None:
+    """After many changes the file holds each topic once; changes between the steps are kept."""
+    disk = fresh()
+    catalogue = TopicCatalogue(disk, "data")
+    catalogue.put([record(f"t{number}") for number in range(1500)])
+    for number in range(4000):
+        catalogue.put([record("t0", **{"retention.ms": str(number)})])
+    catalogue.begin_deletion(["t1"])
+    assert catalogue.is_mostly_dead
+    before = disk.size(PATH)
+    steps = catalogue.compaction_steps()
+    next(steps)
+    catalogue.put([record("between")])
+    catalogue.end_deletion("t1")
+    next(steps)
+    catalogue.begin_deletion(["t2"])
+    deque(steps, maxlen=0)
+    assert disk.size(PATH) < before / 2
+    assert not TopicCatalogue(disk, "data").is_mostly_dead
+    catalogue.put([record("after")])
+    assert state(TopicCatalogue(disk, "data")) == state(catalogue)
+    assert {"between", "after"} < catalogue.topics.keys()
+
+
+def test_a_write_that_fails_changes_nothing() -> None:
+    """A disk error anywhere: the topic is neither here nor found at the next start."""
+    for operation in range(20):
+        disk = fresh()
+        catalogue = TopicCatalogue(disk, "data")
+        catalogue.put([record("a")])
+        disk.fail_at(operation, torn=True)
+        try:
+            catalogue.put([record("b")])
+        except StorageError:
+            assert list(catalogue.topics) == ["a"]
+            assert list(TopicCatalogue(disk, "data").topics) == ["a"]
+            catalogue.put([record("c")])
+            assert list(TopicCatalogue(disk, "data").topics) == ["a", "c"]
+        else:
+            assert operation == 2
+            break
+
+
+@pytest.mark.parametrize("kind", ["kill", "power"])
+@pytest.mark.parametrize("torn", [False, True])
+def test_every_crash_point(kind: str, torn: bool) -> None:
+    """Wherever the process dies: what was acknowledged is there, all of a request or nothing."""
+    for operation in range(200):
+        disk = fresh()
+        disk.crash_at(operation, torn=torn)
+        done: set[str] = set()
+        try:
+            catalogue = TopicCatalogue(disk, "data")
+            for name in ("a", "b"):
+                catalogue.put([record(name), record(name + name)])
+                done |= {name, name + name}
+            deque(catalogue.compaction_steps(), maxlen=0)
+            catalogue.begin_deletion(["a", "aa"])
+            done -= {"a", "aa"}
+            catalogue.put([record("c"), record("cc")])
+            done |= {"c", "cc"}
+        except Crash:
+            pass
+        else:
+            assert operation > 15
+            return
+        if kind == "kill":
+            disk.processes_died()
+        else:
+            disk.power_cut()
+        names = TopicCatalogue(disk, "data").topics.keys()
+        assert all((name in names) == (name + name in names) for name in "abc")
+        assert done <= names or (done - names == {"a", "aa"} and "b" in done)
+        later = TopicCatalogue(disk, "data")
+        later.put([record("new")])
+        assert TopicCatalogue(disk, "data").topics.keys() == {*names, "new"}
+    raise AssertionError("the loop did not reach the last operation")

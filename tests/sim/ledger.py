@@ -135,25 +135,29 @@ class Ledger:
 
     def expired(self, group: GroupMetadata | None) -> set[Place]:
         """The offsets that a retention check must drop now (KIP-211)."""
+        return {place for place, ms in self.expiries(group).items() if ms <= self.broker.now_ms}
+
+    def expiries(self, group: GroupMetadata | None) -> dict[Place, int]:
+        """The offsets that are to expire as the group is now, with the time in milliseconds."""
         if group is None:
-            return set()
-        now_ms, retention_ms = self.broker.now_ms, self.broker.settings.offsets_retention_ms
+            return {}
         has_members = group.protocol_type is not None and group.state is not EMPTY
         if has_members and not (
             group.state is STABLE
             and group.protocol_type == "consumer"
             and group.subscribed_topics is not None
         ):
-            return set()
-        over: set[Place] = set()
+            return {}
+        expiries: dict[Place, int] = {}
         for topic, partition in self.places():
+            if has_members and topic in (group.subscribed_topics or ()):
+                continue
             value = self.shadow.offsets.by_topic[topic][partition]
             since_ms = value.commit_timestamp
             if group.protocol_type is not None and group.state is EMPTY:
                 since_ms = group.state_timestamp_ms or since_ms
-            ends_ms = since_ms + retention_ms
+            expires_ms = since_ms + self.broker.settings.offsets_retention_ms
             if value.expire_timestamp != -1:
-                ends_ms = value.expire_timestamp
-            if ends_ms <= now_ms and not (has_members and topic in (group.subscribed_topics or ())):
-                over.add((topic, partition))
-        return over
+                expires_ms = value.expire_timestamp
+            expiries[topic, partition] = expires_ms
+        return expiries

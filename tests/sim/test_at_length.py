@@ -1,4 +1,4 @@
-"""The simulation at length: a thousand seeds, small worlds to depth 5, all other deliberate bugs."""
+"""The simulation at length: a thousand seeds, small worlds to depth 5, the other bugs."""
 
 import pytest
 

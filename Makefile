@@ -55,9 +55,9 @@ lint: .venv/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Every branch of the group coordinator is taken by its unit tests.
+# Every branch of the group coordinator is taken by its unit tests and those of its runtime.
 coverage: .venv/.installed-dev
-	$(BIN)/python -m coverage run -m pytest -q tests/unit/group
+	$(BIN)/python -m coverage run -m pytest -q tests/unit/group tests/unit/coordinator
 	$(BIN)/python -m coverage report
 
 # `make sim SEEDS=0-999`; see docs/simulation.md.

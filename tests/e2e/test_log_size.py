@@ -42,7 +42,7 @@ async def largest_ratios(broker: Broker, data: Path) -> list[float]:
     load = Load(broker, data, GROUPS, connections=10)
     await load.begin()
     await load.run(WARM_UP_SECONDS, 0)
-    ratios = []
+    ratios: list[float] = []
     commits = 0.0
     end = time.monotonic() + SECONDS
     while commits < ROUNDS * GROUPS * PARTITIONS or len(ratios) < SAMPLES:

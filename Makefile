@@ -32,8 +32,10 @@ test-all: .venv/.installed-dev
 	$(MAKE) test-lowest
 
 # The lower bounds in pyproject.toml hold: both rooms of the core, each client, the tables of Spark.
+# Without what uses no library: the heart, and the rules about our text.
 test-lowest: .venv-lowest/.installed
 	.venv-lowest/bin/python -m pytest -q -n $(WORKERS) -m "not slow" -p no:cacheprovider \
+		--ignore=tests/unit/group --ignore=tests/unit/test_tidy.py \
 		tests/unit tests/codec tests/e2e/test_migration.py tests/testing/test_plugin.py \
 		$(addprefix tests/clients/test_,aiokafka.py codecs.py confluent_kafka.py kafka_python.py) \
 		$(addprefix tests/pipeline/,tables decode report test_files.py test_golden.py)
@@ -53,9 +55,9 @@ lint: .venv/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Every branch of the group coordinator is taken by its unit tests.
+# Every branch of the group coordinator is taken by its unit tests and those of its runtime.
 coverage: .venv/.installed-dev
-	$(BIN)/python -m coverage run -m pytest -q tests/unit/group
+	$(BIN)/python -m coverage run -m pytest -q tests/unit/group tests/unit/coordinator
 	$(BIN)/python -m coverage report
 
 # `make sim SEEDS=0-999`; see docs/simulation.md.

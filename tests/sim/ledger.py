@@ -135,14 +135,12 @@ class Ledger:
 
     def expired(self, group: GroupMetadata | None) -> set[Place]:
         """The offsets that a retention check must drop now (KIP-211)."""
-        ends_ms = self.ends_ms(group)
-        return {place for place, end_ms in ends_ms.items() if end_ms <= self.broker.now_ms}
+        return {place for place, ms in self.expiries(group).items() if ms <= self.broker.now_ms}
 
-    def ends_ms(self, group: GroupMetadata | None) -> dict[Place, int]:
-        """From when on a retention check drops an offset, of those that may expire."""
+    def expiries(self, group: GroupMetadata | None) -> dict[Place, int]:
+        """The offsets that are to expire as the group is now, with the time in milliseconds."""
         if group is None:
             return {}
-        retention_ms = self.broker.settings.offsets_retention_ms
         has_members = group.protocol_type is not None and group.state is not EMPTY
         if has_members and not (
             group.state is STABLE
@@ -150,15 +148,16 @@ class Ledger:
             and group.subscribed_topics is not None
         ):
             return {}
-        ends: dict[Place, int] = {}
+        expiries: dict[Place, int] = {}
         for topic, partition in self.places():
+            if has_members and topic in (group.subscribed_topics or ()):
+                continue
             value = self.shadow.offsets.by_topic[topic][partition]
             since_ms = value.commit_timestamp
             if group.protocol_type is not None and group.state is EMPTY:
                 since_ms = group.state_timestamp_ms or since_ms
-            end_ms = since_ms + retention_ms
+            expires_ms = since_ms + self.broker.settings.offsets_retention_ms
             if value.expire_timestamp != -1:
-                end_ms = value.expire_timestamp
-            if not (has_members and topic in (group.subscribed_topics or ())):
-                ends[topic, partition] = end_ms
-        return ends
+                expires_ms = value.expire_timestamp
+            expiries[topic, partition] = expires_ms
+        return expiries

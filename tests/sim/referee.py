@@ -122,8 +122,8 @@ class Referee(Watcher):
     def asked(self, answer: Answer, caller: Caller) -> None:
         """Judge a request before the group sees it."""
         group = self.broker.group
-        if group is not None and group.is_new:
-            group = None  # made for this very request
+        if group is not None and group.is_new and group is not self.group:
+            group = None  # made for this request, not for an earlier one of the same drain
         if group is not self.group:
             assert group is None
             self.forget()

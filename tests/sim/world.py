@@ -140,19 +140,19 @@ class World:
     def _let_time_pass(self) -> None:
         milliseconds = self.rng.choice([1, 50, 100, 200, 500, 1_000, 3_000])
         group = self.broker.group
-        retention_runs = self.rng.random() < 0.02
-        if retention_runs:
-            # To the moment in which something expires, and sometimes just short of it.
-            now_ms = self.broker.now_ms
-            ends_ms = sorted(set(self.ledger.ends_ms(group).values())) or [now_ms + RETENTION_MS]
-            milliseconds = max(self.rng.choice(ends_ms) - now_ms - self.rng.choice([0, 1]), 0)
-        elif group is not None and self.rng.random() < 0.1:
+        checks_retention = self.rng.random() < 0.02
+        if checks_retention:
+            # To the millisecond in which an offset expires, and sometimes just short of it.
+            ends = [ms - self.broker.now_ms for ms in self.ledger.expiries(group).values()]
+            milliseconds = self.rng.choice(sorted(ends) or [RETENTION_MS])
+            milliseconds = max(milliseconds - self.rng.choice([0, 1]), 0)
+        if group is not None and self.rng.random() < 0.1:
             deadline_ms = group.next_deadline_ms()
             if deadline_ms is not None:
                 milliseconds = max(deadline_ms - self.broker.now_ms - self.rng.choice([0, 1]), 0)
         self._say(f"{milliseconds} ms pass")
         self.broker.advance(milliseconds)
-        if retention_runs:
+        if checks_retention:
             self._check_retention()
 
     def _send(self, request: Message, api_version: int, client_id: str) -> Answer:

@@ -86,7 +86,7 @@ def commit(
     group.committed_by(request.member_id, now_ms)
     limit = group.settings.offset_metadata_max_length
     retention_ms = request.retention_time_ms
-    expire_ms = -1 if retention_ms == NO_RETENTION else now_ms + retention_ms
+    expire_ms = -1 if retention_ms == NO_RETENTION else _java_long(now_ms + retention_ms)
     group_id = group.group_id
     records: list[CoordinatorRecord] = []
     too_long: set[Place] = set()
@@ -105,7 +105,7 @@ def commit(
                 commit_timestamp=now_ms,
                 expire_timestamp=expire_ms,
                 # A value with an expiry is written as version 1, which has no topic id.
-                topic_id=topic.topic_id if expire_ms < 0 else ZERO_UUID,
+                topic_id=topic.topic_id if expire_ms == -1 else ZERO_UUID,
             )
             records.append((key, value))
             if not len(records) % STEP_ITEMS:
@@ -153,6 +153,11 @@ def _response(
         refused = response.topics[topic_index].partitions[index]
         refused.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
     return response
+
+
+def _java_long(number: int) -> int:
+    """The sum of two longs in Java: a retention of 292 million years ends in the past."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def _java_length(text: str) -> int:

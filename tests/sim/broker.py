@@ -395,7 +395,7 @@ class SimulatedTopics:
 
     def topic_by_id(self, topic_id: bytes) -> SimulatedTopic | None:
         """The topic of this id."""
-        return self.topic(topic_id.decode().rstrip("-"))
+        return self.topic(topic_id.decode(errors="replace").rstrip("-"))
 
 
 class SimulatedTopic(NamedTuple):

@@ -391,7 +391,7 @@ THE_LOG = [
     Bug(
         "a retention of its own is forgotten",
         "group.offset_commit",
-        "expire_ms = -1 if retention_ms == NO_RETENTION else now_ms + retention_ms",
+        "expire_ms = -1 if retention_ms == NO_RETENTION else _java_long(now_ms + retention_ms)",
         "expire_ms = -1",
     ),
 ]

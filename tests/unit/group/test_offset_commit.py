@@ -221,6 +221,15 @@ def test_a_retention_of_its_own_is_stored() -> None:
     assert value.expire_timestamp == context.broker.now_ms + 500
 
 
+def test_a_retention_beyond_all_time_is_over_at_once() -> None:
+    """Java's long wraps around: the offset is stored, and the next check drops it."""
+    context = GroupContext()
+    commit(context.broker, ("one", 0, 1), version=4, retention_time_ms=2**63 - 1)
+    assert context.broker.offsets["one"][0].expire_timestamp < -1
+    context.broker.expire_offsets()
+    assert context.broker.group is None
+
+
 def test_a_plain_commit_is_written_as_version_4() -> None:
     """With the leader epoch and the time of the commit."""
     context = GroupContext()

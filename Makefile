@@ -31,7 +31,7 @@ test-all: .venv/.installed-dev
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow --durations=5 $(PYTEST_ARGUMENTS)
 	$(MAKE) test-lowest
 
-# The lower bounds in pyproject.toml hold: both rooms of the core, each client, the tables of Spark.
+# The lower bounds in pyproject.toml hold: the packages alone, each client, the tables of Spark.
 test-lowest: .venv-lowest/.installed
 	.venv-lowest/bin/python -m pytest -q -n $(WORKERS) -m "not slow" -p no:cacheprovider \
 		tests/unit tests/codec tests/e2e/test_migration.py tests/testing/test_plugin.py \

@@ -347,11 +347,11 @@ async def _heartbeats(load: Load, broker: Broker, seconds: float, rate: int) -> 
         latencies[on] += hearts.seconds
     beating.cancel()
     print("compaction   heartbeats   p50 ms   p99 ms   p99.9 ms   max ms")
-    for on, found in latencies.items():
-        found.sort()
-        figures = [found[int((len(found) - 1) * part)] * 1000 for part in (0.5, 0.99, 0.999, 1)]
+    for on, waits in latencies.items():
+        waits.sort()
+        figures = [waits[int((len(waits) - 1) * part)] * 1000 for part in (0.5, 0.99, 0.999, 1)]
         print(
-            f"{'on' if on else 'off':10}{len(found):13}{figures[0]:9.2f}{figures[1]:9.2f}"
+            f"{'on' if on else 'off':10}{len(waits):13}{figures[0]:9.2f}{figures[1]:9.2f}"
             f"{figures[2]:11.2f}{figures[3]:9.2f}"
         )
     await load.end()

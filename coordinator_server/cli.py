@@ -135,7 +135,7 @@ def _pipeline(arguments: Sequence[str]) -> int:
 
 
 def _protocol(arguments: Sequence[str]) -> int:
-    """`protocol show ...` and `protocol dump ...`, the tools of the protocol room."""
+    """`protocol show ...` and `protocol dump ...`, the tools of the protocol package."""
     if arguments[:1] == ["show"]:
         from protocol.show import main as tool
     elif arguments[:1] == ["dump"]:

@@ -25,7 +25,7 @@ class Bronze:
     partition_ends: pl.LazyFrame
     group_events: pl.LazyFrame
     spark_progress: pl.LazyFrame
-    made: dict[tuple[str, Questions], pl.DataFrame] = field(
+    results: dict[tuple[str, Questions], pl.DataFrame] = field(
         default_factory=dict, init=False, repr=False
     )
 

@@ -63,26 +63,26 @@ _functions: dict[tuple[type[Message], int, str], Any] = {}
 
 def decoder(message_type: type[M], version: int) -> Decoder[M]:
     """The decoder of a message at a version; ProtocolError when the version does not exist."""
-    found: Decoder[M] = _function(message_type, version, "decoder")
-    return found
+    decode: Decoder[M] = _function(message_type, version, "decoder")
+    return decode
 
 
 def encoder(message_type: type[M], version: int) -> Encoder[M]:
     """The encoder of a message at a version; ProtocolError when the version does not exist."""
-    found: Encoder[M] = _function(message_type, version, "encoder")
-    return found
+    encode: Encoder[M] = _function(message_type, version, "encoder")
+    return encode
 
 
 def step_decoder(message_type: type[M], version: int) -> StepDecoder[M]:
     """`decoder`, in steps."""
-    found: StepDecoder[M] = _function(message_type, version, "step decoder")
-    return found
+    decode: StepDecoder[M] = _function(message_type, version, "step decoder")
+    return decode
 
 
 def step_encoder(message_type: type[M], version: int) -> StepEncoder[M]:
     """`encoder`, in steps."""
-    found: StepEncoder[M] = _function(message_type, version, "step encoder")
-    return found
+    encode: StepEncoder[M] = _function(message_type, version, "step encoder")
+    return encode
 
 
 def _function(message_type: type[Message], version: int, kind: str) -> Any:

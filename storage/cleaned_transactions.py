@@ -25,7 +25,8 @@ class CleanedTransactions:
     def __init__(self, aborted: Iterable[AbortedTxn], start: int) -> None:
         """`aborted`: of the whole log; `start`: the first offset of the walk."""
         ahead = sorted(
-            (one for one in aborted if one.last_offset >= start), key=lambda one: one.first_offset
+            (transaction for transaction in aborted if transaction.last_offset >= start),
+            key=lambda transaction: transaction.first_offset,
         )
         self._ahead = deque(ahead)
         # By producer id: what is aborted here, and whether a batch of it was met.

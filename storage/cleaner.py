@@ -114,7 +114,9 @@ class Cleaning:
         log = self._log
         bytes_before = log.size_bytes
         try:
-            aborted = [one for s in log.segments for one in s.transaction_index.entries()]
+            aborted = [
+                transaction for s in log.segments for transaction in s.transaction_index.entries()
+            ]
             self._limit = first_uncleanable_offset(log, self._now_ms)
             self._transactions = CleanedTransactions(aborted, self._first_dirty_offset)
             end = self._end = yield from self._read_keys(self._limit)

@@ -1,4 +1,4 @@
-"""The one door to the disk: what storage asks of a file system, and nothing more.
+"""The one interface to the disk: what storage asks of a file system, and nothing more.
 
 `storage.local_disk` is the operating system; `storage.memory_disk` is the twin that tests make
 fail, tear and forget at any operation. Paths are strings joined with "/". Every method may raise

@@ -1,4 +1,4 @@
-"""The door's ordinary side: the operating system's file calls, kept thin."""
+"""The disk of the operating system: its file calls, kept thin."""
 
 from __future__ import annotations
 

@@ -210,14 +210,14 @@ class LogLoader:
             if segment.transaction_index.reaches(end):
                 self._verified[segment.base_offset] = True
         remade = [segment for segment in segments if segment.base_offset in self._verified]
-        found: dict[int, list[AbortedTxn]] = {}
+        transactions: dict[int, list[AbortedTxn]] = {}
         first = next((s.base_offset for s in remade if self._verified[s.base_offset]), None)
         if first is not None:
             producers, offset = self._newest_snapshot(names, first)
             for segment, aborted in replay(producers, segments, offset):
-                found.setdefault(segment.base_offset, []).append(aborted)
+                transactions.setdefault(segment.base_offset, []).append(aborted)
         for segment in remade:
-            aborted_here = found.get(segment.base_offset, [])
+            aborted_here = transactions.get(segment.base_offset, [])
             segment.transaction_index.replace(self.files.disk, aborted_here)
 
     def _newest_snapshot(self, names: list[str], limit: int) -> tuple[ProducerState, int]:

@@ -1,4 +1,4 @@
-"""The door's other side: a disk in memory that breaks on command, for tests.
+"""A disk in memory that breaks on command, for tests.
 
 It counts every operation that changes something. `fail_at(n)` makes the n-th one raise OSError,
 `crash_at(n)` makes the process die there (`Crash`), with `torn=True` after half of the bytes were
@@ -169,9 +169,9 @@ class MemoryDisk:
         self._files = dict(self._durable_files)
         self._directories = set(self._durable_directories)
         for contents in self._files.values():
-            found = contents.durable if random is None else contents.reordered(random)
-            contents.durable = found
-            contents.data = bytearray(found)
+            data = contents.durable if random is None else contents.reordered(random)
+            contents.durable = data
+            contents.data = bytearray(data)
             contents.unsynced.clear()
 
     def step(self, name: str, path: str, size_bytes: int = 0) -> int:
@@ -195,7 +195,7 @@ class MemoryDisk:
             raise Crash(f"{name} {path}")
         raise OSError(errno.ENOSPC, "No space left on device", path)
 
-    # --- the door ---------------------------------------------------------------------------------
+    # --- Disk -------------------------------------------------------------------------------------
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open `path` for appending and reading."""

@@ -83,8 +83,8 @@ class OwnLogs:
     def dirty_share(self, now_ms: int) -> float:
         """The dirty part over the clean one, of all own logs together; they may reach 1."""
         stands = self._stands(now_ms)
-        return sum(one.dirty_bytes for one in stands) / max(
-            sum(one.clean_bytes for one in stands), 1
+        return sum(own.dirty_bytes for own in stands) / max(
+            sum(own.clean_bytes for own in stands), 1
         )
 
     @property
@@ -95,17 +95,17 @@ class OwnLogs:
     def due(self, now_ms: int) -> list[PartitionLog]:
         """The logs that are to be compacted now, the dirtiest first."""
         stands = self._stands(now_ms)
-        clean = sum(one.clean_bytes for one in stands)
-        surplus = sum(one.dirty_bytes for one in stands) - clean * TOTAL_DIRTY_SHARE
+        clean = sum(own.clean_bytes for own in stands)
+        surplus = sum(own.dirty_bytes for own in stands) - clean * TOTAL_DIRTY_SHARE
         due: list[PartitionLog] = []
-        for one in sorted(stands, key=lambda stand: stand.dirty_share, reverse=True):
-            is_early = surplus > 0 and one.dirty_share >= EARLY_DIRTY_SHARE
-            if one.dirty_share < DIRTY_SHARE and not is_early:
+        for own in sorted(stands, key=lambda stand: stand.dirty_share, reverse=True):
+            is_early = surplus > 0 and own.dirty_share >= EARLY_DIRTY_SHARE
+            if own.dirty_share < DIRTY_SHARE and not is_early:
                 break
-            surplus -= one.dirty_bytes
-            key = (one.log.topic, one.log.partition)
+            surplus -= own.dirty_bytes
+            key = (own.log.topic, own.log.partition)
             if now_ms >= self._retry_at_ms.get(key, now_ms):
-                due.append(one.log)
+                due.append(own.log)
         return due
 
     def steps(self, due: list[PartitionLog], now_ms: int) -> Iterator[Step]:

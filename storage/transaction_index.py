@@ -150,16 +150,16 @@ def aborted_between(indexes: Iterable[TransactionIndex], start: int, end: int) -
 
     Behind an entry that left the last stable offset at `end` or more none can follow (KIP-98).
     """
-    found = []
+    transactions = []
     for index in indexes:
         if not len(index):
             continue
         for entry in index.ended_since(start):
             if entry.first_offset < end:
-                found.append(entry)
+                transactions.append(entry)
             if entry.last_stable_offset >= end:
-                return found
-    return found
+                return transactions
+    return transactions
 
 
 def looks_whole(contents: bytes, base_offset: int) -> bool:

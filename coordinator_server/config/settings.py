@@ -303,7 +303,9 @@ def _group_settings() -> dict[str, Setting]:
             "Whether members of a share group may renew their locks (KIP-1222).",
         ),
     )
-    return {name: SETTINGS[f"group.{name}"] for name in names} | {one.name: one for one in own}
+    return {name: SETTINGS[f"group.{name}"] for name in names} | {
+        setting.name: setting for setting in own
+    }
 
 
 GROUP_SETTINGS: dict[str, Setting] = _group_settings()

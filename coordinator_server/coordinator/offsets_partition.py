@@ -1,6 +1,6 @@
 """One partition of `__consumer_offsets`, as the coordinator sees it: append records, load groups.
 
-What the heart decides becomes a record batch here, in Kafka's own bytes (KafkaCoordinator's
+What the core decides becomes a record batch here, in Kafka's own bytes (KafkaCoordinator's
 batches: no producer id, base sequence 0, CreateTime), and what the log holds becomes groups again.
 Both ways go through `GroupMetadata.replay` (a snapshot's offsets through `restore`, its form for
 many), so a loaded group is the group that was written.

@@ -166,16 +166,16 @@ class Restoring:
                 yield
             if value is None:
                 continue
-            found = offsets.get(key[:-4])
+            previous = offsets.get(key[:-4])
             topic_id = topic_ids.get(value[size:])
-            if found is None or topic_id is None:
+            if previous is None or topic_id is None:
                 self._take(key, value)
                 continue
             version, offset, leader_epoch, metadata, timestamp_ms = unpack(value[:size])
             if version != _PLAIN_VERSION or metadata != _EMPTY_METADATA:
                 self._take(key, value)
                 continue
-            found[int.from_bytes(key[-4:], "big", signed=True)] = OffsetCommitValue(
+            previous[int.from_bytes(key[-4:], "big", signed=True)] = OffsetCommitValue(
                 offset=offset,
                 leader_epoch=leader_epoch,
                 metadata="",

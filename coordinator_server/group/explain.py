@@ -1,6 +1,6 @@
 """Why a rebalance began and how it went: one account per rebalance, kept while it runs.
 
-The heart only notes who came, who was lost and when; it looks into no assignment. When the
+The core only notes who came, who was lost and when; it looks into no assignment. When the
 rebalance is over its account goes out as an effect (`Effects.explain`), and the shell makes a
 record of it (`coordinator_server.rebalances`). A rebalance that another one overtakes has an
 account of its own. What happens to a group without a rebalance (its coordinator has loaded it, it

@@ -78,15 +78,15 @@ def commit(
     too_long: set[Place] = set()
     for topic_index, topic in enumerate(request.topics):
         name = topic.name
-        for index, one in enumerate(topic.partitions):
-            metadata = one.committed_metadata or ""
+        for index, partition in enumerate(topic.partitions):
+            metadata = partition.committed_metadata or ""
             if len(metadata) * 2 > limit and _java_length(metadata) > limit:
                 too_long.add((topic_index, index))
                 continue
-            key = OffsetCommitKey(group=group_id, topic=name, partition=one.partition_index)
+            key = OffsetCommitKey(group=group_id, topic=name, partition=partition.partition_index)
             value = OffsetCommitValue(
-                offset=one.committed_offset,
-                leader_epoch=one.committed_leader_epoch,
+                offset=partition.committed_offset,
+                leader_epoch=partition.committed_leader_epoch,
                 metadata=metadata,
                 commit_timestamp=now_ms,
                 expire_timestamp=expire_ms,
@@ -124,9 +124,9 @@ def _response(
                 topic_id=topic.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(
-                        partition_index=one.partition_index, error_code=error
+                        partition_index=partition.partition_index, error_code=error
                     )
-                    for one in topic.partitions
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics

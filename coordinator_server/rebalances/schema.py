@@ -30,7 +30,7 @@ class RecordField(NamedTuple):
 
 
 def _one_of(values: type[Absence | Outcome | Trigger]) -> str:
-    return ", ".join(f"`{one.value}`" for one in values)
+    return ", ".join(f"`{value.value}`" for value in values)
 
 
 CLIENT = (
@@ -134,6 +134,6 @@ def describe() -> str:
     lines: list[str] = []
     for name, fields in OBJECTS.items():
         lines += [f"### `{name}`", "", "| field | type | meaning |", "|---|---|---|"]
-        lines += [f"| `{one.name}` | {one.kind} | {one.meaning} |" for one in fields]
+        lines += [f"| `{field.name}` | {field.kind} | {field.meaning} |" for field in fields]
         lines.append("")
     return "\n".join(lines)

@@ -78,15 +78,15 @@ class Broker(Helpers):
         self._process.wait_for_line("listening ")
         host, _, port = self._process.wait_for_line("control ").rpartition(":")
         control = Control((host, int(port)))
-        told = control.call("GET", "/brokers")
+        answer = control.call("GET", "/brokers")
         if self._data_dir is None:
-            self._process.data_directory = told["data_directory"]
-        self._is_at([one["listeners"] for one in told["brokers"]])
+            self._process.data_directory = answer["data_directory"]
+        self._is_at([broker["listeners"] for broker in answer["brokers"]])
         self._control = control
 
     def _is_at(self, listeners: list[list[str]]) -> None:
         """Note where the brokers of the process listen."""
-        self._addresses = tuple(one[0].partition("://")[2] for one in listeners)
+        self._addresses = tuple(listener[0].partition("://")[2] for listener in listeners)
         if len(self._addresses) == 1:
             self._port = int(self._addresses[0].rpartition(":")[2])
 
@@ -226,13 +226,13 @@ def _named(settings: Settings) -> dict[str, SettingValue]:
         return dict(settings)
     if isinstance(settings, str):
         settings = (settings,)
-    found: dict[str, SettingValue] = {}
-    for one in settings:
-        name, equals, value = one.partition("=")
+    named: dict[str, SettingValue] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
         if not equals:
-            raise ValueError(f"a setting is NAME=VALUE, not {one!r}")
-        found[name.strip()] = value
-    return found
+            raise ValueError(f"a setting is NAME=VALUE, not {setting!r}")
+        named[name.strip()] = value
+    return named
 
 
 def _rendered(value: SettingValue) -> str:

@@ -118,22 +118,22 @@ class KafkaCluster:
 
     def topics(self) -> dict[str, ClusterTopic]:
         """All topics but those of the cluster itself, by name."""
-        found = {}
+        topics = {}
         for described in self.admin.describe_topics():
             name = described["name"]
             if name not in INTERNAL_TOPICS and not described.get("error_code"):
                 count = len(described["partitions"])
-                found[name] = ClusterTopic(name, count, self.configs(name))
-        return found
+                topics[name] = ClusterTopic(name, count, self.configs(name))
+        return topics
 
     def configs(self, topic: str) -> dict[str, str]:
         """The settings that were made for a topic, without those that it inherits."""
         described = self._describe(topic, "modified")
         own = {"DYNAMIC_TOPIC_CONFIG", "UNKNOWN"}
         return {
-            name: str(one["value"])
-            for name, one in described.items()
-            if one["config_source"] in own and one["value"] is not None
+            name: str(config["value"])
+            for name, config in described.items()
+            if config["config_source"] in own and config["value"] is not None
         }
 
     def known_configs(self, topic: str) -> set[str]:
@@ -171,8 +171,8 @@ class KafkaCluster:
         if not changes:
             return
         resource = ConfigResource(ConfigResourceType.TOPIC, topic, changes)
-        told = self.admin.alter_configs([resource], raise_on_unknown=False, incremental=True)
-        result = told["topic"][topic]
+        answer = self.admin.alter_configs([resource], raise_on_unknown=False, incremental=True)
+        result = answer["topic"][topic]
         if result != "OK":
             raise MigrationError(f"settings of {topic} cannot be changed: {result}")
 
@@ -195,10 +195,12 @@ class KafkaCluster:
         idle = 0
         while (position := consumer.position(partition)) < end:
             batch = consumer.poll(POLL_MS).get(partition, ())
-            for one in batch:
-                if one.offset < end:
-                    headers = tuple((name, value) for name, value in one.headers)
-                    yield ClusterRecord(one.offset, one.timestamp, one.key, one.value, headers)
+            for record in batch:
+                if record.offset < end:
+                    headers = tuple((name, value) for name, value in record.headers)
+                    yield ClusterRecord(
+                        record.offset, record.timestamp, record.key, record.value, headers
+                    )
             idle = 0 if batch or consumer.position(partition) > position else idle + 1
             if idle > IDLE_POLLS:
                 raise MigrationError(f"{self.bootstrap}: {partition} gives nothing at {position}")
@@ -213,15 +215,17 @@ class KafkaCluster:
         """Committed offsets of all groups."""
         listed = patiently(self.admin.list_groups)
         names = [
-            one["group_id"]
-            for one in listed
-            if str(one.get("group_type") or "").lower() in GROUP_TYPES
+            listing["group_id"]
+            for listing in listed
+            if str(listing.get("group_type") or "").lower() in GROUP_TYPES
         ]
-        found: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
+        committed: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
         for name in names:
             offsets = patiently(partial(self.admin.list_group_offsets, [name]))[name]
-            found[name] = {place: one for place, one in offsets.items() if one.offset >= 0}
-        return found
+            committed[name] = {
+                place: offset for place, offset in offsets.items() if offset.offset >= 0
+            }
+        return committed
 
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -230,9 +234,11 @@ class KafkaCluster:
         end = time.monotonic() + PATIENCE_SECONDS
         while True:
             results = patiently(partial(self.admin.alter_group_offsets, group, dict(offsets)))
-            failed = {place: one.__name__ for place, one in results.items() if one is not NoError}
+            failed = {
+                place: error.__name__ for place, error in results.items() if error is not NoError
+            }
             if time.monotonic() > end or not all(
-                issubclass(one, COORDINATOR_ERRORS) for one in results.values()
+                issubclass(result, COORDINATOR_ERRORS) for result in results.values()
             ):
                 return failed
             time.sleep(RETRY_SECONDS)

@@ -257,7 +257,7 @@ def main(arguments: list[str]) -> int:
         dest="contents",
         type=Contents,
         choices=list(Contents),
-        metavar="{" + ",".join(one.value for one in Contents) + "}",
+        metavar="{" + ",".join(contents.value for contents in Contents) + "}",
         help="what keys and values are; else the name of the directory tells",
     )
     options = parser.parse_args(arguments)

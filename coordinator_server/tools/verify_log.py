@@ -165,12 +165,12 @@ class Verification:
 
 def partition_directories(path: Path) -> dict[Path, TopicPartition]:
     """The partition directories of a data directory."""
-    found: dict[Path, TopicPartition] = {}
+    directories: dict[Path, TopicPartition] = {}
     for entry in path.iterdir():
         topic, _, number = entry.name.rpartition("-")
         if topic and number.isdigit() and entry.is_dir() and not entry.name.endswith(_SET_ASIDE):
-            found[entry] = (topic, int(number))
-    return found
+            directories[entry] = (topic, int(number))
+    return directories
 
 
 def is_data_directory(path: Path) -> bool:

@@ -113,8 +113,8 @@ def _read_tags(body: FieldReader, flexible: Flags) -> Integers:
         is_topic_id = tag == _TOPIC_ID_TAG
         start = some.skip(np.where(is_topic_id, _UUID_BYTES, size))
         body.put_back(rows, some)
-        found = some.alive & is_topic_id
-        places[rows[found]] = start[found]
+        ids = some.alive & is_topic_id
+        places[rows[ids]] = start[ids]
         left[rows] -= 1
         rows = rows[some.alive & (left[rows] > 0)]
     return places

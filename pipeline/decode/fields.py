@@ -85,7 +85,7 @@ def string_column(slices: Slices, valid: Flags) -> pa.Array:
     except pa.ArrowInvalid:
         # Some are no UTF-8: each different one is decoded once.
         coded = column.dictionary_encode()
-        words = [str(one, "utf-8", JAVA_REPLACE) for one in coded.dictionary.to_pylist()]
+        words = [str(word, "utf-8", JAVA_REPLACE) for word in coded.dictionary.to_pylist()]
         return pa.array(words, pa.string()).take(coded.indices)
 
 
@@ -105,7 +105,7 @@ def uuid_column(data: npt.NDArray[np.uint8], places: Integers, valid: Flags) -> 
     buffers = [None, pa.py_buffer(anywhere[places[rows]])]
     coded = pa.Array.from_buffers(pa.binary(width), len(rows), buffers).dictionary_encode()
     texts = [
-        None if one == ZERO_UUID else uuid_to_text(one) for one in coded.dictionary.to_pylist()
+        None if uuid == ZERO_UUID else uuid_to_text(uuid) for uuid in coded.dictionary.to_pylist()
     ]
     return pc.replace_with_mask(
         nothing, pa.array(valid), pa.array(texts, pa.string()).take(coded.indices)

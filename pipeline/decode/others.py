@@ -107,7 +107,7 @@ def _group_metadata(value: GroupMetadataValue) -> Columns:
         "protocol": value.protocol,
         "leader": value.leader,
         "state_timestamp_ms": None if timestamp == _NONE else timestamp,
-        "members": [_member(one, value.protocol_type) for one in value.members],
+        "members": [_member(member, value.protocol_type) for member in value.members],
     }
 
 
@@ -145,5 +145,5 @@ def _member(member: RecordedMember, protocol_type: str) -> Columns:
     return columns
 
 
-def _partitions(given: list[TopicPartition]) -> list[Columns]:
-    return [{"topic": one.topic, "partitions": one.partitions} for one in given]
+def _partitions(topics: list[TopicPartition]) -> list[Columns]:
+    return [{"topic": topic.topic, "partitions": topic.partitions} for topic in topics]

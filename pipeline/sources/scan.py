@@ -192,10 +192,10 @@ class PartitionScan:
                 max(first, piece.first_offset),
                 min(end, piece.next_offset),
                 tuple(
-                    one
-                    for one in self._aborted
-                    if one.first_offset < piece.next_offset
-                    and one.last_offset >= piece.first_offset
+                    transaction
+                    for transaction in self._aborted
+                    if transaction.first_offset < piece.next_offset
+                    and transaction.last_offset >= piece.first_offset
                 ),
             )
             for piece in self._pieces

@@ -145,5 +145,5 @@ def _reasons(questions: Questions) -> pl.Expr:
         "lag_grows_without_members": nobody & pl.col("grows"),
         "litter_name": nobody & pl.col("litter_family").is_not_null(),
     }
-    found = (pl.when(rule).then(pl.lit(name)) for name, rule in rules.items())
-    return pl.concat_list(*found).list.drop_nulls()
+    reasons = (pl.when(rule).then(pl.lit(name)) for name, rule in rules.items())
+    return pl.concat_list(*reasons).list.drop_nulls()

@@ -37,7 +37,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     commit = ~pl.col("tombstone")
     offset, before = pl.col("committed_offset"), pl.col("before")
     stale = pl.col("readable") & pl.col("owner").is_null()
-    made, keys = pl.col("commits"), pl.col("keys")
+    commit_count, keys = pl.col("commits"), pl.col("keys")
     return (
         judged.group_by("group")
         .agg(
@@ -51,8 +51,8 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             max_metadata_bytes=pl.col("metadata").str.len_bytes().max().cast(pl.Int32),
         )
         .with_columns(
-            commits_per_second=made / (questions.window_ms / 1000),
-            write_amplification=made / pl.when(keys > 0).then(keys),
+            commits_per_second=commit_count / (questions.window_ms / 1000),
+            write_amplification=commit_count / pl.when(keys > 0).then(keys),
         )
         .select(schema.COMMIT_HYGIENE.names)
     )

@@ -169,7 +169,7 @@ def _assignments(records: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame:
     """
     name = names.group_by("topic_id").agg(pl.max("topic"))
     topic = pl.coalesce("topic", "topicId").alias("topic")
-    given = pl.struct(topic, "partitions").filter(pl.col("topicId").is_not_null())
+    assigned = pl.struct(topic, "partitions").filter(pl.col("topicId").is_not_null())
     has_epochs = pl.col("assignmentEpochs").is_not_null()
     epochs = pl.struct(topic, pl.col("assignmentEpochs").alias("epochs")).filter(has_epochs)
     return (
@@ -183,7 +183,7 @@ def _assignments(records: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame:
         .join(name, left_on="topicId", right_on="topic_id", how="left", maintain_order="left")
         .group_by("group", "member_id", "at", maintain_order=True)
         .agg(
-            given.alias("assigned"),
+            assigned.alias("assigned"),
             pl.when(has_epochs.any()).then(epochs.implode()).alias("assignment_epochs"),
         )
     )

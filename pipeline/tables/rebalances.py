@@ -163,12 +163,12 @@ def _with_names(frame: pl.LazyFrame, bronze: Bronze, questions: Questions) -> pl
     static_back = people.join(then, on=_MEMBER).filter(
         (pl.col("who") != pl.col("member_id")) & (pl.col("was") != pl.col("member_id"))
     )
-    found = {
+    columns = {
         "joined": came.join(again, on=_MEMBER, how="anti"),
         "left": went.join(again, left_on=_MEMBER, right_on=["number", "was"], how="anti"),
         "restarted": pl.concat([again.select(_MEMBER), static_back.select(_MEMBER)]),
     }
-    for name, who in found.items():
+    for name, who in columns.items():
         names = who.group_by("number").agg(pl.col("who").unique().sort().alias(name))
         frame = frame.join(names, on="number", how="left").with_columns(
             pl.when(~pl.col("first")).then(pl.coalesce(name, _NOBODY)).alias(name)
@@ -245,10 +245,10 @@ def _storms(frame: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
     """`storm`: part of some stretch of that length with that many; `per_hour`: of the last hour."""
     # Windows are open at their far end, and times are whole: one more holds both ends.
     span = f"{questions.storm_window_ms + 1}i"
-    one = pl.repeat(1, pl.len())
-    until_here = one.rolling_sum_by("at_ms", window_size=span)
+    ones = pl.repeat(1, pl.len())
+    until_here = ones.rolling_sum_by("at_ms", window_size=span)
     most = pl.col("until_here").rolling_max_by(-pl.col("at_ms"), window_size=span)
-    per_hour = one.rolling_sum_by("at_ms", window_size=f"{HOUR_MS}i")
+    per_hour = ones.rolling_sum_by("at_ms", window_size=f"{HOUR_MS}i")
     return (
         frame.with_columns(until_here=until_here.over("group"))
         .with_columns(storm=most.over("group") >= questions.storm_generations)

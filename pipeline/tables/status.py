@@ -166,7 +166,7 @@ def _aggregates() -> list[pl.Expr]:
     return [
         pl.col("inside").sum().cast(pl.Int64).alias("commits"),
         pl.when("inside").then(at_ms).min().alias("first_commit_ms"),
-        *(pl.when("is_last").then(one).max().alias(name) for name, one in last.items()),
+        *(pl.when("is_last").then(value).max().alias(name) for name, value in last.items()),
         lag.min().alias("min_lag"),
         lag.max().alias("max_lag"),
         lag.get(inside_order.arg_min()).alias("first_lag"),

@@ -50,7 +50,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 class GroupMetadata(Group):
     """A consumer group of the classic protocol.
 
-    `new_member_id(prefix)` makes member ids; it is injected, as the heart knows no randomness.
+    `new_member_id(prefix)` makes member ids; it is injected, as the core has no randomness.
     """
 
     def __init__(

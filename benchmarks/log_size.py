@@ -9,7 +9,7 @@ live byte is added and all that grows is what compaction has to take away. `live
 log after that first round; the size is that of every file of the topic, indexes and half-written
 files included. With `--heartbeats` the run is cut into windows with compaction and without it
 (`cleanup.policy` of the topic is switched) under the same load, and the latency of members'
-heartbeats is told for both.
+heartbeats is printed for both.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 `python -m benchmarks.pipeline_decode [RECORDS]`: both are given key and value of the same cached
 frame in one session, and give the same columns of a commit. What the pipeline itself does, all
-columns of bronze, stands beside it. The CPU time of JVM and workers is what is compared, as other
-work on the machine does not count there.
+columns of bronze, is measured beside it. The CPU time of JVM and workers is
+compared, as other work on the machine does not count there.
 
 The JVM compiles to the full here. The pipeline's own session does without (`pipeline.session`),
 as a run of a minute or two gains less from it than it costs; handing rows over takes longer then.

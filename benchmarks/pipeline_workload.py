@@ -183,7 +183,7 @@ class Cost:
 
 
 class Watch:
-    """Looks at a process and its descendants ten times a second, until it is told to stop."""
+    """Looks at a process and its descendants ten times a second, until it is stopped."""
 
     def __init__(self, root: int) -> None:
         self._root = root
@@ -243,7 +243,10 @@ class Watch:
 
 
 def run_pipeline(arguments: list[str], *, echo: bool = True) -> Cost:
-    """`python -m pipeline ARGUMENTS` in a process of its own, watched."""
+    """`python -m pipeline ARGUMENTS` in a process of its own, watched.
+
+    Raises SystemExit when it fails.
+    """
     began = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "pipeline", *arguments], stderr=subprocess.PIPE, text=True

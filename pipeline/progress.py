@@ -35,7 +35,7 @@ def silent(text: str) -> None:
 def watched(
     spark: SparkSession, tell: Tell, every_seconds: float = EVERY_SECONDS
 ) -> Iterator[None]:
-    """Tell now and then how many tasks of the stages at work are done; nothing while none is."""
+    """Report now and then how many tasks of the stages at work are done; nothing while none is."""
     tracker = spark.sparkContext.statusTracker()
     ended = threading.Event()
 

@@ -140,6 +140,6 @@ def _look(numbers: Iterable[int]) -> Iterator[SparkWorker]:
 
 
 def _why(error: Exception) -> str:
-    """The line of a failed job that tells why Python did not run, else its first one."""
+    """The line of a failed job that says why Python did not run, else its first one."""
     lines = _TELLING.findall(str(error))
     return str(lines[-1] if lines else str(error).splitlines()[0])

@@ -21,14 +21,14 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Decoder(Protocol[M_co]):
-    """Reads one message at `position`; bytes behind it are left alone.
+    """Reads one message at `position`; bytes after it are left alone.
 
-    Returns the message and the position behind it; ProtocolError when the bytes do not parse.
+    Returns the message and the position after it; ProtocolError when the bytes do not parse.
     Records in the message are memoryviews of `buffer`.
     """
 
     def __call__(self, buffer: Buffer, position: int = 0) -> tuple[M_co, int]:
-        """The message and the position behind it."""
+        """The message and the position after it."""
         ...
 
 
@@ -46,7 +46,7 @@ class StepDecoder(Protocol[M_co]):
     def __call__(
         self, buffer: Buffer, position: int = 0
     ) -> Generator[None, None, tuple[M_co, int]]:
-        """Steps that return the message and the position behind it."""
+        """Steps that return the message and the position after it."""
         ...
 
 

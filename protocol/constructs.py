@@ -83,7 +83,7 @@ def _bytes_left(stream: io.BytesIO) -> int:
 
 
 class Sized(Wire):
-    """A value behind its length or count; where `nullable`, a negative length means null."""
+    """A value after its length or count; where `nullable`, a negative length means null."""
 
     def __init__(self, prefix: str, nullable: bool) -> None:
         super().__init__()

@@ -5,7 +5,7 @@
     python -m protocol.dump --api A --version V --side S --frame   with its header
 
 Without HEX the dump is read from standard input: plain hex, `xxd` or `hexdump -C`. In front of a
-header the frame's length may stand or be missing; frames with lengths may follow each other.
+header the frame's length may be present or missing; frames with lengths may follow each other.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def frames(data: bytes) -> list[bytes]:
 
 
 def show_request(frame: bytes) -> None:
-    """Header and body of one request frame."""
+    """Header and body of one request frame. Raises ProtocolError."""
     header, position = decode_request_header(frame)
     spec = SPEC_BY_KEY.get(header.api_key)
     if spec is None:

@@ -296,12 +296,12 @@ class DecoderWriter(Writer):
 
 
 def reject(label: str, length: int, left: int) -> NoReturn:
-    """A length or count that is null where null is not allowed, or beyond the bytes left."""
+    """Raise ProtocolError: a length or count is null where it must not be, or too large."""
     raise ProtocolError(f"{label}: length {length} with {left} bytes left")
 
 
 def long_string_varint(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
-    """The rest of the length + 1 of a string: Kafka refuses more than 32767 bytes."""
+    """The rest of the length + 1 of a string. ProtocolError above 32767 bytes, as in Kafka."""
     length, position = unsigned_varint_tail(buffer, position, first)
     if length > 0x8000:
         raise ProtocolError(f"a string of {length - 1} bytes")

@@ -1,6 +1,6 @@
 """Writes encoders: pieces of bytes collected in order and joined once.
 
-Fixed-width neighbours, and the length behind them, go through one pack. Records are joined as
+Fixed-width neighbours, and the length after them, go through one pack. Records are joined as
 they are, so that a Fetch answer copies each batch once.
 """
 
@@ -56,7 +56,7 @@ class EncoderWriter(Writer):
         return "\n".join(head + self.lines) + "\n", self.scope
 
     def flush_run(self, varint: str = "") -> None:
-        """Turn the pending fixed-width run, and a varint behind it, into a piece."""
+        """Turn the pending fixed-width run, and a varint after it, into a piece."""
         letters = [letter for letter, _ in self.run]
         values = [value for letter, value in self.run if letter != "x"]
         self.run.clear()
@@ -114,7 +114,7 @@ class EncoderWriter(Writer):
             self.message(element, inner)
 
     def length(self, element: Sized, length: str) -> None:
-        """A length behind the pending run; for compact ones `length` counts from 1."""
+        """A length after the pending run; for compact ones `length` counts from 1."""
         if element.prefix == COMPACT:
             self.flush_run(varint=length)
         else:

@@ -2,7 +2,7 @@
 
 A key starts with its record type as int16, a value with its version; a null value is a tombstone.
 Here are the classic groups; the records of KIP-848 groups are in `protocol.consumer_group_records`.
-Types that nobody here knows (share and streams groups) come back as `UnknownKey`, so that a log
+Types that are not known here (share and streams groups) come back as `UnknownKey`, so that a log
 with them can still be read.
 """
 

@@ -105,7 +105,7 @@ class Field:
         return self.default is UNSET
 
     def default_value(self) -> Any:
-        """The default, made anew where it is mutable."""
+        """The default, a new object where it is mutable."""
         if not self.fresh_default:
             return self.default
         return self.type() if isinstance(self.type, type) else []
@@ -159,7 +159,7 @@ class MessageMeta(type):
         versions: tuple[int, int] | None = None,
         flexible_since: int | None = None,
     ) -> MessageMeta:
-        """`versions` and `flexible_since` stand on the outermost message only."""
+        """`versions` and `flexible_since` are on the outermost message only."""
         fields = []
         for key, value in list(namespace.items()):
             if isinstance(value, Field):

@@ -27,7 +27,10 @@ def decode_unsigned_varint(buffer: bytes | memoryview, position: int) -> tuple[i
 
 
 def unsigned_varint_tail(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
-    """The rest of an unsigned varint whose first byte, 128 or more, has been read."""
+    """The rest of an unsigned varint whose first byte, 128 or more, has been read.
+
+    Raises ProtocolError for more than five bytes.
+    """
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buffer[position]
@@ -39,9 +42,9 @@ def unsigned_varint_tail(buffer: bytes | memoryview, position: int, first: int) 
 
 
 def skip_tagged_fields(buffer: bytes | memoryview, position: int) -> int:
-    """Step over tagged fields none of which is known; returns the position behind them.
+    """Step over tagged fields none of which is known; returns the position after them.
 
-    Count, then tag, size and bytes of each (KIP-482), in any order.
+    Count, then tag, size and bytes of each (KIP-482), in any order. Raises ProtocolError.
     """
     count, position = decode_unsigned_varint(buffer, position)
     for _ in range(count):
@@ -77,7 +80,7 @@ def decode_varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
 
 
 def decode_varlong(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
-    """A signed 64-bit zigzag number of one to ten bytes."""
+    """A signed 64-bit zigzag number of one to ten bytes. Raises ProtocolError for more."""
     value = 0
     shift = 0
     while shift < 70:

@@ -37,7 +37,7 @@ class CleanedTransactions:
         self.retained: list[AbortedTxn] = []
 
     def is_aborted(self, batch: BatchHeader) -> bool:
-        """Take in a batch; tell whether its records were aborted."""
+        """Take in a batch; return whether its records were aborted."""
         if batch.is_control or not batch.is_transactional:
             return False
         self._advance(batch)
@@ -49,7 +49,7 @@ class CleanedTransactions:
         return False
 
     def is_spent(self, batch: BatchHeader, marker: EndMarker | None) -> bool:
-        """Take in a control batch; tell whether no batch of its transaction was met."""
+        """Take in a control batch; return whether no batch of its transaction was met."""
         self._advance(batch)
         if marker is None:
             return not batch.record_count  # emptied by an earlier pass; else no transaction's

@@ -43,7 +43,7 @@ class LeaderEpochs:
         return result, log_end_offset
 
     def truncate(self, offset: int) -> None:
-        """Forget the epochs that began at or behind the new log end."""
+        """Forget the epochs that began at or after the new log end."""
         self.entries = [entry for entry in self.entries if entry[1] < offset]
 
     def save(self, disk: Disk, directory: str, log_end_offset: int) -> None:

@@ -229,7 +229,7 @@ class EventsReader:
         )
         answer = self._leaders[index].ask("Fetch", request).responses[0].partitions[0]
         if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            # Retention was faster, or the topic was deleted and made anew.
+            # Retention was faster, or the topic was deleted and recreated.
             self._next_offsets[index] = self._earliest(index)
             return [], False
         _check(answer.error_code)

@@ -176,7 +176,7 @@ class Config:
         return tuple(self._broker_listeners("listeners"))
 
     def advertised_listeners(self) -> dict[str, Listener]:
-        """Listener name -> address that clients are told; a name that is missing means auto."""
+        """Listener name -> address that clients get; a name that is missing means auto."""
         advertised = self._broker_listeners("advertised.listeners")
         return {listener.name: listener for listener in advertised}
 

@@ -1,4 +1,4 @@
-"""The entry point of the container image: makes `serve` out of what Kafka's image is told.
+"""The entry point of the container image: turns the variables of Kafka's image into `serve`.
 
 `docker run IMAGE` serves, `docker run IMAGE --set NAME=VALUE` too; any other command of
 coordinator-server can be named instead. As in Kafka's image, settings are KAFKA_* variables, a

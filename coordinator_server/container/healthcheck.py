@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _connect(host: str, port: int, timeout_seconds: float) -> _socket.socket:
-    """A connection to the first address of the host at which somebody listens."""
+    """A connection to the first address of the host that accepts one."""
     failure = OSError(f"{host} has no address")
     addresses = _socket.getaddrinfo(host, port, _socket.AF_UNSPEC, _socket.SOCK_STREAM)
     for family, kind, protocol, _, address in addresses:

@@ -37,7 +37,7 @@ async def groups(request: ControlRequest) -> dict[str, Any]:
 
 
 async def group(request: ControlRequest) -> dict[str, Any]:
-    """GET /groups/GROUP."""
+    """GET /groups/GROUP. Raises ControlError (404) when there is no such group."""
     group_id = request.parameters["GROUP"]
     for broker, group_metadata in _groups(request.cluster):
         if group_metadata.group_id == group_id:
@@ -102,7 +102,7 @@ def _member(group_metadata: GroupMetadata, member: MemberMetadata) -> dict[str, 
 
 
 def _subscription(group_metadata: GroupMetadata, member: MemberMetadata) -> list[str]:
-    """Topics that a member asks for, by the first protocol that tells."""
+    """Topics that a member asks for, by the first protocol that can be read."""
     if not group_metadata.uses_consumer_protocol:
         return []
     for _, metadata in member.protocols:

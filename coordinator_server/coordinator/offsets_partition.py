@@ -144,7 +144,7 @@ class OffsetsPartition:
         for _ in replay.steps():
             pass
         name = group.group_id.encode()
-        front = len(name).to_bytes(2, "big") + name  # stands behind the type in every key
+        front = len(name).to_bytes(2, "big") + name  # follows the type in every key
         own = [pair for pair in replay.latest.items() if pair[0].startswith(front, 2)]
         for _ in Restoring(lambda _: group).steps(own):
             pass

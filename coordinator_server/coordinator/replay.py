@@ -57,7 +57,7 @@ class OffsetsReplay:
     """The last value of each key of one partition, in `latest`; None is a tombstone.
 
     Records of a transaction count once its commit marker comes, and never without it; then each
-    one counts only if nothing that counts has been written behind it for the same key. `damaged`
+    one counts only if nothing that counts has been written after it for the same key. `damaged`
     counts batches and records that do not parse though their CRC is right.
     """
 

@@ -121,7 +121,7 @@ class Effects:
         self.events.append((name, fields))
 
     def explain(self, rebalance: Rebalance) -> None:
-        """Publish the account of a rebalance that is over."""
+        """Publish the account of a rebalance that has ended."""
         self.explained.append(rebalance)
 
     def mark(self) -> tuple[int, int, int]:

@@ -27,14 +27,14 @@ Identity = tuple[str, str]
 
 
 class Member(NamedTuple):
-    """One member as the log has it; its partitions are None when they cannot be told."""
+    """One member as the log has it; its partitions are None when they cannot be read."""
 
     recorded: RecordedMember
     partitions: Partitions | None
 
 
 class Moves(NamedTuple):
-    """Numbers of partitions; together they are all that somebody owned before or owns after."""
+    """Numbers of partitions; together they are all that was owned before or is owned after."""
 
     moved: int
     added: int

@@ -1,6 +1,6 @@
 """From the account of a rebalance to its record: plain data, as the topic and the ring hold it.
 
-`schema.RECORD` names every field and its meaning. Made once, when the rebalance is over: this is
+`schema.RECORD` names every field and its meaning. Made once, when the rebalance has ended: this is
 the only place that looks into assignments, so no request waits for it.
 """
 
@@ -35,7 +35,7 @@ STRAGGLERS = 3
 
 
 def record_of(group_id: str, rebalance: Rebalance) -> RebalanceRecord:
-    """The record of a rebalance that is over."""
+    """The record of a rebalance that has ended."""
     cause, outcome = rebalance.cause, rebalance.outcome
     # A rebalance that was overtaken changed no assignment; loading and the end change none either.
     is_listed = outcome in (Outcome.STABLE, Outcome.EMPTY) and (
@@ -167,7 +167,7 @@ def _times(rebalance: Rebalance) -> RebalanceRecord:
 
 
 def _counts(rebalance: Rebalance) -> RebalanceRecord:
-    """How many members there were, came back, came anew and are there now."""
+    """How many members there were, came back, are new and are there now."""
     recorded = rebalance.before.members if rebalance.before is not None else []
     known = {identity(member.member_id, member.group_instance_id) for member in recorded}
     rejoined = sum(
@@ -186,7 +186,7 @@ def _counts(rebalance: Rebalance) -> RebalanceRecord:
 
 
 def _stragglers(rebalance: Rebalance) -> list[RebalanceRecord]:
-    """Those who joined last, the very last one first."""
+    """The members that joined last, the very last one first."""
     late = sorted(rebalance.rejoined.items(), key=lambda item: -item[1].after_ms)[:STRAGGLERS]
     return [
         {
@@ -203,7 +203,7 @@ def _stragglers(rebalance: Rebalance) -> list[RebalanceRecord]:
 def _members(
     rebalance: Rebalance, before: Mapping[Identity, Member], after: Mapping[Identity, Member]
 ) -> list[RebalanceRecord]:
-    """Everybody who was or is a member, with the partitions on both sides."""
+    """Everyone who was or is a member, with the partitions on both sides."""
     entries = []
     for who in {**before, **after}:
         old, new = before.get(who), after.get(who)

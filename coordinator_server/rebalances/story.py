@@ -132,7 +132,7 @@ class Names:
 
 
 def _clients(record: RebalanceRecord) -> Iterable[RebalanceRecord]:
-    """Everybody whom the record names."""
+    """Every client that the record names."""
     yield from record["members"]
     for cause in (record, *record["also"]):
         if cause["culprit"] is not None:
@@ -173,7 +173,7 @@ def _cause(cause: RebalanceRecord, names: Names) -> str:
 
 
 def _change(cause: RebalanceRecord, culprit: RebalanceRecord | None) -> str:
-    """What of its metadata a member changed, as far as the record tells."""
+    """What of its metadata a member changed, as far as the record shows."""
     for member in cause.get("members", ()):
         if culprit is not None and member["member"] == culprit["member"]:
             added, removed = member["topics_added"], member["topics_removed"]

@@ -25,7 +25,7 @@ DEFAULTS: dict[str, SettingValue] = {"group.initial.rebalance.delay.ms": 0}
 """What is other than in Kafka: no test wants to wait 3 s for more members of a new group."""
 
 STARTED: WeakSet[Broker]
-"""Every broker that was started in this process and is still known to somebody."""
+"""Every broker that was started in this process and is still referenced."""
 
 
 class Broker(Helpers):
@@ -123,7 +123,7 @@ class Broker(Helpers):
         """Make the broker as new: no topic, group, offset or connection is left.
 
         Clients that are still there are cut off. So that they cannot come back, the broker has
-        another port afterwards, unless it was given one: read `bootstrap_servers` anew. Raises
+        another port afterwards, unless it was given one: read `bootstrap_servers` again. Raises
         BrokerError.
         """
         query = {"move": "true"} if self._moves else None
@@ -161,7 +161,10 @@ class Broker(Helpers):
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT as clients want it; with broker.count all of them, commas between."""
+        """HOST:PORT as clients want it; with broker.count all of them, commas between.
+
+        Raises BrokerError before the start.
+        """
         if not self._addresses:
             raise BrokerError("the broker is not started")
         return ",".join(self._addresses)

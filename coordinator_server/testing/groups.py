@@ -62,7 +62,7 @@ class Group(NamedTuple):
 
 
 def from_json(answer: Mapping[str, Any]) -> Group:
-    """A group as the control server tells it."""
+    """A group from the answer of the control server."""
     return Group(
         group=answer["group"],
         state=answer["state"],

@@ -31,7 +31,7 @@ _RECORDS_AT_ONCE = 1000
 
 
 class WaitTimeout(AssertionError):  # noqa: N818  # it is read in a test's report, as what it is
-    """What a test waited for did not come; the text tells how things stood instead."""
+    """What a test waited for did not come; the text says what there was instead."""
 
 
 class Helpers:
@@ -83,7 +83,7 @@ class Helpers:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> list[Record]:
-        """Write one record for each value, and return them as they stand in the log.
+        """Write one record for each value, and return them as they are in the log.
 
         The topic is created if need be, where auto.create.topics.enable is on. Without a partition
         the key decides, as in Kafka's clients; without a key too the values go to the partitions in
@@ -112,7 +112,7 @@ class Helpers:
 
         No group is involved: the same records are returned the next time. `offset` is where to
         begin in each partition, `partition` leaves out the others. With None for `count` it is all
-        that is there now. Records of one partition stand in their order, those that are there at
+        that is there now. Records of one partition are in their order, those that are there at
         the same time partition by partition. Raises WaitTimeout, BrokerError.
         """
         __tracebackhide__ = True
@@ -173,7 +173,7 @@ class Helpers:
         return {entry["group"]: entry["state"] for entry in listed}
 
     def group(self, group: str) -> Group | None:
-        """A group as it is now; None if there is none of this name."""
+        """A group as it is now; None if there is none of this name. Raises BrokerError."""
         try:
             return groups.from_json(self.control.call("GET", f"/groups/{quoted(group)}"))
         except BrokerError as error:
@@ -197,8 +197,8 @@ class Helpers:
         """Wait until a group is in a state, with so many members; None is any.
 
         `timeout` is in seconds. A group that does not exist counts as Dead; it is returned as one
-        without members. Raises WaitTimeout, which tells what the group looks like and its last
-        rebalance.
+        without members. Raises WaitTimeout, which says what the group looks like and its last
+        rebalance, and ValueError for an unknown state.
         """
         __tracebackhide__ = True  # the report of a failed test ends where the test called us
         if state is not None and state not in groups.STATES:

@@ -99,7 +99,7 @@ def _new_broker(config: pytest.Config) -> Broker:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note where the logs stand before a test."""
+    """Note where the logs end before a test."""
     item.config.stash[_LOG_STARTS] = {id(broker): broker.log_size for broker in _started()}
 
 
@@ -120,6 +120,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
 
 
 def _started() -> tuple[Broker, ...]:
-    """Every broker that was started in this process; nobody has if there is no such module."""
+    """Every broker that was started in this process; none if the module was never imported."""
     module = sys.modules.get(_MODULE)
     return () if module is None else tuple(module.STARTED)

@@ -23,7 +23,7 @@ class TopicPartition(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as it stands in the log."""
+    """One record as it is in the log."""
 
     topic: str
     partition: int
@@ -49,7 +49,7 @@ def to_json(
 
 
 def from_json(topic: str, partition: int, answer: Mapping[str, Any]) -> Record:
-    """A record as the control server tells it."""
+    """A record from the answer of the control server."""
     return Record(
         topic,
         partition,

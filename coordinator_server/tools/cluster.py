@@ -87,7 +87,7 @@ class KafkaCluster:
     """A cluster; `client_config` are kafka-python's settings (security)."""
 
     def __init__(self, bootstrap: str, client_config: Mapping[str, Any]) -> None:
-        # Its complaints about connections would stand between the lines of progress.
+        # Its complaints about connections would appear between the lines of progress.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         self.bootstrap = bootstrap
         self._common = {"bootstrap_servers": bootstrap, **client_config}
@@ -110,7 +110,7 @@ class KafkaCluster:
         self.can_alter = INCREMENTAL_ALTER_CONFIGS in map(int, self.admin.api_versions())
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._consumer.close()
         self.admin.close()
 
@@ -127,7 +127,7 @@ class KafkaCluster:
         return topics
 
     def configs(self, topic: str) -> dict[str, str]:
-        """The settings that were made for a topic, without those that it inherits."""
+        """The settings of a topic's own, without the inherited ones."""
         described = self._describe(topic, "modified")
         own = {"DYNAMIC_TOPIC_CONFIG", "UNKNOWN"}
         return {
@@ -149,7 +149,7 @@ class KafkaCluster:
     def create(
         self, topic: ClusterTopic, configs: Mapping[str, str], replication_factor: int
     ) -> None:
-        """Make a topic and wait until it can be used."""
+        """Create a topic and wait until it can be used. Raises MigrationError."""
         options = {
             "num_partitions": topic.partition_count,
             "replication_factor": replication_factor,
@@ -161,7 +161,7 @@ class KafkaCluster:
             raise MigrationError(f"{topic.name} cannot be created: {error}") from error
 
     def set_configs(self, topic: str, now: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-        """Change a topic's own settings from `now` to `wanted`."""
+        """Change a topic's own settings from `now` to `wanted`. Raises MigrationError."""
         changes: dict[str, tuple[AlterConfigOp, str | None]] = {
             name: (AlterConfigOp.SET, value)
             for name, value in wanted.items()
@@ -179,7 +179,7 @@ class KafkaCluster:
     # --- records ----------------------------------------------------------------------------------
 
     def ends(self, partition: TopicPartition) -> tuple[int, int]:
-        """The first offset there is and the one behind the last that readers may see."""
+        """The log start offset, and the offset after the last record that readers may see."""
         first = self._consumer.beginning_offsets([partition])[partition]
         end = self._consumer.end_offsets([partition])[partition]
         return int(first), int(end)
@@ -187,7 +187,7 @@ class KafkaCluster:
     def records(self, partition: TopicPartition, start: int, end: int) -> Iterator[ClusterRecord]:
         """The records of a partition between two offsets, aborted ones left out.
 
-        One such walk at a time per cluster.
+        One such walk at a time per cluster. Raises MigrationError when no more records come.
         """
         consumer = self._consumer
         consumer.assign([partition])
@@ -245,7 +245,10 @@ class KafkaCluster:
 
 
 def patiently(ask: Callable[[], Any]) -> Any:
-    """The answer; asked again while the cluster makes its offsets topic or moves a coordinator."""
+    """The answer; asked again while the cluster makes its offsets topic or moves a coordinator.
+
+    Raises what `ask` raises; COORDINATOR_ERRORS only after PATIENCE_SECONDS.
+    """
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -273,7 +276,10 @@ class Producer:
         )
 
     def send(self, partition: TopicPartition, record: ClusterRecord) -> None:
-        """Hand one record over; `flush` says whether it arrived."""
+        """Hand one record over; `flush` says whether it arrived.
+
+        Raises MigrationError for a header without a value.
+        """
         headers = []
         for name, value in record.headers:
             if value is None:
@@ -299,6 +305,6 @@ class Producer:
             raise MigrationError(f"records were refused: {self._errors[0]}")
 
     def close(self) -> None:
-        """Let go of the connections; what is not flushed is dropped."""
+        """Close the connections; what is not flushed is dropped."""
         with suppress(KafkaError):  # it waits for what is not answered, and says so
             self._producer.close(timeout=1)

@@ -150,7 +150,7 @@ def file_lines(
 ) -> Lines:
     """What a file holds; ValueError when its name says nothing that is known.
 
-    Without `contents` the name of its directory, TOPIC-N, tells what keys and values are.
+    Without `contents` the name of its directory, TOPIC-N, decides what keys and values are.
     """
     name = file.path.name
     for suffix in _TRANSIENT_SUFFIXES:

@@ -81,7 +81,7 @@ def walk_log(
 
 
 def first_offset(file: ReadOnlyFile) -> int:
-    """Return the base offset that a file's name tells, else that of its first batch, else 0."""
+    """Return the base offset in a file's name, else that of its first batch, else 0."""
     digits = file.path.name[:20]
     if len(digits) == 20 and digits.isdigit():
         return int(digits)

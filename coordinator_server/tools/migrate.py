@@ -5,7 +5,7 @@ record has offset n there. That makes the copy its own protocol of how far it ca
 interrupted, what is there is compared with the source, record by record, and the rest follows.
 While records are copied the topic's settings remove and stamp nothing; its own come when all is
 verified. Then committed offsets follow, each to the place of the record it pointed at. An offset
-that is further on in the target already is left alone: somebody reads there.
+that is further on in the target already is left alone: the group reads there.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Migration:
             configs = dict(HELD) if target.can_alter else self._settings_for_good(topic)
             target.create(topic, configs, self.replication_factor)
             existing = ClusterTopic(topic.name, topic.partition_count, configs)
-        # Behind a finished run the target compacts and expires records by itself.
+        # After a finished run the target compacts and expires records by itself.
         is_held = target.can_alter and HELD.items() <= existing.configs.items()
         places = [TopicPartition(topic.name, index) for index in range(topic.partition_count)]
         bounds = {place: self.source.ends(place) for place in places}
@@ -298,7 +298,10 @@ class Comparison:
         self._next = next(self._records, None)
 
     def check(self, number: int, record: ClusterRecord) -> None:
-        """The `number`-th record of the source is the one with that offset in the target."""
+        """The `number`-th record of the source is the one with that offset in the target.
+
+        Raises MigrationError when it is not.
+        """
         next_record = self._next
         if next_record is not None and next_record.offset == number:
             self._next = next(self._records, None)
@@ -309,7 +312,7 @@ class Comparison:
         raise MigrationError(
             f"{self._place.topic}-{self._place.partition}: offset {number} of the target is not "
             f"the record at {record.offset} of the source: others write there, or the source has "
-            "removed some since they were copied; delete the topic there to have it copied anew"
+            "removed some since they were copied; delete the topic there to have it copied again"
         )
 
 

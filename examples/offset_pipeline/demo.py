@@ -2,7 +2,7 @@
 
     python demo.py DIR          # `make pipeline` does it with DIR = .pipeline
 
-The broker's data go to DIR/log, what the pipeline makes to DIR/out; both are made anew.
+The broker's data go to DIR/log, what the pipeline makes to DIR/out; both are emptied first.
 """
 
 from __future__ import annotations

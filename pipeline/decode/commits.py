@@ -81,7 +81,7 @@ class _Values(NamedTuple):
 
 
 def _read_values(body: FieldReader, values: Slices, version: Integers) -> tuple[_Values, Flags]:
-    """Walk through all values; returns them and which have bytes behind."""
+    """Walk through all values; returns them and which have bytes left over."""
     flexible = version == _FLEXIBLE
     with_epoch = version >= _WITH_EPOCH
     with_expiry = version == _WITH_EXPIRY

@@ -65,7 +65,7 @@ def decode_other(record_type: int, key: bytes, value: bytes | None) -> Columns:
 
 
 def _decode_key_alone(record_type: int, key: bytes, value: bytes | None) -> Columns:
-    """Types whose values nobody here knows."""
+    """Types whose values are not known here."""
     columns: Columns = {}
     try:
         message = _whole(MemberKey if KINDS[record_type].has_member else GroupKey, 0, key, "key")
@@ -79,7 +79,7 @@ def _decode_key_alone(record_type: int, key: bytes, value: bytes | None) -> Colu
 
 
 def _whole(message_type: type[Message], version: int, data: bytes, what: str) -> Message:
-    """All of `data` behind its int16 as a message; ProtocolError when bytes are left over."""
+    """All of `data` after its int16 as a message; ProtocolError when bytes are left over."""
     message, position = decoder(message_type, version)(data, 2)
     if position != len(data):
         raise ProtocolError(f"{len(data) - position} bytes behind the {what}")

@@ -29,7 +29,7 @@ class Holding:
 
     @property
     def partitions(self) -> list[tuple[str, int]]:
-        """Those that somebody held, in order."""
+        """The partitions that had an owner, in order."""
         return sorted({place for place, *_ in self.spans})
 
 
@@ -54,7 +54,7 @@ class ReportFindings:
 
     @property
     def alarms(self) -> list[str]:
-        """Why somebody should be told: groups in error, and records that may be lost."""
+        """Reasons for an alert: groups in error, and records that may be lost."""
         errors = [
             f"group {row['group']} is ERR: {row['rule']}"
             for row in self.groups
@@ -69,7 +69,7 @@ class ReportFindings:
 
 
 def find(output: Output) -> ReportFindings:
-    """Read what a report shows. NoReportError when no table tells the instant."""
+    """Read what a report shows. NoReportError when no table holds the instant."""
     groups = output.rows(schema.STATUS, pc.field("topic").is_null())
     groups.sort(key=lambda row: (_SEVERITY[row["status"]], -(row["lag"] or 0), row["group"]))
     lag = output.any_row(schema.LAG)

@@ -139,7 +139,7 @@ def _line(
             for row in commits
             if row["group"] == group and (row["topic"], row["partition"]) == place
         ]
-        # A removal ends what is known until the next commit: -1 stands for it.
+        # A removal ends what is known until the next commit: -1 marks it.
         at = np.array([row["commit_timestamp_ms"] or row["log_timestamp_ms"] for row in own])
         at = np.maximum.accumulate(at)
         offsets = np.array([-1 if row["tombstone"] else row["committed_offset"] for row in own])

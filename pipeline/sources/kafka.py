@@ -1,6 +1,6 @@
 """The input `--bootstrap`: a running broker, ours or Kafka's, through Spark's Kafka connector.
 
-Records come by the connector with read_committed. What the connector does not tell (ends of
+Records come by the connector with read_committed. What the connector does not know (ends of
 partitions, retention) is asked of Kafka's admin client, which lies in the same jars.
 """
 
@@ -30,7 +30,7 @@ _BY_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 
 
 class BrokerSource:
-    """A cluster behind one address. InputError when nobody answers there.
+    """A cluster behind one address. InputError when no broker answers there.
 
     `client_config` is a file of settings of Kafka's own clients: TLS, SASL.
     """

@@ -36,7 +36,7 @@ class LogPartition(NamedTuple):
 
 
 class SegmentFile(NamedTuple):
-    """A segment as it was when it was listed. `inode` tells whether it still is the same one."""
+    """A segment as it was when it was listed. `inode` shows whether it is still the same one."""
 
     path: str
     base_offset: int
@@ -103,7 +103,10 @@ def cleaned_offsets(log_dir: str) -> dict[tuple[str, int], int]:
 
 
 def retentions(log_dir: str) -> dict[str, int]:
-    """`retention.ms` of the topics that have one of their own, where our broker wrote it down."""
+    """`retention.ms` of the topics that have one of their own, where our broker wrote it down.
+
+    Raises InputError.
+    """
     try:
         topics = TopicCatalogue(LocalDisk(), log_dir).topics
     except StorageError as error:

@@ -1,7 +1,7 @@
 """The records of a slice, parsed with numpy: one operation for a field of all records of a chunk.
 
-Where records begin is found by a walk over their lengths; everything behind that is vectorised.
-A chunk lies in one buffer: the file's own bytes, or what was decompressed, piece behind piece.
+Where records begin is found by a walk over their lengths; everything after that is vectorised.
+A chunk lies in one buffer: the file's own bytes, or what was decompressed, piece after piece.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RecordColumns(NamedTuple):
 
 
 def read_slice(part: Slice) -> Iterator[RecordColumns | Damage]:
-    """What a slice holds. Where the file was replaced since, its offsets are looked up anew."""
+    """What a slice holds. Where the file was replaced since, its offsets are looked up again."""
     try:
         with open(part.path, "rb") as file:
             if os.fstat(file.fileno()).st_ino == part.inode:
@@ -268,7 +268,7 @@ def _parse(chunk: _Chunk, part: Slice) -> Iterator[RecordColumns | Damage]:
 
 
 def _sized(walk: FieldReader, before: Integers) -> Slices:
-    """Bytes behind a zigzag length, null if that is negative."""
+    """Bytes after a zigzag length, null if that is negative."""
     length = walk.zigzags()
     valid = length >= 0
     start = walk.skip(np.maximum(length, 0))

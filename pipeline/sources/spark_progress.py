@@ -65,7 +65,7 @@ def _from_events(place: Path) -> Iterator[ProgressRow]:
 
 
 def _parsed(line: str) -> dict[str, Any]:
-    """A JSON object; an empty one for anything else, as `-` stands for a source without offsets."""
+    """A JSON object; an empty one for anything else, as `-` is a source without offsets."""
     try:
         said = json.loads(line)
     except ValueError:

@@ -31,8 +31,8 @@ test-all: .venv/.installed-dev
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow --durations=5 $(PYTEST_ARGUMENTS)
 	$(MAKE) test-lowest
 
-# The lower bounds in pyproject.toml hold: both rooms of the core, each client, the tables of Spark.
-# Without what uses no library: the heart, and the rules about our text.
+# The lower bounds in pyproject.toml hold: both packages of the core, each client, the tables of Spark.
+# Without what uses no library: the group core, and the rules about our text.
 test-lowest: .venv-lowest/.installed
 	.venv-lowest/bin/python -m pytest -q -n $(WORKERS) -m "not slow" -p no:cacheprovider \
 		--ignore=tests/unit/group --ignore=tests/unit/test_tidy.py \

@@ -4,9 +4,9 @@
     python -m benchmarks.loading --rounds 1 --groups 100
 
 Groups of 100 partitions commit all of them so many times; then the broker is killed or stopped, and
-started again. Told is the CPU time of the whole process until every partition of the offsets topic
-is loaded, and how much that is above the start of an empty broker. Once with the log as compaction
-leaves it (Kafka's defaults), once with every record kept.
+started again. Printed is the CPU time of the whole process until the offsets topic is loaded,
+and how much that is above the start of an empty broker. Once with the log as compaction leaves it
+(Kafka's defaults), once with every record kept.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ live byte is added and all that grows is what compaction has to take away. `live
 log after that first round; the size is that of every file of the topic, indexes and half-written
 files included. With `--heartbeats` the run is cut into windows with compaction and without it
 (`cleanup.policy` of the topic is switched) under the same load, and the latency of members'
-heartbeats is told for both.
+heartbeats is printed for both.
 """
 
 from __future__ import annotations
@@ -347,11 +347,11 @@ async def _heartbeats(load: Load, broker: Broker, seconds: float, rate: int) -> 
         latencies[on] += hearts.seconds
     beating.cancel()
     print("compaction   heartbeats   p50 ms   p99 ms   p99.9 ms   max ms")
-    for on, found in latencies.items():
-        found.sort()
-        figures = [found[int((len(found) - 1) * part)] * 1000 for part in (0.5, 0.99, 0.999, 1)]
+    for on, waits in latencies.items():
+        waits.sort()
+        figures = [waits[int((len(waits) - 1) * part)] * 1000 for part in (0.5, 0.99, 0.999, 1)]
         print(
-            f"{'on' if on else 'off':10}{len(found):13}{figures[0]:9.2f}{figures[1]:9.2f}"
+            f"{'on' if on else 'off':10}{len(waits):13}{figures[0]:9.2f}{figures[1]:9.2f}"
             f"{figures[2]:11.2f}{figures[3]:9.2f}"
         )
     await load.end()

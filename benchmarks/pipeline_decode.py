@@ -2,8 +2,8 @@
 
 `python -m benchmarks.pipeline_decode [RECORDS]`: both are given key and value of the same cached
 frame in one session, and give the same columns of a commit. What the pipeline itself does, all
-columns of bronze, stands beside it. The CPU time of JVM and workers is what is compared, as other
-work on the machine does not count there.
+columns of bronze, is measured beside it. The CPU time of JVM and workers is
+compared, as other work on the machine does not count there.
 
 The JVM compiles to the full here. The pipeline's own session does without (`pipeline.session`),
 as a run of a minute or two gains less from it than it costs; handing rows over takes longer then.
@@ -91,12 +91,14 @@ def by_record(key: bytes, value: bytes) -> tuple[Any, ...]:
 
 def by_batch(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same columns by the pipeline's decoder, of batches of keys and values."""
-    given = arrow_schema(schema.RAW)
+    raw_schema = arrow_schema(schema.RAW)
     for batch in batches:
         arrays = {name: batch.column(name) for name in ("key", "value")}
-        for field in given:
+        for field in raw_schema:
             arrays.setdefault(field.name, pa.nulls(batch.num_rows, field.type))
-        raw = pa.RecordBatch.from_arrays([arrays[name] for name in given.names], schema=given)
+        raw = pa.RecordBatch.from_arrays(
+            [arrays[name] for name in raw_schema.names], schema=raw_schema
+        )
         yield decode_arrow(raw).select(COLUMNS.names)
 
 

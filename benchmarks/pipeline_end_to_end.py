@@ -35,11 +35,11 @@ def measure(load: Workload, folder: Path, settings: list[str], master: str) -> C
     name = f"{load.groups}-{load.partitions}-{load.rounds}"
     data = folder / f"data-{name}"
     load.write(data)
-    given = [part for one in settings for part in ("--conf", one)]
+    options = [part for setting in settings for part in ("--conf", setting)]
     out = str(folder / f"out-{name}-{os.getpid()}")
     at = ["--at", str(AT_MS), "--replay-from", str(AT_MS - 600_000)]
     return run_pipeline(
-        ["run", "--log-dir", str(data), "--out", out, "--master", master, *at, *given]
+        ["run", "--log-dir", str(data), "--out", out, "--master", master, *at, *options]
     )
 
 

@@ -58,7 +58,10 @@ def measure(spark: SparkSession, source: Source, out: Path) -> tuple[int, float,
 
 
 def main() -> int:
-    """Print rows a second of both, and how many times as many the files give."""
+    """Print rows a second of both, and how many times as many the files give.
+
+    Raises SystemExit when they read different numbers of records.
+    """
     options = argparse.ArgumentParser()
     options.add_argument("--commits", type=int, default=300_000)
     options.add_argument("--rounds", type=int, default=3)

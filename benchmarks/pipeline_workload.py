@@ -66,7 +66,10 @@ class Workload:
             for first in range(0, self.records, PRODUCE_BATCH):
                 offsets = range(first, min(first + PRODUCE_BATCH, self.records))
                 begin_ms = AT_MS - SPAN_MS
-                some = [Record(one, begin_ms + one * step_ms, b"k", b"v" * 20) for one in offsets]
+                some = [
+                    Record(offset, begin_ms + offset * step_ms, b"k", b"v" * 20)
+                    for offset in offsets
+                ]
                 batches.append(build_batch(some).to_bytes())
             _append(directory / f"{TOPIC}-{partition}", b"".join(batches))
 
@@ -97,8 +100,10 @@ class Workload:
 
     def _keys(self, group: int) -> list[bytes]:
         return [
-            log.encode_key(log.OffsetCommitKey(group=_name(group), topic=TOPIC, partition=one))
-            for one in range(self.partitions)
+            log.encode_key(
+                log.OffsetCommitKey(group=_name(group), topic=TOPIC, partition=partition)
+            )
+            for partition in range(self.partitions)
         ]
 
     def _values(self, group: int, number: int, at_ms: int) -> list[bytes]:
@@ -114,12 +119,12 @@ class Workload:
             )
             for shift in range(7)
         ]
-        encoded = [log.encode_value(one, 4) for one in some]
-        return [encoded[one % 7] for one in range(self.partitions)]
+        encoded = [log.encode_value(value, 4) for value in some]
+        return [encoded[partition % 7] for partition in range(self.partitions)]
 
     def _generation(self, group: int, generation: int, at_ms: int) -> bytes:
         """The members of a group, each with its share; every generation turns them by one."""
-        names = [f"{_name(group)}-member-{one}" for one in range(self.members)]
+        names = [f"{_name(group)}-member-{number}" for number in range(self.members)]
         subscription = encode_subscription(
             ConsumerProtocolSubscription(topics=[TOPIC], user_data=None, owned_partitions=[]), 1
         )
@@ -178,7 +183,7 @@ class Cost:
 
 
 class Watch:
-    """Looks at a process and its descendants ten times a second, until it is told to stop."""
+    """Looks at a process and its descendants ten times a second, until it is stopped."""
 
     def __init__(self, root: int) -> None:
         self._root = root
@@ -197,7 +202,7 @@ class Watch:
     @property
     def java_seconds(self) -> float:
         """CPU time of JVMs among them."""
-        return sum(self._seconds.get(one, 0.0) for one in self._java)
+        return sum(self._seconds.get(process, 0.0) for process in self._java)
 
     def stop(self) -> None:
         """Look no more."""
@@ -224,21 +229,24 @@ class Watch:
             seconds = (int(fields[11]) + int(fields[12])) / ticks
             figures[number] = seconds, int(fields[21]) * page / 2**20, "(java)" in line
         wanted = [self._root]
-        for one in wanted:
-            wanted += parents[one]
+        for process in wanted:
+            wanted += parents[process]
         resident = 0.0
-        for one in wanted:
-            if one in figures:
-                seconds, rss, is_java = figures[one]
-                self._seconds[one] = max(seconds, self._seconds.get(one, 0.0))
+        for process in wanted:
+            if process in figures:
+                seconds, rss, is_java = figures[process]
+                self._seconds[process] = max(seconds, self._seconds.get(process, 0.0))
                 resident += rss
                 if is_java:
-                    self._java.add(one)
+                    self._java.add(process)
         self.peak_mb = max(self.peak_mb, resident)
 
 
 def run_pipeline(arguments: list[str], *, echo: bool = True) -> Cost:
-    """`python -m pipeline ARGUMENTS` in a process of its own, watched."""
+    """`python -m pipeline ARGUMENTS` in a process of its own, watched.
+
+    Raises SystemExit when it fails.
+    """
     began = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "pipeline", *arguments], stderr=subprocess.PIPE, text=True

@@ -139,8 +139,8 @@ class _Member:
             member_id=joined.member_id,
             generation_id=joined.generation_id,
             assignments=[
-                SyncGroupRequestAssignment(member_id=one.member_id, assignment=b"assigned")
-                for one in joined.members
+                SyncGroupRequestAssignment(member_id=member.member_id, assignment=b"assigned")
+                for member in joined.members
             ],
         )
         answer = await self._ask(frame_of(sync, SYNC_VERSION))

@@ -44,7 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def load_config(options: argparse.Namespace) -> Config:
-    """The settings of `serve`: file, environment, then --set and the flags that stand for it."""
+    """The settings of `serve`: file, environment, then --set and its short flags.
+
+    Raises ConfigError.
+    """
     file: dict[str, str] = {}
     if options.config is not None:
         from coordinator_server.config.properties import parse_properties
@@ -135,7 +138,7 @@ def _pipeline(arguments: Sequence[str]) -> int:
 
 
 def _protocol(arguments: Sequence[str]) -> int:
-    """`protocol show ...` and `protocol dump ...`, the tools of the protocol room."""
+    """`protocol show ...` and `protocol dump ...`, the tools of the protocol package."""
     if arguments[:1] == ["show"]:
         from protocol.show import main as tool
     elif arguments[:1] == ["dump"]:

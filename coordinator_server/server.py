@@ -102,7 +102,7 @@ def _stop_on_signal() -> asyncio.Future[str]:
 
 
 def _stop_at_end_of_stdin(stop: asyncio.Future[str]) -> None:
-    """Resolve `stop` when whoever holds the other end of standard input is gone, SIGKILL included.
+    """Resolve `stop` when the process at the other end of standard input ends, by SIGKILL too.
 
     What comes in before is taken and forgotten. Raises StartError when it cannot be watched.
     """

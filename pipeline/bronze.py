@@ -62,9 +62,9 @@ def read_the_rest(source: Source, store: Store, tell: Tell) -> None:
     events = store.read_bronze(schema.GROUP_EVENTS)
     last = events.agg(F.max("event_offset")).first()
     start = 0 if last is None or last[0] is None else int(last[0]) + 1
-    found = source.group_events(start)
-    if found is not None:
-        new = found.filter(F.col("event_offset") >= start)
+    fetched = source.group_events(start)
+    if fetched is not None:
+        new = fetched.filter(F.col("event_offset") >= start)
         store.add_bronze(schema.GROUP_EVENTS, _new_name(), new)
     tell("topic records and group events: read")
 

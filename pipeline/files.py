@@ -35,7 +35,7 @@ def write_rows(table: schema.Table, rows: pl.DataFrame, folder: Path, name: str)
         parts = rows.partition_by(by, as_dict=True, include_key=False)
     for values, part in parts.items():
         named = zip(by, values, strict=True)
-        place = folder.joinpath(*(f"{one}={_NULL if is_ is None else is_}" for one, is_ in named))
+        place = folder.joinpath(*(f"{name}={_NULL if is_ is None else is_}" for name, is_ in named))
         place.mkdir(parents=True, exist_ok=True)
         _write(table, part, place, name)
 

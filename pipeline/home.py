@@ -37,9 +37,9 @@ def fast_home() -> Iterator[None]:
 def _make() -> Path:
     """Links to what PySpark has installed; they go with this process."""
     home = temporary_folder("spark-home-")
-    for one in _INSTALLED.iterdir():
-        if one.name != "python":
-            (home / one.name).symlink_to(one)
+    for entry in _INSTALLED.iterdir():
+        if entry.name != "python":
+            (home / entry.name).symlink_to(entry)
     for archive in (_INSTALLED / "python" / "lib").glob("*.zip"):
         package = archive.stem.partition("-")[0]
         folder = home / "python" / "lib" / archive.name

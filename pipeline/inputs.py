@@ -17,7 +17,7 @@ DAY_MS = 24 * HOUR_MS
 class Bronze:
     """The bronze frames, with the columns of `schema.BRONZE`; any of them may be empty.
 
-    `made` holds what tables have in common, see `pipeline.tables.kept`.
+    `results` holds what tables have in common, see `pipeline.tables.kept`.
     """
 
     offsets_log: pl.LazyFrame
@@ -25,7 +25,7 @@ class Bronze:
     partition_ends: pl.LazyFrame
     group_events: pl.LazyFrame
     spark_progress: pl.LazyFrame
-    made: dict[tuple[str, Questions], pl.DataFrame] = field(
+    results: dict[tuple[str, Questions], pl.DataFrame] = field(
         default_factory=dict, init=False, repr=False
     )
 

@@ -51,9 +51,9 @@ def use_java(environment: Mapping[str, str] | None = None) -> str:
         return java
     runtime = _of_extra()
     if runtime is None:
-        found = "there is none" if java is None else f"{java} is Java {_version(java)}"
+        actual = "there is none" if java is None else f"{java} is Java {_version(java)}"
         raise NoJavaError(
-            f"Spark needs Java {LEAST_VERSION} or newer, and {found}: install it, or "
+            f"Spark needs Java {LEAST_VERSION} or newer, and {actual}: install it, or "
             "`pip install 'coordinator-server[pipeline]'`, which brings one"
         )
     home = _home_of_launcher(runtime)

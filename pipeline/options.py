@@ -127,7 +127,10 @@ def regex(text: str) -> str:
 
 
 def instant_ms(text: str) -> int:
-    """An ISO 8601 time, UTC unless it says otherwise, or milliseconds since 1970."""
+    """An ISO 8601 time, UTC unless it says otherwise, or milliseconds since 1970.
+
+    Raises argparse.ArgumentTypeError.
+    """
     if text.isdigit():
         return int(text)
     try:

@@ -39,7 +39,7 @@ def cut(frame: pl.DataFrame, name: str, key: pl.Expr, shards: int) -> Iterator[p
     keyed = frame.with_columns(key.alias("_key"))
     keys = keyed.get_column("_key").unique()
     homes = pl.DataFrame(
-        {"_key": keys, "_shard": [crc32((one or "").encode()) % shards for one in keys]},
+        {"_key": keys, "_shard": [crc32((key or "").encode()) % shards for key in keys]},
         schema_overrides={"_shard": pl.Int32},
     )
     homed = keyed.join(homes, on="_key", how="left", nulls_equal=True).drop("_key")
@@ -54,7 +54,10 @@ def pack(shard: int, name: str, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]
         some.write_ipc_stream(packed, compression="lz4")
         columns = [[shard], [name], [len(some)], [packed.getvalue()]]
         yield pa.RecordBatch.from_arrays(
-            [pa.array(one, field.type) for one, field in zip(columns, _PIECES_ARROW, strict=True)],
+            [
+                pa.array(column, field.type)
+                for column, field in zip(columns, _PIECES_ARROW, strict=True)
+            ],
             schema=_PIECES_ARROW,
         )
 
@@ -105,7 +108,9 @@ def unpacked(packed: DataFrame, table: Table, where: pl.Expr | None = None) -> D
 
 def meet(pieces: Sequence[DataFrame], shards: int) -> DataFrame:
     """The pieces of all frames, those of a shard in one place."""
-    return reduce(lambda one, other: one.unionAll(other), pieces).repartitionById(shards, "shard")
+    return reduce(lambda piece, other: piece.unionAll(other), pieces).repartitionById(
+        shards, "shard"
+    )
 
 
 def by_shard(batches: ArrowBatches) -> Iterator[tuple[int, dict[str, pl.DataFrame]]]:
@@ -113,8 +118,11 @@ def by_shard(batches: ArrowBatches) -> Iterator[tuple[int, dict[str, pl.DataFram
     shards: defaultdict[int, defaultdict[str, list[pl.DataFrame]]]
     shards = defaultdict(lambda: defaultdict(list))
     for batch in batches:
-        for shard, name, rows in zip(*(batch.column(one) for one in (0, 1, 3)), strict=True):
+        for shard, name, rows in zip(*(batch.column(column) for column in (0, 1, 3)), strict=True):
             shards[shard.as_py()][name.as_py()].append(unpack(rows))
     while shards:
-        shard, found = shards.popitem()
-        yield shard, {name: pl.concat(frames, rechunk=True) for name, frames in found.items()}
+        shard, frames_by_name = shards.popitem()
+        yield (
+            shard,
+            {name: pl.concat(frames, rechunk=True) for name, frames in frames_by_name.items()},
+        )

@@ -35,17 +35,17 @@ def silent(text: str) -> None:
 def watched(
     spark: SparkSession, tell: Tell, every_seconds: float = EVERY_SECONDS
 ) -> Iterator[None]:
-    """Tell now and then how many tasks of the stages at work are done; nothing while none is."""
+    """Report now and then how many tasks of the stages at work are done; nothing while none is."""
     tracker = spark.sparkContext.statusTracker()
     ended = threading.Event()
 
     def look() -> None:
         while not ended.wait(every_seconds):
             stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
-            there = [stage for stage in stages if stage is not None]
-            if there:
-                done = sum(stage.numCompletedTasks for stage in there)
-                tell(f"  at work: {done} of {sum(stage.numTasks for stage in there)} tasks done")
+            known = [stage for stage in stages if stage is not None]
+            if known:
+                done = sum(stage.numCompletedTasks for stage in known)
+                tell(f"  at work: {done} of {sum(stage.numTasks for stage in known)} tasks done")
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()

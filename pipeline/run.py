@@ -61,7 +61,7 @@ def run_stream(
 ) -> None:
     """Read as a stream: what is there now, or without an end every `interval_seconds`.
 
-    Tables are made anew at the end of what was there, or after each micro-batch; `ask` gives
+    Tables are computed again at the end of what was there, or after each micro-batch; `ask` gives
     their questions.
     """
 

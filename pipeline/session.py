@@ -43,10 +43,10 @@ _ALWAYS = {
 }
 
 
-def settings_for(master: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings of a session: `given` wins; what is about this machine stays on it."""
+def settings_for(master: str, own_settings: Mapping[str, str]) -> dict[str, str]:
+    """Spark's settings of a session: `own_settings` win; what is about this machine stays on it."""
     local = is_local(master)
-    return {**_ALWAYS, **(_LOCAL if local else {}), **given}
+    return {**_ALWAYS, **(_LOCAL if local else {}), **own_settings}
 
 
 def open_session(
@@ -57,19 +57,19 @@ def open_session(
     Raises NoJavaError.
     """
     use_java()
-    given = settings or {}
+    own_settings = settings or {}
     local = is_local(master)
     if local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
-        name_python(given)
+        name_python(own_settings)
     # Data sources are planned by processes beside the driver; they see this path alone.
-    rooms = str(Path(__file__).resolve().parent.parent)
+    root = str(Path(__file__).resolve().parent.parent)
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if rooms not in path:
-        os.environ["PYTHONPATH"] = os.pathsep.join([rooms, *filter(None, path)])
+    if root not in path:
+        os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, path)])
     builder = SparkSession.builder.master(master).appName("coordinator-server pipeline")
-    for name, value in settings_for(master, given).items():
+    for name, value in settings_for(master, own_settings).items():
         builder = builder.config(name, value)
     with fast_home() if local else nullcontext():
         session = builder.getOrCreate()

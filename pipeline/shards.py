@@ -112,8 +112,8 @@ def make_pieces(store: Store, questions: Questions, groups: str | None, shards: 
     """
 
     def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
-        for shard, found in by_shard(batches):
-            for table, rows in _tables(found, questions):
+        for shard, frames in by_shard(batches):
+            for table, rows in _tables(frames, questions):
                 yield from pack(shard, table.name, rows)
 
     return _by_group(store, questions, groups, shards).mapInArrow(make, PIECES)
@@ -133,21 +133,23 @@ def make_files(
     """
 
     def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
-        for shard, found in by_shard(batches):
-            for table, rows in _tables(found, questions):
+        for shard, frames in by_shard(batches):
+            for table, rows in _tables(frames, questions):
                 write_rows(table, rows, folder / table.name, f"part-{shard:05}.parquet")
                 yield pa.record_batch([[table.name], [len(rows)]], names=["name", "count"])
 
-    made = _by_group(store, questions, groups, shards).mapInArrow(make, "name string, count bigint")
-    return dict(made.groupBy("name").agg(sql.sum("count")).collect())
+    counts = _by_group(store, questions, groups, shards).mapInArrow(
+        make, "name string, count bigint"
+    )
+    return dict(counts.groupBy("name").agg(sql.sum("count")).collect())
 
 
 def _by_group(store: Store, questions: Questions, groups: str | None, shards: int) -> DataFrame:
     """The first pass; its pieces and those of bronze where the second one wants them."""
 
     def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
-        for _, found in by_shard(batches):
-            yield from _make_by_partition(found, questions, shards)
+        for _, frames in by_shard(batches):
+            yield from _make_by_partition(frames, questions, shards)
 
     by_partition = [_cut_bronze(store, part, groups, shards) for part in _BY_PARTITION]
     facts = meet(by_partition, shards).mapInArrow(make, PIECES)
@@ -173,19 +175,19 @@ def _cut_bronze(store: Store, part: _Part, groups: str | None, shards: int) -> D
 def _read(content: bytes, part: _Part, groups: str | None) -> pl.DataFrame:
     """The rows of a file that a part wants."""
     columns = part.columns or part.table.names
-    found = pl.read_parquet(io.BytesIO(content), columns=list(columns), hive_partitioning=False)
+    rows = pl.read_parquet(io.BytesIO(content), columns=list(columns), hive_partitioning=False)
     if part.where is not None:
-        found = found.filter(part.where)
+        rows = rows.filter(part.where)
     if groups is None or part.group is None:
-        return found
-    of_row = found.select(part.group).to_series()
-    wanted = [one for one in of_row.unique() if one is None or re.fullmatch(groups, one)]
-    return found.filter(of_row.is_in(wanted, nulls_equal=True))
+        return rows
+    of_row = rows.select(part.group).to_series()
+    wanted = [group for group in of_row.unique() if group is None or re.fullmatch(groups, group)]
+    return rows.filter(of_row.is_in(wanted, nulls_equal=True))
 
 
-def _bronze(found: Mapping[str, pl.DataFrame]) -> Bronze:
+def _bronze(frames: Mapping[str, pl.DataFrame]) -> Bronze:
     """The bronze of a shard; columns that did not come are null."""
-    return Bronze(**{table.name: _whole(found.get(table.name), table) for table in schema.BRONZE})
+    return Bronze(**{table.name: _whole(frames.get(table.name), table) for table in schema.BRONZE})
 
 
 def _whole(frame: pl.DataFrame | None, table: schema.Table) -> pl.LazyFrame:
@@ -197,24 +199,24 @@ def _whole(frame: pl.DataFrame | None, table: schema.Table) -> pl.LazyFrame:
 
 
 def _make_by_partition(
-    found: Mapping[str, pl.DataFrame], questions: Questions, shards: int
+    frames: Mapping[str, pl.DataFrame], questions: Questions, shards: int
 ) -> Iterator[pa.RecordBatch]:
-    bronze = _bronze(found)
+    bronze = _bronze(frames)
     for name, make in BY_PARTITION.items():
-        made = make(bronze, questions).collect()
-        if "group" in made.columns:
-            yield from cut(made, name, _GROUP, shards)
+        rows = make(bronze, questions).collect()
+        if "group" in rows.columns:
+            yield from cut(rows, name, _GROUP, shards)
         else:
             for shard in range(shards):
-                yield from pack(shard, name, made)
+                yield from pack(shard, name, rows)
 
 
 def _tables(
-    found: Mapping[str, pl.DataFrame], questions: Questions
+    frames: Mapping[str, pl.DataFrame], questions: Questions
 ) -> Iterator[tuple[schema.Table, pl.DataFrame]]:
-    bronze, nothing = _bronze(found), _bronze({})
+    bronze, nothing = _bronze(frames), _bronze({})
     for name, make in BY_PARTITION.items():
-        kept = found[name] if name in found else make(nothing, questions).collect()
-        bronze.made[name, questions] = kept
+        kept = frames[name] if name in frames else make(nothing, questions).collect()
+        bronze.results[name, questions] = kept
     for table, make in _MAKERS:
         yield table, make(bronze, questions).collect()

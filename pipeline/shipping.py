@@ -62,8 +62,8 @@ def is_local(master: str) -> bool:
 
 def write_archive(folder: Path) -> Path:
     """Write the zip of our packages into a folder; returns its path."""
-    rooms = Path(__file__).resolve().parent.parent
-    packages = [rooms / name for name in PACKAGES]
+    root = Path(__file__).resolve().parent.parent
+    packages = [root / name for name in PACKAGES]
     packages += [_folder_of(name) for name in PURE]
     target = folder / ARCHIVE
     with zipfile.ZipFile(target, "w") as archive:
@@ -76,20 +76,20 @@ def write_archive(folder: Path) -> Path:
 
 def _folder_of(package: str) -> Path:
     """Where an installed package lies."""
-    found = importlib.util.find_spec(package)
-    assert found is not None, package
-    assert found.origin is not None, package
-    return Path(found.origin).parent
+    spec = importlib.util.find_spec(package)
+    assert spec is not None, package
+    assert spec.origin is not None, package
+    return Path(spec.origin).parent
 
 
-def name_python(given: Mapping[str, str]) -> None:
+def name_python(settings: Mapping[str, str]) -> None:
     """Settle by which name Pythons are started, here and on workers; `given`: Spark's settings.
 
     Only spark-submit reads `spark.pyspark.python`, and we are started without it. Data sources are
     planned on this machine by the workers' name of Python, which is `python3` if nothing is said:
     here that has to be the interpreter that runs us.
     """
-    python = given.get("spark.pyspark.python")
+    python = settings.get("spark.pyspark.python")
     if python is not None:
         os.environ["PYSPARK_PYTHON"] = python
     own = str(Path(sys.executable).parent)
@@ -114,18 +114,18 @@ def check_workers(spark: SparkSession) -> list[SparkWorker]:
     context = spark.sparkContext
     tasks = context.defaultParallelism * _TASKS_PER_CORE
     try:
-        found = context.parallelize(range(tasks), tasks).mapPartitions(_look).collect()
+        looks = context.parallelize(range(tasks), tasks).mapPartitions(_look).collect()
     except Py4JJavaError as error:
         raise WorkerError(
             f"workers of {context.master} cannot run Python: {_why(error)}"
         ) from error
-    workers = sorted(set(found))
-    for one in workers:
-        if one.missing:
-            packages = " ".join(one.missing)
+    workers = sorted(set(looks))
+    for worker in workers:
+        if worker.missing:
+            packages = " ".join(worker.missing)
             raise WorkerError(
-                f"worker {one.host}: {one.python} lacks {packages}: "
-                f"install there `{one.python} -m pip install {packages}`, or name a Python "
+                f"worker {worker.host}: {worker.python} lacks {packages}: "
+                f"install there `{worker.python} -m pip install {packages}`, or name a Python "
                 "that has them with PYSPARK_PYTHON"
             )
     return workers
@@ -140,6 +140,6 @@ def _look(numbers: Iterable[int]) -> Iterator[SparkWorker]:
 
 
 def _why(error: Exception) -> str:
-    """The line of a failed job that tells why Python did not run, else its first one."""
-    told = _TELLING.findall(str(error))
-    return str(told[-1] if told else str(error).splitlines()[0])
+    """The line of a failed job that says why Python did not run, else its first one."""
+    lines = _TELLING.findall(str(error))
+    return str(lines[-1] if lines else str(error).splitlines()[0])

@@ -91,8 +91,8 @@ class Store:
 
     def _nothing(self, columns: Mapping[str, str]) -> DataFrame:
         """A frame without rows, of which Spark sees that there is nothing to do."""
-        given = (f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in columns.items())
-        return self.spark.range(1).where("false").selectExpr(*given)
+        nulls = (f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in columns.items())
+        return self.spark.range(1).where("false").selectExpr(*nulls)
 
     def bronze_files(self, table: schema.Table) -> DataFrame:
         """The Parquet files of all batches of a bronze table: a frame with a column `content`."""
@@ -156,10 +156,10 @@ class Store:
 
     def write_table(self, table: schema.Table, frame: DataFrame) -> None:
         """Write a made table over the one before; ValueError when its columns are not its own."""
-        given = [(one.name, one.dataType.simpleString()) for one in frame.schema.fields]
-        wanted = [(one.name, one.dataType.simpleString()) for one in table.spark().fields]
-        if given != wanted:
-            raise ValueError(f"table {table.name} was made with columns {given}, not {wanted}")
+        actual = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
+        wanted = [(field.name, field.dataType.simpleString()) for field in table.spark().fields]
+        if actual != wanted:
+            raise ValueError(f"table {table.name} was made with columns {actual}, not {wanted}")
         writer = frame.write.mode("overwrite").format(self._format)
         if table.partitioned_by:
             writer = writer.partitionBy(*table.partitioned_by)

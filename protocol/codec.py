@@ -21,14 +21,14 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Decoder(Protocol[M_co]):
-    """Reads one message at `position`; bytes behind it are left alone.
+    """Reads one message at `position`; bytes after it are left alone.
 
-    Returns the message and the position behind it; ProtocolError when the bytes do not parse.
+    Returns the message and the position after it; ProtocolError when the bytes do not parse.
     Records in the message are memoryviews of `buffer`.
     """
 
     def __call__(self, buffer: Buffer, position: int = 0) -> tuple[M_co, int]:
-        """The message and the position behind it."""
+        """The message and the position after it."""
         ...
 
 
@@ -46,7 +46,7 @@ class StepDecoder(Protocol[M_co]):
     def __call__(
         self, buffer: Buffer, position: int = 0
     ) -> Generator[None, None, tuple[M_co, int]]:
-        """Steps that return the message and the position behind it."""
+        """Steps that return the message and the position after it."""
         ...
 
 
@@ -63,26 +63,26 @@ _functions: dict[tuple[type[Message], int, str], Any] = {}
 
 def decoder(message_type: type[M], version: int) -> Decoder[M]:
     """The decoder of a message at a version; ProtocolError when the version does not exist."""
-    found: Decoder[M] = _function(message_type, version, "decoder")
-    return found
+    decode: Decoder[M] = _function(message_type, version, "decoder")
+    return decode
 
 
 def encoder(message_type: type[M], version: int) -> Encoder[M]:
     """The encoder of a message at a version; ProtocolError when the version does not exist."""
-    found: Encoder[M] = _function(message_type, version, "encoder")
-    return found
+    encode: Encoder[M] = _function(message_type, version, "encoder")
+    return encode
 
 
 def step_decoder(message_type: type[M], version: int) -> StepDecoder[M]:
     """`decoder`, in steps."""
-    found: StepDecoder[M] = _function(message_type, version, "step decoder")
-    return found
+    decode: StepDecoder[M] = _function(message_type, version, "step decoder")
+    return decode
 
 
 def step_encoder(message_type: type[M], version: int) -> StepEncoder[M]:
     """`encoder`, in steps."""
-    found: StepEncoder[M] = _function(message_type, version, "step encoder")
-    return found
+    encode: StepEncoder[M] = _function(message_type, version, "step encoder")
+    return encode
 
 
 def _function(message_type: type[Message], version: int, kind: str) -> Any:

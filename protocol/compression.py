@@ -92,7 +92,7 @@ def _decompress_gzip(data: bytes | bytearray | memoryview) -> bytes:
 
 
 def _compress_snappy(data: bytes) -> bytes:
-    """xerial's format: a header, then chunks of raw snappy behind an int32 length."""
+    """xerial's format: a header, then chunks of raw snappy after an int32 length."""
     parts = [_XERIAL_HEADER]
     for start in range(0, len(data), _XERIAL_CHUNK_BYTES):
         chunk = bytes(_cramjam().snappy.compress_raw(data[start : start + _XERIAL_CHUNK_BYTES]))

@@ -83,7 +83,7 @@ def _bytes_left(stream: io.BytesIO) -> int:
 
 
 class Sized(Wire):
-    """A value behind its length or count; where `nullable`, a negative length means null."""
+    """A value after its length or count; where `nullable`, a negative length means null."""
 
     def __init__(self, prefix: str, nullable: bool) -> None:
         super().__init__()
@@ -165,8 +165,8 @@ class Array(Sized):
 
     def _build_sized(self, obj: Any, stream: io.BytesIO, context: Any, path: str) -> None:
         self._build_length(len(obj), stream, context, path)
-        for one in obj:
-            self.element._build(one, stream, context, path)
+        for item in obj:
+            self.element._build(item, stream, context, path)
 
 
 class NullableStruct(Wire):
@@ -223,13 +223,13 @@ class TaggedFields(Wire):
         return values
 
     def _build(self, obj: Any, stream: io.BytesIO, context: Any, path: str) -> Any:
-        found = []
+        encoded = []
         for tag, (field, element) in sorted(self.fields.items()):
             value = obj[field.name]
             if value != field.default_value():
-                found.append((tag, element.build(value)))
-        UNSIGNED_VARINT._build(len(found), stream, context, path)
-        for tag, data in found:
+                encoded.append((tag, element.build(value)))
+        UNSIGNED_VARINT._build(len(encoded), stream, context, path)
+        for tag, data in encoded:
             UNSIGNED_VARINT._build(tag, stream, context, path)
             UNSIGNED_VARINT._build(len(data), stream, context, path)
             stream.write(data)
@@ -246,15 +246,15 @@ class MessageStruct(construct.Struct):  # type: ignore[misc]  # construct ships 
         self.version = version
         subcons = []
         tagged = {}
-        for one in message_type.FIELDS:
-            if one.in_version(version):
-                element = _element(one.type, one.nullable_in(version), version, flexible)
-                if one.tag is not None:
+        for field in message_type.FIELDS:
+            if field.in_version(version):
+                element = _element(field.type, field.nullable_in(version), version, flexible)
+                if field.tag is not None:
                     if isinstance(element, NullableStruct):
                         element.is_tagged = True
-                    tagged[one.tag] = (one, element)
+                    tagged[field.tag] = (field, element)
                 else:
-                    subcons.append(construct.Renamed(element, newname=one.name))
+                    subcons.append(construct.Renamed(element, newname=field.name))
         if flexible:
             subcons.append(construct.Renamed(TaggedFields(tagged), newname=self.TAGGED))
         super().__init__(*subcons)
@@ -268,7 +268,7 @@ class MessageStruct(construct.Struct):  # type: ignore[misc]  # construct ships 
     def _build(self, obj: Any, stream: io.BytesIO, context: Any, path: str) -> Any:
         if not isinstance(obj, self.message_type):
             raise construct.ConstructError(f"{obj!r} is no {self.message_type.__name__}", path=path)
-        values = {one.name: getattr(obj, one.name) for one in self.message_type.FIELDS}
+        values = {field.name: getattr(obj, field.name) for field in self.message_type.FIELDS}
         super()._build({**values, self.TAGGED: values}, stream, context, path)
         return obj
 

@@ -1,7 +1,7 @@
 """What consumers put into JoinGroup metadata and SyncGroup assignments (class ConsumerProtocol).
 
 An int16 version, then the fields. A version newer than ours is read as our newest: later versions
-only append fields. The group coordinator looks inside only to answer describes and to tell which
+only append fields. The group coordinator looks inside only to answer describes and to see which
 topics a group reads; assignments are made by the clients.
 """
 

@@ -5,7 +5,7 @@
     python -m protocol.dump --api A --version V --side S --frame   with its header
 
 Without HEX the dump is read from standard input: plain hex, `xxd` or `hexdump -C`. In front of a
-header the frame's length may stand or be missing; frames with lengths may follow each other.
+header the frame's length may be present or missing; frames with lengths may follow each other.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def tree(
     """A value as indented lines; records are opened."""
     if isinstance(value, Message):
         yield f"{indent}{name}: {type(value).__name__}"
-        for one in value.FIELDS:
-            yield from tree(one.name, getattr(value, one.name), one.type, indent + "  ")
+        for field in value.FIELDS:
+            yield from tree(field.name, getattr(value, field.name), field.type, indent + "  ")
     elif isinstance(value, list) and value and isinstance(value[0], Message):
         yield f"{indent}{name}: {len(value)}"
-        for number, one in enumerate(value):
-            yield from tree(f"[{number}]", one, None, indent + "  ")
+        for number, item in enumerate(value):
+            yield from tree(f"[{number}]", item, None, indent + "  ")
     elif kind is RECORDS and value is not None:
         yield f"{indent}{name}: {len(value)} bytes"
         yield from records_tree(value, indent + "  ")
@@ -86,17 +86,17 @@ def show(title: str, message: Message, version: int) -> None:
 
 def frames(data: bytes) -> list[bytes]:
     """Split at frame lengths; bytes that do not split evenly are one frame without a length."""
-    found = []
+    matches = []
     position = 0
     while position < len(data):
         start = position + 4
         position = start + int.from_bytes(data[start - 4 : start], "big")
-        found.append(data[start:position])
-    return found if position == len(data) else [data]
+        matches.append(data[start:position])
+    return matches if position == len(data) else [data]
 
 
 def show_request(frame: bytes) -> None:
-    """Header and body of one request frame."""
+    """Header and body of one request frame. Raises ProtocolError."""
     header, position = decode_request_header(frame)
     spec = SPEC_BY_KEY.get(header.api_key)
     if spec is None:

@@ -124,21 +124,21 @@ class DecoderWriter(Writer):
 
     def fields(self, struct: MessageStruct, target: str) -> None:
         """The fields of a message into the local `target`."""
-        for one in struct.message_type.FIELDS:
-            if one.tag is not None or not one.in_version(struct.version):
-                self.default(one, f"{target}.{one.name}")
-        for one in struct.subcons:
-            if isinstance(one.subcon, TaggedFields):
-                self.tagged(one.subcon, target)
+        for field in struct.message_type.FIELDS:
+            if field.tag is not None or not field.in_version(struct.version):
+                self.default(field, f"{target}.{field.name}")
+        for subcon in struct.subcons:
+            if isinstance(subcon.subcon, TaggedFields):
+                self.tagged(subcon.subcon, target)
             else:
-                self.value(one.subcon, f"{target}.{one.name}", one.name)
+                self.value(subcon.subcon, f"{target}.{subcon.name}", subcon.name)
 
-    def default(self, one: Field, target: str) -> None:
+    def default(self, field: Field, target: str) -> None:
         """The default of a field that is not on the wire, or not always."""
-        if not one.fresh_default:
-            self.line(f"{target} = {self.literal(one.default)}")
-        elif isinstance(one.type, type):
-            self.line(f"{target} = {self.refer_type(one.type)}()")
+        if not field.fresh_default:
+            self.line(f"{target} = {self.literal(field.default)}")
+        elif isinstance(field.type, type):
+            self.line(f"{target} = {self.refer_type(field.type)}()")
         else:
             self.line(f"{target} = []")
 
@@ -182,23 +182,23 @@ class DecoderWriter(Writer):
         self.ahead = 0
         end = f"{start} + {length} - 1" if compact else f"{start} + {length}"
         if isinstance(element, String):
-            made = f'str(buffer[{start}:position], "utf-8", "{JAVA_REPLACE}")'
+            expression = f'str(buffer[{start}:position], "utf-8", "{JAVA_REPLACE}")'
         elif isinstance(element, Records):
-            made = f"memoryview(buffer)[{start}:position]"
+            expression = f"memoryview(buffer)[{start}:position]"
         else:
-            made = f"bytes(buffer[{start}:position])"
+            expression = f"bytes(buffer[{start}:position])"
         fail = f'reject("{label}", {length}, size - {start})'
         if not element.nullable:
             self.line(f"position = {end}")
             self.line(f"if not {start} <= position <= size:")
             self.line(f"    {fail}")
-            self.line(f"{target} = {made}")
+            self.line(f"{target} = {expression}")
             return
         self.line(f"if {length}:" if compact else f"if {length} >= 0:")
         self.line(f"    position = {end}")
         self.line("    if position > size:")
         self.line(f"        {fail}")
-        self.line(f"    {target} = {made}")
+        self.line(f"    {target} = {expression}")
         self.line("else:")
         self.line(f"    position = {start}")
         self.line(f"    {target} = None")
@@ -229,8 +229,8 @@ class DecoderWriter(Writer):
     def array_of_numbers(self, letter: str, target: str, count: str) -> None:
         """Elements of one fixed width: one unpack, or one per step."""
         if not self.in_steps:
-            made = f'unpack_from(f">{{{count}}}{letter}", buffer, position)'
-            self.line(f"{target} = list({made})")
+            expression = f'unpack_from(f">{{{count}}}{letter}", buffer, position)'
+            self.line(f"{target} = list({expression})")
             self.line(f"position += {count} * {letter_size(letter)}")
             return
         items, part = self.new_name("items"), self.new_name("part")
@@ -246,19 +246,19 @@ class DecoderWriter(Writer):
     def array_of_others(self, element: Construct, target: str, label: str, count: str) -> None:
         """The loop over elements that have no common fixed width."""
         items = self.new_name("items")
-        one = self.new_name("item")
+        item = self.new_name("item")
         self.line(f"{target} = {items} = []")
         self.line(f"for _ in range({count}):")
         self.depth += 1
         if isinstance(element, MessageStruct):
-            self.line(f"{one} = new({self.refer_type(element.message_type)})")
-            self.line(f"{items}.append({one})")  # at once, so that `dispose` finds it
-            self.fields(element, one)
+            self.line(f"{item} = new({self.refer_type(element.message_type)})")
+            self.line(f"{items}.append({item})")  # at once, so that `dispose` finds it
+            self.fields(element, item)
             self.settle()
         else:
-            self.value(element, one, label)
+            self.value(element, item, label)
             self.settle()
-            self.line(f"{items}.append({one})")
+            self.line(f"{items}.append({item})")
         self.count_step()
         self.depth -= 1
 
@@ -301,10 +301,10 @@ class DecoderWriter(Writer):
         self.line(f"{tag}, position = decode_unsigned_varint(buffer, position)")
         self.line(f"{tag_size}, position = decode_unsigned_varint(buffer, position)")
         word = "if"
-        for number, (one, kind) in sorted(element.fields.items()):
+        for number, (field, kind) in sorted(element.fields.items()):
             self.line(f"{word} {tag} == {number}:")
             self.depth += 1
-            self.value(kind, f"{target}.{one.name}", one.name)
+            self.value(kind, f"{target}.{field.name}", field.name)
             self.settle()
             self.depth -= 1
             word = "elif"
@@ -319,12 +319,12 @@ class DecoderWriter(Writer):
 
 
 def reject(label: str, length: int, left: int) -> NoReturn:
-    """A length or count that is null where null is not allowed, or beyond the bytes left."""
+    """Raise ProtocolError: a length or count is null where it must not be, or too large."""
     raise ProtocolError(f"{label}: length {length} with {left} bytes left")
 
 
 def long_string_varint(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
-    """The rest of the length + 1 of a string: Kafka refuses more than 32767 bytes."""
+    """The rest of the length + 1 of a string. ProtocolError above 32767 bytes, as in Kafka."""
     length, position = unsigned_varint_tail(buffer, position, first)
     if length > 0x8000:
         raise ProtocolError(f"a string of {length - 1} bytes")

@@ -1,6 +1,6 @@
 """Writes encoders: pieces of bytes collected in order and joined once.
 
-Fixed-width neighbours, and the length behind them, go through one pack. Records are joined as
+Fixed-width neighbours, and the length after them, go through one pack. Records are joined as
 they are, so that a Fetch answer copies each batch once.
 """
 
@@ -62,7 +62,7 @@ class EncoderWriter(Writer):
         return "\n".join(head + self.lines) + "\n", self.scope
 
     def flush_run(self, varint: str = "") -> None:
-        """Turn the pending fixed-width run, and a varint behind it, into a piece."""
+        """Turn the pending fixed-width run, and a varint after it, into a piece."""
         letters = [letter for letter, _ in self.run]
         values = [value for letter, value in self.run if letter != "x"]
         self.run.clear()
@@ -96,11 +96,11 @@ class EncoderWriter(Writer):
 
     def message(self, struct: MessageStruct, source: str) -> None:
         """All fields of the message in the local `source`."""
-        for one in struct.subcons:
-            if isinstance(one.subcon, TaggedFields):
-                self.tagged(one.subcon, source)
+        for subcon in struct.subcons:
+            if isinstance(subcon.subcon, TaggedFields):
+                self.tagged(subcon.subcon, source)
             else:
-                self.value(one.subcon, f"{source}.{one.name}")
+                self.value(subcon.subcon, f"{source}.{subcon.name}")
 
     def value(self, element: Construct, source: str) -> None:
         """One value of any type, given as an expression."""
@@ -120,7 +120,7 @@ class EncoderWriter(Writer):
             self.message(element, inner)
 
     def length(self, element: Sized, length: str) -> None:
-        """A length behind the pending run; for compact ones `length` counts from 1."""
+        """A length after the pending run; for compact ones `length` counts from 1."""
         if element.prefix == COMPACT:
             self.flush_run(varint=length)
         else:
@@ -168,13 +168,13 @@ class EncoderWriter(Writer):
             self.pieces.append(f'pack(f">{{len({items})}}{letter}", *{items})')
             return
         self.flush()
-        one = self.new_name("item")
-        self.line(f"for {one} in {items}:")
+        item = self.new_name("item")
+        self.line(f"for {item} in {items}:")
         self.depth += 1
         if isinstance(element.element, MessageStruct):
-            self.message(element.element, one)
+            self.message(element.element, item)
         else:
-            self.value(element.element, one)
+            self.value(element.element, item)
         self.flush()
         self.count_step('whole += b"".join(parts)', "parts.clear()")
         self.depth -= 1
@@ -206,9 +206,9 @@ class EncoderWriter(Writer):
         count, tagged = self.new_name("tags"), self.new_name("tagged")
         self.line(f"{count} = 0")
         self.line(f"{tagged} = []")
-        for number, (one, kind) in sorted(element.fields.items()):
-            value = f"{source}.{one.name}"
-            self.line(f"if {self.differs(one, kind, value)}:")
+        for number, (field, kind) in sorted(element.fields.items()):
+            value = f"{source}.{field.name}"
+            self.line(f"if {self.differs(field, kind, value)}:")
             self.depth += 1
             self.parts = self.new_name("parts")
             self.line(f"{self.parts} = []")
@@ -225,7 +225,7 @@ class EncoderWriter(Writer):
         self.flush()
         self.line(f"{self.parts} += {tagged}")
 
-    def differs(self, one: Field, kind: Construct, value: str) -> str:
+    def differs(self, field: Field, kind: Construct, value: str) -> str:
         """A condition: `value` is not the default of the tagged field `one`."""
         if isinstance(kind, MessageStruct):
             tests = [
@@ -233,10 +233,10 @@ class EncoderWriter(Writer):
                 for inner in kind.message_type.FIELDS
             ]
             return " or ".join(tests)
-        if isinstance(kind, NullableStruct) and one.fresh_default:
+        if isinstance(kind, NullableStruct) and field.fresh_default:
             return f"{value} != {self.refer_type(kind.element.message_type)}()"
-        if one.fresh_default:
+        if field.fresh_default:
             return value if not kind.nullable else f"{value} is None or {value}"
-        if one.default is None:
+        if field.default is None:
             return f"{value} is not None"
-        return f"{value} != {self.literal(one.default)}"
+        return f"{value} != {self.literal(field.default)}"

@@ -63,7 +63,7 @@ class Writer:
         return ["    steps = 0", "    if False:", "        yield"] if self.in_steps else []
 
     def count_step(self, *before: str) -> None:
-        """At the end of a loop's body: a step is over after so many elements."""
+        """At the end of a loop's body: a step ends after so many elements."""
         if self.in_steps:
             self.line("steps += 1")
             self.line(f"if not steps % {ITEMS_PER_STEP}:")

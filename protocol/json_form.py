@@ -36,22 +36,22 @@ def uuid_from_text(text: str) -> bytes:
 def to_json(message: Message, version: int) -> dict[str, Any]:
     """What `json.dumps` takes: the fields of `message` that `version` carries."""
     out = {}
-    for one in message.FIELDS:
-        if not one.in_version(version):
+    for field in message.FIELDS:
+        if not field.in_version(version):
             continue
-        value = getattr(message, one.name)
-        if one.tag is None or value != one.default_value():
-            out[camel_case(one.name)] = _value_to_json(one.type, value, version)
+        value = getattr(message, field.name)
+        if field.tag is None or value != field.default_value():
+            out[camel_case(field.name)] = _value_to_json(field.type, value, version)
     return out
 
 
 def from_json(message_type: type[M], data: dict[str, Any]) -> M:
     """The message that `data` shows; absent fields get their defaults."""
     values = {}
-    for one in message_type.FIELDS:
-        name = camel_case(one.name)
+    for field in message_type.FIELDS:
+        name = camel_case(field.name)
         if name in data:
-            values[one.name] = _value_from_json(one.type, data[name])
+            values[field.name] = _value_from_json(field.type, data[name])
     return message_type(**values)
 
 
@@ -61,7 +61,7 @@ def _value_to_json(kind: FieldType | type[Message], value: Any, version: int) ->
     if isinstance(kind, type):
         return to_json(value, version)
     if isinstance(kind, ArrayType):
-        return [_value_to_json(kind.element, one, version) for one in value]
+        return [_value_to_json(kind.element, item, version) for item in value]
     if kind is UUID:
         return uuid_to_text(value)
     if kind is BYTES or kind is RECORDS:
@@ -75,7 +75,7 @@ def _value_from_json(kind: FieldType | type[Message], value: Any) -> Any:
     if isinstance(kind, type):
         return from_json(kind, value)
     if isinstance(kind, ArrayType):
-        return [_value_from_json(kind.element, one) for one in value]
+        return [_value_from_json(kind.element, item) for item in value]
     if kind is UUID:
         return uuid_from_text(value)
     if kind is BYTES or kind is RECORDS:

@@ -2,7 +2,7 @@
 
 A key starts with its record type as int16, a value with its version; a null value is a tombstone.
 Here are the classic groups; the records of KIP-848 groups are in `protocol.consumer_group_records`.
-Types that nobody here knows (share and streams groups) come back as `UnknownKey`, so that a log
+Types that are not known here (share and streams groups) come back as `UnknownKey`, so that a log
 with them can still be read.
 """
 
@@ -150,21 +150,21 @@ _value_encoders: dict[tuple[type[Message], int], tuple[bytes, _Encode]] = {}
 
 def encode_key(key: Message) -> bytes:
     """The bytes of a key message, its record type in front."""
-    found = _key_encoders.get(type(key))
-    if found is None:
-        found = _INT16.pack(_type_of_key(key)), encoder(type(key), 0)
-        _key_encoders[type(key)] = found
-    prefix, encode = found
+    entry = _key_encoders.get(type(key))
+    if entry is None:
+        entry = _INT16.pack(_type_of_key(key)), encoder(type(key), 0)
+        _key_encoders[type(key)] = entry
+    prefix, encode = entry
     return prefix + encode(key)
 
 
 def encode_value(value: Message, version: int) -> bytes:
     """The bytes of a value message at `version`, the version in front."""
-    found = _value_encoders.get((type(value), version))
-    if found is None:
-        found = _INT16.pack(version), encoder(type(value), version)
-        _value_encoders[type(value), version] = found
-    prefix, encode = found
+    entry = _value_encoders.get((type(value), version))
+    if entry is None:
+        entry = _INT16.pack(version), encoder(type(value), version)
+        _value_encoders[type(value), version] = entry
+    prefix, encode = entry
     return prefix + encode(value)
 
 

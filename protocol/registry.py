@@ -1,7 +1,7 @@
-"""The APIs that are served: key, versions, header versions. What stands here is advertised.
+"""The APIs that are served: key, versions, header versions. What is listed here is advertised.
 
 A static table: the declarations in `protocol.apis` are imported only when an API is first used,
-because a broker that starts must not pay for messages that nobody has asked for yet.
+because a broker that starts must not pay for messages that no client has asked for yet.
 """
 
 from __future__ import annotations

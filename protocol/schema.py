@@ -106,7 +106,7 @@ class Field:
         return self.default is UNSET
 
     def default_value(self) -> Any:
-        """The default, made anew where it is mutable."""
+        """The default, a new object where it is mutable."""
         if not self.fresh_default:
             return self.default
         return self.type() if isinstance(self.type, type) else []
@@ -160,14 +160,14 @@ class MessageMeta(type):
         versions: tuple[int, int] | None = None,
         flexible_since: int | None = None,
     ) -> MessageMeta:
-        """`versions` and `flexible_since` stand on the outermost message only."""
+        """`versions` and `flexible_since` are on the outermost message only."""
         fields = []
         for key, value in list(namespace.items()):
             if isinstance(value, Field):
                 value.name = key
                 fields.append(value)
                 del namespace[key]
-        namespace["__slots__"] = tuple(one.name for one in fields)
+        namespace["__slots__"] = tuple(field.name for field in fields)
         namespace["FIELDS"] = tuple(fields)
         if versions is not None:
             namespace["VERSIONS"] = versions
@@ -208,19 +208,19 @@ class Message(metaclass=MessageMeta):
     def copy(self) -> Self:
         """A shallow copy: nested lists and messages are shared."""
         new = type(self).__new__(type(self))
-        for one in self.FIELDS:
-            setattr(new, one.name, getattr(self, one.name))
+        for field in self.FIELDS:
+            setattr(new, field.name, getattr(self, field.name))
         return new
 
     def __eq__(self, other: object) -> bool:
         if not (isinstance(other, type(self)) or isinstance(self, type(other))):
             return NotImplemented  # a frozen message equals one that is not
-        return all(getattr(self, one.name) == getattr(other, one.name) for one in self.FIELDS)
+        return all(getattr(self, field.name) == getattr(other, field.name) for field in self.FIELDS)
 
     __hash__ = None  # type: ignore[assignment]  # mutable: a message is no dict key
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in self.FIELDS)
+        inside = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in self.FIELDS)
         return f"{type(self).__name__}({inside})"
 
 
@@ -242,13 +242,13 @@ def frozen(message: M) -> M:
             raise AttributeError(f"{message_type.__name__}.{name} of a shared message is set")
 
         namespace = {"__setattr__": refuse}
-        made = MessageMeta.__new__(MessageMeta, message_type.__name__, (message_type,), namespace)
-        frozen_type = cast("type[Message]", made)
+        copied = MessageMeta.__new__(MessageMeta, message_type.__name__, (message_type,), namespace)
+        frozen_type = cast("type[Message]", copied)
         frozen_type.FIELDS = message_type.FIELDS
         _frozen_types[message_type] = frozen_type
     copy = object.__new__(frozen_type)
-    for one in message_type.FIELDS:
-        object.__setattr__(copy, one.name, getattr(message, one.name))
+    for field in message_type.FIELDS:
+        object.__setattr__(copy, field.name, getattr(message, field.name))
     return cast("M", copy)
 
 
@@ -293,17 +293,17 @@ def _compile_init(cls: type[Message]) -> Any:
     """Write `__init__` of one message class: a plain assignment per field, no loop."""
     scope: dict[str, Any] = {"UNSET": UNSET}
     arguments, lines = [], []
-    for one in cls.FIELDS:
-        name = one.name
-        if one.fresh_default:
-            made = "[]"
-            if isinstance(one.type, type):
-                made = f"type_{name}()"
-                scope[f"type_{name}"] = one.type
+    for field in cls.FIELDS:
+        name = field.name
+        if field.fresh_default:
+            default = "[]"
+            if isinstance(field.type, type):
+                default = f"type_{name}()"
+                scope[f"type_{name}"] = field.type
             arguments.append(f"{name}=UNSET")
-            lines.append(f"    self.{name} = {made} if {name} is UNSET else {name}")
+            lines.append(f"    self.{name} = {default} if {name} is UNSET else {name}")
         else:
-            scope[f"default_{name}"] = one.default
+            scope[f"default_{name}"] = field.default
             arguments.append(f"{name}=default_{name}")
             lines.append(f"    self.{name} = {name}")
     star = "*, " if arguments else ""

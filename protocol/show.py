@@ -40,18 +40,18 @@ def find_api(text: str) -> ApiSpec | None:
 
 def declaration(message_type: type[Message]) -> str:
     """The source of a message class, nested ones first."""
-    found: list[type[Message]] = []
+    types: list[type[Message]] = []
 
-    def visit(one: type[Message]) -> None:
-        for field in one.FIELDS:
+    def visit(type_: type[Message]) -> None:
+        for field in type_.FIELDS:
             kind = field.type.element if isinstance(field.type, ArrayType) else field.type
             if isinstance(kind, type):
                 visit(kind)
-        if one not in found:
-            found.append(one)
+        if type_ not in types:
+            types.append(type_)
 
     visit(message_type)
-    return "\n\n".join(inspect.getsource(one).rstrip() for one in found)
+    return "\n\n".join(inspect.getsource(type_).rstrip() for type_ in types)
 
 
 def struct_lines(element: Construct, name: str, indent: str = "") -> Iterator[str]:
@@ -59,8 +59,8 @@ def struct_lines(element: Construct, name: str, indent: str = "") -> Iterator[st
     label = f"{indent}{name}: "
     if isinstance(element, MessageStruct):
         yield label + element.message_type.__name__
-        for one in element.subcons:
-            yield from struct_lines(one.subcon, one.name, indent + "    ")
+        for subcon in element.subcons:
+            yield from struct_lines(subcon.subcon, subcon.name, indent + "    ")
     elif isinstance(element, TaggedFields):
         yield label + ("tagged fields" if element.fields else "tagged fields, none known")
         for number, (field, inner) in sorted(element.fields.items()):

@@ -36,7 +36,10 @@ def decode_unsigned_varint(
 def unsigned_varint_tail(
     buffer: bytes | bytearray | memoryview, position: int, first: int
 ) -> tuple[int, int]:
-    """The rest of an unsigned varint whose first byte, 128 or more, has been read."""
+    """The rest of an unsigned varint whose first byte, 128 or more, has been read.
+
+    Raises ProtocolError for more than five bytes.
+    """
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buffer[position]
@@ -48,9 +51,9 @@ def unsigned_varint_tail(
 
 
 def skip_tagged_fields(buffer: bytes | bytearray | memoryview, position: int) -> int:
-    """Step over tagged fields none of which is known; returns the position behind them.
+    """Step over tagged fields none of which is known; returns the position after them.
 
-    Count, then tag, size and bytes of each (KIP-482), in any order.
+    Count, then tag, size and bytes of each (KIP-482), in any order. Raises ProtocolError.
     """
     count, position = decode_unsigned_varint(buffer, position)
     if count > MAX_TAGGED_FIELDS:
@@ -88,7 +91,7 @@ def decode_varint(buffer: bytes | bytearray | memoryview, position: int) -> tupl
 
 
 def decode_varlong(buffer: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """A signed 64-bit zigzag number of one to ten bytes."""
+    """A signed 64-bit zigzag number of one to ten bytes. Raises ProtocolError for more."""
     value = 0
     shift = 0
     while shift < 70:

@@ -1,6 +1,6 @@
 """Work that blocks for long, such as an fsync, done apart from the loop that serves clients.
 
-`storage` itself knows no thread: whoever owns the data directory may give it a worker (a
+`storage` itself knows no thread: the owner of the data directory may give it a worker (a
 `ThreadPoolExecutor` is one). Without one the work is done on the spot.
 """
 
@@ -21,7 +21,7 @@ class Job(Protocol):
     """Work that was handed over."""
 
     def done(self) -> bool:
-        """Tell whether it is finished."""
+        """Return whether it is finished."""
 
     def result(self) -> object:
         """Raise what the work has raised."""
@@ -35,7 +35,7 @@ class Worker(Protocol):
 
 
 class _Finished:
-    """A job that was done on the spot; errors went to whoever asked for it."""
+    """A job that was done on the spot; errors went to the caller."""
 
     def done(self) -> bool:
         """It is."""

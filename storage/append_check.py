@@ -187,7 +187,9 @@ def _no_batch(records: Buffer) -> InvalidRecordError | CorruptBatchError:
     return InvalidRecordError("Produce requests must have exactly one record batch per partition")
 
 
-def _wrong_frame(magic: int, size_bytes: int, given: int) -> InvalidRecordError | CorruptBatchError:
+def _wrong_frame(
+    magic: int, size_bytes: int, claimed_bytes: int
+) -> InvalidRecordError | CorruptBatchError:
     if not 0 <= magic <= 2:
         return CorruptBatchError(f"Invalid magic found in record: {magic}")
     if magic != 2:
@@ -197,7 +199,7 @@ def _wrong_frame(magic: int, size_bytes: int, given: int) -> InvalidRecordError 
         )
     if size_bytes < HEADER_BYTES:
         return CorruptBatchError(f"Record size {size_bytes} is less than the minimum")
-    if size_bytes > given:
+    if size_bytes > claimed_bytes:
         return InvalidRecordError("The record batch is cut short")
     return InvalidRecordError(
         "Produce requests with version 3 or newer are only allowed to contain exactly one record "

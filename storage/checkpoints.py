@@ -52,7 +52,7 @@ def _parse_lines(contents: bytes) -> list[list[str]]:
         return []
     count = int(lines[1])
     entries = [line.split(" ") for line in lines[2 : 2 + count]]
-    # Whole means: all promised entries, and the newline behind the last.
+    # Whole means: all promised entries, and the newline after the last.
     return entries if len(lines) == count + 3 and lines[-1] == "" else []
 
 

@@ -25,7 +25,8 @@ class CleanedTransactions:
     def __init__(self, aborted: Iterable[AbortedTxn], start: int) -> None:
         """`aborted`: of the whole log; `start`: the first offset of the walk."""
         ahead = sorted(
-            (one for one in aborted if one.last_offset >= start), key=lambda one: one.first_offset
+            (transaction for transaction in aborted if transaction.last_offset >= start),
+            key=lambda transaction: transaction.first_offset,
         )
         self._ahead = deque(ahead)
         # By producer id: what is aborted here, and whether a batch of it was met.
@@ -36,7 +37,7 @@ class CleanedTransactions:
         self.retained: list[AbortedTxn] = []
 
     def is_aborted(self, batch: BatchHeader) -> bool:
-        """Take in a batch; tell whether its records were aborted."""
+        """Take in a batch; return whether its records were aborted."""
         if batch.is_control or not batch.is_transactional:
             return False
         self._advance(batch)
@@ -48,7 +49,7 @@ class CleanedTransactions:
         return False
 
     def is_spent(self, batch: BatchHeader, marker: EndMarker | None) -> bool:
-        """Take in a control batch; tell whether no batch of its transaction was met."""
+        """Take in a control batch; return whether no batch of its transaction was met."""
         self._advance(batch)
         if marker is None:
             return not batch.record_count  # emptied by an earlier pass; else no transaction's

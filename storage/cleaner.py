@@ -1,14 +1,14 @@
 """Compaction: keeping the last record per key (Kafka's LogCleaner), in small steps.
 
 Sealed segments only. A pass reads the keys of the dirty part (what no pass has seen yet), then
-writes the segments from the log start on anew without the records that a later one supersedes.
+rewrites the segments from the log start on without the records that a later one supersedes.
 Offsets stay. Batches that keep all their records are copied as they are. A tombstone gets a delete
-horizon at the first pass and goes at the first pass behind it (KIP-534). Records of aborted
+horizon at the first pass and goes at the first pass after it (KIP-534). Records of aborted
 transactions supersede nothing and go at once; a marker gets a horizon when nothing of its
 transaction is left. Batches of the old formats are copied whole and supersede nothing.
 
 The swap: `.log.cleaned` is written and synced, renamed to `.log.swap` (the commit: a crash before
-leaves the old, a crash behind is finished by `storage.log_loader`), the sources are removed, the
+leaves the old, a crash after is finished by `storage.log_loader`), the sources are removed, the
 swap file gets its final name. Its transaction index waits as `.txnindex.cleaned` meanwhile.
 """
 
@@ -45,7 +45,7 @@ KEYS_PER_PASS = 500_000
 # A step ends after this many bytes: a millisecond of work.
 STEP_BYTES = 1 << 15
 WRITE_BYTES = 1 << 20
-# What it costs to step over a batch, told in bytes of work.
+# What it costs to step over a batch, in bytes of work.
 SKIPPED_BYTES = 1 << 9
 
 
@@ -108,13 +108,15 @@ class Cleaning:
     def run(self) -> Generator[Pause | None, None, CleaningResult | None]:
         """Do the pass; yields between steps, returns None when the log went away meanwhile.
 
-        StorageError when the disk fails; the log is as before then, or closed and to be opened anew
-        when the failure came behind the commit.
+        StorageError when the disk fails; the log is as before then, or closed and to be opened
+        again when the failure came after the commit.
         """
         log = self._log
         bytes_before = log.size_bytes
         try:
-            aborted = [one for s in log.segments for one in s.transaction_index.entries()]
+            aborted = [
+                transaction for s in log.segments for transaction in s.transaction_index.entries()
+            ]
             self._limit = first_uncleanable_offset(log, self._now_ms)
             self._transactions = CleanedTransactions(aborted, self._first_dirty_offset)
             end = self._end = yield from self._read_keys(self._limit)
@@ -159,7 +161,7 @@ class Cleaning:
         self._latest.remember(records_section(data, batch, batch.position), batch)
 
     def _worked(self, size_bytes: int) -> bool:
-        """Tell whether enough was done for one step."""
+        """Return whether enough was done for one step."""
         self._work_bytes += size_bytes
         if self._work_bytes < STEP_BYTES:
             return False
@@ -184,7 +186,7 @@ class Cleaning:
         return count
 
     def _clean_group(self, first: int, count: int) -> Generator[Pause | None, None, bool]:
-        """Write `count` segments anew as one, and let it take their place; False when nothing does.
+        """Rewrite `count` segments as one, and let it take their place; False when nothing does.
 
         The first segment stays even when it is empty: its name is the log start.
         """

@@ -1,4 +1,4 @@
-"""The one door to the disk: what storage asks of a file system, and nothing more.
+"""The one interface to the disk: what storage asks of a file system, and nothing more.
 
 `storage.local_disk` is the operating system; `storage.memory_disk` is the twin that tests make
 fail, tear and forget at any operation. Paths are strings joined with "/". Every method may raise
@@ -52,7 +52,7 @@ class Disk(Protocol):
         """Return the whole contents of a small file."""
 
     def exists(self, path: str) -> bool:
-        """Tell whether a file or directory is there."""
+        """Return whether a file or directory is there."""
 
     def size(self, path: str) -> int:
         """Return a file's size in bytes."""
@@ -64,7 +64,7 @@ class Disk(Protocol):
         """Return the names in a directory, in any order."""
 
     def is_directory(self, path: str) -> bool:
-        """Tell whether `path` is a directory."""
+        """Return whether `path` is a directory."""
 
     def mkdir(self, path: str) -> None:
         """Make a directory and its missing parents; one that is there already is no error."""
@@ -95,7 +95,7 @@ def write_atomically(disk: Disk, path: str, contents: bytes, *, sync: bool = Tru
     """Replace a small file so that a crash leaves either the old or the new contents.
 
     Written aside as `path.tmp` (the name Kafka's CheckpointFile uses), synced, renamed. Without
-    `sync` that holds for the death of the process only; for files that can be made anew.
+    `sync` that holds for the death of the process only; for files that can be rebuilt.
     """
     temporary = path + ".tmp"
     if disk.exists(temporary):

@@ -1,7 +1,7 @@
 """Making a log survive a power cut (fsync), in three parts so that the long one can run elsewhere.
 
 A `Flush` notes what has to be synced, `run` syncs it and touches nothing but the disk (so it may
-run in a thread), `done` moves the recovery point. Files are opened anew for it: the descriptors of
+run in a thread), `done` moves the recovery point. Files are opened again for it: the descriptors of
 the log belong to the loop's thread, which may close one at any moment.
 """
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 Done = Callable[[StorageError | None], None]
-"""Is told that a sync is done, or why it cannot be."""
+"""Called when a sync is done, or with the error that prevents it."""
 
 
 class LogFlusher(Worker, Protocol):
-    """Whoever syncs logs apart from the loop."""
+    """Syncs logs apart from the loop."""
 
     def when_flushed(self, log: PartitionLog, done: Done) -> None:
         """Call `done` once everything that is in the log now is synced, or cannot be."""
@@ -83,7 +83,7 @@ class Flush:
             for path in self._directories:
                 disk.sync_directory(path)
         except FileNotFoundError:
-            if not log.closed:  # the topic is not being deleted: somebody else took the files
+            if not log.closed:  # the topic is not being deleted: another process took the files
                 raise
 
     def _is_wanted(self, path: str) -> bool:

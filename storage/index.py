@@ -41,7 +41,7 @@ class IndexFile:
         return self._file.path
 
     def at(self, number: int) -> tuple[int, int]:
-        """Return the entry with that number."""
+        """Return the entry with that number. Raises OSError."""
         if number >= self._saved:
             return self._pending[number - self._saved]
         data = self._file.pread(self.entry.size, number * self.entry.size)
@@ -51,7 +51,7 @@ class IndexFile:
         return first, second
 
     def add(self, first: int, second: int) -> None:
-        """Add an entry behind the last."""
+        """Add an entry after the last."""
         assert self.last is None or first > self.last[0], (first, self.last)
         self.last = (first, second)
         self._pending.append(self.last)

@@ -35,15 +35,15 @@ class LeaderEpochs:
             return -1, -1
         if leader_epoch == self.current:
             return leader_epoch, log_end_offset
-        found = leader_epoch
+        result = leader_epoch
         for epoch, start in self.entries:
             if epoch > leader_epoch:
-                return found, start
-            found = epoch
-        return found, log_end_offset
+                return result, start
+            result = epoch
+        return result, log_end_offset
 
     def truncate(self, offset: int) -> None:
-        """Forget the epochs that began at or behind the new log end."""
+        """Forget the epochs that began at or after the new log end."""
         self.entries = [entry for entry in self.entries if entry[1] < offset]
 
     def save(self, disk: Disk, directory: str, log_end_offset: int) -> None:

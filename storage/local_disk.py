@@ -1,4 +1,4 @@
-"""The door's ordinary side: the operating system's file calls, kept thin."""
+"""The disk of the operating system: its file calls, kept thin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from storage.disk import Buffer, File, Lock
 # writev takes at most this many buffers in one call (IOV_MAX on Linux and the BSDs).
 BUFFERS_PER_WRITE = 1024
 
-# What is needed to read the bytes back, their number included; not every system tells them apart.
+# What is needed to read the bytes back, their number included; not every system distinguishes them.
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
@@ -107,7 +107,7 @@ class LocalDisk:
             return file.read()
 
     def exists(self, path: str) -> bool:
-        """Tell whether a file or directory is there."""
+        """Return whether a file or directory is there."""
         return os.path.exists(path)
 
     def size(self, path: str) -> int:
@@ -123,7 +123,7 @@ class LocalDisk:
         return os.listdir(path)
 
     def is_directory(self, path: str) -> bool:
-        """Tell whether `path` is a directory."""
+        """Return whether `path` is a directory."""
         return os.path.isdir(path)
 
     def mkdir(self, path: str) -> None:

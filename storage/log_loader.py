@@ -1,8 +1,8 @@
 """Opening a partition's directory: finishing what a crash interrupted, and recovery.
 
-After a clean stop the files are taken as they are. After any other stop everything behind the
+After a clean stop the files are taken as they are. After any other stop everything after the
 recovery point is read and checked, cut at the first bad batch, and what was cut is reported;
-indexes and producer state are made anew. An index that is missing, short or wrong costs one scan of
+indexes and producer state are rebuilt. An index that is missing, short or wrong costs one scan of
 its segment, whatever the stop was.
 """
 
@@ -110,7 +110,7 @@ class LogLoader:
         return Segment(self.files, stem, base_offset, interval, self.now_ms)
 
     def _load_segments(self, names: list[str]) -> list[Segment]:
-        """Return the segments there are; their indexes are made anew when they look damaged."""
+        """Return the segments there are; their indexes are rebuilt when they look damaged."""
         bases = sorted(int(name[:20]) for name in names if is_log_name(name))
         segments: list[Segment] = []
         for number, base_offset in enumerate(bases):
@@ -119,7 +119,7 @@ class LogLoader:
                 self.files.disk, self.files, stem, base_offset, self.config.index_interval_bytes
             )
             segments.append(segment)
-            # What lies behind the recovery point is checked (and indexed) anew by `_repair`.
+            # What lies after the recovery point is checked (and indexed) again by `_repair`.
             is_last = number == len(bases) - 1
             will_be_verified = not self.clean and (
                 is_last or bases[number + 1] > self.recovery_point
@@ -161,7 +161,7 @@ class LogLoader:
             if isinstance(batch, Corruption):
                 position = batch.position
                 if batch.offsets_fall and suspect is not None:
-                    # No CRC covers the offset: the one behind the gap is the wrong one.
+                    # No CRC covers the offset: the one after the gap is the wrong one.
                     position, next_offset = suspect
                 self._report(segment, next_offset, segment.size_bytes - position, batch.reason)
                 # From the end, the cut last: a crash in between finds the bad batch again.
@@ -182,7 +182,7 @@ class LogLoader:
     def _restart_at_log_start(
         self, segments: list[Segment], next_offset: int
     ) -> tuple[list[Segment], int]:
-        """The checkpointed log start lies beyond the log end: begin anew there, as Kafka does."""
+        """The checkpointed log start lies beyond the log end: start again there, as Kafka does."""
         for segment in segments:
             if segment.size_bytes:
                 self._report(
@@ -203,21 +203,21 @@ class LogLoader:
         )
 
     def _index_aborted(self, names: list[str], segments: list[Segment], next_offset: int) -> None:
-        """Make the transaction indexes anew of the segments that were read in full, and of those
-        whose index speaks of what lies behind them."""
+        """Rebuild the transaction indexes of the segments that were read in full, and of those
+        whose index has entries after their end."""
         ends = [segment.base_offset for segment in segments[1:]] + [next_offset]
         for segment, end in zip(segments, ends, strict=True):
             if segment.transaction_index.reaches(end):
                 self._verified[segment.base_offset] = True
         remade = [segment for segment in segments if segment.base_offset in self._verified]
-        found: dict[int, list[AbortedTxn]] = {}
+        transactions: dict[int, list[AbortedTxn]] = {}
         first = next((s.base_offset for s in remade if self._verified[s.base_offset]), None)
         if first is not None:
             producers, offset = self._newest_snapshot(names, first)
             for segment, aborted in replay(producers, segments, offset):
-                found.setdefault(segment.base_offset, []).append(aborted)
+                transactions.setdefault(segment.base_offset, []).append(aborted)
         for segment in remade:
-            aborted_here = found.get(segment.base_offset, [])
+            aborted_here = transactions.get(segment.base_offset, [])
             segment.transaction_index.replace(self.files.disk, aborted_here)
 
     def _newest_snapshot(self, names: list[str], limit: int) -> tuple[ProducerState, int]:
@@ -234,7 +234,7 @@ class LogLoader:
     def _load_producers(
         self, names: list[str], segments: list[Segment], next_offset: int
     ) -> tuple[ProducerState, int]:
-        """Return the newest good snapshot with the batches behind it replayed, and its offset."""
+        """Return the newest good snapshot with the batches after it replayed, and its offset."""
         disk = self.files.disk
         producers: ProducerState | None = None
         snapshot_offset = -1
@@ -251,14 +251,14 @@ class LogLoader:
                     snapshot_offset = offset
         if producers is None:
             producers = ProducerState()
-            if self.clean and not offsets:  # nobody ever wrote with a producer id (as Kafka infers)
+            if self.clean and not offsets:  # no producer ever had an id (as Kafka infers)
                 return producers, -1
         if snapshot_offset < next_offset:
             replay_producers(producers, segments, max(snapshot_offset, self.log_start_offset))
         return producers, snapshot_offset
 
     def _load_leader_epochs(self, segments: list[Segment], next_offset: int) -> LeaderEpochs:
-        """Return the checkpointed epochs below the log end, or those that the batches tell."""
+        """Return the checkpointed epochs below the log end, or those of the batches."""
         entries = read_leader_epochs(self.files.disk, self.directory)
         if entries:
             return LeaderEpochs([entry for entry in entries if entry[1] <= next_offset])
@@ -300,14 +300,14 @@ def _marker_of(segment: Segment, batch: BatchHeader) -> EndMarker | None:
 
 
 def is_log_name(name: str) -> bool:
-    """Tell whether a file name is that of a segment's log."""
+    """Return whether a file name is that of a segment's log."""
     return len(name) == 24 and name.endswith(LOG_SUFFIX) and name[:20].isdigit()
 
 
 def finish_interrupted(disk: Disk, directory: str, names: list[str]) -> bool:
-    """Complete or undo what a crash interrupted; tell whether anything changed.
+    """Complete or undo what a crash interrupted; return whether anything changed.
 
-    `.cleaned` is a compaction before its commit and goes; `.log.swap` is one behind its commit and
+    `.cleaned` is a compaction before its commit and goes; `.log.swap` is one after its commit and
     takes the place of the segments it was made from; indexes without a log go.
     """
     changed = False

@@ -15,7 +15,7 @@ from storage.config_def import LONG_MAX
 from storage.errors import StorageError, UnknownPartitionError
 from storage.flush import Flush
 from storage.log_manager import LogManager
-from storage.own_logs import DIRTY_SHARE, clean, first_dirty_offset, is_own, own_pass, stand_of
+from storage.own_logs import DIRTY_SHARE, clean, first_dirty_offset, is_own, own_log_of, own_pass
 from storage.partition_log import PartitionLog
 from storage.retention import DeletedSegment, delete_old_segments
 
@@ -29,7 +29,7 @@ def maintenance_steps(
 ) -> Iterator[Step]:
     """Do one round over all partitions; one without `retention` deletes no old records.
 
-    `starting` compacts the broker's own logs at half the usual size, before they are first loaded.
+    `starting` compacts internal topics at half the usual size, before they are first loaded.
     """
     try:
         yield from manager.remove_deleted()
@@ -96,7 +96,7 @@ def compaction_steps(
     """Compact one log if it is dirty enough; yields None between steps, the result at the end."""
     if is_own(log):
         least_share = DIRTY_SHARE / 2 if starting else DIRTY_SHARE
-        if stand_of(manager, log, now_ms).dirty_share >= least_share:
+        if own_log_of(manager, log, now_ms).dirty_share >= least_share:
             yield from own_pass(manager, log, now_ms)
     elif _is_dirty_enough(log, first_dirty_offset(manager, log), now_ms):
         yield from clean(manager, log, now_ms)

@@ -1,4 +1,4 @@
-"""The door's other side: a disk in memory that breaks on command, for tests.
+"""A disk in memory that breaks on command, for tests.
 
 It counts every operation that changes something. `fail_at(n)` makes the n-th one raise OSError,
 `crash_at(n)` makes the process die there (`Crash`), with `torn=True` after half of the bytes were
@@ -22,7 +22,7 @@ class Crash(BaseException):
 
 
 class _Contents:
-    """A file's bytes: as the process sees them, and as they stand on the platter.
+    """A file's bytes: as the process sees them, and as they are on the platter.
 
     `unsynced` are the writes since the last sync, as (position, end).
     """
@@ -41,7 +41,7 @@ class _Contents:
         self.unsynced.clear()
 
     def reordered(self, random: Random) -> bytes:
-        """What a power cut may leave: what was synced, and any of the writes behind it.
+        """What a power cut may leave: what was synced, and any of the writes after it.
 
         A write that got lost before one that did not is a hole of zeros.
         """
@@ -76,7 +76,7 @@ class MemoryFile:
         self._disk.raise_if_torn(written, len(data))
 
     def pread(self, length: int, position: int) -> bytes:
-        """Return up to `length` bytes from `position`."""
+        """Return up to `length` bytes from `position`. Raises OSError where unreadable."""
         assert not self._closed, self._path
         if self._path in self._disk.unreadable:
             raise OSError(errno.EIO, "read error", self._path)
@@ -169,9 +169,9 @@ class MemoryDisk:
         self._files = dict(self._durable_files)
         self._directories = set(self._durable_directories)
         for contents in self._files.values():
-            found = contents.durable if random is None else contents.reordered(random)
-            contents.durable = found
-            contents.data = bytearray(found)
+            data = contents.durable if random is None else contents.reordered(random)
+            contents.durable = data
+            contents.data = bytearray(data)
             contents.unsynced.clear()
 
     def step(self, name: str, path: str, size_bytes: int = 0) -> int:
@@ -195,10 +195,10 @@ class MemoryDisk:
             raise Crash(f"{name} {path}")
         raise OSError(errno.ENOSPC, "No space left on device", path)
 
-    # --- the door ---------------------------------------------------------------------------------
+    # --- Disk -------------------------------------------------------------------------------------
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open `path` for appending and reading."""
+        """Open `path` for appending and reading. Raises FileNotFoundError."""
         contents = self._files.get(path)
         if contents is None:
             if not create or path.rpartition("/")[0] not in self._directories:
@@ -209,13 +209,13 @@ class MemoryDisk:
         return MemoryFile(self, path, contents)
 
     def read_file(self, path: str) -> bytes:
-        """Return the whole contents of a small file."""
+        """Return the whole contents of a small file. Raises OSError."""
         if path in self.unreadable:
             raise OSError(errno.EIO, "read error", path)
         return bytes(self._existing(path).data)
 
     def exists(self, path: str) -> bool:
-        """Tell whether a file or directory is there."""
+        """Return whether a file or directory is there."""
         return path in self._files or path in self._directories
 
     def size(self, path: str) -> int:
@@ -227,7 +227,7 @@ class MemoryDisk:
         return self._existing(path).modified_ms
 
     def listdir(self, path: str) -> list[str]:
-        """Return the names in a directory."""
+        """Return the names in a directory. Raises FileNotFoundError."""
         if path not in self._directories:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
         prefix = path + "/"
@@ -239,7 +239,7 @@ class MemoryDisk:
         )
 
     def is_directory(self, path: str) -> bool:
-        """Tell whether `path` is a directory."""
+        """Return whether `path` is a directory."""
         return path in self._directories
 
     def mkdir(self, path: str) -> None:
@@ -252,7 +252,7 @@ class MemoryDisk:
             self._directories.add(path)
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file or directory a new name."""
+        """Give a file or directory a new name. Raises FileNotFoundError."""
         if source in self._files:
             self.step("rename", source)
             self._files[target] = self._files.pop(source)
@@ -272,7 +272,7 @@ class MemoryDisk:
         del self._files[path]
 
     def rmdir(self, path: str) -> None:
-        """Remove an empty directory."""
+        """Remove an empty directory. Raises OSError."""
         if self.listdir(path):
             raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
         self.step("rmdir", path)

@@ -1,4 +1,4 @@
-"""Compaction of the broker's own logs (`__consumer_offsets` before all), which must stay small.
+"""Compaction of internal topics (`__consumer_offsets` above all), which must stay small.
 
 Kafka compacts its offsets topic once half of its sealed segments is dirty, and a segment there is
 100 MB. Here such a log is looked at several times a second and its active segment is rolled for the
@@ -32,9 +32,9 @@ RETRY_MS = 15_000
 
 
 class OwnLog(NamedTuple):
-    """How one log stands: bytes that no pass has seen, the active segment among them, and others.
+    """The state of one log: bytes that no pass has seen, with the active segment, and the others.
 
-    `clean_bytes` is never told below what makes `LEAST_DIRTY_BYTES` due.
+    `clean_bytes` is never below what makes `LEAST_DIRTY_BYTES` due.
     """
 
     log: PartitionLog
@@ -56,8 +56,8 @@ def is_own(log: PartitionLog) -> bool:
     return log.topic.startswith("__") and log.config.compacts and not log.closed
 
 
-def stand_of(manager: LogManager, log: PartitionLog, now_ms: int) -> OwnLog:
-    """How a log stands now."""
+def own_log_of(manager: LogManager, log: PartitionLog, now_ms: int) -> OwnLog:
+    """The state of a log now."""
     dirty, total = dirty_bytes(log, first_dirty_offset(manager, log), now_ms)
     clean = total - dirty
     # An active segment that could not be cleaned is not rolled: it would be rolled again and again.
@@ -72,7 +72,7 @@ def stand_of(manager: LogManager, log: PartitionLog, now_ms: int) -> OwnLog:
 
 
 class OwnLogs:
-    """The own logs of one data directory."""
+    """The logs of internal topics in one data directory."""
 
     __slots__ = ("_manager", "_retry_at_ms")
 
@@ -81,10 +81,10 @@ class OwnLogs:
         self._retry_at_ms: dict[tuple[str, int], int] = {}
 
     def dirty_share(self, now_ms: int) -> float:
-        """The dirty part over the clean one, of all own logs together; they may reach 1."""
-        stands = self._stands(now_ms)
-        return sum(one.dirty_bytes for one in stands) / max(
-            sum(one.clean_bytes for one in stands), 1
+        """The dirty part over the clean one, of all internal logs together; they may reach 1."""
+        states = self._states(now_ms)
+        return sum(own.dirty_bytes for own in states) / max(
+            sum(own.clean_bytes for own in states), 1
         )
 
     @property
@@ -94,28 +94,28 @@ class OwnLogs:
 
     def due(self, now_ms: int) -> list[PartitionLog]:
         """The logs that are to be compacted now, the dirtiest first."""
-        stands = self._stands(now_ms)
-        clean = sum(one.clean_bytes for one in stands)
-        surplus = sum(one.dirty_bytes for one in stands) - clean * TOTAL_DIRTY_SHARE
+        states = self._states(now_ms)
+        clean = sum(own.clean_bytes for own in states)
+        surplus = sum(own.dirty_bytes for own in states) - clean * TOTAL_DIRTY_SHARE
         due: list[PartitionLog] = []
-        for one in sorted(stands, key=lambda stand: stand.dirty_share, reverse=True):
-            is_early = surplus > 0 and one.dirty_share >= EARLY_DIRTY_SHARE
-            if one.dirty_share < DIRTY_SHARE and not is_early:
+        for own in sorted(states, key=lambda own: own.dirty_share, reverse=True):
+            is_early = surplus > 0 and own.dirty_share >= EARLY_DIRTY_SHARE
+            if own.dirty_share < DIRTY_SHARE and not is_early:
                 break
-            surplus -= one.dirty_bytes
-            key = (one.log.topic, one.log.partition)
+            surplus -= own.dirty_bytes
+            key = (own.log.topic, own.log.partition)
             if now_ms >= self._retry_at_ms.get(key, now_ms):
-                due.append(one.log)
+                due.append(own.log)
         return due
 
     def steps(self, due: list[PartitionLog], now_ms: int) -> Iterator[Step]:
         """Compact these logs."""
         yield from _together(self._pass_over(log, now_ms) for log in due)
 
-    def _stands(self, now_ms: int) -> list[OwnLog]:
+    def _states(self, now_ms: int) -> list[OwnLog]:
         manager = self._manager
         return [
-            stand_of(manager, log, now_ms) for log in manager.open_logs(own=True) if is_own(log)
+            own_log_of(manager, log, now_ms) for log in manager.open_logs(own=True) if is_own(log)
         ]
 
     def _pass_over(self, log: PartitionLog, now_ms: int) -> Iterator[Step]:
@@ -133,7 +133,7 @@ def own_pass(
 ) -> Iterator[CleaningResult | Pause | None]:
     """Compact an own log, with its active segment if that can be cleaned. Raises StorageError."""
     if is_own(log):
-        if stand_of(manager, log, now_ms).rolls:
+        if own_log_of(manager, log, now_ms).rolls:
             log.roll(now_ms)
         yield from clean(manager, log, now_ms)
 

@@ -320,7 +320,10 @@ class PartitionLog:
         return b""
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTxn]:
-        """Return the aborted transactions that records below `end` from `start` on can be of."""
+        """Return the aborted transactions that records below `end` from `start` on can be of.
+
+        Raises StorageError.
+        """
         number = max(bisect_right(self._bases, start) - 1, 0)
         indexes = (segment.transaction_index for segment in self.segments[number:])
         try:
@@ -336,7 +339,10 @@ class PartitionLog:
         return segment.position_of(offset)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """Return the first record at or after `timestamp`; None when all are older."""
+        """Return the first record at or after `timestamp` (ms); None when all are older.
+
+        Raises StorageError, CorruptBatchError.
+        """
         try:
             return first_record_since(self.segments, timestamp, self.log_start_offset)
         except OSError as error:
@@ -345,7 +351,10 @@ class PartitionLog:
             raise CorruptBatchError(f"the records of a batch cannot be read: {error}") from error
 
     def max_timestamp(self) -> TimestampedOffset | None:
-        """Return the first record with the log's largest timestamp (KIP-734); None when empty."""
+        """Return the first record with the log's largest timestamp (KIP-734); None when empty.
+
+        Raises StorageError, CorruptBatchError.
+        """
         try:
             return record_with_max_timestamp(self.segments, self.log_start_offset)
         except OSError as error:
@@ -356,7 +365,10 @@ class PartitionLog:
     # --- life -------------------------------------------------------------------------------------
 
     def roll(self, now_ms: int) -> None:
-        """Seal the active segment and begin a new one at the log end; nothing when it is empty."""
+        """Seal the active segment and begin a new one at the log end; nothing when it is empty.
+
+        Raises StorageError.
+        """
         active = self.segments[-1]
         if not active.size_bytes:
             return
@@ -389,11 +401,14 @@ class PartitionLog:
 
     @property
     def flush_is_due(self) -> bool:
-        """Whether `flush.messages` wants a sync before anybody is told of the last append."""
+        """Whether `flush.messages` wants a sync before the last append is answered."""
         return self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
     def flush(self) -> None:
-        """Return when everything appended so far would survive a power cut (fsync)."""
+        """Return when everything appended so far would survive a power cut (fsync).
+
+        Raises StorageError.
+        """
         flush = Flush(self)
         try:
             flush.run()
@@ -402,7 +417,7 @@ class PartitionLog:
         flush.done()
 
     def truncate_to(self, offset: int) -> None:
-        """Drop every batch that ends at or behind `offset`; it becomes the log end."""
+        """Drop every batch that ends at or after `offset`; it becomes the log end."""
         if offset >= self.log_end_offset:
             return
         disk = self.files.disk
@@ -440,7 +455,7 @@ class PartitionLog:
         self._tail = self._hint = (-1, None, 0)
 
     def close(self) -> None:
-        """Write the indexes and the producer state, sync, and let go; the log is unusable then."""
+        """Write the indexes and the producer state, sync, close the files. Raises StorageError."""
         if self.closed:
             return
         if self.is_on_disk:

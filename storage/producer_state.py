@@ -45,7 +45,7 @@ class CachedBatch(NamedTuple):
 
     @property
     def first_offset(self) -> int:
-        """The offset that the producer was told."""
+        """The offset that the producer was answered."""
         return self.last_offset - self.offset_delta
 
 
@@ -243,7 +243,7 @@ def save_snapshot(disk: Disk, directory: str, offset: int, state: ProducerState)
     file = disk.open(path, create=True)
     try:
         file.append([state.encode()])
-        if state.entries:  # that nobody was known is found again without it
+        if state.entries:  # no producers: nothing to restore
             file.sync()
     finally:
         file.close()

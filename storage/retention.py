@@ -22,8 +22,10 @@ class DeletedSegment(NamedTuple):
 def delete_old_segments(log: PartitionLog, now_ms: int) -> list[DeletedSegment]:
     """Delete the oldest segments that no rule keeps, and return them; whole segments only.
 
-    The active segment goes too when its time is over (a new one takes its place), never while it is
+    The active segment goes too when it has expired (a new one takes its place), never while it is
     empty. With `cleanup.policy=compact` only what lies below the log start offset goes.
+
+    Raises StorageError.
     """
     reasons: list[str] = []
     excess_bytes = log.size_bytes - log.config.retention_bytes
@@ -53,7 +55,7 @@ def delete_old_segments(log: PartitionLog, now_ms: int) -> list[DeletedSegment]:
 def _reason_to_delete(
     log: PartitionLog, number: int, segment: Segment, now_ms: int, excess_bytes: int
 ) -> str | None:
-    """Return the rule that lets a segment go; None when it stays (and all behind it)."""
+    """Return the rule that lets a segment go; None when it stays (and all after it)."""
     config = log.config
     is_active = number + 1 == len(log.segments)
     if not is_active and log.segments[number + 1].base_offset <= log.log_start_offset:

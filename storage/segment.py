@@ -169,7 +169,7 @@ class Segment:
             self._log.get().truncate(self.size_bytes)
 
     def rebuild_indexes(self) -> None:
-        """Make the offset and time index anew from the batch headers."""
+        """Rebuild the offset and time index from the batch headers."""
         self._forget_indexes()
         for batch in self.batches():
             self.appended_at(batch)
@@ -201,7 +201,7 @@ class Segment:
             yield batch
 
     def load_tail(self) -> int:
-        """Take in what lies behind the last index entry; return the next offset.
+        """Take in what lies after the last index entry; return the next offset.
 
         CorruptBatchError when the file does not end on a batch boundary.
         """
@@ -221,7 +221,7 @@ class Segment:
 
     def seal(self) -> None:
         """Write the indexes out: nothing will be appended any more, or the log is being closed."""
-        # First: at the next start the presence of the other two tells that this one is complete.
+        # First: at the next start the presence of the other two shows that this one is complete.
         self.transaction_index.save()
         if self.size_bytes:
             self._index_time()
@@ -248,7 +248,7 @@ class Segment:
         return self.read(header.position, header.size_bytes)
 
     def read(self, position: int, length: int) -> bytes:
-        """Return the bytes from `position` on."""
+        """Return `length` bytes from `position` on. Raises OSError when there are fewer."""
         data = self._log.pread(length, position)
         if len(data) != length:
             raise OSError(f"{self._log.path} ends before position {position + length}")
@@ -266,7 +266,7 @@ class Segment:
         return self.offset_index.at(number)[1] if number >= 0 else 0
 
     def position_of(self, offset: int) -> int:
-        """Return where the first batch that ends at or behind `offset` begins; the size if none."""
+        """Return where the first batch that ends at or after `offset` begins; the size if none."""
         position = self.indexed_position(offset)
         for batch in self.batches(position, HEADER_WINDOW_BYTES):
             if batch.last_offset >= offset:
@@ -275,7 +275,7 @@ class Segment:
 
     def boundary_before(self, start: int, limit: int) -> tuple[int, int]:
         """Return the last batch boundary between `start` (one itself) and `limit`, which lies
-        inside the segment, and the offset of the batch that begins there."""
+        inside the segment, and the offset of the batch that begins there. Raises OSError."""
         number = self.offset_index.floor_of_second(limit)
         position = start
         if number >= 0:

@@ -2,7 +2,7 @@
 
 A snapshot is made at a clean stop and belongs to exactly one state of the log: it names the log
 end and the CRC of the last batch, and counts only while both are as they were. A snapshot of an
-older end would not do, as tombstones behind it may have been compacted away. Whatever is stale,
+older end would not do, as tombstones after it may have been compacted away. Whatever is stale,
 torn, damaged or of another version is passed over, and the log is read: a snapshot saves work, it
 never holds anything that the log does not.
 """

@@ -29,9 +29,9 @@ def first_record_since(
         if segment.max_timestamp >= timestamp:
             batch = segment.first_batch_since(timestamp, log_start_offset)
             while batch is not None:
-                found = _record_since(segment, batch, timestamp, log_start_offset)
-                if found is not None:
-                    return found
+                record = _record_since(segment, batch, timestamp, log_start_offset)
+                if record is not None:
+                    return record
                 # Its late records lie below the log start, or compaction took them.
                 batch = segment.first_batch_since(timestamp, batch.last_offset + 1)
     return None

@@ -4,7 +4,7 @@ Readers of committed records need to know which records below the last stable of
 An entry has 34 bytes: version, producer id, first and last offset of the transaction, the last
 stable offset that its end led to. Entries come in the order of the markers. A segment without
 aborted transactions has no file, so what is not synced cannot be missed at the next start: a flush
-syncs these files with the logs. `log_loader` makes a damaged one anew from the batches.
+syncs these files with the logs. `log_loader` rebuilds a damaged one from the batches.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class TransactionIndex:
         yield from self._pending[number - self._saved :]
 
     def ended_since(self, offset: int) -> Iterator[AbortedTxn]:
-        """Yield the transactions whose marker lies at or behind `offset`."""
+        """Yield the transactions whose marker lies at or after `offset`."""
         low, high = 0, self._saved
         while low < high:
             middle = (low + high) // 2
@@ -84,7 +84,7 @@ class TransactionIndex:
         return (entry for entry in self.entries(low) if entry.last_offset >= offset)
 
     def reaches(self, offset: int) -> bool:
-        """Whether the last entry has its end at or behind `offset`."""
+        """Whether the last entry has its end at or after `offset`."""
         return bool(len(self)) and next(self.entries(len(self) - 1)).last_offset >= offset
 
     def add(self, entry: AbortedTxn) -> None:
@@ -107,7 +107,7 @@ class TransactionIndex:
         self._pending.clear()
 
     def truncate_to(self, offset: int) -> None:
-        """Forget the transactions that ended at or behind `offset`."""
+        """Forget the transactions that ended at or after `offset`."""
         self._pending = [entry for entry in self._pending if entry.last_offset < offset]
         if self._saved:
             gone = sum(1 for entry in self.ended_since(offset)) - len(self._pending)
@@ -146,25 +146,25 @@ def encoded(entries: Iterable[AbortedTxn]) -> bytes:
 
 def aborted_between(indexes: Iterable[TransactionIndex], start: int, end: int) -> list[AbortedTxn]:
     """Return the aborted transactions that records between `start` and `end` (exclusive) can belong
-    to; `indexes` are those of the segment that holds `start` and of all behind it.
+    to; `indexes` are those of the segment that holds `start` and of all after it.
 
-    Behind an entry that left the last stable offset at `end` or more none can follow (KIP-98).
+    After an entry that left the last stable offset at `end` or more none can follow (KIP-98).
     """
-    found = []
+    transactions = []
     for index in indexes:
         if not len(index):
             continue
         for entry in index.ended_since(start):
             if entry.first_offset < end:
-                found.append(entry)
+                transactions.append(entry)
             if entry.last_stable_offset >= end:
-                return found
-    return found
+                return transactions
+    return transactions
 
 
 def looks_whole(contents: bytes, base_offset: int) -> bool:
-    """Tell whether this can be the index of the segment from `base_offset` on: whole entries of a
-    known version, each with its marker in the segment and behind the one before."""
+    """Return whether this can be the index of the segment from `base_offset` on: whole entries of a
+    known version, each with its marker in the segment and after the one before."""
     if len(contents) % ENTRY.size:
         return False
     last = base_offset - 1

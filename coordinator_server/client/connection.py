@@ -40,7 +40,7 @@ _EARLIEST = -2
 _BROKER_RESOURCE = 4
 _LENGTH = struct.Struct(">i")
 
-_FIELDS = {one.name for one in RECORD}
+_FIELDS = {field.name for field in RECORD}
 
 
 class ClientError(Exception):
@@ -138,7 +138,7 @@ class EventsReader:
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise NoTopicError(f"there is no topic {GROUP_EVENTS_TOPIC}")
         _check(topic.error_code)
-        addresses = {one.node_id: (one.host, one.port) for one in response.brokers}
+        addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         for partition in topic.partitions:
             _check(partition.error_code)
             address = addresses.get(partition.leader_id)
@@ -229,7 +229,7 @@ class EventsReader:
         )
         answer = self._leaders[index].ask("Fetch", request).responses[0].partitions[0]
         if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            # Retention was faster, or the topic was deleted and made anew.
+            # Retention was faster, or the topic was deleted and recreated.
             self._next_offsets[index] = self._earliest(index)
             return [], False
         _check(answer.error_code)
@@ -239,25 +239,25 @@ class EventsReader:
             for header in iterate_batches(data):
                 if header.next_offset <= offset or header.is_control:
                     continue
-                for one in iterate_records(data, header):
-                    if one.offset >= offset and one.key == self._key:
-                        records.append(one.value)
+                for record in iterate_records(data, header):
+                    if record.offset >= offset and record.key == self._key:
+                        records.append(record.value)
                 self._next_offsets[index] = header.next_offset
         except ProtocolError as error:
             raise ClientError(f"{GROUP_EVENTS_TOPIC}-{index} cannot be read: {error}") from error
         is_end = self._next_offsets[index] >= answer.high_watermark
-        return [found for value in records if (found := _parsed(value)) is not None], is_end
+        return [account for value in records if (account := _parsed(value)) is not None], is_end
 
 
 def _parsed(value: bytes | None) -> RebalanceRecord | None:
     """The record in a value; None for what is none, as anybody with the right name may write."""
     try:
-        found = json.loads(value or b"null")
+        account = json.loads(value or b"null")
     except ValueError:
         return None
-    if not isinstance(found, dict) or type(found.get("schema")) is not int:
+    if not isinstance(account, dict) or type(account.get("schema")) is not int:
         return None
-    return found if found["schema"] > SCHEMA_VERSION or found.keys() >= _FIELDS else None
+    return account if account["schema"] > SCHEMA_VERSION or account.keys() >= _FIELDS else None
 
 
 def _check(error_code: int) -> None:

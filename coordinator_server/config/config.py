@@ -176,16 +176,16 @@ class Config:
         return tuple(self._broker_listeners("listeners"))
 
     def advertised_listeners(self) -> dict[str, Listener]:
-        """Listener name -> address that clients are told; a name that is missing means auto."""
-        found = self._broker_listeners("advertised.listeners")
-        return {listener.name: listener for listener in found}
+        """Listener name -> address that clients get; a name that is missing means auto."""
+        advertised = self._broker_listeners("advertised.listeners")
+        return {listener.name: listener for listener in advertised}
 
     def _broker_listeners(self, setting: str) -> list[Listener]:
         """A setting's listeners without those of a KRaft controller, which may be in both."""
         controller = {name.upper() for name in self.items("controller.listener.names")}
         texts = [text for text in self.items(setting) if text != "auto"]
-        found = [_parse_listener(setting, text) for text in texts]
-        return [listener for listener in found if listener.name not in controller]
+        listeners = [_parse_listener(setting, text) for text in texts]
+        return [listener for listener in listeners if listener.name not in controller]
 
     def of_broker(self, index: int) -> "Config":
         """The settings as the broker `index` of this process has them: id and ports count on."""
@@ -204,8 +204,8 @@ class Config:
             )
         return other
 
-    def _apply(self, source: str, given: Mapping[str, str]) -> None:
-        for name, text in given.items():
+    def _apply(self, source: str, settings: Mapping[str, str]) -> None:
+        for name, text in settings.items():
             setting = SETTINGS.get(name)
             if (setting is None or name in WITHOUT_EFFECT) and name not in self.ignored:
                 self.ignored.append(name)
@@ -295,24 +295,24 @@ def settings_in_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
     `_` is `.`, `__` is `_`, `___` is `-`: KAFKA_GROUP_MAX_SIZE is group.max.size.
     """
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for variable, value in sorted(environment.items()):
         if variable.startswith("KAFKA_") and variable not in _IMAGE_VARIABLES:
             name = variable[len("KAFKA_") :].lower()
             name = name.replace("___", "-").replace("__", "\0").replace("_", ".")
-            found[name.replace("\0", "_")] = value
-    return found
+            settings[name.replace("\0", "_")] = value
+    return settings
 
 
 def settings_in_arguments(arguments: Iterable[str]) -> dict[str, str]:
     """Settings in `NAME=VALUE` arguments (`--set`). Raises ConfigError on one without `=`."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for argument in arguments:
         name, separator, value = argument.partition("=")
         if not separator or not name.strip():
             raise ConfigError(f"--set {argument}: NAME=VALUE expected")
-        found[name.strip()] = value
-    return found
+        settings[name.strip()] = value
+    return settings
 
 
 def _parse(setting: Setting, text: str) -> Value:

@@ -83,10 +83,10 @@ _LISTENERS = (
     _list("listeners", ("PLAINTEXT://:9092",),
          "Where to listen, NAME://HOST:PORT. An empty host is every interface, port 0 picks one."),
     _list("advertised.listeners", ("auto",),
-         "Addresses that clients are told, NAME://HOST:PORT. `auto` (ours) tells each client the "
+         "Addresses that clients get, NAME://HOST:PORT. With `auto` (ours) each client gets the "
          "address that it reached us by, see docker.md."),
     _string("published.host", None,
-         "Host (ours) that clients are told who came through a published port of a container: the "
+         "Host (ours) for clients that came through a published port of a container: the "
          "gateway, and with a value also all who are in no network of ours. Without one it is "
          "localhost in a container, and for the gateway only."),
     _int("published.port", 0,
@@ -303,7 +303,9 @@ def _group_settings() -> dict[str, Setting]:
             "Whether members of a share group may renew their locks (KIP-1222).",
         ),
     )
-    return {name: SETTINGS[f"group.{name}"] for name in names} | {one.name: one for one in own}
+    return {name: SETTINGS[f"group.{name}"] for name in names} | {
+        setting.name: setting for setting in own
+    }
 
 
 GROUP_SETTINGS: dict[str, Setting] = _group_settings()

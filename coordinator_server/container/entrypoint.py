@@ -1,4 +1,4 @@
-"""The entry point of the container image: makes `serve` out of what Kafka's image is told.
+"""The entry point of the container image: turns the variables of Kafka's image into `serve`.
 
 `docker run IMAGE` serves, `docker run IMAGE --set NAME=VALUE` too; any other command of
 coordinator-server can be named instead. As in Kafka's image, settings are KAFKA_* variables, a
@@ -13,10 +13,10 @@ import sys
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import NamedTuple
 
-if __name__ == "__main__":  # the settings need the room `storage`
-    from coordinator_server.__main__ import find_rooms
+if __name__ == "__main__":  # the settings need the package `storage`
+    from coordinator_server.__main__ import find_packages
 
-    find_rooms()
+    find_packages()
 
 from coordinator_server.config.config import (
     Config,
@@ -62,12 +62,12 @@ def prepare(
 
 def command(arguments: Sequence[str], properties_file: str | None) -> list[str]:
     """The arguments of coordinator-server: `serve` unless a command is named."""
-    given = list(arguments)
-    if given and given[0] != "serve" and (given[0] == "--version" or given[0][0] != "-"):
-        return given
-    if given[:1] == ["serve"]:
-        del given[0]
-    return ["serve", *(["--config", properties_file] if properties_file else []), *given]
+    rest = list(arguments)
+    if rest and rest[0] != "serve" and (rest[0] == "--version" or rest[0][0] != "-"):
+        return rest
+    if rest[:1] == ["serve"]:
+        del rest[0]
+    return ["serve", *(["--config", properties_file] if properties_file else []), *rest]
 
 
 def run() -> None:

@@ -13,10 +13,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-if __name__ == "__main__":  # run by its path: the package and its rooms lie above
+if __name__ == "__main__":  # run by its path: our packages are above
     _package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    _rooms = os.path.join(_package, "_rooms")
-    sys.path[:0] = [*([_rooms] if os.path.isdir(_rooms) else []), os.path.dirname(_package)]
+    _packages = os.path.join(_package, "_packages")
+    sys.path[:0] = [*([_packages] if os.path.isdir(_packages) else []), os.path.dirname(_package)]
 
 import _socket  # the module socket takes as long to import as all the rest here
 
@@ -76,10 +76,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _connect(host: str, port: int, timeout_seconds: float) -> _socket.socket:
-    """A connection to the first address of the host at which somebody listens."""
+    """A connection to the first address of the host that accepts one."""
     failure = OSError(f"{host} has no address")
-    found = _socket.getaddrinfo(host, port, _socket.AF_UNSPEC, _socket.SOCK_STREAM)
-    for family, kind, protocol, _, address in found:
+    addresses = _socket.getaddrinfo(host, port, _socket.AF_UNSPEC, _socket.SOCK_STREAM)
+    for family, kind, protocol, _, address in addresses:
         try:
             connection = _socket.socket(family, kind, protocol)
             connection.settimeout(timeout_seconds)

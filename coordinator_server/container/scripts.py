@@ -13,10 +13,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-if __name__ == "__main__":  # the settings need the room `storage`
-    from coordinator_server.__main__ import find_rooms
+if __name__ == "__main__":  # the settings need the package `storage`
+    from coordinator_server.__main__ import find_packages
 
-    find_rooms()
+    find_packages()
 
 from coordinator_server.config.config import parse_address
 from coordinator_server.container import healthcheck

@@ -27,7 +27,10 @@ async def state(request: ControlRequest) -> dict[str, Any]:
 
 
 async def advance(request: ControlRequest) -> dict[str, Any]:
-    """POST /clock/advance?seconds=N: returns when all that falls due meanwhile has happened."""
+    """POST /clock/advance?seconds=N: returns when all that falls due meanwhile has happened.
+
+    Raises ControlError.
+    """
     elapsed_ms = _elapsed_ms(request)
     controller = _controller(request)
     try:

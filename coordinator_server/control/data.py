@@ -48,7 +48,10 @@ async def topic(request: ControlRequest) -> dict[str, Any]:
 
 
 async def create_topic(request: ControlRequest) -> dict[str, Any]:
-    """POST /topics/TOPIC, {"partitions": 3, "configs": {"retention.ms": "1000"}}."""
+    """POST /topics/TOPIC, {"partitions": 3, "configs": {"retention.ms": "1000"}}.
+
+    Raises ControlError.
+    """
     manager, name, body = request.cluster.topics, request.parameters["TOPIC"], request.json()
     error = manager.creation_error(name)
     if error is not None:
@@ -121,12 +124,14 @@ async def produce(request: ControlRequest) -> dict[str, Any]:
 
     A record may name its partition and timestamp_ms. Without a partition its key decides, as in
     Kafka's clients; without a key too the records go to the partitions in turn.
+
+    Raises ControlError.
     """
     cluster, name = request.cluster, request.parameters["TOPIC"]
     cluster.topics.auto_create(name)
     topic = topic_of(request)
     if topic.is_internal:
-        raise ControlError(400, f"{name} is the broker's own topic")
+        raise ControlError(400, f"{name} is an internal topic")
     wanted = request.json().get("records")
     if not isinstance(wanted, list) or not all(isinstance(item, dict) for item in wanted):
         raise ControlError(400, "records is a list of objects")
@@ -251,6 +256,8 @@ async def records(request: ControlRequest) -> dict[str, Any]:
     """GET /partitions/TOPIC/INDEX/records?offset=N&count=N: some records from an offset on.
 
     What lies before the first offset is passed over. `next_offset` is where to go on.
+
+    Raises ControlError.
     """
     topic = topic_of(request)
     partition = partition_of(request, topic)
@@ -315,6 +322,8 @@ async def reset(request: ControlRequest) -> dict[str, Any]:
     """POST /reset: the cluster as if it had just been started, with no client connected.
 
     With move=true at other ports; `listeners` says where each broker listens now.
+
+    Raises ControlError.
     """
     cluster, moves = request.cluster, request.query.get("move", "false")
     if moves not in ("true", "false"):

@@ -27,24 +27,26 @@ async def groups(request: ControlRequest) -> dict[str, Any]:
     return {
         "groups": [
             {
-                "group": one.group_id,
-                "state": one.state.value,
-                "members": len(one.membership.members),
+                "group": group_metadata.group_id,
+                "state": group_metadata.state.value,
+                "members": len(group_metadata.membership.members),
             }
-            for _, one in _groups(request.cluster)
+            for _, group_metadata in _groups(request.cluster)
         ]
     }
 
 
 async def group(request: ControlRequest) -> dict[str, Any]:
-    """GET /groups/GROUP."""
+    """GET /groups/GROUP. Raises ControlError (404) when there is no such group."""
     group_id = request.parameters["GROUP"]
-    for broker, one in _groups(request.cluster):
-        if one.group_id == group_id:
-            return _group(request.cluster, broker, one)
+    for broker, group_metadata in _groups(request.cluster):
+        if group_metadata.group_id == group_id:
+            return _group(request.cluster, broker, group_metadata)
     if any(broker.groups.is_loading for broker in request.cluster.brokers.values()):
         raise ControlError(404, f"there is no group {group_id} so far, groups are being loaded")
-    names = ", ".join(sorted(one.group_id for _, one in _groups(request.cluster))[:20])
+    names = ", ".join(
+        sorted(group_metadata.group_id for _, group_metadata in _groups(request.cluster))[:20]
+    )
     raise ControlError(404, f"there is no group {group_id}, but {names or 'none at all'}")
 
 
@@ -56,19 +58,21 @@ def _groups(cluster: Cluster) -> Iterator[tuple[Broker, GroupMetadata]]:
                 yield broker, task.group
 
 
-def _group(cluster: Cluster, broker: Broker, one: GroupMetadata) -> dict[str, Any]:
+def _group(cluster: Cluster, broker: Broker, group_metadata: GroupMetadata) -> dict[str, Any]:
     from coordinator_server.rebalances.story import tell
 
-    history = cluster.journal.history(one.group_id)
+    history = cluster.journal.history(group_metadata.group_id)
     return {
-        "group": one.group_id,
+        "group": group_metadata.group_id,
         "coordinator": broker.node_id,
-        "state": one.state.value,
-        "generation": one.generation_id,
-        "protocol_type": one.protocol_type,
-        "protocol": one.protocol_name,
-        "leader": one.membership.leader_id,
-        "members": [_member(one, member) for member in one.membership.members.values()],
+        "state": group_metadata.state.value,
+        "generation": group_metadata.generation_id,
+        "protocol_type": group_metadata.protocol_type,
+        "protocol": group_metadata.protocol_name,
+        "leader": group_metadata.membership.leader_id,
+        "members": [
+            _member(group_metadata, member) for member in group_metadata.membership.members.values()
+        ],
         "offsets": [
             {
                 "topic": topic,
@@ -77,29 +81,29 @@ def _group(cluster: Cluster, broker: Broker, one: GroupMetadata) -> dict[str, An
                 "metadata": commit.metadata,
                 "commit_timestamp_ms": commit.commit_timestamp,
             }
-            for topic, partitions in one.offsets.by_topic.items()
+            for topic, partitions in group_metadata.offsets.by_topic.items()
             for partition, commit in sorted(partitions.items())
         ],
         "last_rebalance": tell(history[-1]) if history else [],
     }
 
 
-def _member(one: GroupMetadata, member: MemberMetadata) -> dict[str, Any]:
-    assignment = assigned(member.assignment) if one.uses_consumer_protocol else None
+def _member(group_metadata: GroupMetadata, member: MemberMetadata) -> dict[str, Any]:
+    assignment = assigned(member.assignment) if group_metadata.uses_consumer_protocol else None
     return {
         "member_id": member.member_id,
         "instance_id": member.group_instance_id,
         "client_id": member.client_id,
         "host": member.client_host,
-        "subscription": _subscription(one, member),
+        "subscription": _subscription(group_metadata, member),
         "assignment": assignment or {},
         "waits_for": _waits_for(member),
     }
 
 
-def _subscription(one: GroupMetadata, member: MemberMetadata) -> list[str]:
-    """Topics that a member asks for, by the first protocol that tells."""
-    if not one.uses_consumer_protocol:
+def _subscription(group_metadata: GroupMetadata, member: MemberMetadata) -> list[str]:
+    """Topics that a member asks for, by the first protocol that can be read."""
+    if not group_metadata.uses_consumer_protocol:
         return []
     for _, metadata in member.protocols:
         try:

@@ -1,1 +1,1 @@
-"""The runtime of the group coordinator: the one door to the groups, their tasks and their log."""
+"""The runtime of the group coordinator: the one way to the groups, their tasks and their log."""

@@ -1,4 +1,4 @@
-"""GroupCoordinator: the one door to the groups, and everything that concerns more than one of them.
+"""GroupCoordinator: the one way to a group, and everything that concerns more than one of them.
 
 A group belongs to the partition of `__consumer_offsets` that its id hashes to, and is served by the
 broker that leads the partition, once it is loaded (Kafka's GroupCoordinatorService and
@@ -222,15 +222,15 @@ class GroupCoordinator:
     @property
     def is_loading(self) -> bool:
         """Whether some groups are not known yet because their partition is being loaded."""
-        return any(one.state is PartitionState.LOADING for one in self._led.values())
+        return any(led.state is PartitionState.LOADING for led in self._led.values())
 
-    # --- the door ---------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     def submit(self, call: GroupCall[A], request: Q) -> None:
         """Bring a request to its group, or answer it without one; the only way to a group.
 
-        What is refused, what a missing group is answered and whether it is made, says the row of
-        the request's API in `group_apis`.
+        The row of the request's API in `group_apis` says what is refused, what the answer for a
+        missing group is, and whether the group is created.
         """
         api: GroupApi[Q, A] = row_of(type(request))
         if api.validate is not None:
@@ -304,9 +304,9 @@ class GroupCoordinator:
         return task
 
     def on_settled(self, task: GroupTask) -> None:
-        """Forget a group that has ended, or that never came to be."""
+        """Forget a group that has ended or was never created."""
         group_id = task.group.group_id
-        if task.is_over and self.tasks.get(group_id) is task:
+        if task.is_done and self.tasks.get(group_id) is task:
             del self.tasks[group_id]
             task.stop()
 

@@ -1,6 +1,6 @@
 """One partition of `__consumer_offsets`, as the coordinator sees it: append records, load groups.
 
-What the heart decides becomes a record batch here, in Kafka's own bytes (KafkaCoordinator's
+What the core decides becomes a record batch here, in Kafka's own bytes (KafkaCoordinator's
 batches: no producer id, base sequence 0, CreateTime), and what the log holds becomes groups again.
 Both ways go through `GroupMetadata.replay` (a snapshot's offsets through `restore`, its form for
 many), so a loaded group is the group that was written.
@@ -149,7 +149,7 @@ class OffsetsPartition:
         for _ in replay.steps():
             pass
         name = group.group_id.encode()
-        front = len(name).to_bytes(2, "big") + name  # stands behind the type in every key
+        front = len(name).to_bytes(2, "big") + name  # follows the type in every key
         own = [pair for pair in replay.latest.items() if pair[0].startswith(front, 2)]
         for _ in Restoring(lambda _: group).steps(own):
             pass

@@ -25,7 +25,7 @@ class OffsetsTopic:
     """The topic of the groups, made when it is first needed.
 
     `partitions` are those that groups live in, none while there is no topic. A topic that was
-    deleted and made anew has other ones.
+    deleted and recreated has other ones.
     """
 
     def __init__(self, topics: TopicManager) -> None:

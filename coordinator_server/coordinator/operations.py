@@ -39,8 +39,8 @@ class GroupCall(Protocol[Answer]):
         """Answer the request with UNKNOWN_SERVER_ERROR, unless it is answered."""
 
 
-class Door(Protocol):
-    """The one door to the groups."""
+class Submitter(Protocol):
+    """Takes requests to their groups: the GroupCoordinator, as an operation sees it."""
 
     def submit(self, call: GroupCall[A], request: Q) -> None:
         """Bring a request to its group."""
@@ -66,13 +66,13 @@ class Operation(Protocol):
         """Whether it writes no record, and is answered at once."""
 
     def apply(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Steps | None:
-        """Do it, or give its work as steps."""
+        """Apply it, or return its work as steps."""
 
-    def resubmit(self, door: Door) -> None:
-        """The group has ended before it: a request goes through the door again."""
+    def resubmit(self, submitter: Submitter) -> None:
+        """The group has ended before it: a request is submitted again."""
 
     def refuse(self, error: ErrorCode) -> None:
-        """It is not applied: answer the request, if it is one, with `error`."""
+        """Not applied: answer the request, if it is one, with `error`."""
 
     def fail(self) -> None:
         """A bug prevents it: answer the request, if it is one, with UNKNOWN_SERVER_ERROR."""
@@ -93,12 +93,12 @@ class PendingRequest(Reply[A], Generic[Q, A]):
         self.is_large = call.is_large
 
     def apply(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Steps | None:
-        """Have the heart serve the request."""
+        """Have the core serve the request."""
         return self._api.serve(group, self.request, self, now_ms, effects)
 
-    def resubmit(self, door: Door) -> None:
+    def resubmit(self, submitter: Submitter) -> None:
         """Bring the request to the group that has its id now, if there is one."""
-        door.submit(self.call, self.request)
+        submitter.submit(self.call, self.request)
 
     def send(self) -> None:
         """Send the response."""
@@ -131,10 +131,10 @@ class InternalOperation:
         self.is_read_only = False
 
     def apply(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Steps | None:
-        """Do it, or give its work as steps."""
+        """Apply it, or return its work as steps."""
         return self._apply(group, now_ms, effects)
 
-    def resubmit(self, door: Door) -> None:
+    def resubmit(self, submitter: Submitter) -> None:
         """It concerned the group that has ended."""
 
     def refuse(self, error: ErrorCode) -> None:

@@ -57,7 +57,7 @@ class OffsetsReplay:
     """The last value of each key of one partition, in `latest`; None is a tombstone.
 
     Records of a transaction count once its commit marker comes, and never without it; then each
-    one counts only if nothing that counts has been written behind it for the same key. `damaged`
+    one counts only if nothing that counts has been written after it for the same key. `damaged`
     counts batches and records that do not parse though their CRC is right.
     """
 
@@ -166,16 +166,16 @@ class Restoring:
                 yield
             if value is None:
                 continue
-            found = offsets.get(key[:-4])
+            previous = offsets.get(key[:-4])
             topic_id = topic_ids.get(value[size:])
-            if found is None or topic_id is None:
+            if previous is None or topic_id is None:
                 self._take(key, value)
                 continue
             version, offset, leader_epoch, metadata, timestamp_ms = unpack(value[:size])
             if version != _PLAIN_VERSION or metadata != _EMPTY_METADATA:
                 self._take(key, value)
                 continue
-            found[int.from_bytes(key[-4:], "big", signed=True)] = OffsetCommitValue(
+            previous[int.from_bytes(key[-4:], "big", signed=True)] = OffsetCommitValue(
                 offset=offset,
                 leader_epoch=leader_epoch,
                 metadata="",

@@ -1,6 +1,6 @@
 """The groups of one partition of `__consumer_offsets` as bytes, and back: what a snapshot holds.
 
-Made for loading: committed offsets stand in columns, one run per group, topic and topic id, that a
+Made for loading: committed offsets are in columns, one run per group, topic and topic id, that a
 single unpacking reads. Group records are as in the log. `storage.state_snapshot` keeps the bytes
 and knows whether they may be trusted, so here nothing is checked twice.
 """
@@ -81,7 +81,7 @@ def _put_offsets(parts: list[bytes], offsets: dict[int, OffsetCommitValue]) -> N
 
 
 def _put(parts: list[bytes], data: bytes | None) -> None:
-    """Bytes behind their length; -1 is null."""
+    """Bytes after their length; -1 is null."""
     parts.append(_COUNT.pack(-1 if data is None else len(data)))
     if data is not None:
         parts.append(data)

@@ -5,7 +5,7 @@ records of all that it drained in one write, replays them, and only then sends t
 depend on them. One timer per group wakes the task for the earliest deadline of its purgatory. The
 turns of the loop come through the clock, so the simulation runs this very task without a loop.
 
-Here is the second door for bugs (the first is in `net.dispatch`): a request that makes the heart
+This is the second error boundary (the first is `net.dispatch`): a request that makes the core
 raise is answered with UNKNOWN_SERVER_ERROR, and the group is reloaded from its log.
 """
 
@@ -52,7 +52,7 @@ class TaskContext(Protocol):
     step_runner: StepRunner
     log: EventLog
     explain: Callable[[str, Rebalance], None]
-    """`explain(group_id, rebalance)` gets the account of each rebalance that is over."""
+    """`explain(group_id, rebalance)` gets the account of each rebalance that has ended."""
 
     def new_group(self, group_id: str) -> GroupMetadata:
         """A blank group."""
@@ -61,7 +61,7 @@ class TaskContext(Protocol):
         """Called after every drain."""
 
     def submit(self, call: GroupCall[A], request: Q) -> None:
-        """The door to the groups, for requests that were meant for a group that has ended."""
+        """Take a request that was meant for a group that has ended to its group."""
 
 
 class LargeOperation(NamedTuple):
@@ -126,8 +126,8 @@ class GroupTask:
         return not self._mailbox and self._large is None
 
     @property
-    def is_over(self) -> bool:
-        """Whether the task can go: its group has ended, or never came to be.
+    def is_done(self) -> bool:
+        """Whether the task can go: its group has ended or was never created.
 
         A group that could not be reloaded has not ended: what its log holds must not seem lost.
         """
@@ -181,7 +181,7 @@ class GroupTask:
                     applied.append(operation)
                     self._apply(operation, now_ms)
             self._settle(now_ms)
-        except Exception:  # the door: a bug costs the requests at hand and the group's soft state
+        except Exception:  # error boundary: a bug costs these requests and the group's soft state
             self._recover(applied, now_ms)
         self._is_draining = False
         if self.group.is_vacant:
@@ -199,7 +199,7 @@ class GroupTask:
             self._hand_back()
 
     def _apply(self, operation: Operation, now_ms: int) -> None:
-        """Have the heart do it; if it raises, what the operations before it caused is settled."""
+        """Have the core apply it; if it raises, the effects of earlier operations are settled."""
         effects = self._effects
         before = effects.mark()
         try:
@@ -232,7 +232,7 @@ class GroupTask:
             self._settle(now_ms)
             if self.group.is_dead:
                 self._hand_back()
-        except Exception:  # the same door
+        except Exception:  # the same error boundary
             self._large = None
             self._recover([operation], now_ms)
         self._is_draining = False
@@ -334,7 +334,7 @@ class GroupTask:
             self.partition.reload(self.group)
             load_finished(self.group, now_ms, self._effects)
             self._settle(now_ms)
-        except Exception:  # the door, too: nothing of this group can be served any more
+        except Exception:  # error boundary: nothing of this group can be served any more
             log.emit("group.failed", group=group.group_id, exc_info=True)
             self._is_broken = True
         if self._is_broken:

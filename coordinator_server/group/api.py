@@ -34,7 +34,7 @@ A = TypeVar("A")
 class GroupApi(Generic[Q, A]):
     """One row: requests of type `Q`, responses of type `A`.
 
-    `serve(group, request, reply, now_ms, effects)` is the method of the heart; it returns the rest
+    `serve(group, request, reply, now_ms, effects)` is the method of the core; it returns the rest
     of its work as steps where that may be long. `refuse(request, caller, error)` makes a response
     that carries an error, `missing(request, caller)` that for a group that does not exist.
     `validate` says what is wrong with a request whatever the group, `creates_group` whether a

@@ -1,4 +1,4 @@
-"""Settles what the heart asked to write: append, replay, callbacks, in this order, until done.
+"""Settles what the core asked to write: append, replay, callbacks, in this order, until done.
 
 Pure as well: the log is an object with one method. The task of a group runs it for every drain,
 in production and in the simulation.

@@ -1,4 +1,4 @@
-"""What a call into the heart asks for: replies, writes, log events. It performs none of them.
+"""What a call into the core asks for: replies, writes, log events. It performs none of them.
 
 A call fills an `Effects`; `group.driver.settle` carries out the writes in the one right order
 (append, replay, callbacks), and the task of the group then sends the replies.
@@ -80,7 +80,7 @@ class Write:
 class Effects:
     """Collects the effects of one drain of a group's mailbox.
 
-    `debug` says whether debug events are logged, so that the heart need not build them otherwise.
+    `debug` says whether debug events are logged, so that the core need not build them otherwise.
     `replies` may be sent as soon as the writes are settled. `replies_to_writes` depend on records
     of this drain: with a flush before the answer (`flush.messages`), they wait for the sync.
     """
@@ -121,7 +121,7 @@ class Effects:
         self.events.append((name, fields))
 
     def explain(self, rebalance: Rebalance) -> None:
-        """Publish the account of a rebalance that is over."""
+        """Publish the account of a rebalance that has ended."""
         self.explained.append(rebalance)
 
     def mark(self) -> tuple[int, int, int]:

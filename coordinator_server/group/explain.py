@@ -1,10 +1,10 @@
 """Why a rebalance began and how it went: one account per rebalance, kept while it runs.
 
-The heart only notes who came, who was lost and when; it looks into no assignment. When the
-rebalance is over its account goes out as an effect (`Effects.explain`), and the shell makes a
+The core only notes who came, who was lost and when; it looks into no assignment. When the
+rebalance has ended its account goes out as an effect (`Effects.explain`), and the shell makes a
 record of it (`coordinator_server.rebalances`). A rebalance that another one overtakes has an
 account of its own. What happens to a group without a rebalance (its coordinator has loaded it, it
-ends) is told in the same form.
+ends) is recorded in the same form.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _BY_JOINING = frozenset(
 """Who causes it this way waits in JoinGroup from then on."""
 
 _BY_REJOINING = frozenset({Trigger.METADATA_CHANGED, Trigger.LEADER_REJOINED})
-"""No news while everybody is asked to rejoin anyhow."""
+"""No news while all members are asked to rejoin anyhow."""
 
 
 class Outcome(StrEnum):
@@ -214,7 +214,7 @@ class Rebalance:
             self._rejoin(cause, 0)
 
     def member_joined(self, cause: Cause, now_ms: int) -> None:
-        """A member waits in JoinGroup; one that nobody waited for is a cause of its own."""
+        """A member waits in JoinGroup; one that was not waited for is a cause of its own."""
         after_ms = now_ms - self.started_ms
         if cause.trigger not in _BY_REJOINING:
             self.also.append(LateCause(cause, after_ms))
@@ -229,7 +229,7 @@ class Rebalance:
         self._rejoin(cause, after_ms)
 
     def members_lost(self, causes: Sequence[Cause], now_ms: int) -> None:
-        """Members have left, or their sessions are over, while everybody was asked to rejoin."""
+        """Members have left, or their sessions have expired, while all were asked to rejoin."""
         after_ms = now_ms - self.started_ms
         for cause in causes:
             self.also.append(LateCause(cause, after_ms))

@@ -64,12 +64,12 @@ class Group(ABC):
     @property
     @abstractmethod
     def is_dead(self) -> bool:
-        """Whether the group is over: deleted, expired or unloaded."""
+        """Whether the group has ended: deleted, expired or unloaded."""
 
     @property
     @abstractmethod
     def is_vacant(self) -> bool:
-        """Whether the group may be forgotten: it is over, or it never came to be."""
+        """Whether the group may be forgotten: it has ended or was never created."""
 
     @property
     @abstractmethod
@@ -103,7 +103,7 @@ class Group(ABC):
 
     @abstractmethod
     def end(self, trigger: Trigger, now_ms: int, effects: Effects) -> None:
-        """The group's tombstone is written: the group is over."""
+        """The group's tombstone is written: the group has ended."""
 
     # Time
 

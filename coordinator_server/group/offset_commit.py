@@ -92,15 +92,15 @@ def commit(
     too_long: set[Place] = set()
     for topic_index, topic in enumerate(request.topics):
         name = topic.name
-        for index, one in enumerate(topic.partitions):
-            metadata = one.committed_metadata or ""
+        for index, partition in enumerate(topic.partitions):
+            metadata = partition.committed_metadata or ""
             if len(metadata) * 2 > limit and _java_length(metadata) > limit:
                 too_long.add((topic_index, index))
                 continue
-            key = OffsetCommitKey(group=group_id, topic=name, partition=one.partition_index)
+            key = OffsetCommitKey(group=group_id, topic=name, partition=partition.partition_index)
             value = OffsetCommitValue(
-                offset=one.committed_offset,
-                leader_epoch=one.committed_leader_epoch,
+                offset=partition.committed_offset,
+                leader_epoch=partition.committed_leader_epoch,
                 metadata=metadata,
                 commit_timestamp=now_ms,
                 expire_timestamp=expire_ms,
@@ -142,9 +142,9 @@ def _response(
     for topic in request.topics:
         answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
         response.topics.append(answered)
-        for one in topic.partitions:
+        for partition in topic.partitions:
             answered.partitions.append(
-                OffsetCommitResponsePartition(partition_index=one.partition_index)
+                OffsetCommitResponsePartition(partition_index=partition.partition_index)
             )
             built += 1
             if not built % STEP_ITEMS:

@@ -60,8 +60,8 @@ def offset_delete(
         is_subscribed = group.is_subscribed(topic.name)
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else ErrorCode.NONE
         results: list[OffsetDeleteResponsePartition] = []
-        for one in topic.partitions:
-            index = one.partition_index
+        for partition in topic.partitions:
+            index = partition.partition_index
             if not is_subscribed and index in stored:
                 records.append(offset_tombstone(group.group_id, topic.name, index))
             results.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))

@@ -1,6 +1,6 @@
 """OffsetFetch: committed offsets of one group, in every state.
 
-The heart hands out the offsets as they are at this moment; the handler makes the response of the
+The core hands out the offsets as they are at this moment; the handler makes the response of the
 request's version from them. Source: OffsetMetadataManager.fetchOffsets.
 """
 
@@ -51,7 +51,7 @@ def fetch(
     if topics is None or len(topics) > len(stored):
         copied = {topic: offsets.copy() for topic, offsets in stored.items()}
     else:
-        copied = {one.name: stored[one.name].copy() for one in topics if one.name in stored}
+        copied = {topic.name: stored[topic.name].copy() for topic in topics if topic.name in stored}
     effects.reply(reply, FetchedOffsets(ErrorCode.NONE, copied))
 
 

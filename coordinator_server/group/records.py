@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets` as the heart sees them, and their versions on disk.
+"""Records of `__consumer_offsets` as the core sees them, and their versions on disk.
 
 A record is a pair (key message, value message or None for a tombstone); durable state is made of
 records alone. Source: Kafka's CoordinatorRecord and GroupCoordinatorRecordHelpers.

@@ -1,4 +1,4 @@
-"""The settings that the heart reads, as plain numbers handed in by the shell."""
+"""The settings that the core reads, as plain numbers handed in by the shell."""
 
 from __future__ import annotations
 

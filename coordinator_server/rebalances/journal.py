@@ -1,6 +1,6 @@
 """Where explained rebalances go: the log, a ring per group, and the topic `__group_events`.
 
-The topic is written behind the groups' backs: records wait in a queue, and a timer writes them in
+The topic is written apart from the groups: records wait in a queue, and a timer writes them in
 batches once the answers are out. A disk that fails is tried again later and later, one that is slow
 gets a small share of the loop's time, and what does not fit into the queue is dropped and counted:
 no group ever waits for the topic, or learns that it could not be written.
@@ -52,7 +52,7 @@ TOPIC_CONFIGS = {
 
 
 class RebalanceJournal:
-    """Takes the accounts of rebalances that are over. One for all brokers of a process.
+    """Takes the accounts of rebalances that have ended. One for all brokers of a process.
 
     `timer_s()` measures writes, in seconds; it has nothing to do with the groups' clock.
     """
@@ -208,6 +208,6 @@ class RebalanceJournal:
             if error is not None:
                 raise StorageError(error[1])
             topic = self._topics.create(GROUP_EVENTS_TOPIC, 1, TOPIC_CONFIGS)
-        # One partition, so that the topic tells what happened in its order. Should somebody have
+        # One partition, so that the topic has what happened in its order. Should a user have
         # added more, they stay empty.
         return topic.partitions[0]

@@ -27,14 +27,14 @@ Identity = tuple[str, str]
 
 
 class Member(NamedTuple):
-    """One member as the log has it; its partitions are None when they cannot be told."""
+    """One member as the log has it; its partitions are None when they cannot be read."""
 
     recorded: RecordedMember
     partitions: Partitions | None
 
 
 class Moves(NamedTuple):
-    """Numbers of partitions; together they are all that somebody owned before or owns after."""
+    """Numbers of partitions; together they are all that was owned before or is owned after."""
 
     moved: int
     added: int
@@ -53,10 +53,10 @@ def members_of(value: GroupMetadataValue | None) -> dict[Identity, Member]:
         return {}
     readable = value.protocol_type == CONSUMER
     return {
-        identity(one.member_id, one.group_instance_id): Member(
-            one, assigned(one.assignment) if readable else None
+        identity(member.member_id, member.group_instance_id): Member(
+            member, assigned(member.assignment) if readable else None
         )
-        for one in value.members
+        for member in value.members
     }
 
 
@@ -71,10 +71,10 @@ def assigned(assignment: bytes) -> Partitions | None:
         decoded = decode_assignment(assignment)
     except ProtocolError:
         return None
-    found: dict[str, set[int]] = {}
-    for one in decoded.assigned_partitions:
-        found.setdefault(one.topic, set()).update(one.partitions)
-    return {topic: sorted(found[topic]) for topic in sorted(found) if found[topic]}
+    owned: dict[str, set[int]] = {}
+    for topic_partitions in decoded.assigned_partitions:
+        owned.setdefault(topic_partitions.topic, set()).update(topic_partitions.partitions)
+    return {topic: sorted(owned[topic]) for topic in sorted(owned) if owned[topic]}
 
 
 def subscribed(metadata: bytes) -> frozenset[str]:
@@ -89,7 +89,7 @@ def unknown(protocol_type: str | None, members: Iterable[dict[Identity, Member]]
     """Why nothing can be said about partitions; None when it can."""
     if protocol_type and protocol_type != CONSUMER:
         return f"protocol type {protocol_type}"
-    if any(one.partitions is None for side in members for one in side.values()):
+    if any(owned.partitions is None for side in members for owned in side.values()):
         return CANNOT_BE_READ
     return None
 

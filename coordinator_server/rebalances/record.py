@@ -1,6 +1,6 @@
 """From the account of a rebalance to its record: plain data, as the topic and the ring hold it.
 
-`schema.RECORD` names every field and its meaning. Made once, when the rebalance is over: this is
+`schema.RECORD` names every field and its meaning. Made once, when the rebalance has ended: this is
 the only place that looks into assignments, so no request waits for it.
 """
 
@@ -35,7 +35,7 @@ STRAGGLERS = 3
 
 
 def record_of(group_id: str, rebalance: Rebalance) -> RebalanceRecord:
-    """The record of a rebalance that is over."""
+    """The record of a rebalance that has ended."""
     cause, outcome = rebalance.cause, rebalance.outcome
     # A rebalance that was overtaken changed no assignment; loading and the end change none either.
     is_listed = outcome in (Outcome.STABLE, Outcome.EMPTY) and (
@@ -48,14 +48,14 @@ def record_of(group_id: str, rebalance: Rebalance) -> RebalanceRecord:
         "group": group_id,
         "outcome": outcome.value,
         **_cause(cause),
-        "also": [{**_cause(one), "after_ms": after_ms} for one, after_ms in rebalance.also],
+        "also": [{**_cause(cause), "after_ms": after_ms} for cause, after_ms in rebalance.also],
         "generation_before": rebalance.generation_before,
         "generation": rebalance.generation,
         **_chosen(rebalance),
         **_times(rebalance),
         **_counts(rebalance),
         "stragglers": _stragglers(rebalance),
-        "dropped": [_dropped(one) for one in rebalance.dropped],
+        "dropped": [_dropped(member) for member in rebalance.dropped],
     }
     reason = unknown(rebalance.protocol_type, (before, after)) if is_listed else None
     is_known = is_listed and reason is None
@@ -131,9 +131,11 @@ def _cause(cause: Cause) -> RebalanceRecord:
     }
 
 
-def _dropped(one: Dropped) -> RebalanceRecord:
-    client = _client(one.member_id, one.group_instance_id, one.client_id, one.client_host)
-    return {**client, "why": one.why.value}
+def _dropped(dropped: Dropped) -> RebalanceRecord:
+    client = _client(
+        dropped.member_id, dropped.group_instance_id, dropped.client_id, dropped.client_host
+    )
+    return {**client, "why": dropped.why.value}
 
 
 def _chosen(rebalance: Rebalance) -> RebalanceRecord:
@@ -165,9 +167,9 @@ def _times(rebalance: Rebalance) -> RebalanceRecord:
 
 
 def _counts(rebalance: Rebalance) -> RebalanceRecord:
-    """How many members there were, came back, came anew and are there now."""
+    """How many members there were, came back, are new and are there now."""
     recorded = rebalance.before.members if rebalance.before is not None else []
-    known = {identity(one.member_id, one.group_instance_id) for one in recorded}
+    known = {identity(member.member_id, member.group_instance_id) for member in recorded}
     rejoined = sum(
         identity(member_id, rejoin.group_instance_id) in known
         for member_id, rejoin in rebalance.rejoined.items()
@@ -184,7 +186,7 @@ def _counts(rebalance: Rebalance) -> RebalanceRecord:
 
 
 def _stragglers(rebalance: Rebalance) -> list[RebalanceRecord]:
-    """Those who joined last, the very last one first."""
+    """The members that joined last, the very last one first."""
     late = sorted(rebalance.rejoined.items(), key=lambda item: -item[1].after_ms)[:STRAGGLERS]
     return [
         {
@@ -201,20 +203,25 @@ def _stragglers(rebalance: Rebalance) -> list[RebalanceRecord]:
 def _members(
     rebalance: Rebalance, before: Mapping[Identity, Member], after: Mapping[Identity, Member]
 ) -> list[RebalanceRecord]:
-    """Everybody who was or is a member, with the partitions on both sides."""
-    found = []
+    """Everyone who was or is a member, with the partitions on both sides."""
+    entries = []
     for who in {**before, **after}:
         old, new = before.get(who), after.get(who)
-        one = (new or old or before[who]).recorded
+        recorded_member = (new or old or before[who]).recorded
         status = "left" if new is None else "joined" if old is None else "stayed"
-        rejoin = rebalance.rejoined.get(one.member_id)
+        rejoin = rebalance.rejoined.get(recorded_member.member_id)
         topics_before = topics = frozenset[str]()
         if old and new and old.recorded.subscription != new.recorded.subscription:
             topics_before = subscribed(old.recorded.subscription)
             topics = subscribed(new.recorded.subscription)
-        found.append(
+        entries.append(
             {
-                **_client(one.member_id, one.group_instance_id, one.client_id, one.client_host),
+                **_client(
+                    recorded_member.member_id,
+                    recorded_member.group_instance_id,
+                    recorded_member.client_id,
+                    recorded_member.client_host,
+                ),
                 "member_before": old.recorded.member_id if old is not None else None,
                 "status": status,
                 "rejoined_ms": rejoin.after_ms if rejoin is not None and new else None,
@@ -224,4 +231,4 @@ def _members(
                 "topics_removed": sorted(topics_before - topics),
             }
         )
-    return found
+    return entries

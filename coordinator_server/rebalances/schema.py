@@ -1,7 +1,7 @@
 """What a record of a rebalance holds: the schema of the values in `__group_events`.
 
-One table for the documentation, for the test that holds every record against it, and for whoever
-reads the topic. Fields may be added; one that is taken away or changes its meaning makes a new
+One table for the documentation, for the test that holds every record against it, and for users who
+read the topic. Fields may be added; one that is removed or changes its meaning makes a new
 `SCHEMA_VERSION`.
 """
 
@@ -30,7 +30,7 @@ class RecordField(NamedTuple):
 
 
 def _one_of(values: type[Absence | Outcome | Trigger]) -> str:
-    return ", ".join(f"`{one.value}`" for one in values)
+    return ", ".join(f"`{value.value}`" for value in values)
 
 
 CLIENT = (
@@ -59,8 +59,8 @@ STRAGGLER = (
 
 MOVES = (
     RecordField("moved", "integer", "Owned by another member than before."),
-    RecordField("added", "integer", "Owned by nobody before."),
-    RecordField("revoked", "integer", "Owned by nobody now."),
+    RecordField("added", "integer", "Had no owner before."),
+    RecordField("revoked", "integer", "Has no owner now."),
     RecordField("stayed", "integer", "Owned by the same member as before."),
 )
 
@@ -85,7 +85,7 @@ RECORD = (
     RecordField("outcome", "string", f"How it ended: one of {_one_of(Outcome)}."),
     *CAUSE,
     RecordField("also", "late_cause[]",
-          "What else happened while everybody was asked to rejoin."),
+          "What else happened while all members were asked to rejoin."),
     RecordField("generation_before", "integer", "Generation when it began."),
     RecordField("generation", "integer",
           "Generation that it made; the one before if its join phase did not end."),
@@ -107,11 +107,11 @@ RECORD = (
     RecordField("stragglers", "straggler[]", "The last three to join, the very last one first."),
     RecordField("dropped", "dropped[]", "Members that the group went on without."),
     RecordField("partitions", "moves?",
-          "Partitions by what happened to them; null where it cannot be told."),
+          "Partitions by what happened to them; null where it is unknown."),
     RecordField("partitions_unknown", "string?",
-          "Why it cannot be told: `cannot be read`, or `protocol type ...`."),
+          "Why it is unknown: `cannot be read`, or `protocol type ...`."),
     RecordField("members", "member[]",
-          "Everybody who was or is a member; empty if no assignment changed."),
+          "Everyone who was or is a member; empty if no assignment changed."),
     RecordField("shortened", "boolean",
           "Whether the record was too long and has left its lists out."),
 )  # fmt: skip
@@ -134,6 +134,6 @@ def describe() -> str:
     lines: list[str] = []
     for name, fields in OBJECTS.items():
         lines += [f"### `{name}`", "", "| field | type | meaning |", "|---|---|---|"]
-        lines += [f"| `{one.name}` | {one.kind} | {one.meaning} |" for one in fields]
+        lines += [f"| `{field.name}` | {field.kind} | {field.meaning} |" for field in fields]
         lines.append("")
     return "\n".join(lines)

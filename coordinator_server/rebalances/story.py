@@ -41,22 +41,25 @@ def sentence(record: RebalanceRecord) -> str:
     """What happened, in one sentence."""
     names = Names(record)
     parts = [_cause(record, names), _members(record), _partitions(record)]
-    told = _printable("; ".join(part for part in parts if part))
-    return f"generation {record['generation']}: {told}"
+    line = _printable("; ".join(part for part in parts if part))
+    return f"generation {record['generation']}: {line}"
 
 
 def details(record: RebalanceRecord) -> list[str]:
     """What else there is to know, a line each."""
     names = Names(record)
-    lines = [f"after {ms(one['after_ms'])}: {_cause(one, names)}" for one in record["also"]]
-    late = [f"{names.of(one)} after {ms(one['after_ms'])}" for one in record["stragglers"]]
+    lines = [f"after {ms(cause['after_ms'])}: {_cause(cause, names)}" for cause in record["also"]]
+    late = [
+        f"{names.of(straggler)} after {ms(straggler['after_ms'])}"
+        for straggler in record["stragglers"]
+    ]
     if late:
         lines.append(f"last to join: {', '.join(late)}")
-    lines += [f"dropped: {names.of(one)} {_why(one['why'])}" for one in record["dropped"]]
+    lines += [f"dropped: {names.of(member)} {_why(member['why'])}" for member in record["dropped"]]
     lines += _phases(record)
     lines += _choices(record, names)
-    for one in record["members"]:
-        lines += _member(one, names)
+    for member in record["members"]:
+        lines += _member(member, names)
     if record.get("shortened"):
         lines.append("the record was too long, its members are left out")
     return [_printable(line) for line in lines]
@@ -85,7 +88,9 @@ def ranges(partitions: dict[str, list[int]] | None) -> str:
 
 def _printable(text: str) -> str:
     """Without what could play tricks on a terminal: names and reasons come from clients."""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
+    )
 
 
 def _runs(indexes: list[int]) -> str:
@@ -107,9 +112,9 @@ class Names:
     def __init__(self, record: RebalanceRecord) -> None:
         self._by_client_id: dict[str, set[str]] = {}
         self._by_member: dict[str, RebalanceRecord] = {}
-        for one in _clients(record):
-            self._by_member.setdefault(one["member"], one)
-            self._by_client_id.setdefault(one["client_id"], set()).add(one["member"])
+        for client in _clients(record):
+            self._by_member.setdefault(client["member"], client)
+            self._by_client_id.setdefault(client["client_id"], set()).add(client["member"])
 
     def of(self, client: RebalanceRecord) -> str:
         """The name of a client of the record."""
@@ -127,16 +132,16 @@ class Names:
 
 
 def _clients(record: RebalanceRecord) -> Iterable[RebalanceRecord]:
-    """Everybody whom the record names."""
+    """Every client that the record names."""
     yield from record["members"]
-    for one in (record, *record["also"]):
-        if one["culprit"] is not None:
-            yield one["culprit"]
+    for cause in (record, *record["also"]):
+        if cause["culprit"] is not None:
+            yield cause["culprit"]
     yield from record["dropped"]
     yield from record["stragglers"]
-    for one in record["members"]:
-        if one["member_before"] is not None:
-            yield {**one, "member": one["member_before"]}
+    for member in record["members"]:
+        if member["member_before"] is not None:
+            yield {**member, "member": member["member_before"]}
 
 
 def _cause(cause: RebalanceRecord, names: Names) -> str:
@@ -148,7 +153,7 @@ def _cause(cause: RebalanceRecord, names: Names) -> str:
         if culprit["host"]:
             who += f" on {culprit['host']}"
     timeout = ms(cause["timeout_ms"] or 0)
-    told = {
+    text = {
         Trigger.MEMBER_JOINED: f"{who} joined",
         Trigger.MEMBER_LEFT: f"{who} left",
         Trigger.MEMBER_EXPIRED: f"{who} missed its session timeout of {timeout}",
@@ -164,14 +169,14 @@ def _cause(cause: RebalanceRecord, names: Names) -> str:
         Trigger.GROUP_DELETED: "the group was deleted",
         Trigger.GROUP_EXPIRED: "the group ended, as it was empty and its offsets had expired",
     }.get(trigger, f"{who}: {trigger}")
-    return f'{told} (reason: "{cause["reason"]}")' if cause["reason"] else told
+    return f'{text} (reason: "{cause["reason"]}")' if cause["reason"] else text
 
 
 def _change(cause: RebalanceRecord, culprit: RebalanceRecord | None) -> str:
-    """What of its metadata a member changed, as far as the record tells."""
-    for one in cause.get("members", ()):
-        if culprit is not None and one["member"] == culprit["member"]:
-            added, removed = one["topics_added"], one["topics_removed"]
+    """What of its metadata a member changed, as far as the record shows."""
+    for member in cause.get("members", ()):
+        if culprit is not None and member["member"] == culprit["member"]:
+            added, removed = member["topics_added"], member["topics_removed"]
             changes = [f"+{topic}" for topic in added] + [f"-{topic}" for topic in removed]
             if changes:
                 return f"its subscription ({' '.join(changes)})"
@@ -187,14 +192,14 @@ def _members(record: RebalanceRecord) -> str:
         return f"{_count(record['members_after'], 'member')} as before"
     if outcome == Outcome.EMPTY:
         return "nobody is left"
-    told = []
+    counts = []
     before, joined = record["members_before"], record["members_joined"]
     waited = ms(record["initial_delay_ms"] + record["join_ms"])
     if before:
-        told.append(f"{record['members_rejoined']} of {_count(before, 'member')} rejoined")
+        counts.append(f"{record['members_rejoined']} of {_count(before, 'member')} rejoined")
     if joined:
-        told.append(f"{joined} joined" if before else f"{_count(joined, 'member')} joined")
-    text = f"{', '.join(told) or 'nobody came'} in {waited}"
+        counts.append(f"{joined} joined" if before else f"{_count(joined, 'member')} joined")
+    text = f"{', '.join(counts) or 'nobody came'} in {waited}"
     if outcome == Outcome.SUPERSEDED:
         text += f", but after {ms(record['sync_ms'])} without an assignment it began anew"
     elif outcome == Outcome.UNLOADED:
@@ -217,8 +222,8 @@ def _partitions(record: RebalanceRecord) -> str:
         return f"{_count(total, 'partition')} stayed"
     (first, kind), *others = changed
     what = _count(total, "partition")
-    told = f"{what} {kind}" if first == total else f"{first} of {what} {kind}"
-    return ", ".join([told, *(f"{number} {kind}" for number, kind in others)])
+    shown = f"{what} {kind}" if first == total else f"{first} of {what} {kind}"
+    return ", ".join([shown, *(f"{number} {kind}" for number, kind in others)])
 
 
 def _count(number: int, noun: str) -> str:
@@ -231,8 +236,8 @@ def _why(why: str) -> str:
 
 def _phases(record: RebalanceRecord) -> list[str]:
     phases = (("initial delay", "initial_delay_ms"), ("join", "join_ms"), ("sync", "sync_ms"))
-    told = [f"{name} {ms(record[field])}" for name, field in phases if record[field]]
-    return [f"waited: {', '.join(told)}"] if told else []
+    durations = [f"{name} {ms(record[field])}" for name, field in phases if record[field]]
+    return [f"waited: {', '.join(durations)}"] if durations else []
 
 
 def _choices(record: RebalanceRecord, names: Names) -> list[str]:
@@ -248,15 +253,15 @@ def _choices(record: RebalanceRecord, names: Names) -> list[str]:
     return lines
 
 
-def _member(one: RebalanceRecord, names: Names) -> list[str]:
+def _member(member: RebalanceRecord, names: Names) -> list[str]:
     """What a member owned and owns."""
-    name, old, new = names.of(one), one["partitions_before"], one["partitions"]
+    name, old, new = names.of(member), member["partitions_before"], member["partitions"]
     if old is None and new is None:
         return []
-    if one["status"] == "left":
+    if member["status"] == "left":
         return [f"{name}: {ranges(old)} -> gone"]
-    if one["status"] == "joined":
+    if member["status"] == "joined":
         return [f"{name}: new -> {ranges(new)}"]
-    came = "" if one["rejoined_ms"] is not None else " (did not rejoin, keeps its place)"
+    came = "" if member["rejoined_ms"] is not None else " (did not rejoin, keeps its place)"
     kept = ranges(old) if old == new else f"{ranges(old)} -> {ranges(new)}"
     return [f"{name}: {kept}{came}"]

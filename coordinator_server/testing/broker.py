@@ -25,7 +25,7 @@ DEFAULTS: dict[str, SettingValue] = {"group.initial.rebalance.delay.ms": 0}
 """What is other than in Kafka: no test wants to wait 3 s for more members of a new group."""
 
 STARTED: WeakSet[Broker]
-"""Every broker that was started in this process and is still known to somebody."""
+"""Every broker that was started in this process and is still referenced."""
 
 
 class Broker(Helpers):
@@ -78,15 +78,15 @@ class Broker(Helpers):
         self._process.wait_for_line("listening ")
         host, _, port = self._process.wait_for_line("control ").rpartition(":")
         control = Control((host, int(port)))
-        told = control.call("GET", "/brokers")
+        answer = control.call("GET", "/brokers")
         if self._data_dir is None:
-            self._process.data_directory = told["data_directory"]
-        self._is_at([one["listeners"] for one in told["brokers"]])
+            self._process.data_directory = answer["data_directory"]
+        self._is_at([broker["listeners"] for broker in answer["brokers"]])
         self._control = control
 
     def _is_at(self, listeners: list[list[str]]) -> None:
         """Note where the brokers of the process listen."""
-        self._addresses = tuple(one[0].partition("://")[2] for one in listeners)
+        self._addresses = tuple(listener[0].partition("://")[2] for listener in listeners)
         if len(self._addresses) == 1:
             self._port = int(self._addresses[0].rpartition(":")[2])
 
@@ -123,7 +123,7 @@ class Broker(Helpers):
         """Make the broker as new: no topic, group, offset or connection is left.
 
         Clients that are still there are cut off. So that they cannot come back, the broker has
-        another port afterwards, unless it was given one: read `bootstrap_servers` anew. Raises
+        another port afterwards, unless it was given one: read `bootstrap_servers` again. Raises
         BrokerError.
         """
         query = {"move": "true"} if self._moves else None
@@ -161,7 +161,10 @@ class Broker(Helpers):
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT as clients want it; with broker.count all of them, commas between."""
+        """HOST:PORT as clients want it; with broker.count all of them, commas between.
+
+        Raises BrokerError before the start.
+        """
         if not self._addresses:
             raise BrokerError("the broker is not started")
         return ",".join(self._addresses)
@@ -226,13 +229,13 @@ def _named(settings: Settings) -> dict[str, SettingValue]:
         return dict(settings)
     if isinstance(settings, str):
         settings = (settings,)
-    found: dict[str, SettingValue] = {}
-    for one in settings:
-        name, equals, value = one.partition("=")
+    named: dict[str, SettingValue] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
         if not equals:
-            raise ValueError(f"a setting is NAME=VALUE, not {one!r}")
-        found[name.strip()] = value
-    return found
+            raise ValueError(f"a setting is NAME=VALUE, not {setting!r}")
+        named[name.strip()] = value
+    return named
 
 
 def _rendered(value: SettingValue) -> str:

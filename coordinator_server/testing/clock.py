@@ -69,8 +69,8 @@ class Clock:
         return self.state().frozen
 
     def _call(self, method: str, path: str, query: dict[str, object] | None = None) -> ClockState:
-        told = self._control.call(method, path, query, timeout=_TIMEOUT_SECONDS)
-        return ClockState(told["now_ms"], told["frozen"], told["offset_ms"])
+        answer = self._control.call(method, path, query, timeout=_TIMEOUT_SECONDS)
+        return ClockState(answer["now_ms"], answer["frozen"], answer["offset_ms"])
 
 
 class AsyncClock:

@@ -54,7 +54,7 @@ class Control:
         seconds, for each step on the way.
         """
         if query:
-            path += "?" + "&".join(f"{name}={quoted(str(one))}" for name, one in query.items())
+            path += "?" + "&".join(f"{name}={quoted(str(value))}" for name, value in query.items())
         content = b"" if body is None else json.dumps(body).encode()
         host, port = self.address
         head = (

@@ -61,36 +61,37 @@ class Group(NamedTuple):
         return "\n".join(lines)
 
 
-def from_json(told: Mapping[str, Any]) -> Group:
-    """A group as the control server tells it."""
+def from_json(answer: Mapping[str, Any]) -> Group:
+    """A group from the answer of the control server."""
     return Group(
-        group=told["group"],
-        state=told["state"],
-        generation=told["generation"],
-        protocol=told["protocol"],
-        leader=told["leader"],
-        coordinator=told["coordinator"],
-        members=tuple(_member(one) for one in told["members"]),
+        group=answer["group"],
+        state=answer["state"],
+        generation=answer["generation"],
+        protocol=answer["protocol"],
+        leader=answer["leader"],
+        coordinator=answer["coordinator"],
+        members=tuple(_member(member) for member in answer["members"]),
         offsets={
-            TopicPartition(one["topic"], one["partition"]): one["offset"] for one in told["offsets"]
+            TopicPartition(entry["topic"], entry["partition"]): entry["offset"]
+            for entry in answer["offsets"]
         },
-        last_rebalance=tuple(told["last_rebalance"]),
+        last_rebalance=tuple(answer["last_rebalance"]),
     )
 
 
-def _member(told: Mapping[str, Any]) -> GroupMember:
+def _member(answer: Mapping[str, Any]) -> GroupMember:
     return GroupMember(
-        member_id=told["member_id"],
-        instance_id=told["instance_id"],
-        client_id=told["client_id"],
-        host=told["host"],
-        subscription=tuple(told["subscription"]),
+        member_id=answer["member_id"],
+        instance_id=answer["instance_id"],
+        client_id=answer["client_id"],
+        host=answer["host"],
+        subscription=tuple(answer["subscription"]),
         assignment=tuple(
             TopicPartition(topic, partition)
-            for topic, partitions in told["assignment"].items()
+            for topic, partitions in answer["assignment"].items()
             for partition in partitions
         ),
-        waits_for=told["waits_for"],
+        waits_for=answer["waits_for"],
     )
 
 
@@ -98,13 +99,13 @@ def _told(member: GroupMember) -> str:
     name = member.member_id
     if member.instance_id is not None:
         name = f"{member.instance_id} ({name})"
-    owns = _some([str(one) for one in member.assignment])
+    owns = _some([str(partition) for partition in member.assignment])
     waits = f", waits in {member.waits_for}" if member.waits_for else ""
     asks = ", ".join(member.subscription) or "nothing"
     return f"{name} on {member.host}: subscribed to {asks}, assigned {owns}{waits}"
 
 
-def _some(told: list[str]) -> str:
-    if len(told) > _PARTITIONS_TOLD:
-        told = [*told[:_PARTITIONS_TOLD], f"and {len(told) - _PARTITIONS_TOLD} more"]
-    return ", ".join(told) or "nothing"
+def _some(names: list[str]) -> str:
+    if len(names) > _PARTITIONS_TOLD:
+        names = [*names[:_PARTITIONS_TOLD], f"and {len(names) - _PARTITIONS_TOLD} more"]
+    return ", ".join(names) or "nothing"

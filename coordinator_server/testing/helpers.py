@@ -31,7 +31,7 @@ _RECORDS_AT_ONCE = 1000
 
 
 class WaitTimeout(AssertionError):  # noqa: N818  # it is read in a test's report, as what it is
-    """What a test waited for did not come; the text tells how things stood instead."""
+    """What a test waited for did not come; the text says what there was instead."""
 
 
 class Helpers:
@@ -71,8 +71,8 @@ class Helpers:
 
     def topics(self) -> dict[str, int]:
         """The topics by name with the number of their partitions, the broker's own included."""
-        told = self.control.call("GET", "/topics")["topics"]
-        return {one["topic"]: len(one["partitions"]) for one in told}
+        topics = self.control.call("GET", "/topics")["topics"]
+        return {topic["topic"]: len(topic["partitions"]) for topic in topics}
 
     def produce(
         self,
@@ -83,7 +83,7 @@ class Helpers:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> list[Record]:
-        """Write one record for each value, and return them as they stand in the log.
+        """Write one record for each value, and return them as they are in the log.
 
         The topic is created if need be, where auto.create.topics.enable is on. Without a partition
         the key decides, as in Kafka's clients; without a key too the values go to the partitions in
@@ -91,12 +91,12 @@ class Helpers:
         """
         pairs = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
         asked = [to_json(value, key, partition, pairs, timestamp_ms) for value in values]
-        told = self.control.call(
+        written = self.control.call(
             "POST", f"/topics/{quoted(topic)}/records", body={"records": asked}
         )
         return [
-            from_json(topic, answer["partition"], {**one, **answer})
-            for one, answer in zip(asked, told["records"], strict=True)
+            from_json(topic, answer["partition"], {**record, **answer})
+            for record, answer in zip(asked, written["records"], strict=True)
         ]
 
     def consume(
@@ -112,37 +112,37 @@ class Helpers:
 
         No group is involved: the same records are returned the next time. `offset` is where to
         begin in each partition, `partition` leaves out the others. With None for `count` it is all
-        that is there now. Records of one partition stand in their order, those that are there at
+        that is there now. Records of one partition are in their order, those that are there at
         the same time partition by partition. Raises WaitTimeout, BrokerError.
         """
         __tracebackhide__ = True
-        found: list[Record] = []
+        records: list[Record] = []
         positions: dict[int, int] = {}
 
         def look() -> list[Record] | None:
             for index, end_offset in self._end_offsets(topic, partition).items():
                 at = positions.setdefault(index, offset)
-                while at < end_offset and (count is None or len(found) < count):
-                    most = _RECORDS_AT_ONCE if count is None else count - len(found)
-                    told = self.control.call(
+                while at < end_offset and (count is None or len(records) < count):
+                    most = _RECORDS_AT_ONCE if count is None else count - len(records)
+                    answer = self.control.call(
                         "GET",
                         f"/partitions/{quoted(topic)}/{index}/records",
                         {"offset": at, "count": min(most, _RECORDS_AT_ONCE)},
                     )
-                    found.extend(from_json(topic, index, one) for one in told["records"])
-                    if told["next_offset"] <= at:
+                    records.extend(from_json(topic, index, record) for record in answer["records"])
+                    if answer["next_offset"] <= at:
                         break  # what is there cannot be read yet
-                    at = positions[index] = told["next_offset"]
-            return found if count is None or len(found) >= count else None
+                    at = positions[index] = answer["next_offset"]
+            return records if count is None or len(records) >= count else None
 
         def tell() -> str:
-            there = self._end_offsets(topic, partition)
-            ends = ", ".join(f"{index} ends at {end}" for index, end in there.items())
-            values = "".join(f"\n  {one}" for one in found[:10])
+            end_offsets = self._end_offsets(topic, partition)
+            ends = ", ".join(f"{index} ends at {end}" for index, end in end_offsets.items())
+            values = "".join(f"\n  {record}" for record in records[:10])
             return (
-                f"{len(found)} of {count} records came in {topic} within {timeout:g} s, "
+                f"{len(records)} of {count} records came in {topic} within {timeout:g} s, "
                 f"from offset {offset} on; "
-                f"{f'partition {ends}' if there else 'there is no such topic'}{values}"
+                f"{f'partition {ends}' if end_offsets else 'there is no such topic'}{values}"
             )
 
         return _wait(look, tell, timeout)
@@ -150,18 +150,18 @@ class Helpers:
     def _end_offsets(self, topic: str, partition: int | None) -> dict[int, int]:
         """End offsets by partition, of one or of all; none while there is no such topic."""
         try:
-            told = self.control.call("GET", f"/topics/{quoted(topic)}")["partitions"]
+            partitions = self.control.call("GET", f"/topics/{quoted(topic)}")["partitions"]
         except BrokerError as error:
             if error.status == _NOT_FOUND:
                 return {}
             raise
-        if partition is not None and not 0 <= partition < len(told):
+        if partition is not None and not 0 <= partition < len(partitions):
             raise BrokerError(
-                f"topic {topic} has no partition {partition}, but {len(told)} of them"
+                f"topic {topic} has no partition {partition}, but {len(partitions)} of them"
             )
         return {
-            index: one["end_offset"]
-            for index, one in enumerate(told)
+            index: entry["end_offset"]
+            for index, entry in enumerate(partitions)
             if partition is None or index == partition
         }
 
@@ -169,11 +169,11 @@ class Helpers:
 
     def groups(self) -> dict[str, str]:
         """The groups by name with their states."""
-        told = self.control.call("GET", "/groups")["groups"]
-        return {one["group"]: one["state"] for one in told}
+        listed = self.control.call("GET", "/groups")["groups"]
+        return {entry["group"]: entry["state"] for entry in listed}
 
     def group(self, group: str) -> Group | None:
-        """A group as it is now; None if there is none of this name."""
+        """A group as it is now; None if there is none of this name. Raises BrokerError."""
         try:
             return groups.from_json(self.control.call("GET", f"/groups/{quoted(group)}"))
         except BrokerError as error:
@@ -183,8 +183,8 @@ class Helpers:
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         """The committed offsets of a group, by (topic, partition); none if there is no group."""
-        found = self.group(group)
-        return {} if found is None else found.offsets
+        description = self.group(group)
+        return {} if description is None else description.offsets
 
     def wait_for_group(
         self,
@@ -197,8 +197,8 @@ class Helpers:
         """Wait until a group is in a state, with so many members; None is any.
 
         `timeout` is in seconds. A group that does not exist counts as Dead; it is returned as one
-        without members. Raises WaitTimeout, which tells what the group looks like and its last
-        rebalance.
+        without members. Raises WaitTimeout, which says what the group looks like and its last
+        rebalance, and ValueError for an unknown state.
         """
         __tracebackhide__ = True  # the report of a failed test ends where the test called us
         if state is not None and state not in groups.STATES:
@@ -208,22 +208,25 @@ class Helpers:
             wanted += f" with {members} {'member' if members == 1 else 'members'}"
 
         def look() -> Group | None:
-            found = self.group(group)
-            if found is None:
-                found = Group(group, "Dead", 0, None, None, -1, (), {}, ())
+            description = self.group(group)
+            if description is None:
+                description = Group(group, "Dead", 0, None, None, -1, (), {}, ())
                 if state != "Dead":
                     return None
-            if state not in (None, found.state) or members not in (None, len(found.members)):
+            if state not in (None, description.state) or members not in (
+                None,
+                len(description.members),
+            ):
                 return None
-            return found
+            return description
 
         def tell() -> str:
-            found = self.group(group)
-            if found is None:
-                there = ", ".join(self.groups())
-                looks = f"there is no such group, {f'but {there}' if there else 'nor any other'}"
+            description = self.group(group)
+            if description is None:
+                others = ", ".join(self.groups())
+                looks = f"there is no such group, {f'but {others}' if others else 'nor any other'}"
             else:
-                looks = f"it is {found}"
+                looks = f"it is {description}"
             return f"group {group!r} was not {wanted} within {timeout:g} s; {looks}"
 
         return _wait(look, tell, timeout)
@@ -235,9 +238,9 @@ def _wait(look: Callable[[], T | None], tell: Callable[[], str], timeout: float)
     deadline = time.monotonic() + timeout
     pause = _FIRST_PAUSE_SECONDS
     while True:
-        found = look()
-        if found is not None:
-            return found
+        value = look()
+        if value is not None:
+            return value
         left = deadline - time.monotonic()
         if left <= 0:
             raise WaitTimeout(tell())

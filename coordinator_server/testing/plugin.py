@@ -77,8 +77,8 @@ def _wants_broker(item: pytest.Item) -> bool:
     fixtures: Any = getattr(item, "_fixtureinfo", None)  # doctests have none
     if fixtures is None or "kafka_broker" not in fixtures.names_closure:
         return False
-    found = fixtures.name2fixturedefs.get("kafka_broker")
-    return bool(found) and found[-1].func.__module__ == __name__
+    definitions = fixtures.name2fixturedefs.get("kafka_broker")
+    return bool(definitions) and definitions[-1].func.__module__ == __name__
 
 
 def _new_broker(config: pytest.Config) -> Broker:
@@ -99,8 +99,8 @@ def _new_broker(config: pytest.Config) -> Broker:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note where the logs stand before a test."""
-    item.config.stash[_LOG_STARTS] = {id(one): one.log_size for one in _started()}
+    """Note where the logs end before a test."""
+    item.config.stash[_LOG_STARTS] = {id(broker): broker.log_size for broker in _started()}
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -120,6 +120,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
 
 
 def _started() -> tuple[Broker, ...]:
-    """Every broker that was started in this process; nobody has if there is no such module."""
+    """Every broker that was started in this process; none if the module was never imported."""
     module = sys.modules.get(_MODULE)
     return () if module is None else tuple(module.STARTED)

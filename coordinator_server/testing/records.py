@@ -23,7 +23,7 @@ class TopicPartition(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as it stands in the log."""
+    """One record as it is in the log."""
 
     topic: str
     partition: int
@@ -43,21 +43,21 @@ def to_json(
         "value": _encoded(value),
         "key": _encoded(key),
         "partition": partition,
-        "headers": [[name, _encoded(one)] for name, one in pairs],
+        "headers": [[name, _encoded(value)] for name, value in pairs],
         "timestamp_ms": timestamp_ms,
     }
 
 
-def from_json(topic: str, partition: int, told: Mapping[str, Any]) -> Record:
-    """A record as the control server tells it."""
+def from_json(topic: str, partition: int, answer: Mapping[str, Any]) -> Record:
+    """A record from the answer of the control server."""
     return Record(
         topic,
         partition,
-        told["offset"],
-        _decoded(told["key"]),
-        _decoded(told["value"]),
-        tuple((name, _decoded(one)) for name, one in told["headers"]),
-        told["timestamp_ms"],
+        answer["offset"],
+        _decoded(answer["key"]),
+        _decoded(answer["value"]),
+        tuple((name, _decoded(value)) for name, value in answer["headers"]),
+        answer["timestamp_ms"],
     )
 
 

@@ -35,7 +35,10 @@ TOOLS = {tool.name: tool for tool in _LIST}
 
 
 def run_tool(name: str, arguments: Sequence[str]) -> int:
-    """Run one tool; returns its exit code, 2 as well when its extra is not installed."""
+    """Run one tool; returns its exit code, 2 as well when its extra is not installed.
+
+    Raises ModuleNotFoundError for any other module.
+    """
     tool = TOOLS[name]
     try:
         module = import_module(f"coordinator_server.tools.{tool.module}")

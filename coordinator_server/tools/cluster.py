@@ -87,7 +87,7 @@ class KafkaCluster:
     """A cluster; `client_config` are kafka-python's settings (security)."""
 
     def __init__(self, bootstrap: str, client_config: Mapping[str, Any]) -> None:
-        # Its complaints about connections would stand between the lines of progress.
+        # Its complaints about connections would appear between the lines of progress.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         self.bootstrap = bootstrap
         self._common = {"bootstrap_servers": bootstrap, **client_config}
@@ -110,7 +110,7 @@ class KafkaCluster:
         self.can_alter = INCREMENTAL_ALTER_CONFIGS in map(int, self.admin.api_versions())
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._consumer.close()
         self.admin.close()
 
@@ -118,22 +118,22 @@ class KafkaCluster:
 
     def topics(self) -> dict[str, ClusterTopic]:
         """All topics but those of the cluster itself, by name."""
-        found = {}
+        topics = {}
         for described in self.admin.describe_topics():
             name = described["name"]
             if name not in INTERNAL_TOPICS and not described.get("error_code"):
                 count = len(described["partitions"])
-                found[name] = ClusterTopic(name, count, self.configs(name))
-        return found
+                topics[name] = ClusterTopic(name, count, self.configs(name))
+        return topics
 
     def configs(self, topic: str) -> dict[str, str]:
-        """The settings that were made for a topic, without those that it inherits."""
+        """The settings of a topic's own, without the inherited ones."""
         described = self._describe(topic, "modified")
         own = {"DYNAMIC_TOPIC_CONFIG", "UNKNOWN"}
         return {
-            name: str(one["value"])
-            for name, one in described.items()
-            if one["config_source"] in own and one["value"] is not None
+            name: str(config["value"])
+            for name, config in described.items()
+            if config["config_source"] in own and config["value"] is not None
         }
 
     def known_configs(self, topic: str) -> set[str]:
@@ -149,7 +149,7 @@ class KafkaCluster:
     def create(
         self, topic: ClusterTopic, configs: Mapping[str, str], replication_factor: int
     ) -> None:
-        """Make a topic and wait until it can be used."""
+        """Create a topic and wait until it can be used. Raises MigrationError."""
         options = {
             "num_partitions": topic.partition_count,
             "replication_factor": replication_factor,
@@ -161,7 +161,7 @@ class KafkaCluster:
             raise MigrationError(f"{topic.name} cannot be created: {error}") from error
 
     def set_configs(self, topic: str, now: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-        """Change a topic's own settings from `now` to `wanted`."""
+        """Change a topic's own settings from `now` to `wanted`. Raises MigrationError."""
         changes: dict[str, tuple[AlterConfigOp, str | None]] = {
             name: (AlterConfigOp.SET, value)
             for name, value in wanted.items()
@@ -171,15 +171,15 @@ class KafkaCluster:
         if not changes:
             return
         resource = ConfigResource(ConfigResourceType.TOPIC, topic, changes)
-        told = self.admin.alter_configs([resource], raise_on_unknown=False, incremental=True)
-        result = told["topic"][topic]
+        answer = self.admin.alter_configs([resource], raise_on_unknown=False, incremental=True)
+        result = answer["topic"][topic]
         if result != "OK":
             raise MigrationError(f"settings of {topic} cannot be changed: {result}")
 
     # --- records ----------------------------------------------------------------------------------
 
     def ends(self, partition: TopicPartition) -> tuple[int, int]:
-        """The first offset there is and the one behind the last that readers may see."""
+        """The log start offset, and the offset after the last record that readers may see."""
         first = self._consumer.beginning_offsets([partition])[partition]
         end = self._consumer.end_offsets([partition])[partition]
         return int(first), int(end)
@@ -187,7 +187,7 @@ class KafkaCluster:
     def records(self, partition: TopicPartition, start: int, end: int) -> Iterator[ClusterRecord]:
         """The records of a partition between two offsets, aborted ones left out.
 
-        One such walk at a time per cluster.
+        One such walk at a time per cluster. Raises MigrationError when no more records come.
         """
         consumer = self._consumer
         consumer.assign([partition])
@@ -195,10 +195,12 @@ class KafkaCluster:
         idle = 0
         while (position := consumer.position(partition)) < end:
             batch = consumer.poll(POLL_MS).get(partition, ())
-            for one in batch:
-                if one.offset < end:
-                    headers = tuple((name, value) for name, value in one.headers)
-                    yield ClusterRecord(one.offset, one.timestamp, one.key, one.value, headers)
+            for record in batch:
+                if record.offset < end:
+                    headers = tuple((name, value) for name, value in record.headers)
+                    yield ClusterRecord(
+                        record.offset, record.timestamp, record.key, record.value, headers
+                    )
             idle = 0 if batch or consumer.position(partition) > position else idle + 1
             if idle > IDLE_POLLS:
                 raise MigrationError(f"{self.bootstrap}: {partition} gives nothing at {position}")
@@ -213,15 +215,17 @@ class KafkaCluster:
         """Committed offsets of all groups."""
         listed = patiently(self.admin.list_groups)
         names = [
-            one["group_id"]
-            for one in listed
-            if str(one.get("group_type") or "").lower() in GROUP_TYPES
+            listing["group_id"]
+            for listing in listed
+            if str(listing.get("group_type") or "").lower() in GROUP_TYPES
         ]
-        found: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
+        committed: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
         for name in names:
             offsets = patiently(partial(self.admin.list_group_offsets, [name]))[name]
-            found[name] = {place: one for place, one in offsets.items() if one.offset >= 0}
-        return found
+            committed[name] = {
+                place: offset for place, offset in offsets.items() if offset.offset >= 0
+            }
+        return committed
 
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -230,16 +234,21 @@ class KafkaCluster:
         end = time.monotonic() + PATIENCE_SECONDS
         while True:
             results = patiently(partial(self.admin.alter_group_offsets, group, dict(offsets)))
-            failed = {place: one.__name__ for place, one in results.items() if one is not NoError}
+            failed = {
+                place: error.__name__ for place, error in results.items() if error is not NoError
+            }
             if time.monotonic() > end or not all(
-                issubclass(one, COORDINATOR_ERRORS) for one in results.values()
+                issubclass(result, COORDINATOR_ERRORS) for result in results.values()
             ):
                 return failed
             time.sleep(RETRY_SECONDS)
 
 
 def patiently(ask: Callable[[], Any]) -> Any:
-    """The answer; asked again while the cluster makes its offsets topic or moves a coordinator."""
+    """The answer; asked again while the cluster makes its offsets topic or moves a coordinator.
+
+    Raises what `ask` raises; COORDINATOR_ERRORS only after PATIENCE_SECONDS.
+    """
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -267,7 +276,10 @@ class Producer:
         )
 
     def send(self, partition: TopicPartition, record: ClusterRecord) -> None:
-        """Hand one record over; `flush` says whether it arrived."""
+        """Hand one record over; `flush` says whether it arrived.
+
+        Raises MigrationError for a header without a value.
+        """
         headers = []
         for name, value in record.headers:
             if value is None:
@@ -293,6 +305,6 @@ class Producer:
             raise MigrationError(f"records were refused: {self._errors[0]}")
 
     def close(self) -> None:
-        """Let go of the connections; what is not flushed is dropped."""
+        """Close the connections; what is not flushed is dropped."""
         with suppress(KafkaError):  # it waits for what is not answered, and says so
             self._producer.close(timeout=1)

@@ -150,7 +150,7 @@ def file_lines(
 ) -> Lines:
     """What a file holds; ValueError when its name says nothing that is known.
 
-    Without `contents` the name of its directory, TOPIC-N, tells what keys and values are.
+    Without `contents` the name of its directory, TOPIC-N, decides what keys and values are.
     """
     name = file.path.name
     for suffix in _TRANSIENT_SUFFIXES:
@@ -257,7 +257,7 @@ def main(arguments: list[str]) -> int:
         dest="contents",
         type=Contents,
         choices=list(Contents),
-        metavar="{" + ",".join(one.value for one in Contents) + "}",
+        metavar="{" + ",".join(contents.value for contents in Contents) + "}",
         help="what keys and values are; else the name of the directory tells",
     )
     options = parser.parse_args(arguments)

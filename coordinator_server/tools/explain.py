@@ -116,7 +116,7 @@ def _nothing(group: str, address: str) -> int:
 
 
 def _print(records: Iterable[dict[str, Any]], *, as_json: bool) -> None:
-    """One story after the other; at once, as somebody may be watching."""
+    """One story after the other; without delay, as a user may be watching."""
     for record in records:
         if as_json:
             print(json.dumps(record), flush=True)

@@ -67,21 +67,21 @@ def walk_log(
     position = 0
     next_offset = first_offset(file) if base_offset is None else base_offset
     while position < end:
-        for one in verify_batches(file, position, end, next_offset):
-            yield one
-            if isinstance(one, BatchHeader):
-                position, next_offset = one.end, one.next_offset
+        for verified in verify_batches(file, position, end, next_offset):
+            yield verified
+            if isinstance(verified, BatchHeader):
+                position, next_offset = verified.end, verified.next_offset
                 continue
-            following = _plausible_batch(file, one.position)
+            following = _plausible_batch(file, verified.position)
             if following is None:
                 return
             position = following.end
-            if one.offsets_fall:
+            if verified.offsets_fall:
                 next_offset = following.next_offset
 
 
 def first_offset(file: ReadOnlyFile) -> int:
-    """Return the base offset that a file's name tells, else that of its first batch, else 0."""
+    """Return the base offset in a file's name, else that of its first batch, else 0."""
     digits = file.path.name[:20]
     if len(digits) == 20 and digits.isdigit():
         return int(digits)

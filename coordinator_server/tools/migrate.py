@@ -5,7 +5,7 @@ record has offset n there. That makes the copy its own protocol of how far it ca
 interrupted, what is there is compared with the source, record by record, and the rest follows.
 While records are copied the topic's settings remove and stamp nothing; its own come when all is
 verified. Then committed offsets follow, each to the place of the record it pointed at. An offset
-that is further on in the target already is left alone: somebody reads there.
+that is further on in the target already is left alone: the group reads there.
 """
 
 from __future__ import annotations
@@ -110,21 +110,21 @@ class Migration:
         groups = self.source.group_offsets()
         wanted: dict[TopicPartition, set[int]] = {}
         for offsets in groups.values():
-            for place, one in offsets.items():
-                wanted.setdefault(place, set()).add(one.offset)
-        there = self.target.topics()
+            for place, committed in offsets.items():
+                wanted.setdefault(place, set()).add(committed.offset)
+        existing = self.target.topics()
         for topic in chosen:
-            self._check(topic, there.get(topic.name))
+            self._check(topic, existing.get(topic.name))
         for topic in chosen:
-            self._topic(topic, there.get(topic.name), wanted)
+            self._topic(topic, existing.get(topic.name), wanted)
         committed, kept = self._commit(groups, {topic.name for topic in chosen})
         return Totals(len(chosen), self.copied, self.already_there, committed, kept)
 
-    def _check(self, topic: ClusterTopic, there: ClusterTopic | None) -> None:
-        if there is not None and there.partition_count != topic.partition_count:
+    def _check(self, topic: ClusterTopic, existing: ClusterTopic | None) -> None:
+        if existing is not None and existing.partition_count != topic.partition_count:
             raise MigrationError(
                 f"{topic.name} has {topic.partition_count} partitions, and "
-                f"{there.partition_count} on {self.target.bootstrap}"
+                f"{existing.partition_count} on {self.target.bootstrap}"
             )
 
     # --- one topic --------------------------------------------------------------------------------
@@ -132,20 +132,20 @@ class Migration:
     def _topic(
         self,
         topic: ClusterTopic,
-        there: ClusterTopic | None,
+        existing: ClusterTopic | None,
         wanted: dict[TopicPartition, set[int]],
     ) -> None:
         target = self.target
-        if there is None:
+        if existing is None:
             configs = dict(HELD) if target.can_alter else self._settings_for_good(topic)
             target.create(topic, configs, self.replication_factor)
-            there = ClusterTopic(topic.name, topic.partition_count, configs)
-        # Behind a finished run the target compacts and expires records by itself.
-        is_held = target.can_alter and HELD.items() <= there.configs.items()
-        places = [TopicPartition(topic.name, one) for one in range(topic.partition_count)]
+            existing = ClusterTopic(topic.name, topic.partition_count, configs)
+        # After a finished run the target compacts and expires records by itself.
+        is_held = target.can_alter and HELD.items() <= existing.configs.items()
+        places = [TopicPartition(topic.name, index) for index in range(topic.partition_count)]
         bounds = {place: self.source.ends(place) for place in places}
         for place in places:
-            self._copy(place, *bounds[place], topic=there, is_held=is_held)
+            self._copy(place, *bounds[place], topic=existing, is_held=is_held)
         for place in places:
             self._verify(place, *bounds[place], is_held, sorted(wanted.get(place, ())))
         if target.can_alter:
@@ -243,17 +243,17 @@ class Migration:
         self, groups: dict[str, dict[TopicPartition, Any]], topics: set[str]
     ) -> tuple[int, int]:
         """Commit the mapped offsets; returns how many were, and how many were further on."""
-        there = self.target.group_offsets()
+        existing = self.target.group_offsets()
         committed = kept = 0
         failures: list[str] = []
         for group, offsets in sorted(groups.items()):
-            now = there.get(group, {})
+            now = existing.get(group, {})
             wanted = {}
-            for place, one in offsets.items():
+            for place, offset in offsets.items():
                 if place.topic not in topics:
                     self.progress.say(f"group {group}: {place.topic} is not here, offset left out")
                     continue
-                mapped = OffsetAndMetadata(self._places[place, one.offset], one.metadata, -1)
+                mapped = OffsetAndMetadata(self._places[place, offset.offset], offset.metadata, -1)
                 before = now.get(place)
                 if before is not None and before.offset > mapped.offset:
                     kept += 1
@@ -271,13 +271,15 @@ class Migration:
         return committed, kept
 
     def _verify_groups(self, groups: dict[str, dict[TopicPartition, Any]]) -> None:
-        there = self.target.group_offsets()
+        existing = self.target.group_offsets()
         for group, offsets in groups.items():
-            for place, one in offsets.items():
-                mapped = self._places.get((place, one.offset))
-                found = there.get(group, {}).get(place)
-                if mapped is not None and (found is None or found.offset < mapped):
-                    raise MigrationError(f"group {group}, {place}: {found}, {mapped} was committed")
+            for place, offset in offsets.items():
+                mapped = self._places.get((place, offset.offset))
+                actual = existing.get(group, {}).get(place)
+                if mapped is not None and (actual is None or actual.offset < mapped):
+                    raise MigrationError(
+                        f"group {group}, {place}: {actual}, {mapped} was committed"
+                    )
 
 
 class Comparison:
@@ -296,18 +298,21 @@ class Comparison:
         self._next = next(self._records, None)
 
     def check(self, number: int, record: ClusterRecord) -> None:
-        """The `number`-th record of the source is the one with that offset in the target."""
-        there = self._next
-        if there is not None and there.offset == number:
+        """The `number`-th record of the source is the one with that offset in the target.
+
+        Raises MigrationError when it is not.
+        """
+        next_record = self._next
+        if next_record is not None and next_record.offset == number:
             self._next = next(self._records, None)
-            if record.same_as(there):
+            if record.same_as(next_record):
                 return
         elif not self._is_held:
             return
         raise MigrationError(
             f"{self._place.topic}-{self._place.partition}: offset {number} of the target is not "
             f"the record at {record.offset} of the source: others write there, or the source has "
-            "removed some since they were copied; delete the topic there to have it copied anew"
+            "removed some since they were copied; delete the topic there to have it copied again"
         )
 
 

@@ -2,9 +2,9 @@
 
 The broker is not asked and notices nothing. Logs only grow at their end, and are replaced by
 renaming; so a log is opened whole, each file up to the size it has then, and cut at its last whole
-batch. The broker's own topics come first: a committed offset in the copy never points behind the
+batch. The internal topics come first: a committed offset in the copy never points past the
 records in it. Then the copy is opened as after a crash, which checks every byte and makes indexes
-and producer state anew, closed, and verified.
+and producer state rebuilt, closed, and verified.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Snapshot:
         log_starts: dict[TopicPartition, int],
         directories: dict[Path, TopicPartition],
     ) -> None:
-        """The catalogue as it is behind the last log: settings of all topics that were copied."""
+        """The catalogue as it is after the last log: settings of all topics that were copied."""
         for name in (META_PROPERTIES_FILE, CATALOGUE_FILE):
             if (self.source / name).exists():
                 (self.target / name).write_bytes((self.source / name).read_bytes())
@@ -167,7 +167,7 @@ class Snapshot:
                 continue
             topic_id = read_partition_metadata(self.disk, str(copy))
             if record is None or topic_id not in (None, record.topic_id):
-                # Deleted, perhaps made anew, while we copied.
+                # Deleted, perhaps recreated, while we copied.
                 for path in copy.iterdir():
                     path.unlink()
                 copy.rmdir()

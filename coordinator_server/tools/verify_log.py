@@ -38,7 +38,7 @@ from storage.log_loader import is_log_name
 from storage.producer_state import SNAPSHOT_SUFFIX, ProducerState, snapshot_offsets
 from storage.topic_catalogue import CATALOGUE_FILE, TopicCatalogue
 
-# Directories that stand beside the partitions: deleted topics, and files of another topic's id.
+# Directories beside the partitions: deleted topics, and files of another topic's id.
 _SET_ASIDE = ("-delete", "-stray")
 # A checkpoint without entries, as CheckpointFile writes it.
 _EMPTY_CHECKPOINT = b"0\n0\n"
@@ -89,7 +89,7 @@ class Verification:
             self.ends[topic, int(number)] = (bases[0] if bases else 0, end)
         if epochs and bases and epochs[-1][1] > end:
             epoch_file = directory / LEADER_EPOCH_FILE
-            findings.note(epoch_file, f"epoch {epochs[-1][0]} begins behind the log end {end}")
+            findings.note(epoch_file, f"epoch {epochs[-1][0]} begins after the log end {end}")
         self._snapshots(directory, names, end)
         for name in names:
             if name.endswith((".cleaned", ".swap", ".deleted")):
@@ -115,7 +115,7 @@ class Verification:
             if ProducerState.decode(path.read_bytes()) is None:
                 self.findings.error(path, "is no whole producer snapshot of version 1")
             elif offset > end:
-                self.findings.note(path, f"lies behind the log end {end}")
+                self.findings.note(path, f"is after the log end {end}")
 
     # --- the small files --------------------------------------------------------------------------
 
@@ -165,12 +165,12 @@ class Verification:
 
 def partition_directories(path: Path) -> dict[Path, TopicPartition]:
     """The partition directories of a data directory."""
-    found: dict[Path, TopicPartition] = {}
+    directories: dict[Path, TopicPartition] = {}
     for entry in path.iterdir():
         topic, _, number = entry.name.rpartition("-")
         if topic and number.isdigit() and entry.is_dir() and not entry.name.endswith(_SET_ASIDE):
-            found[entry] = (topic, int(number))
-    return found
+            directories[entry] = (topic, int(number))
+    return directories
 
 
 def is_data_directory(path: Path) -> bool:

@@ -42,7 +42,7 @@ class SegmentCheck:
         self.log_path = directory / f"{base_offset:020d}{LOG_SUFFIX}"
 
     def run(self) -> int:
-        """Read everything; returns the offset behind the last batch."""
+        """Read everything; returns the offset after the last batch."""
         findings = self.findings
         findings.segments += 1
         with ReadOnlyFile(self.log_path) as file:
@@ -109,7 +109,7 @@ class IndexCheck:
 
     def _read(self) -> Iterator[tuple[int, int]]:
         if not self.path.exists():
-            self.findings.note(self.path, "is missing; it is made anew when it is needed")
+            self.findings.note(self.path, "is missing; it is rebuilt when it is needed")
             return
         last: tuple[int, int] | None = None
         with ReadOnlyFile(self.path) as file:

@@ -38,7 +38,7 @@ class TransactionCheck:
         self._aborts: dict[int, _Abort] = {}
 
     def take(self, batch: BatchHeader, data: bytes) -> None:
-        """Take in the next batch; one whose records do not parse is somebody else's finding."""
+        """Take in the next batch; one whose records do not parse is reported elsewhere."""
         if batch.producer_id < 0:
             return
         if not batch.is_control:
@@ -71,7 +71,7 @@ class TransactionCheck:
             if log_path.with_suffix(INDEX_SUFFIX).exists():
                 self._findings.error(path, reason)
             else:
-                self._findings.note(path, f"{reason}; all indexes are made anew at the next start")
+                self._findings.note(path, f"{reason}; all indexes are rebuilt at the next start")
 
     def _compare(self, path: Path, aborts: dict[int, _Abort]) -> None:
         """Check every entry; those that are right are taken out of `aborts`."""

@@ -65,7 +65,7 @@ class ShippingService:
     async def run_once(self, timeout_ms: int = 200) -> None:
         """Ship what comes within `timeout_ms`."""
         polled = await self._consumer.getmany(timeout_ms=timeout_ms)
-        await asyncio.gather(*(self._ship(*one) for one in polled.items()))
+        await asyncio.gather(*(self._ship(*item) for item in polled.items()))
 
     async def _ship(self, partition: Any, records: list[Any]) -> None:
         """Ship the records of one partition, and commit as far as it went."""
@@ -101,8 +101,8 @@ async def main() -> None:
     """Run until Ctrl-C."""
     async with ShippingService(
         sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9092", _nearest
-    ) as one:
-        await one.run()
+    ) as service:
+        await service.run()
 
 
 if __name__ == "__main__":

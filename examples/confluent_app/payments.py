@@ -1,4 +1,4 @@
-"""Payment alerts: three payments with one card within a minute are told to somebody.
+"""Payment alerts: three payments with one card within a minute raise an alert.
 
     python payments.py 127.0.0.1:9092
 

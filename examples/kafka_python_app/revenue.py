@@ -32,8 +32,8 @@ class Order(NamedTuple):
 def parse_order(value: bytes) -> Order:
     """An order from its JSON. Raises ValueError for anything else."""
     try:
-        found = json.loads(value)
-        order = Order(found["order"], found["customer"], found["cents"])
+        fields = json.loads(value)
+        order = Order(fields["order"], fields["customer"], fields["cents"])
     except (TypeError, KeyError) as error:
         raise ValueError(f"no order: {error}") from error
     if not isinstance(order.cents, int) or order.cents < 0:

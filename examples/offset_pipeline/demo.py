@@ -2,7 +2,7 @@
 
     python demo.py DIR          # `make pipeline` does it with DIR = .pipeline
 
-The broker's data go to DIR/log, what the pipeline makes to DIR/out; both are made anew.
+The broker's data go to DIR/log, what the pipeline makes to DIR/out; both are emptied first.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def main() -> None:
     """Workload, tables, report."""
     directory = Path(sys.argv[1]).resolve()
     log, out = directory / "log", directory / "out"
-    for one in (log, out):
-        shutil.rmtree(one, ignore_errors=True)
+    for folder in (log, out):
+        shutil.rmtree(folder, ignore_errors=True)
     print("workload: three groups in half an hour, which pass in some seconds", flush=True)
     ended_ms = run(sys.executable, HERE / "workload.py", log).strip()
     run(*PIPELINE, "run", "--log-dir", log, "--out", out, "--at", ended_ms)

@@ -81,7 +81,7 @@ def run(broker: Broker) -> int:
             list(pool.map(Member.step, [*billing, reports]))
             broker.clock.advance(STEP_SECONDS)
     ended_ms = broker.clock.now_ms
-    broker.stop()  # with its members: they are still there for whoever reads the log
+    broker.stop()  # with its members: a reader of the log still finds them
     return ended_ms
 
 

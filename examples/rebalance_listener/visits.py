@@ -2,9 +2,9 @@
 
     python visits.py 127.0.0.1:9092 visits.db
 
-Counts and offsets are written in one transaction, so the database is never ahead of the offset that
-stands in it, nor behind. Writing for every record would be slow; it is done every `flush_every`
-records, and at the three moments that a rebalance listener is told of:
+Counts and offsets are written in one transaction, so the counts always match the offset beside
+them. Writing for every record would be slow; it is done every `flush_every`
+records, and at the three moments that a rebalance listener is called at:
 
 - revoked: the partitions are still ours. Write, so that the next owner begins where we stopped.
 - lost: the session has expired, someone else may have them by now. Write nothing, forget.
@@ -108,7 +108,7 @@ class VisitCounter:
         polled = self._consumer.poll(timeout_ms=timeout_ms)
         with self._lock:
             if self._rebalances != before:
-                # Whether these records were fetched before or after it, nobody knows: once more.
+                # It is unknown whether these records were fetched before or after it: once more.
                 for partition in self._consumer.assignment():
                     if partition.partition in self._positions:
                         self._consumer.seek(partition, self._positions[partition.partition])
@@ -125,7 +125,7 @@ class VisitCounter:
     def flush(self, partitions: Iterable[int]) -> None:
         """Write what was counted in these partitions."""
         with self._lock:
-            # One that closes amid a rebalance may be told twice of what it has let go already.
+            # One that closes amid a rebalance may be called twice for what it has let go already.
             for partition in self._counts.keys() & set(partitions):
                 self._store.write(partition, self._counts[partition], self._positions[partition])
             self._unwritten = 0
@@ -148,12 +148,12 @@ class VisitCounter:
                 self._positions.pop(partition, None)
 
     def close(self) -> None:
-        """Leave the group; the listener is told that everything is revoked."""
+        """Leave the group; the listener sees everything revoked."""
         self._consumer.close(autocommit=False)
 
 
 class _Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-    """What the consumer tells of its partitions, passed on."""
+    """Passes on what the consumer reports of its partitions."""
 
     def __init__(self, counter: VisitCounter) -> None:
         self._counter = counter

@@ -67,9 +67,9 @@ def decode_arrow(raw: pa.RecordBatch) -> pa.RecordBatch:
     arrays.update(commits.columns)
     _merge(arrays, others, rows, len(known))
     arrays["problem"], arrays["key_hex"], arrays["value_hex"] = reasons.columns(raw)
-    given = output_schema()
+    schema = output_schema()
     return pa.RecordBatch.from_arrays(
-        [arrays[name].cast(given.field(name).type) for name in given.names], schema=given
+        [arrays[name].cast(schema.field(name).type) for name in schema.names], schema=schema
     )
 
 
@@ -101,7 +101,7 @@ class _Reasons:
         for name in ("key", "value"):
             some = raw.column(name).take(pa.array(rows)).to_pylist()
             hexed.append(
-                pa.array([None if one is None else one.hex() for one in some], pa.string())
+                pa.array([None if value is None else value.hex() for value in some], pa.string())
             )
         texts = pa.array([self.texts[row] for row in rows], pa.string())
         return texts.take(index), hexed[0].take(index), hexed[1].take(index)
@@ -120,10 +120,10 @@ def _commit_reasons(
 
 def _leading_numbers(slices: Slices) -> Integers:
     """The int16 that each row begins with; `_NOT_A_TYPE` where there are no two bytes."""
-    there = slices.length >= 2
-    start = np.where(there, slices.start, 0)
+    present = slices.length >= 2
+    start = np.where(present, slices.start, 0)
     high, low = slices.data[start].astype(np.int8), slices.data[start + 1]
-    return np.where(there, high.astype(np.int64) << 8 | low, _NOT_A_TYPE)
+    return np.where(present, high.astype(np.int64) << 8 | low, _NOT_A_TYPE)
 
 
 def _decode_others(
@@ -152,18 +152,18 @@ def _merge(
     arrays: dict[str, pa.Array], places: npt.NDArray[np.intp], rows: list[Columns], count: int
 ) -> None:
     """Put what `decode_other` found into the columns; those it alone fills are made here."""
-    given = output_schema()
+    schema = output_schema()
     index = _spread(places, count) if rows else None
-    for name in given.names:
+    for name in schema.names:
         if name in ("problem", "key_hex", "value_hex"):
             continue
-        kind = given.field(name).type
+        kind = schema.field(name).type
         if index is None:
             if name not in arrays:
                 arrays[name] = pa.nulls(count, kind)
         elif name == "group":
-            found = pa.array([row.get(name) for row in rows], kind).take(index)
-            arrays[name] = pc.coalesce(arrays[name], found)
+            column = pa.array([row.get(name) for row in rows], kind).take(index)
+            arrays[name] = pc.coalesce(arrays[name], column)
         elif name not in arrays:
             arrays[name] = pa.array([row.get(name) for row in rows], kind).take(index)
 

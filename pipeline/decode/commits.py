@@ -81,7 +81,7 @@ class _Values(NamedTuple):
 
 
 def _read_values(body: FieldReader, values: Slices, version: Integers) -> tuple[_Values, Flags]:
-    """Walk through all values; returns them and which have bytes behind."""
+    """Walk through all values; returns them and which have bytes left over."""
     flexible = version == _FLEXIBLE
     with_epoch = version >= _WITH_EPOCH
     with_expiry = version == _WITH_EXPIRY
@@ -113,8 +113,8 @@ def _read_tags(body: FieldReader, flexible: Flags) -> Integers:
         is_topic_id = tag == _TOPIC_ID_TAG
         start = some.skip(np.where(is_topic_id, _UUID_BYTES, size))
         body.put_back(rows, some)
-        found = some.alive & is_topic_id
-        places[rows[found]] = start[found]
+        ids = some.alive & is_topic_id
+        places[rows[ids]] = start[ids]
         left[rows] -= 1
         rows = rows[some.alive & (left[rows] > 0)]
     return places

@@ -1,7 +1,7 @@
 """Reading many byte strings at once: one numpy operation for a field of all rows.
 
 `Slices` are the values of an Arrow binary column as places in its buffer; a `Cursor` walks through
-all of them in step. A row that turns out damaged is no longer `alive` and stands still.
+all of them in step. A row that turns out damaged is no longer `alive` and does not advance.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def slices_of(column: pa.Array) -> Slices:
     places = offsets.astype(np.int64) - first
     valid = np.asarray(column.is_valid())
     start, stop = places[:-1], places[1:]
-    # The bytes below a null are nobody's.
+    # The bytes below a null mean nothing.
     return Slices(data, start, np.where(valid, stop, start), valid)
 
 
 def binary_column(slices: Slices, valid: Flags) -> pa.Array:
-    """The rows as Arrow binary, null where not `valid`. Rows lie one behind the other in `data`.
+    """The rows as Arrow binary, null where not `valid`. Rows follow each other in `data`.
 
     Arrow's offsets are laid over rows and the gaps between them; taking every other one copies the
     bytes in C++.
@@ -85,7 +85,7 @@ def string_column(slices: Slices, valid: Flags) -> pa.Array:
     except pa.ArrowInvalid:
         # Some are no UTF-8: each different one is decoded once.
         coded = column.dictionary_encode()
-        words = [str(one, "utf-8", JAVA_REPLACE) for one in coded.dictionary.to_pylist()]
+        words = [str(word, "utf-8", JAVA_REPLACE) for word in coded.dictionary.to_pylist()]
         return pa.array(words, pa.string()).take(coded.indices)
 
 
@@ -105,7 +105,7 @@ def uuid_column(data: npt.NDArray[np.uint8], places: Integers, valid: Flags) -> 
     buffers = [None, pa.py_buffer(anywhere[places[rows]])]
     coded = pa.Array.from_buffers(pa.binary(width), len(rows), buffers).dictionary_encode()
     texts = [
-        None if one == ZERO_UUID else uuid_to_text(one) for one in coded.dictionary.to_pylist()
+        None if uuid == ZERO_UUID else uuid_to_text(uuid) for uuid in coded.dictionary.to_pylist()
     ]
     return pc.replace_with_mask(
         nothing, pa.array(valid), pa.array(texts, pa.string()).take(coded.indices)
@@ -171,11 +171,11 @@ class FieldReader:
         )
 
     def short_strings(self, rows: Slices) -> Slices:
-        """Strings behind an int16 length."""
+        """Strings after an int16 length."""
         return self.strings(self.integers(2), rows)
 
     def subset(self, rows: Integers) -> FieldReader:
-        """A cursor over some of the rows; `put_back` tells this one how far it came."""
+        """A cursor over some of the rows; `put_back` moves this one as far as that came."""
         return FieldReader(self.data, self.position[rows], self.stop[rows], self.alive[rows])
 
     def put_back(self, rows: Integers, other: FieldReader) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class RecordKind(NamedTuple):
-    """A record type: its name, and whether its key names a member behind the group."""
+    """A record type: its name, and whether its key names a member after the group."""
 
     name: str
     has_member: bool = False

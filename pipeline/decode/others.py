@@ -65,7 +65,7 @@ def decode_other(record_type: int, key: bytes, value: bytes | None) -> Columns:
 
 
 def _decode_key_alone(record_type: int, key: bytes, value: bytes | None) -> Columns:
-    """Types whose values nobody here knows."""
+    """Types whose values are not known here."""
     columns: Columns = {}
     try:
         message = _whole(MemberKey if KINDS[record_type].has_member else GroupKey, 0, key, "key")
@@ -79,7 +79,7 @@ def _decode_key_alone(record_type: int, key: bytes, value: bytes | None) -> Colu
 
 
 def _whole(message_type: type[Message], version: int, data: bytes, what: str) -> Message:
-    """All of `data` behind its int16 as a message; ProtocolError when bytes are left over."""
+    """All of `data` after its int16 as a message; ProtocolError when bytes are left over."""
     message, position = decoder(message_type, version)(data, 2)
     if position != len(data):
         raise ProtocolError(f"{len(data) - position} bytes behind the {what}")
@@ -107,7 +107,7 @@ def _group_metadata(value: GroupMetadataValue) -> Columns:
         "protocol": value.protocol,
         "leader": value.leader,
         "state_timestamp_ms": None if timestamp == _NONE else timestamp,
-        "members": [_member(one, value.protocol_type) for one in value.members],
+        "members": [_member(member, value.protocol_type) for member in value.members],
     }
 
 
@@ -145,5 +145,5 @@ def _member(member: RecordedMember, protocol_type: str) -> Columns:
     return columns
 
 
-def _partitions(given: list[TopicPartition]) -> list[Columns]:
-    return [{"topic": one.topic, "partitions": one.partitions} for one in given]
+def _partitions(topics: list[TopicPartition]) -> list[Columns]:
+    return [{"topic": topic.topic, "partitions": topic.partitions} for topic in topics]

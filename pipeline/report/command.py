@@ -40,23 +40,23 @@ def run(options: argparse.Namespace) -> int:
 
     try:
         output = Output(options.out)
-        found = find(output)
+        findings = find(output)
     except NoReportError as error:
         print(f"coordinator-server pipeline report: {error}", file=sys.stderr)
         return 1
     page = options.html or options.out / "report.html"
-    page.write_text(render(found), encoding="utf-8")
+    page.write_text(render(findings), encoding="utf-8")
     from pipeline.report.summary import summary
 
-    print(summary(found, _SHOWN))
+    print(summary(findings, _SHOWN))
     print(f"page: {page}")
     if options.prometheus is not None:
         from pipeline.report.prometheus import export
 
         export(output, options.prometheus)
         print(f"metrics: {options.prometheus}")
-    if options.alert and found.alarms:
-        for reason in found.alarms:
+    if options.alert and findings.alarms:
+        for reason in findings.alarms:
             print(f"alert: {reason}", file=sys.stderr)
         return ALERT
     return 0

@@ -55,7 +55,7 @@ class TimeAxis:
     def ticks(self, bottom: float) -> str:
         """Lines and labels at round times, at most nine."""
         span_ms = self.to_ms - self.from_ms
-        step = next((one for one in _STEPS_MS if span_ms / one <= 8), _STEPS_MS[-1])
+        step = next((step_ms for step_ms in _STEPS_MS if span_ms / step_ms <= 8), _STEPS_MS[-1])
         first = -(-self.from_ms // step) * step
         pattern = "%H:%M:%S" if step < MINUTE_MS else "%H:%M" if step < DAY_MS else "%d %b"
         marks = []
@@ -151,9 +151,9 @@ def holding_lanes(holding: Holding, axis: TimeAxis) -> str:
             if where != place:
                 continue
             x, width = axis.x(begin_ms), axis.x(end_ms) - axis.x(begin_ms)
-            told = f"{owner}: {clock(begin_ms, '%H:%M:%S')} to {clock(end_ms, '%H:%M:%S')}"
+            title = f"{owner}: {clock(begin_ms, '%H:%M:%S')} to {clock(end_ms, '%H:%M:%S')}"
             parts.append(
-                f'<g class="c{owners[owner] % COLOURS}"><title>{escape(told)}</title>'
+                f'<g class="c{owners[owner] % COLOURS}"><title>{escape(title)}</title>'
                 f'<rect class="bar" x="{x}" y="{y}" width="{max(width - 1, 1.5):.1f}"'
                 f' height="{_BAR}" rx="2"/>'
             )

@@ -29,7 +29,7 @@ class Holding:
 
     @property
     def partitions(self) -> list[tuple[str, int]]:
-        """Those that somebody held, in order."""
+        """The partitions that had an owner, in order."""
         return sorted({place for place, *_ in self.spans})
 
 
@@ -54,7 +54,7 @@ class ReportFindings:
 
     @property
     def alarms(self) -> list[str]:
-        """Why somebody should be told: groups in error, and records that may be lost."""
+        """Reasons for an alert: groups in error, and records that may be lost."""
         errors = [
             f"group {row['group']} is ERR: {row['rule']}"
             for row in self.groups
@@ -69,7 +69,7 @@ class ReportFindings:
 
 
 def find(output: Output) -> ReportFindings:
-    """Read what a report shows. NoReportError when no table tells the instant."""
+    """Read what a report shows. NoReportError when no table holds the instant."""
     groups = output.rows(schema.STATUS, pc.field("topic").is_null())
     groups.sort(key=lambda row: (_SEVERITY[row["status"]], -(row["lag"] or 0), row["group"]))
     lag = output.any_row(schema.LAG)
@@ -79,7 +79,9 @@ def find(output: Output) -> ReportFindings:
     rebalances = output.rows(schema.REBALANCES, pc.field("at_ms") > at_ms - DAY_MS)
     starts = [row["at_ms"] for row in rebalances]
     starts += [row["first_commit_ms"] for row in groups if row["first_commit_ms"] is not None]
-    from_ms = min([at_ms - _LEAST_SPAN_MS, *(one for one in starts if one > at_ms - DAY_MS)])
+    from_ms = min(
+        [at_ms - _LEAST_SPAN_MS, *(start_ms for start_ms in starts if start_ms > at_ms - DAY_MS)]
+    )
     shown = [row["group"] for row in groups][:SHOWN_LINES]
     busiest = Counter(row["group"] for row in rebalances).most_common(SHOWN_HOLDINGS)
     expiries = output.rows(schema.OFFSET_EXPIRY_FORECAST, pc.field("expires_ms").is_valid())
@@ -114,7 +116,7 @@ def _holdings(output: Output, groups: list[str], from_ms: int, at_ms: int) -> li
     chosen = pc.field("group").isin(groups)
     members = output.rows(schema.GROUP_MEMBERS, chosen)
     generations = output.rows(schema.GROUP_GENERATIONS, chosen)
-    found = []
+    holdings = []
     for group in sorted(groups):
         spans: dict[tuple[tuple[str, int], str], list[tuple[int, int]]] = {}
         records = [row for row in generations if row["group"] == group]
@@ -128,9 +130,9 @@ def _holdings(output: Output, groups: list[str], from_ms: int, at_ms: int) -> li
                 if (row["group"], row["log_partition"], row["log_offset"]) != (group, *place):
                     continue
                 owner = row["group_instance_id"] or row["member_id"]
-                for one in row["assigned"] or ():
-                    for number in one["partitions"]:
-                        known = spans.setdefault(((one["topic"], number), owner), [])
+                for assigned in row["assigned"] or ():
+                    for number in assigned["partitions"]:
+                        known = spans.setdefault(((assigned["topic"], number), owner), [])
                         # One bar for an owner that stays over generations.
                         if known and known[-1][1] == begin_ms:
                             known[-1] = (known[-1][0], end_ms)
@@ -142,5 +144,5 @@ def _holdings(output: Output, groups: list[str], from_ms: int, at_ms: int) -> li
             for begin, end in times
         ]
         if flat:
-            found.append(Holding(group, sorted(flat)))
-    return found
+            holdings.append(Holding(group, sorted(flat)))
+    return holdings

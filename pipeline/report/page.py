@@ -61,27 +61,27 @@ svg .note { fill: var(--soft); font-size: 12px; } svg .owner { font-size: 11.5px
 .warn .line { stroke: var(--warn); } .warn .area { fill: var(--warn); }
 .err .line { stroke: var(--bad); } .err .area { fill: var(--bad); }
 .mark { fill: var(--soft); } .mark.storm { fill: var(--bad); }
-""" + "\n".join(f".c{one} .bar {{ fill: var(--m{one}); }}" for one in range(8))
+""" + "\n".join(f".c{color} .bar {{ fill: var(--m{color}); }}" for color in range(8))
 
 _NOTHING = "\u2013"
 """An en dash: not known, or does not apply."""
 
 
-def render(found: ReportFindings) -> str:
+def render(findings: ReportFindings) -> str:
     """The whole page as HTML."""
-    axis = TimeAxis(found.from_ms, found.at_ms)
+    axis = TimeAxis(findings.from_ms, findings.at_ms)
     sections = (
-        _tiles(found),
-        _attention(found),
-        _lag(found, axis),
-        _rebalances(found, axis),
-        _holdings(found, axis),
-        _forecasts(found),
-        _skews(found),
-        _abandoned(found),
-        _dead_letters(found),
+        _tiles(findings),
+        _attention(findings),
+        _lag(findings, axis),
+        _rebalances(findings, axis),
+        _holdings(findings, axis),
+        _forecasts(findings),
+        _skews(findings),
+        _abandoned(findings),
+        _dead_letters(findings),
     )
-    when = clock(found.at_ms, "%d %B %Y, %H:%M:%S UTC")
+    when = clock(findings.at_ms, "%d %B %Y, %H:%M:%S UTC")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"/>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
@@ -99,15 +99,15 @@ def duration(span_ms: float) -> str:
     return f"{span_ms:.0f} ms"
 
 
-def _tiles(found: ReportFindings) -> str:
+def _tiles(findings: ReportFindings) -> str:
     counts = (
-        ("groups", len(found.groups), ""),
-        ("in error", found.verdicts["ERR"], "bad"),
-        ("with a warning", found.verdicts["WARN"], "warn"),
-        ("partitions at risk of loss", len(found.risks), "bad"),
-        ("groups in a storm", len(found.storms), "warn"),
-        ("groups abandoned", len(found.abandoned), ""),
-        ("records not decoded", found.dead_letters.total(), "warn"),
+        ("groups", len(findings.groups), ""),
+        ("in error", findings.verdicts["ERR"], "bad"),
+        ("with a warning", findings.verdicts["WARN"], "warn"),
+        ("partitions at risk of loss", len(findings.risks), "bad"),
+        ("groups in a storm", len(findings.storms), "warn"),
+        ("groups abandoned", len(findings.abandoned), ""),
+        ("records not decoded", findings.dead_letters.total(), "warn"),
     )
     return '<div class="tiles">' + "".join(
         f'<div class="tile {kind if count else ""}"><b>{number(count)}</b>{name}</div>'
@@ -115,11 +115,11 @@ def _tiles(found: ReportFindings) -> str:
     ) + "</div>"  # fmt: skip
 
 
-def _attention(found: ReportFindings) -> str:
+def _attention(findings: ReportFindings) -> str:
     rows = [
         (_tag(row["status"]), _text(row["group"]), _text(row["rule"]), _count(row["lag"]),
          _count(row["members"]))
-        for row in found.groups if row["status"] != "OK"
+        for row in findings.groups if row["status"] != "OK"
     ]  # fmt: skip
     head = ("", "group", "why: its worst partition", "lag", "members")
     return _section(
@@ -127,50 +127,51 @@ def _attention(found: ReportFindings) -> str:
     )
 
 
-def _lag(found: ReportFindings, axis: TimeAxis) -> str:
-    if not found.lines:
+def _lag(findings: ReportFindings, axis: TimeAxis) -> str:
+    if not findings.lines:
         return ""
-    statuses = {row["group"]: row["status"] for row in found.groups}
-    told = "Records to read, over all partitions of a group. Each panel has its own scale. UTC."
-    if len(found.groups) > len(found.lines):
-        told += f" {len(found.lines)} of {number(len(found.groups))} groups, the worst first."
-    return _figure("Lag over time", told, lag_panels(found.lines, statuses, axis))
+    statuses = {row["group"]: row["status"] for row in findings.groups}
+    note = "Records to read, over all partitions of a group. Each panel has its own scale. UTC."
+    if len(findings.groups) > len(findings.lines):
+        note += f" {len(findings.lines)} of {number(len(findings.groups))} groups, the worst first."
+    return _figure("Lag over time", note, lag_panels(findings.lines, statuses, axis))
 
 
-def _rebalances(found: ReportFindings, axis: TimeAxis) -> str:
-    counts = Counter(row["group"] for row in found.rebalances)
+def _rebalances(findings: ReportFindings, axis: TimeAxis) -> str:
+    counts = Counter(row["group"] for row in findings.rebalances)
     if not counts:
         return ""
     busy = [group for group, _ in counts.most_common(SHOWN_LANES)]
-    told = "One mark a generation; red: five or more within five minutes. Point at one to read it."
+    note = "One mark a generation; red: five or more within five minutes. Point at one to read it."
     if len(counts) > len(busy):
-        told += f" The {len(busy)} busiest of {number(len(counts))} groups."
-    return _figure("Rebalances", told, rebalance_lanes(found.rebalances, sorted(busy), axis))
+        note += f" The {len(busy)} busiest of {number(len(counts))} groups."
+    return _figure("Rebalances", note, rebalance_lanes(findings.rebalances, sorted(busy), axis))
 
 
-def _holdings(found: ReportFindings, axis: TimeAxis) -> str:
-    if not found.holdings:
+def _holdings(findings: ReportFindings, axis: TimeAxis) -> str:
+    if not findings.holdings:
         return ""
     pictures = "".join(
-        f"<h3>{_text(one.group)}</h3>{holding_lanes(one, axis)}" for one in found.holdings
+        f"<h3>{_text(holding.group)}</h3>{holding_lanes(holding, axis)}"
+        for holding in findings.holdings
     )
-    told = "The groups with the most generations; one colour a member."
-    if any(len(one.partitions) > SHOWN_PARTITIONS for one in found.holdings):
-        told += f" The first {SHOWN_PARTITIONS} partitions of each."
-    return _figure("Who held which partition when", told, pictures)
+    note = "The groups with the most generations; one colour a member."
+    if any(len(holding.partitions) > SHOWN_PARTITIONS for holding in findings.holdings):
+        note += f" The first {SHOWN_PARTITIONS} partitions of each."
+    return _figure("Who held which partition when", note, pictures)
 
 
-def _forecasts(found: ReportFindings) -> str:
+def _forecasts(findings: ReportFindings) -> str:
     risks = [
         (_text(row["verdict"].replace("_", " ")), _text(row["group"]), _place(row),
          _count(row["lag"]), _span(row["slack_ms"]), _when(row["loss_at_ms"]))
-        for row in found.risks
+        for row in findings.risks
     ]  # fmt: skip
     expiries = [
         (_text(row["group"]), _place(row), _count(row["committed_offset"]),
          _span(row["expires_in_ms"]), _when(row["expires_ms"]), _count(row["skipped_by_latest"]),
          _count(row["repeated_by_earliest"]))
-        for row in found.expiries
+        for row in findings.expiries
     ]  # fmt: skip
     return _section(
         "Records that may be lost",
@@ -187,52 +188,52 @@ def _forecasts(found: ReportFindings) -> str:
     )
 
 
-def _skews(found: ReportFindings) -> str:
+def _skews(findings: ReportFindings) -> str:
     rows = [
         (_text(row["group"]), _text(row["member_id"]),
          _text(", ".join(row["verdicts"]).replace("_", " ")), _count(row["partitions"]),
          _count(row["lag"]))
-        for row in found.skews
+        for row in findings.skews
     ]  # fmt: skip
     head = ("group", "member", "verdict", "partitions", "lag")
     return _section("Uneven work", "Members that stand out in their group.", head, rows, "None.")
 
 
-def _abandoned(found: ReportFindings) -> str:
+def _abandoned(findings: ReportFindings) -> str:
     rows = [
         (_text(row["group"]), _text(", ".join(row["reasons"]).replace("_", " ")),
          _span(row["silent_ms"]), _text(row["last_client_id"] or ""), _count(row["lag"]),
          _count(row["log_bytes"]))
-        for row in found.abandoned
+        for row in findings.abandoned
     ]  # fmt: skip
     head = ("group", "why", "silent for", "last client", "lag", "bytes kept")
     return _section("Groups nobody seems to need", "The longest silent first.", head, rows, "None.")
 
 
-def _dead_letters(found: ReportFindings) -> str:
-    if not found.dead_letters:
+def _dead_letters(findings: ReportFindings) -> str:
+    if not findings.dead_letters:
         return ""
-    rows = [(_text(reason), _count(count)) for reason, count in found.dead_letters.most_common()]
-    told = "They are in the table dead_letters, in hex."
-    return _section("Records that could not be decoded", told, ("why", "records"), rows, "")
+    rows = [(_text(reason), _count(count)) for reason, count in findings.dead_letters.most_common()]
+    note = "They are in the table dead_letters, in hex."
+    return _section("Records that could not be decoded", note, ("why", "records"), rows, "")
 
 
-def _figure(title: str, told: str, picture: str) -> str:
-    return f'<h2>{title}</h2><p>{told}</p><div class="card">{picture}</div>'
+def _figure(title: str, note: str, picture: str) -> str:
+    return f'<h2>{title}</h2><p>{note}</p><div class="card">{picture}</div>'
 
 
 def _section(
-    title: str, told: str, head: Iterable[str], rows: Sequence[tuple[str, ...]], nothing: str
+    title: str, note: str, head: Iterable[str], rows: Sequence[tuple[str, ...]], nothing: str
 ) -> str:
     if not rows:
         return f"<h2>{title}</h2><p>{nothing}</p>"
     if len(rows) > SHOWN_ROWS:
-        told += f" The first {SHOWN_ROWS} of {number(len(rows))}."
+        note += f" The first {SHOWN_ROWS} of {number(len(rows))}."
     titles = "".join(
         f'<th class="n">{name}</th>' if name in _NUMBERS else f"<th>{name}</th>" for name in head
     )
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows[:SHOWN_ROWS])
-    return _figure(title, told, f"<table><tr>{titles}</tr>{body}</table>")
+    return _figure(title, note, f"<table><tr>{titles}</tr>{body}</table>")
 
 
 _NUMBERS = {"lag", "members", "unread", "offset", "latest skips", "earliest repeats",

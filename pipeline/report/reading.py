@@ -50,9 +50,9 @@ class Output:
 
     def rows(self, table: schema.Table, condition: pc.Expression | None = None) -> list[TableRow]:
         """Rows of a made table that fit, in the order of its key; none if it was not made."""
-        found = self._read(self._out / "tables" / table.name, table, condition)
-        found.sort(key=lambda row: tuple((row[name] is not None, row[name]) for name in table.key))
-        return found
+        rows = self._read(self._out / "tables" / table.name, table, condition)
+        rows.sort(key=lambda row: tuple((row[name] is not None, row[name]) for name in table.key))
+        return rows
 
     def any_row(self, table: schema.Table) -> TableRow | None:
         """Some row of a made table: what is said is the same in all. None if there is no row."""
@@ -105,8 +105,8 @@ class Output:
     def _read(
         self, folder: Path, table: schema.Table, condition: pc.Expression | None
     ) -> list[TableRow]:
-        found = self._table(folder, table, condition)
-        return [] if found is None else list(found.to_pylist())
+        rows = self._table(folder, table, condition)
+        return [] if rows is None else list(rows.to_pylist())
 
     def _table(self, folder: Path, table: schema.Table, condition: pc.Expression | None) -> Any:
         data = self._dataset(folder, table)
@@ -139,7 +139,7 @@ def _line(
             for row in commits
             if row["group"] == group and (row["topic"], row["partition"]) == place
         ]
-        # A removal ends what is known until the next commit: -1 stands for it.
+        # A removal ends what is known until the next commit: -1 marks it.
         at = np.array([row["commit_timestamp_ms"] or row["log_timestamp_ms"] for row in own])
         at = np.maximum.accumulate(at)
         offsets = np.array([-1 if row["tombstone"] else row["committed_offset"] for row in own])
@@ -148,7 +148,7 @@ def _line(
         moments, log_ends = ends[place]
         written = np.searchsorted(moments, times, side="right") - 1
         end = np.where(written >= 0, log_ends[written], -1)
-        there = (committed >= 0) & (end >= 0)
-        total += np.where(there, np.maximum(end - committed, 0), 0)
-        known |= there
+        both_known = (committed >= 0) & (end >= 0)
+        total += np.where(both_known, np.maximum(end - committed, 0), 0)
+        known |= both_known
     return Line(group, times[known].tolist(), total[known].tolist())

@@ -46,7 +46,7 @@ def arrow_type(ddl: str) -> pa.DataType:
     tokens = _TOKENS.findall(ddl)
     kind = _read(tokens)
     if tokens:
-        raise ValueError(f"{ddl!r} goes on behind its type")
+        raise ValueError(f"{ddl!r} goes on after its type")
     return kind
 
 

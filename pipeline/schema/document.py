@@ -8,7 +8,7 @@ from __future__ import annotations
 from pipeline import schema
 
 MARK = "<!-- From here on printed by `python -m pipeline.schema.document`. -->"
-"""The line of the page behind which nobody writes by hand."""
+"""The line of the page after which everything is generated."""
 
 _SECTIONS = (("Tables", schema.TABLES), ("Bronze", schema.BRONZE))
 

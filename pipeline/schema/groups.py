@@ -156,7 +156,7 @@ MEMBER_SKEW = Table(
 
 ABANDONED_GROUPS = Table(
     "abandoned_groups",
-    "Groups that nobody seems to need, and why; nothing is hidden because of it.",
+    "Groups that seem not to be needed, and why; nothing is hidden because of it.",
     ("group",),
     (
         Column("group", "string", "Group id."),

@@ -34,7 +34,7 @@ CURRENT_OFFSETS = Table(
         Column("metadata", "string", "What the client wrote beside it."),
         Column("commit_timestamp_ms", "bigint", "When it was committed."),
         Column("expire_timestamp_ms", "bigint", "Its own expiry, if it has one."),
-        Column("commits", "bigint", "Commits since the key last came to be."),
+        Column("commits", "bigint", "Commits since the key was last created."),
         Column("log_offset", "bigint", "Where the last commit lies in the offsets topic."),
     ),
 )

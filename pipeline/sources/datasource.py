@@ -124,17 +124,21 @@ class _Plan:
             partitions = partitions_of(self.log_dir, self.topics[0])
         else:
             wanted = set(self.topics)
-            partitions = [one for one in all_partitions(self.log_dir) if one.topic in wanted]
-        return [self.scan(one, cleaned) for one in partitions]
+            partitions = [
+                partition for partition in all_partitions(self.log_dir) if partition.topic in wanted
+            ]
+        return [self.scan(partition, cleaned) for partition in partitions]
 
-    def scan(self, one: LogPartition, cleaned: dict[tuple[str, int], int]) -> PartitionScan:
+    def scan(self, partition: LogPartition, cleaned: dict[tuple[str, int], int]) -> PartitionScan:
         """A scan that has looked at nothing yet."""
-        return PartitionScan(one, cleaned.get((one.topic, one.number), 0), self.slice_bytes)
+        return PartitionScan(
+            partition, cleaned.get((partition.topic, partition.number), 0), self.slice_bytes
+        )
 
-    def start_of(self, one: LogPartition) -> int | None:
+    def start_of(self, partition: LogPartition) -> int | None:
         """Where to begin; None: at the beginning."""
-        name = str(one.number)
-        return self.starts.get(name, self.starts.get(f"{one.topic}-{name}"))
+        name = str(partition.number)
+        return self.starts.get(name, self.starts.get(f"{partition.topic}-{name}"))
 
 
 def _tasks(slices: list[Slice], slice_bytes: int) -> list[InputPartition]:
@@ -142,12 +146,12 @@ def _tasks(slices: list[Slice], slice_bytes: int) -> list[InputPartition]:
     tasks: list[InputPartition] = []
     some: list[Slice] = []
     size = 0
-    for one in slices:
-        length = one.end - one.start
+    for piece in slices:
+        length = piece.end - piece.start
         if some and (size + length > slice_bytes or len(some) == _SLICES_PER_TASK_MAX):
             tasks.append(SliceTask(some))
             some, size = [], 0
-        some.append(one)
+        some.append(piece)
         size += length
     if some:
         tasks.append(SliceTask(some))
@@ -182,8 +186,8 @@ class _TopicReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Place, time and size of the records of a task's slices."""
         for part in _slices(partition):
-            for found in read_slice(part):
-                yield _topic_batch(part, found)
+            for chunk in read_slice(part):
+                yield _topic_batch(part, chunk)
 
 
 class _LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -241,9 +245,9 @@ class _LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Look again at all partitions, also for new ones; none yet is no error for a stream."""
         try:
             cleaned = cleaned_offsets(self._plan.log_dir)
-            for one in partitions_of(self._plan.log_dir, self._plan.topics[0]):
-                if one.number not in self._scans:
-                    self._scans[one.number] = self._plan.scan(one, cleaned)
+            for partition in partitions_of(self._plan.log_dir, self._plan.topics[0]):
+                if partition.number not in self._scans:
+                    self._scans[partition.number] = self._plan.scan(partition, cleaned)
         except InputError:
             if not self._scans:
                 raise
@@ -274,43 +278,43 @@ def _slices(partition: InputPartition) -> list[Slice]:
 
 def _read_log(partition: InputPartition, *, packed: bool) -> Iterator[pa.RecordBatch]:
     for part in _slices(partition):
-        for found in read_slice(part):
-            raw = _raw_batch(part, found)
+        for chunk in read_slice(part):
+            raw = _raw_batch(part, chunk)
             yield pack_batch(decode_arrow(raw)) if packed else raw
 
 
-def _raw_batch(part: Slice, found: RecordColumns | Damage) -> pa.RecordBatch:
+def _raw_batch(part: Slice, chunk: RecordColumns | Damage) -> pa.RecordBatch:
     """Columns of `schema.RAW`."""
     number = part.partition.number
-    if isinstance(found, Damage):
-        row = {"log_partition": number, "log_offset": found.offset, "damage": found.reason}
+    if isinstance(chunk, Damage):
+        row = {"log_partition": number, "log_offset": chunk.offset, "damage": chunk.reason}
         return pa.RecordBatch.from_pylist([row], schema=arrow_schema(schema.RAW))
-    count = len(found.offset)
+    count = len(chunk.offset)
     columns = [
         pa.array(np.full(count, number, np.int32)),
-        pa.array(found.offset),
-        pa.array(found.timestamp_ms, mask=~found.has_timestamp),
-        binary_column(found.keys, found.keys.valid),
-        binary_column(found.values, found.values.valid),
+        pa.array(chunk.offset),
+        pa.array(chunk.timestamp_ms, mask=~chunk.has_timestamp),
+        binary_column(chunk.keys, chunk.keys.valid),
+        binary_column(chunk.values, chunk.values.valid),
         pa.nulls(count, pa.string()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema.RAW))
 
 
-def _topic_batch(part: Slice, found: RecordColumns | Damage) -> pa.RecordBatch:
+def _topic_batch(part: Slice, chunk: RecordColumns | Damage) -> pa.RecordBatch:
     """Columns of `schema.TOPIC_RECORDS`, and `damage`."""
-    given = arrow_schema(schema.TOPIC_RECORDS).append(pa.field("damage", pa.string()))
+    topic_schema = arrow_schema(schema.TOPIC_RECORDS).append(pa.field("damage", pa.string()))
     topic, number = part.partition.topic, part.partition.number
-    if isinstance(found, Damage):
-        row = {"topic": topic, "partition": number, "offset": found.offset}
-        return pa.RecordBatch.from_pylist([{**row, "damage": found.reason}], schema=given)
-    count = len(found.offset)
+    if isinstance(chunk, Damage):
+        row = {"topic": topic, "partition": number, "offset": chunk.offset}
+        return pa.RecordBatch.from_pylist([{**row, "damage": chunk.reason}], schema=topic_schema)
+    count = len(chunk.offset)
     columns = [
         pa.repeat(topic, count),
         pa.array(np.full(count, number, np.int32)),
-        pa.array(found.offset),
-        pa.array(found.timestamp_ms, mask=~found.has_timestamp),
-        pa.array((found.keys.length + found.values.length).astype(np.int32)),
+        pa.array(chunk.offset),
+        pa.array(chunk.timestamp_ms, mask=~chunk.has_timestamp),
+        pa.array((chunk.keys.length + chunk.values.length).astype(np.int32)),
         pa.nulls(count, pa.string()),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=given)
+    return pa.RecordBatch.from_arrays(columns, schema=topic_schema)

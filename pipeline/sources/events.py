@@ -25,12 +25,12 @@ def group_events(raw: DataFrame) -> DataFrame:
     culprit = F.coalesce("said.culprit.instance", "said.culprit.client_id").alias("culprit")
     # A group that was loaded, or a rebalance that failed, made no generation.
     generation = F.col("said.generation")
-    made = ~generation.eqNullSafe(F.col("said.generation_before"))
+    is_new = ~generation.eqNullSafe(F.col("said.generation_before"))
     columns = [
         {
             "event_offset": F.col("event_offset"),
             "culprit": culprit,
-            "generation": F.when(made, generation).alias("generation"),
+            "generation": F.when(is_new, generation).alias("generation"),
         }.get(name, F.col(f"said.{name}"))
         for name in schema.GROUP_EVENTS.names
     ]

@@ -86,9 +86,9 @@ def connector_settings(jars: str | None) -> dict[str, str]:
 
 def cache_folder() -> Path:
     """Where fetched jars are kept."""
-    given = os.environ.get(CACHE_VARIABLE)
-    if given:
-        return Path(given)
+    cache = os.environ.get(CACHE_VARIABLE)
+    if cache:
+        return Path(cache)
     caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(caches) / "coordinator-server" / f"spark-kafka-{own_connector().spark}"
 
@@ -122,7 +122,7 @@ def fetch(folder: Path) -> None:
 
 def no_connector(reason: str) -> InputError:
     """What to say when the connector could not be had."""
-    wanted = ", ".join(":".join(one) for one in own_connector().artifacts)
+    wanted = ", ".join(":".join(artifact) for artifact in own_connector().artifacts)
     return InputError(
         f"Spark's Kafka connector could not be had ({reason.strip()}). Ways to it: --jars with "
         f"the files of {wanted}; the same files and an empty file .complete in {cache_folder()}; "

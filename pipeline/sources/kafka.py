@@ -1,6 +1,6 @@
 """The input `--bootstrap`: a running broker, ours or Kafka's, through Spark's Kafka connector.
 
-Records come by the connector with read_committed. What the connector does not tell (ends of
+Records come by the connector with read_committed. What the connector does not know (ends of
 partitions, retention) is asked of Kafka's admin client, which lies in the same jars.
 """
 
@@ -30,7 +30,7 @@ _BY_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 
 
 class BrokerSource:
-    """A cluster behind one address. InputError when nobody answers there.
+    """A cluster behind one address. InputError when no broker answers there.
 
     `client_config` is a file of settings of Kafka's own clients: TLS, SASL.
     """
@@ -74,24 +74,34 @@ class BrokerSource:
                 for topic in topics
                 for number in range(self._partitions.get(topic, 0))
             ]
-            retentions = self._retentions(admin, [one for one in topics if one in self._partitions])
+            retentions = self._retentions(
+                admin, [topic for topic in topics if topic in self._partitions]
+            )
             starts = self._offsets(admin, wanted, "earliest")
             ends = self._offsets(admin, wanted, "latest")
         now_ms = time.time_ns() // 1_000_000
         rows = [
-            (*one, starts[one], ends[one], ends[one], retentions.get(one[0]), now_ms, "broker")
-            for one in wanted
+            (
+                *topic,
+                starts[topic],
+                ends[topic],
+                ends[topic],
+                retentions.get(topic[0]),
+                now_ms,
+                "broker",
+            )
+            for topic in wanted
         ]
         return self._spark.createDataFrame(rows, schema.PARTITION_ENDS.spark())
 
     def topic_records(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
         """Place, time and size of the records that are there."""
-        there = [one for one in topics if one in self._partitions]
-        if not there:
+        known = [topic for topic in topics if topic in self._partitions]
+        if not known:
             return self._spark.createDataFrame([], schema.TOPIC_RECORDS.spark())
         size = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
         stamp = F.unix_millis("timestamp")
-        return self._read(there, starts).select(
+        return self._read(known, starts).select(
             "topic",
             "partition",
             "offset",
@@ -181,8 +191,8 @@ class BrokerSource:
         with self._admin() as admin:
             options = self._kafka.clients.admin.ListTopicsOptions().listInternal(True)
             names = admin.listTopics(options).names().get()
-            told = admin.describeTopics(names).allTopicNames().get()
-            return {str(name): len(told[name].partitions()) for name in told}
+            answer = admin.describeTopics(names).allTopicNames().get()
+            return {str(name): len(answer[name].partitions()) for name in answer}
 
     def _offsets(
         self, admin: Any, wanted: Sequence[tuple[str, int]], which: str
@@ -195,8 +205,8 @@ class BrokerSource:
             places[topic, number] = self._kafka.common.TopicPartition(topic, number)
             spec = getattr(self._kafka.clients.admin.OffsetSpec, which)()
             asked.put(places[topic, number], spec)
-        told = admin.listOffsets(asked).all().get()
-        return {one: int(told.get(place).offset()) for one, place in places.items()}
+        answer = admin.listOffsets(asked).all().get()
+        return {key: int(answer.get(place).offset()) for key, place in places.items()}
 
     def _retentions(self, admin: Any, topics: Sequence[str]) -> dict[str, int]:
         """retention.ms of topics that delete by it."""
@@ -206,18 +216,18 @@ class BrokerSource:
         resources = {
             topic: self._kafka.common.config.ConfigResource(kind, topic) for topic in topics
         }
-        for one in resources.values():
-            asked.add(one)
-        told = admin.describeConfigs(asked).all().get()
-        found = {}
+        for resource in resources.values():
+            asked.add(resource)
+        answer = admin.describeConfigs(asked).all().get()
+        retentions = {}
         for topic, resource in resources.items():
-            config = told.get(resource)
+            config = answer.get(resource)
             policy, entry = config.get(_CLEANUP), config.get(RETENTION)
             if entry is None or (policy is not None and "delete" not in policy.value()):
                 continue
             if int(entry.value()) >= 0:
-                found[topic] = int(entry.value())
-        return found
+                retentions[topic] = int(entry.value())
+        return retentions
 
 
 def _as_raw(read: DataFrame) -> DataFrame:

@@ -36,7 +36,7 @@ class LogPartition(NamedTuple):
 
 
 class SegmentFile(NamedTuple):
-    """A segment as it was when it was listed. `inode` tells whether it still is the same one."""
+    """A segment as it was when it was listed. `inode` shows whether it is still the same one."""
 
     path: str
     base_offset: int
@@ -49,7 +49,7 @@ def partitions_of(log_dir: str, topic: str) -> list[LogPartition]:
 
     InputError when the directory is not there, or is no log directory at all.
     """
-    return [one for one in all_partitions(log_dir) if one.topic == topic]
+    return [partition for partition in all_partitions(log_dir) if partition.topic == topic]
 
 
 def all_partitions(log_dir: str) -> list[LogPartition]:
@@ -57,14 +57,14 @@ def all_partitions(log_dir: str) -> list[LogPartition]:
     directory = Path(log_dir)
     if not directory.is_dir():
         raise InputError(f"--log-dir {log_dir}: there is no such directory")
-    found = []
+    partitions = []
     for path in directory.iterdir():
         named = _PARTITION.fullmatch(path.name)
         if named is not None and path.is_dir():
-            found.append(LogPartition(named["topic"], int(named["number"]), str(path)))
-    if not found:
+            partitions.append(LogPartition(named["topic"], int(named["number"]), str(path)))
+    if not partitions:
         raise InputError(f"--log-dir {log_dir}: no partition lies there (a folder such as TOPIC-0)")
-    return sorted(found)
+    return sorted(partitions)
 
 
 def segments_of(partition: LogPartition) -> list[SegmentFile]:
@@ -81,15 +81,15 @@ def segments_of(partition: LogPartition) -> list[SegmentFile]:
 
 
 def _list_segments(partition: LogPartition) -> list[SegmentFile]:
-    found: dict[int, SegmentFile] = {}
+    segments: dict[int, SegmentFile] = {}
     for path in sorted(Path(partition.path).iterdir()):  # NAME.log comes before NAME.log.swap
         named = _SEGMENT.fullmatch(path.name)
-        if named is None or int(named["base"]) in found:
+        if named is None or int(named["base"]) in segments:
             continue
         status = path.stat()
         base_offset = int(named["base"])
-        found[base_offset] = SegmentFile(str(path), base_offset, status.st_size, status.st_ino)
-    return [found[base_offset] for base_offset in sorted(found)]
+        segments[base_offset] = SegmentFile(str(path), base_offset, status.st_size, status.st_ino)
+    return [segments[base_offset] for base_offset in sorted(segments)]
 
 
 def log_starts(log_dir: str) -> dict[tuple[str, int], int]:
@@ -103,10 +103,13 @@ def cleaned_offsets(log_dir: str) -> dict[tuple[str, int], int]:
 
 
 def retentions(log_dir: str) -> dict[str, int]:
-    """`retention.ms` of the topics that have one of their own, where our broker wrote it down."""
+    """`retention.ms` of the topics that have one of their own, where our broker wrote it down.
+
+    Raises InputError.
+    """
     try:
         topics = TopicCatalogue(LocalDisk(), log_dir).topics
     except StorageError as error:
         raise InputError(f"--log-dir {log_dir}: {error}") from error
-    found = {name: int(topic.configs.get(RETENTION, -1)) for name, topic in topics.items()}
-    return {name: retention_ms for name, retention_ms in found.items() if retention_ms >= 0}
+    values = {name: int(topic.configs.get(RETENTION, -1)) for name, topic in topics.items()}
+    return {name: retention_ms for name, retention_ms in values.items() if retention_ms >= 0}

@@ -1,7 +1,7 @@
 """The records of a slice, parsed with numpy: one operation for a field of all records of a chunk.
 
-Where records begin is found by a walk over their lengths; everything behind that is vectorised.
-A chunk lies in one buffer: the file's own bytes, or what was decompressed, piece behind piece.
+Where records begin is found by a walk over their lengths; everything after that is vectorised.
+A chunk lies in one buffer: the file's own bytes, or what was decompressed, piece after piece.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RecordColumns(NamedTuple):
 
 
 def read_slice(part: Slice) -> Iterator[RecordColumns | Damage]:
-    """What a slice holds. Where the file was replaced since, its offsets are looked up anew."""
+    """What a slice holds. Where the file was replaced since, its offsets are looked up again."""
     try:
         with open(part.path, "rb") as file:
             if os.fstat(file.fileno()).st_ino == part.inode:
@@ -68,9 +68,9 @@ def read_slice(part: Slice) -> Iterator[RecordColumns | Damage]:
         pass
     scan = PartitionScan(part.partition)
     scan.refresh()
-    for one in scan.slices(part.first_offset, part.end_offset):
+    for piece in scan.slices(part.first_offset, part.end_offset):
         # Transactions are those that were planned: their markers may be compacted away by now.
-        yield from read_slice(one._replace(aborted=part.aborted))
+        yield from read_slice(piece._replace(aborted=part.aborted))
 
 
 class _Chunk:
@@ -210,9 +210,9 @@ def _counts(batch: BatchHeader, aborted: tuple[Aborted, ...]) -> bool:
     if batch.is_control:
         return False
     return not any(
-        one.producer_id == batch.producer_id
-        and one.first_offset <= batch.base_offset <= one.last_offset
-        for one in aborted
+        transaction.producer_id == batch.producer_id
+        and transaction.first_offset <= batch.base_offset <= transaction.last_offset
+        for transaction in aborted
     )
 
 
@@ -268,7 +268,7 @@ def _parse(chunk: _Chunk, part: Slice) -> Iterator[RecordColumns | Damage]:
 
 
 def _sized(walk: FieldReader, before: Integers) -> Slices:
-    """Bytes behind a zigzag length, null if that is negative."""
+    """Bytes after a zigzag length, null if that is negative."""
     length = walk.zigzags()
     valid = length >= 0
     start = walk.skip(np.maximum(length, 0))
@@ -282,29 +282,29 @@ def _select(
     if good is not None:
         offset, timestamp_ms = offset[good], timestamp_ms[good]
         keys, values = (
-            Slices(one.data, one.start[good], one.stop[good], one.valid[good])
-            for one in (keys, values)
+            Slices(field.data, field.start[good], field.stop[good], field.valid[good])
+            for field in (keys, values)
         )
     return RecordColumns(offset, timestamp_ms, timestamp_ms >= 0, keys, values)
 
 
 def _legacy(data: bytes, entry: BatchHeader, part: Slice) -> Iterator[RecordColumns]:
     """The records of an entry of the old formats; there are not many left of them."""
-    found = [
-        one
-        for one in iterate_records(data, entry)
-        if part.first_offset <= one.offset < part.end_offset
+    records = [
+        record
+        for record in iterate_records(data, entry)
+        if part.first_offset <= record.offset < part.end_offset
     ]
     parts: list[bytes] = []
-    for one in found:
-        parts += [one.key or b"", one.value or b""]
+    for record in records:
+        parts += [record.key or b"", record.value or b""]
     places = np.cumsum([0, *map(len, parts)])
     joined: npt.NDArray[np.uint8] = np.frombuffer(b"".join(parts), np.uint8)
-    has_key = np.array([one.key is not None for one in found], np.bool_)
-    has_value = np.array([one.value is not None for one in found], np.bool_)
+    has_key = np.array([record.key is not None for record in records], np.bool_)
+    has_value = np.array([record.value is not None for record in records], np.bool_)
     yield _select(
-        np.array([one.offset for one in found], np.int64),
-        np.array([one.timestamp_ms for one in found], np.int64),
+        np.array([record.offset for record in records], np.int64),
+        np.array([record.timestamp_ms for record in records], np.int64),
         Slices(joined, places[0:-1:2], places[1::2], has_key),
         Slices(joined, places[1::2], places[2::2], has_value),
         None,

@@ -30,7 +30,7 @@ class Aborted(NamedTuple):
 class Slice(NamedTuple):
     """Batches of one file from `start` to `end`; wanted are `first_offset` to below `end_offset`.
 
-    `due_offset` is where the batch at `start` may begin at the least. `inode` tells a reader
+    `due_offset` is where the batch at `start` may begin at the least. `inode` shows a reader
     whether it is still the file that was planned.
     """
 
@@ -99,7 +99,7 @@ class PartitionScan:
         self._seen = segments
 
     def _continues(self, segments: Sequence[SegmentFile]) -> bool:
-        """Whether the segments are those that were seen, the last one grown, new ones behind."""
+        """Whether the segments are those that were seen, the last one grown, new ones after it."""
         if len(segments) < len(self._seen):
             return False
         pairs = list(zip(self._seen, segments, strict=False))
@@ -177,7 +177,7 @@ class PartitionScan:
     def slices(self, first_offset: int | None = None, end_offset: int | None = None) -> list[Slice]:
         """The slices that hold offsets from `first_offset` on, below `end_offset`.
 
-        None stands for the first one that is there, and for the last stable offset.
+        None means the first one that is there, and for the last stable offset.
         """
         first = self.log_start or 0 if first_offset is None else first_offset
         end = self.last_stable_offset if end_offset is None else end_offset
@@ -192,10 +192,10 @@ class PartitionScan:
                 max(first, piece.first_offset),
                 min(end, piece.next_offset),
                 tuple(
-                    one
-                    for one in self._aborted
-                    if one.first_offset < piece.next_offset
-                    and one.last_offset >= piece.first_offset
+                    transaction
+                    for transaction in self._aborted
+                    if transaction.first_offset < piece.next_offset
+                    and transaction.last_offset >= piece.first_offset
                 ),
             )
             for piece in self._pieces

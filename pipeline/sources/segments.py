@@ -57,21 +57,25 @@ class LogDirSource:
         starts, kept_ms = log_starts(self._log_dir), retentions(self._log_dir)
         wanted = {*topics, OFFSETS_TOPIC}
         rows = []
-        for one in all_partitions(self._log_dir):
-            segments = segments_of(one)
-            if one.topic not in wanted or not segments:
+        for partition in all_partitions(self._log_dir):
+            segments = segments_of(partition)
+            if partition.topic not in wanted or not segments:
                 continue
-            scan = PartitionScan(one)
+            scan = PartitionScan(partition)
             scan.refresh(segments[-1:])
             if scan.torn_bytes:
                 torn = f"a torn tail of {scan.torn_bytes} bytes was left out"
-                self._notes.append(f"{one.topic}-{one.number}: {torn}")
-            if one.topic in topics:
-                start = max(segments[0].base_offset, starts.get((one.topic, one.number), 0))
+                self._notes.append(f"{partition.topic}-{partition.number}: {torn}")
+            if partition.topic in topics:
+                start = max(
+                    segments[0].base_offset, starts.get((partition.topic, partition.number), 0)
+                )
                 end = max(scan.log_end, start)
                 now_ms = time.time_ns() // 1_000_000
-                kept = kept_ms.get(one.topic)
-                rows.append((one.topic, one.number, start, end, end, kept, now_ms, "log"))
+                kept = kept_ms.get(partition.topic)
+                rows.append(
+                    (partition.topic, partition.number, start, end, end, kept, now_ms, "log")
+                )
         return self._spark.createDataFrame(rows, schema.PARTITION_ENDS.spark())
 
     def topic_records(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
@@ -79,12 +83,12 @@ class LogDirSource:
         reader = self._spark.read.format(TOPIC_LOG).option("path", self._log_dir)
         known = {f"{topic}-{number}": offset for (topic, number), offset in starts.items()}
         reader = reader.option("topics", json.dumps(list(topics)))
-        found = reader.option("starts", json.dumps(known)).load()
+        rows = reader.option("starts", json.dumps(known)).load()
         self._damage = Observation("damage")
         place = F.concat_ws(": ", F.concat_ws("-", "topic", "partition"), "damage")
         first = F.min(F.when(F.col("damage").isNotNull(), place)).alias("first")
-        found = found.observe(self._damage, F.count("damage").alias("count"), first)
-        return found.filter(F.col("damage").isNull()).select(schema.TOPIC_RECORDS.names)
+        rows = rows.observe(self._damage, F.count("damage").alias("count"), first)
+        return rows.filter(F.col("damage").isNull()).select(schema.TOPIC_RECORDS.names)
 
     def group_events(self, start: int) -> DataFrame | None:
         """What this broker wrote about rebalances."""

@@ -27,7 +27,7 @@ class Source(Protocol):
         """`schema.TOPIC_RECORDS` of the topics that there are."""
 
     def group_events(self, start: int) -> DataFrame | None:
-        """`schema.GROUP_EVENTS`; None where nobody writes them."""
+        """`schema.GROUP_EVENTS`; None where none are written."""
 
     def notes(self) -> list[str]:
         """What a reader of the tables should know about the input: damage, torn tails."""

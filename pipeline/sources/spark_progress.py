@@ -35,7 +35,7 @@ def _from_checkpoint(place: Path) -> Iterator[ProgressRow]:
         query_id = json.loads((place / "metadata").read_text())["id"]
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"--spark-checkpoint {place}: its metadata cannot be read") from error
-    for path in sorted(place.glob("offsets/[0-9]*"), key=lambda one: int(one.name)):
+    for path in sorted(place.glob("offsets/[0-9]*"), key=lambda path: int(path.name)):
         if not (place / "commits" / path.name).exists():
             continue
         lines = path.read_text().splitlines()[1:]  # the first one is the format's version
@@ -65,7 +65,7 @@ def _from_events(place: Path) -> Iterator[ProgressRow]:
 
 
 def _parsed(line: str) -> dict[str, Any]:
-    """A JSON object; an empty one for anything else, as `-` stands for a source without offsets."""
+    """A JSON object; an empty one for anything else, as `-` is a source without offsets."""
     try:
         said = json.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Groups that nobody seems to need, with the reasons; a group without a reason has no row.
+"""Groups that seem not to be needed, with the reasons; a group without a reason has no row.
 
 * `empty_and_silent`: it has no member, and neither a commit nor a change of its state for
   `abandoned_after_ms`.
@@ -34,7 +34,7 @@ LITTER = (
     (r"^console-consumer-[0-9]+$", "console-consumer-*"),
     (r"^perf-consumer-[0-9]+$", "perf-consumer-*"),
     (r"^spark-kafka-(source|relation)-.+$", "spark-kafka-${1}-*"),
-    # A uuid with or without dashes, wherever it stands in the name.
+    # A uuid with or without dashes, anywhere in the name.
     (rf"{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}}|{_HEX}{{32}}", "*"),
 )
 """What random names look like, and what they have in common; the first that fits counts."""
@@ -46,7 +46,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     return (
         _states(bronze, questions)
         .join(_offsets(bronze, questions), on="group", how="full", coalesce=True)
-        .filter(pl.col("stands") | (pl.col("partitions") > 0))
+        .filter(pl.col("exists") | (pl.col("partitions") > 0))
         .join(_leaders(bronze, questions), on="group", how="left")
         .join(_kept(bronze, questions), on="group", how="left")
         .with_columns(
@@ -61,13 +61,13 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _states(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Each group's last record of itself; `stands` is false if that removed it."""
+    """Each group's last record of itself; `exists` is false if that removed it."""
     last = group_generations.last_of_group(group_generations.make(bronze, questions))
     changed_ms = pl.coalesce("state_timestamp_ms", "log_timestamp_ms")
     return last.select(
         "group",
         "members",
-        stands=pl.col("event") != "tombstone",
+        exists=pl.col("event") != "tombstone",
         changed_ms=changed_ms,
         empty_since_ms=pl.when(pl.col("members") == 0).then(changed_ms),
     )
@@ -138,12 +138,12 @@ def _litter_family() -> pl.Expr:
 
 
 def _reasons(questions: Questions) -> pl.Expr:
-    nobody = pl.col("members").fill_null(0) == 0
+    is_empty = pl.col("members").fill_null(0) == 0
     rules = {
-        "empty_and_silent": nobody & (pl.col("silent_ms") >= questions.abandoned_after_ms),
+        "empty_and_silent": is_empty & (pl.col("silent_ms") >= questions.abandoned_after_ms),
         "topic_gone": pl.col("topic_gone"),
-        "lag_grows_without_members": nobody & pl.col("grows"),
-        "litter_name": nobody & pl.col("litter_family").is_not_null(),
+        "lag_grows_without_members": is_empty & pl.col("grows"),
+        "litter_name": is_empty & pl.col("litter_family").is_not_null(),
     }
-    found = (pl.when(rule).then(pl.lit(name)) for name, rule in rules.items())
-    return pl.concat_list(*found).list.drop_nulls()
+    reasons = (pl.when(rule).then(pl.lit(name)) for name, rule in rules.items())
+    return pl.concat_list(*reasons).list.drop_nulls()

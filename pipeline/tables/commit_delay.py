@@ -1,6 +1,6 @@
 """The third kind of lag in time: from a record's timestamp to the commit that covered it.
 
-Nobody publishes it, since commit timestamps are in no API. Every record counts while there are not
+No tool publishes it, since commit timestamps are in no API. Every record counts while there are not
 too many of them; then every n-th offset of a reader's partition does, with n fixed by how much it
 read, so that the cost is bounded however many groups read a partition and a run repeated gives the
 same numbers.

@@ -6,7 +6,7 @@ removal in the window have a row.
 
 `stale_commits` compares with the generation whose record precedes the commit in the log: that is
 the order in which the coordinator took them. Generations without members, with an assignment that
-cannot be read, and commits before the first known generation cannot tell and count as fine. For
+cannot be read, and commits before the first known generation prove nothing and count as fine. For
 KIP-848 groups it is null: members move from epoch to epoch one by one, and the broker itself
 refuses a commit with an old epoch.
 """
@@ -37,7 +37,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     commit = ~pl.col("tombstone")
     offset, before = pl.col("committed_offset"), pl.col("before")
     stale = pl.col("readable") & pl.col("owner").is_null()
-    made, keys = pl.col("commits"), pl.col("keys")
+    commit_count, keys = pl.col("commits"), pl.col("keys")
     return (
         judged.group_by("group")
         .agg(
@@ -51,8 +51,8 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             max_metadata_bytes=pl.col("metadata").str.len_bytes().max().cast(pl.Int32),
         )
         .with_columns(
-            commits_per_second=made / (questions.window_ms / 1000),
-            write_amplification=made / pl.when(keys > 0).then(keys),
+            commits_per_second=commit_count / (questions.window_ms / 1000),
+            write_amplification=commit_count / pl.when(keys > 0).then(keys),
         )
         .select(schema.COMMIT_HYGIENE.names)
     )
@@ -78,20 +78,20 @@ def _windowed(records: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
 def _with_generation(commits: pl.LazyFrame, records: pl.LazyFrame) -> pl.LazyFrame:
     """`commits`, each with the generation or epoch before it in the log.
 
-    `generation_at` is the place of its record, null before the first one; `readable` tells that
+    `generation_at` is the place of its record, null before the first one; `readable` says that
     the record has members and what each was assigned; `modern` that it is an epoch.
     """
     classic = pl.col("kind") == CLASSIC
-    stands = ~pl.col("tombstone")
+    exists = ~pl.col("tombstone")
     assigned = pl.element().struct.field("assigned")
     readable = pl.col("members").list.eval(assigned.is_not_null()).list.all()
     generations = records.filter(pl.col("kind").is_in([CLASSIC, EPOCH])).select(
         "group",
         generation_at="log_offset",
-        readable=classic & stands & (pl.col("members").list.len() > 0) & readable,
-        modern=~classic & stands,
+        readable=classic & exists & (pl.col("members").list.len() > 0) & readable,
+        modern=~classic & exists,
     )
-    # Each group's records lie in one partition of the log, so that offsets tell their order.
+    # Each group's records lie in one partition of the log, so that offsets give their order.
     return commits.join_asof(
         generations.sort("generation_at"),
         left_on="log_offset",

@@ -1,7 +1,7 @@
-"""Table `data_loss_forecast`: where retention may remove records before somebody has read them.
+"""Table `data_loss_forecast`: where retention may remove records before a group has read them.
 
 Kafka removes whole segments, once their newest record is older than retention.ms: a record may go
-when its own time is over, and goes later. Retention by size is not looked at; `used` shows it.
+when its own time has passed, and goes later. Retention by size is not looked at; `used` shows it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _verdict(questions: Questions) -> pl.Expr:
-    """Whether the reader loses records, may lose some, or does not; `unknown` if none can tell."""
+    """Whether the reader loses records, may lose some, or does not; else `unknown`."""
     lag, slack_ms, catch_up = pl.col("lag"), pl.col("slack_ms"), pl.col("catch_up_seconds")
     return (
         pl.when(pl.col("state") == "LOSS")

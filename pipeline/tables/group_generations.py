@@ -2,7 +2,7 @@
 
 One record is one row: a classic group also writes a record when a static member comes back within
 a generation, so a generation may have several rows. Share and streams groups are known by key
-only: their rows tell that there was an epoch, not which.
+only: their rows say that there was an epoch, not which.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def last_of_group(generations: pl.LazyFrame) -> pl.LazyFrame:
-    """The last row of each group: how it stands at the instant. A removed group's is `tombstone`.
+    """The last row of each group: its state at the instant. A removed group's is `tombstone`.
 
     `generations` has the columns of `group_generations`.
     """

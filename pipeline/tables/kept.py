@@ -24,9 +24,9 @@ def kept(make: Make) -> Make:
 
     @wraps(make)
     def once(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-        if (name, questions) not in bronze.made:
-            bronze.made[name, questions] = make(bronze, questions).collect()
-        return bronze.made[name, questions].lazy()
+        if (name, questions) not in bronze.results:
+            bronze.results[name, questions] = make(bronze, questions).collect()
+        return bronze.results[name, questions].lazy()
 
     return once
 

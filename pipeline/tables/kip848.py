@@ -2,7 +2,7 @@
 
 Such a group has no record with all its members. It has one per epoch (type 3), one per member
 (type 5) and one per member's current assignment (type 8), each of them last-writer-wins. A member
-counts for an epoch if its record stands when the epoch's record is written; a heartbeat that
+counts for an epoch if its record is present when the epoch's record is written; a heartbeat that
 brings a member writes the member first, and one that removes a member removes it first. Members
 move to an epoch one after the other, so what a member was given in an epoch is the last that it
 reported before the next epoch began.
@@ -58,11 +58,11 @@ def member_counts(records: pl.LazyFrame) -> pl.LazyFrame:
     `records` are decoded ones. A member's record counts one up if there was none of it before or
     it had been removed, a removal one down.
     """
-    stands = ~pl.col("tombstone") & (pl.col("kind") == MEMBER)
-    stood = stands.shift(fill_value=False).over("group", "kind", "member_id")
+    present = ~pl.col("tombstone") & (pl.col("kind") == MEMBER)
+    was_present = present.shift(fill_value=False).over("group", "kind", "member_id")
     return (
         _in_order(records)
-        .with_columns(change=stands.cast(pl.Int32) - stood.cast(pl.Int32))
+        .with_columns(change=present.cast(pl.Int32) - was_present.cast(pl.Int32))
         .with_columns(members=pl.col("change").cum_sum().over("group"))
         .filter(pl.col("kind") == EPOCH)
         .select("group", "log_partition", "log_offset", "members")
@@ -101,7 +101,7 @@ def members(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Every member of every epoch, with the columns of `group_members`."""
     records = decoded_records(bronze, questions)
     numbered = _numbered(records)
-    of_epoch = _stood(numbered).join(_epochs(numbered), on=["group", "number"])
+    of_epoch = _memberships(numbered).join(_epochs(numbered), on=["group", "number"])
     assignments = _assignments(records, topic_names(bronze, questions))
     wanted = polars_schema(schema.GROUP_MEMBERS)
     return (
@@ -135,8 +135,8 @@ def _epochs(numbered: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _stood(numbered: pl.LazyFrame) -> pl.LazyFrame:
-    """What members said of themselves, for the `number` of each epoch that it stood for."""
+def _memberships(numbered: pl.LazyFrame) -> pl.LazyFrame:
+    """What members said of themselves, for the `number` of each epoch that it applies to."""
     until = pl.col("number").shift(-1).over("group", "kind", "member_id")
     last = pl.col("number").max().over("group")
     value = pl.col("value").struct
@@ -154,7 +154,7 @@ def _stood(numbered: pl.LazyFrame) -> pl.LazyFrame:
             classic.field("sessionTimeoutMs").alias("session_timeout_ms"),
             value.field("rebalanceTimeoutMs").alias("rebalance_timeout_ms"),
             value.field("subscribedTopicNames").alias("subscribed_topics"),
-            # It stands for the epochs that lie between its record and the member's next one.
+            # It applies to the epochs that lie between its record and the member's next one.
             pl.int_ranges(pl.col("number") + 1, pl.col("until") + 1).alias("number"),
         )
         .explode("number")
@@ -169,7 +169,7 @@ def _assignments(records: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame:
     """
     name = names.group_by("topic_id").agg(pl.max("topic"))
     topic = pl.coalesce("topic", "topicId").alias("topic")
-    given = pl.struct(topic, "partitions").filter(pl.col("topicId").is_not_null())
+    assigned = pl.struct(topic, "partitions").filter(pl.col("topicId").is_not_null())
     has_epochs = pl.col("assignmentEpochs").is_not_null()
     epochs = pl.struct(topic, pl.col("assignmentEpochs").alias("epochs")).filter(has_epochs)
     return (
@@ -183,7 +183,7 @@ def _assignments(records: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame:
         .join(name, left_on="topicId", right_on="topic_id", how="left", maintain_order="left")
         .group_by("group", "member_id", "at", maintain_order=True)
         .agg(
-            given.alias("assigned"),
+            assigned.alias("assigned"),
             pl.when(has_epochs.any()).then(epochs.implode()).alias("assignment_epochs"),
         )
     )

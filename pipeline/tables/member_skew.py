@@ -139,5 +139,5 @@ def _verdicts() -> pl.Expr:
         "too_many_members": (number == 0) & (pl.col("group_members") > pl.col("group_partitions")),
         "idle": number == 0,
     }
-    found = (pl.when(rule).then(pl.lit(name)) for name, rule in rules.items())
-    return pl.concat_list(*found).list.drop_nulls()
+    reasons = (pl.when(rule).then(pl.lit(name)) for name, rule in rules.items())
+    return pl.concat_list(*reasons).list.drop_nulls()

@@ -2,7 +2,7 @@
 
 The rules are those of Kafka: ClassicGroup.offsetExpirationCondition, ConsumerGroup's for
 KIP-848 groups, and OffsetMetadataManager.cleanupExpiredOffsets; KIP-211 says why. Offsets that a
-transaction still holds back cannot be told from here.
+transaction still holds back cannot be known from here.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _base() -> pl.Expr:
     """What the time of an offset runs from.
 
     Whether a group lets go of an offset at all comes first: an expiry of its own (value version 1)
-    takes the place of the retention, it does not free a topic that somebody reads.
+    takes the place of the retention, it does not free a topic that a member reads.
     """
     is_modern = pl.col("is_modern").fill_null(False)
     simple = pl.col("protocol_type").is_null() & ~is_modern

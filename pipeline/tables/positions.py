@@ -1,6 +1,6 @@
 """The positions that readers took, one after the other: commits of groups, batches of Spark.
 
-Structured Streaming never commits to Kafka (SPARK-27549), so its queries stand here as groups of
+Structured Streaming never commits to Kafka (SPARK-27549), so its queries appear here as groups of
 their own, `spark:<query id>`; everything about lag and rates is made from positions and holds for
 both.
 """
@@ -34,7 +34,7 @@ SPARK_GROUP_PREFIX = "spark:"
 
 @kept
 def commits_that_live(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Commits of every key that holds, since it last came to be: no tombstone follows them.
+    """Commits of every key that holds, since it was last created: no tombstone follows them.
 
     The columns of `_KEPT`, and `previous_offset`: committed by the one before, null for the first
     one of the key's life; `number` of it in that life; `is_last`. A group's records lie in one
@@ -59,7 +59,7 @@ def commits_that_live(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def positions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Every position of readers that stand.
+    """Every position of the readers that exist.
 
     Columns: `READER`, `sequence` (rises from one position to the next), `committed_offset`,
     `commit_timestamp_ms`, `previous_offset`, `is_last`.

@@ -23,10 +23,11 @@ DEAD_BAND_SHARE = 0.01
 @kept
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Columns of `schema.RATES`; one row a row of `lag`."""
-    made, read = pl.col("produced_per_second"), pl.col("consumed_per_second")
-    difference = made - read
+    produced_rate, consumed_rate = pl.col("produced_per_second"), pl.col("consumed_per_second")
+    difference = produced_rate - consumed_rate
     band = pl.max_horizontal(
-        pl.lit(DEAD_BAND_PER_SECOND), pl.max_horizontal(made, read) * DEAD_BAND_SHARE
+        pl.lit(DEAD_BAND_PER_SECOND),
+        pl.max_horizontal(produced_rate, consumed_rate) * DEAD_BAND_SHARE,
     )
     lag, velocity = pl.col("lag"), pl.col("velocity")
     never_written = pl.when(pl.col("log_end") == 0).then(0.0)
@@ -35,7 +36,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         .join(_consumed(bronze, questions), on=READER, how="left")
         .join(produced(bronze, questions), on=PARTITION, how="left")
         .with_columns(
-            pl.coalesce(made, never_written),
+            pl.coalesce(produced_rate, never_written),
             pl.lit(questions.window_ms, pl.Int64).alias("window_ms"),
         )
         # A difference of null is neither steady nor anything else.

@@ -37,14 +37,14 @@ _DETAILS = pl.Struct(
 
 @kept
 def standing_groups(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """One row a group that stands at the instant.
+    """One row a group that exists at the instant.
 
     Columns: `group`, `is_modern` (KIP-848), `protocol_type`, `members` (how many),
-    `state_timestamp_ms`, `subscribed` (array of topics; null: cannot be told), `assigned` (array
+    `state_timestamp_ms`, `subscribed` (array of topics; null: unknown), `assigned` (array
     of topic and partition).
     """
     groups = pl.concat([_classic(bronze, questions), _modern(bronze, questions)])
-    # A group that changed its kind has records of both; the newer one tells what it is.
+    # A group that changed its kind has records of both; the newer one decides.
     newest = pl.col("log_offset") == pl.col("log_offset").max().over("group")
     return groups.filter(newest).drop("log_offset")
 
@@ -74,9 +74,9 @@ def subscriptions(groups: pl.LazyFrame) -> pl.LazyFrame:
 
 @by_partition
 def topic_names(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """`topic_id`, `topic`, `partition`: the names that commits tell of the ids of topics.
+    """`topic_id`, `topic`, `partition`: the names that commits give to the ids of topics.
 
-    An id stands there once for each partition and each name; the greatest name of it counts.
+    An id is there once for each partition and each name; the greatest name of it counts.
     """
     names = ("topic_id", "topic", "partition")
     return (
@@ -139,7 +139,7 @@ def _modern(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _modern_records(records: pl.LazyFrame) -> pl.LazyFrame:
-    """`group`, `kind`, `value` of each member, assignment and expression that stands."""
+    """`group`, `kind`, `value` of each member, assignment and expression that is in force."""
     details = pl.col("details").str.json_decode(_DETAILS)
     expression = details.struct.field("key").struct.field("regularExpression")
     parts = records.filter(pl.col("kind").is_in((MEMBER, ASSIGNMENT, EXPRESSION))).select(
@@ -168,7 +168,7 @@ def _modern_members(parts: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _modern_partitions(parts: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame:
-    """`group`, `assigned`. Topics are known by id there; `names` tells the names of ids."""
+    """`group`, `assigned`. Topics are known by id there; `names` maps ids to names."""
     name = names.group_by("topic_id").agg(pl.max("topic"))
     partitions = (
         parts.filter(pl.col("kind") == ASSIGNMENT)

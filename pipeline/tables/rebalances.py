@@ -13,7 +13,7 @@ carry one client id on one host (a library's default) are taken for each other b
 one really leaves as another comes.
 
 `partitions`, `moved` and `stickiness` are null when an assignment cannot be read. A partition
-moves when it has another owner than before; one that nobody had, or nobody has now, does not.
+moves when it has another owner than before; one without an owner before or now does not.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _came(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 @kept
 def _went(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Those who were there before and are no more, by the number of the first without them."""
+    """The members that have gone, by the number of the first without them."""
     people = _people(bronze, questions)
     return _before(people).join(people, on=_MEMBER, how="anti")
 
@@ -111,7 +111,7 @@ def _again(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 def _slots(people: pl.LazyFrame) -> pl.LazyFrame:
     """Dynamic members, and the how many-th of its client id and host each is (`slot`).
 
-    A static member is nobody's double.
+    A static member counts as no duplicate.
     """
     return (
         people.filter(pl.col("who") == pl.col("member_id"))
@@ -122,7 +122,7 @@ def _slots(people: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _compared(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Each generation, and of the one before it what single columns tell.
+    """Each generation, and of the one before it what single columns show.
 
     `readable` says that all assignments can be read, `first` that nothing is known of before.
     """
@@ -138,14 +138,14 @@ def _compared(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         pl.col(name).shift().over("group").alias(f"{name}_before")
         for name in ("generation", "members", "leader", "protocol", "readable")
     ]
-    # The record that a group comes to be with is no rebalance.
+    # The record that creates a group is no rebalance.
     comes_to_be = (pl.col("generation") == 0) & (pl.col("members") == 0)
     return (
         _generations(bronze, questions)
         .join(of_members, on="number", how="left", maintain_order="left")
         .with_columns(
             pl.coalesce("leading", "leader").alias("leader"),
-            # A removal leaves nobody and nothing, which is as good as read.
+            # A removal leaves no members and no assignment, which is as good as read.
             pl.col("members").fill_null(0),
             pl.col("readable").fill_null(True),
         )
@@ -163,12 +163,12 @@ def _with_names(frame: pl.LazyFrame, bronze: Bronze, questions: Questions) -> pl
     static_back = people.join(then, on=_MEMBER).filter(
         (pl.col("who") != pl.col("member_id")) & (pl.col("was") != pl.col("member_id"))
     )
-    found = {
+    columns = {
         "joined": came.join(again, on=_MEMBER, how="anti"),
         "left": went.join(again, left_on=_MEMBER, right_on=["number", "was"], how="anti"),
         "restarted": pl.concat([again.select(_MEMBER), static_back.select(_MEMBER)]),
     }
-    for name, who in found.items():
+    for name, who in columns.items():
         names = who.group_by("number").agg(pl.col("who").unique().sort().alias(name))
         frame = frame.join(names, on="number", how="left").with_columns(
             pl.when(~pl.col("first")).then(pl.coalesce(name, _NOBODY)).alias(name)
@@ -204,7 +204,7 @@ def _share(some: pl.Expr, of_all: str) -> pl.Expr:
 def _hands(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """By `number`, from one generation to the next: a restarted member is the owner that it was.
 
-    Columns: `partitions` that somebody had or has; of them those that had an owner and have one
+    Columns: `partitions` that have or had an owner; of them those that had an owner and have one
     (`both`), and those that kept one (`same`); `pairs` of owner and partition, before or now, and
     of them those that stayed (`kept`).
     """
@@ -245,10 +245,10 @@ def _storms(frame: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
     """`storm`: part of some stretch of that length with that many; `per_hour`: of the last hour."""
     # Windows are open at their far end, and times are whole: one more holds both ends.
     span = f"{questions.storm_window_ms + 1}i"
-    one = pl.repeat(1, pl.len())
-    until_here = one.rolling_sum_by("at_ms", window_size=span)
+    ones = pl.repeat(1, pl.len())
+    until_here = ones.rolling_sum_by("at_ms", window_size=span)
     most = pl.col("until_here").rolling_max_by(-pl.col("at_ms"), window_size=span)
-    per_hour = one.rolling_sum_by("at_ms", window_size=f"{HOUR_MS}i")
+    per_hour = ones.rolling_sum_by("at_ms", window_size=f"{HOUR_MS}i")
     return (
         frame.with_columns(until_here=until_here.over("group"))
         .with_columns(storm=most.over("group") >= questions.storm_generations)

@@ -65,7 +65,7 @@ def targets(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     bytes_wanted = pl.col("record_bytes").cast(pl.Int64).filter(offset >= first_wanted).sum()
     wanted = (
         bronze.topic_records.join(facts, on=PARTITION)
-        # Records below the log start may be known still; nobody can read them again.
+        # Records below the log start may be known still; they cannot be read again.
         .filter((offset < log_end) & (offset >= log_start.fill_null(0)))
         .group_by(PARTITION)
         .agg(first_wanted.alias("first_wanted"), bytes_wanted.alias("bytes_wanted"))

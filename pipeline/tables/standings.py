@@ -1,4 +1,4 @@
-"""Where every reader stands at the instant: its position against the ends of the partition.
+"""Where every reader is at the instant: its position against the ends of the partition.
 
 What `lag`, `rates`, the forecasts and the replay plan have in common, without the costly parts.
 """
@@ -45,7 +45,7 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
     """`joined` with `lag`, `lost`, `state`."""
     position, log_end = pl.col("committed_offset"), pl.col("log_end")
     if questions.past:
-        # Between the last record of then and the next one lie offsets that nobody reads, of
+        # Between the last record of then and the next one lie offsets that are never read, of
         # control records for instance. Who committed one of those has read everything.
         between = (position > log_end) & (position <= pl.col("end_at_most"))
         joined = joined.with_columns(log_end=pl.when(between).then(position).otherwise(log_end))

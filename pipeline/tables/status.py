@@ -6,7 +6,7 @@ the instant n, log end e(t). The first rule that holds decides:
 1. Lag at n <= A: OK. A lag that is not known (no commit, no topic) cannot be judged: OK, in words.
 2. No live member and no commit for `group_expires_ms`: OK, expired. `abandoned_groups` has it.
 3. Live members, but none subscribes to the topic any more: OK, left behind.
-4. STOP: nobody reads the partition and records beyond A have waited for too long.
+4. STOP: no member reads the partition and records beyond A have waited for too long.
 5. REWIND: c_N lies below a commit of the window (or the last one before it).
 6. STALL: a live consumer stays at c_N; either it commits c_N again and again for a tenth of the
    window with more than A to read all the time, or it commits nothing for a whole window.
@@ -30,7 +30,7 @@ What differs from Burrow, and why (numbers are issues of linkedin/Burrow):
 * A group that the log shows to be empty is not given more than a tenth of the window, counted
   from when it became empty too: whether it will commit again is no guess then (#303).
 * A live member that owns the partition rules STOP out (#237): it may be busy with what it has. If
-  the group has members that subscribe to the topic and none owns the partition, nobody reads it.
+  the group has members that subscribe to the topic and none owns the partition, it is not read.
 * A rewind that was made up for is none.
 * A lag that stays what it was is no trend: who commits a second late has it for ever.
 
@@ -132,7 +132,7 @@ def evidence(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             # The run of equal commits at the end begins at the last change.
             run_offset=pl.when(changed).then(order).max().over(KEY),
         )
-        # Nobody asks for the log end at a commit that the rules do not look at.
+        # The log end is not needed at a commit that the rules do not look at.
         .filter(pl.col("inside") | pl.col("is_last"))
         .with_columns(t_ms=at_ms)
     )
@@ -157,7 +157,7 @@ def _with_lag(commits: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
 
 
 def _aggregates() -> list[pl.Expr]:
-    """What `evidence` tells of the commits of one key."""
+    """What `evidence` shows of the commits of one key."""
     order, at_ms, lag = pl.col("log_offset"), pl.col("commit_timestamp_ms"), pl.col("lag")
     backwards = pl.col("committed_offset") < pl.col("previous_offset")
     inside_order = pl.when("inside").then(order)
@@ -166,7 +166,7 @@ def _aggregates() -> list[pl.Expr]:
     return [
         pl.col("inside").sum().cast(pl.Int64).alias("commits"),
         pl.when("inside").then(at_ms).min().alias("first_commit_ms"),
-        *(pl.when("is_last").then(one).max().alias(name) for name, one in last.items()),
+        *(pl.when("is_last").then(value).max().alias(name) for name, value in last.items()),
         lag.min().alias("min_lag"),
         lag.max().alias("max_lag"),
         lag.get(inside_order.arg_min()).alias("first_lag"),
@@ -200,7 +200,7 @@ def _trends(lags: pl.LazyFrame, allowed: int) -> pl.LazyFrame:
 
 @by_partition
 def waiting(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """KEY, passed_ms: when the log end rose above c_N + A, if the records tell.
+    """KEY, passed_ms: when the log end rose above c_N + A, if the records show it.
 
     The least timestamp of the records at or above c_N + A: any of them put the log end there.
     """

@@ -105,7 +105,7 @@ def neighbours(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 def _kind() -> pl.Expr:
     """How the time at which the log end was at the position is known; null if it is not.
 
-    Where a record lies at the position, the log end stood there until that record came. Else the
+    Where a record lies at the position, the log end was there until that record came. Else the
     position lies in a gap, and the time lies between the records on its sides; below the first
     known record it is taken from the pace of all known ones.
     """
@@ -128,7 +128,7 @@ def _kind() -> pl.Expr:
 def _left_at_ms() -> pl.Expr:
     """The time at which the log end was at the position.
 
-    Known points of the log end: it stood at a record's offset until the record came (right edge
+    Known points of the log end: it was at a record's offset until the record came (right edge
     of a plateau), and right after it from then on (left edge of the next one).
     """
     following, before = pl.col("next_offset"), pl.col("before_offset")

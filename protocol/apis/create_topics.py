@@ -1,6 +1,6 @@
 """CreateTopics (key 19): new topics. Versions 2-7.
 
-Version 4 lets -1 stand for the broker's default of partitions and replicas (KIP-464). 5 is flexible
+From version 4 on -1 is the broker's default of partitions and replicas (KIP-464). 5 is flexible
 and answers the topic's configuration (KIP-525). 6 may be throttled (KIP-599). 7 answers
 the topic id.
 """

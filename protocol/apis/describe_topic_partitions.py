@@ -1,7 +1,7 @@
 """DescribeTopicPartitions (key 75): topics page by page (KIP-966). Version 0, flexible.
 
-Unlike Metadata it tells the eligible leader replicas, and a long answer ends in a cursor from which
-the next request goes on.
+Unlike Metadata it returns the eligible leader replicas, and a long answer ends in a cursor from
+which the next request continues.
 """
 
 from __future__ import annotations

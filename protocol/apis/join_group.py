@@ -3,7 +3,7 @@
 Version 1 adds the rebalance timeout (before, the session timeout serves as both). 4 makes a
 member without id ask twice (KIP-394). 5 adds the group instance id (KIP-345). 6 is flexible.
 7 answers the protocol type and allows a null protocol name (KIP-559). 8 takes a reason (KIP-800).
-9 tells the leader whether it may skip the assignment (KIP-814).
+9 lets the leader skip the assignment (KIP-814).
 """
 
 from __future__ import annotations

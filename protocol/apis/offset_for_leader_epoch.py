@@ -31,7 +31,7 @@ class OffsetForLeaderEpochRequest(Message, versions=(2, 4), flexible_since=4):
 
 
 class EpochEndOffset(Message):
-    """The largest epoch not above the one asked for, and the offset behind it; -1 for none."""
+    """The largest epoch not above the one asked for, and the offset after it; -1 for none."""
 
     error_code: int = field(INT16)
     partition: int = field(INT32)

@@ -43,7 +43,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
-    """A directory with packages named as our rooms, which must never be imported."""
+    """A directory with packages with our names, which must never be imported."""
     for name in ("storage", "protocol"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise ImportError('not yours')\n")
@@ -56,8 +56,8 @@ def test_the_wheel_adds_one_name(wheel: Path) -> None:
         names = archive.namelist()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"coordinator_server"}
-    assert "coordinator_server/_rooms/storage/__init__.py" in names
-    assert "coordinator_server/_rooms/protocol/registry.py" in names
+    assert "coordinator_server/_packages/storage/__init__.py" in names
+    assert "coordinator_server/_packages/protocol/registry.py" in names
     assert "coordinator_server/py.typed" in names
     assert any(name.endswith("/LICENSE") for name in names)
 
@@ -79,7 +79,7 @@ def test_the_wheel_serves_beside_foreign_packages(
 
 
 def test_the_image_can_run_what_the_wheel_holds(environment: Path, foreign: Path) -> None:
-    """The container's entry point, its healthcheck by path and Kafka's scripts find the rooms."""
+    """The container's entry point, its healthcheck and Kafka's scripts find the packages."""
     python = environment / "python"
     entry_point = [str(python), "-P", "-m", "coordinator_server.container.entrypoint"]
     with Serve("--ephemeral", command=entry_point, directory=foreign) as broker:

@@ -42,16 +42,16 @@ def test_the_archive_is_whole_and_the_same_each_time(tmp_path: Path) -> None:
 
 def test_the_installed_wheel_ships_itself(tmp_path: Path) -> None:
     """There the packages lie in a folder of ours, which is where the archive is made from."""
-    rooms = tmp_path / "site" / "coordinator_server" / "_rooms"
-    rooms.mkdir(parents=True)
+    packages = tmp_path / "site" / "coordinator_server" / "_packages"
+    packages.mkdir(parents=True)
     (tmp_path / "sent").mkdir()
     for name in shipping.PACKAGES:
-        (rooms / name).symlink_to(ROOT / name)
+        (packages / name).symlink_to(ROOT / name)
     with zipfile.ZipFile(shipping.write_archive(tmp_path)) as opened:
-        opened.extractall(rooms.parent / "copy")
+        opened.extractall(packages.parent / "copy")
     code = "import sys; from pathlib import Path; from pipeline import shipping; "
     code += "print(shipping.write_archive(Path(sys.argv[1])))"
-    environment = {**os.environ, "PYTHONPATH": str(rooms.parent / "copy")}
+    environment = {**os.environ, "PYTHONPATH": str(packages.parent / "copy")}
     command = [sys.executable, "-c", code, str(tmp_path / "sent")]
     subprocess.run(command, env=environment, cwd=tmp_path, check=True, capture_output=True)
     sent = tmp_path / "sent" / shipping.ARCHIVE

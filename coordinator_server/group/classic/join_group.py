@@ -101,8 +101,8 @@ def join(
 ) -> Steps:
     """Handle a JoinGroup that passed `validate`; answered now or parked."""
     listed: list[tuple[str, bytes]] = []
-    for one in request.protocols:
-        listed.append((one.name, bytes(one.metadata)))
+    for protocol in request.protocols:
+        listed.append((protocol.name, bytes(protocol.metadata)))
         if not len(listed) % STEP_ITEMS:
             yield
     one_join = Join(request, reply, tuple(listed))
@@ -168,7 +168,7 @@ def _has_room(group: GroupMetadata, member_id: str) -> bool:
 def _forget(group: GroupMetadata, member_id: str) -> None:
     """Remove a pending member id, or a member that has nothing parked.
 
-    It can be a member only in PreparingRebalance: in other states members have their room.
+    It can be a member only in PreparingRebalance: in other states it is counted as a member.
     """
     pending = group.membership.pending.pop(member_id, None)
     if pending is not None:

@@ -39,7 +39,7 @@ def refuse(_: LeaveGroupRequest, __: Caller, error: ErrorCode) -> LeaveGroupResp
 
 
 def missing(request: LeaveGroupRequest, caller: Caller) -> LeaveGroupResponse:
-    """Nobody is a member of a group that does not exist."""
+    """A group that does not exist has no members."""
     results = [
         _result(identity, ErrorCode.UNKNOWN_MEMBER_ID)
         for identity in _identities(request, caller.api_version)

@@ -53,19 +53,19 @@ def _restore(group: GroupMetadata, recorded: GroupMetadataValue) -> None:
     group.generation_id = recorded.generation
     group.protocol_type = recorded.protocol_type or None
     group.protocol_name = recorded.protocol
-    for one in recorded.members:
-        rebalance_timeout_ms = one.rebalance_timeout
+    for recorded_member in recorded.members:
+        rebalance_timeout_ms = recorded_member.rebalance_timeout
         if rebalance_timeout_ms == -1:  # a record of v0
-            rebalance_timeout_ms = one.session_timeout
+            rebalance_timeout_ms = recorded_member.session_timeout
         member = MemberMetadata(
-            one.member_id,
-            group_instance_id=one.group_instance_id,
-            client_id=one.client_id,
-            client_host=one.client_host,
+            recorded_member.member_id,
+            group_instance_id=recorded_member.group_instance_id,
+            client_id=recorded_member.client_id,
+            client_host=recorded_member.client_host,
             rebalance_timeout_ms=rebalance_timeout_ms,
-            session_timeout_ms=one.session_timeout,
-            protocols=((recorded.protocol or "", one.subscription),),
-            assignment=one.assignment,
+            session_timeout_ms=recorded_member.session_timeout,
+            protocols=((recorded.protocol or "", recorded_member.subscription),),
+            assignment=recorded_member.assignment,
         )
         group.membership.add(member)
     if recorded.leader in group.membership.members:

@@ -65,8 +65,8 @@ class Membership:
         old_member_id = member.member_id
         assert member.group_instance_id is not None
         self.members = {
-            new_member_id if member_id == old_member_id else member_id: one
-            for member_id, one in self.members.items()
+            new_member_id if member_id == old_member_id else member_id: member
+            for member_id, member in self.members.items()
         }
         self.static_ids[member.group_instance_id] = new_member_id
         if self.leader_id == old_member_id:
@@ -105,7 +105,7 @@ class Membership:
     @property
     def rebalance_timeout_ms(self) -> int:
         """The longest of the members' rebalance timeouts; 0 without members."""
-        return max((one.rebalance_timeout_ms for one in self.members.values()), default=0)
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
         """Make sure that the leader has joined; False when no member has."""

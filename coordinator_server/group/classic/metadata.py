@@ -50,7 +50,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 class GroupMetadata(Group):
     """A consumer group of the classic protocol.
 
-    `new_member_id(prefix)` makes member ids; it is injected, as the heart knows no randomness.
+    `new_member_id(prefix)` makes member ids; it is injected, as the core has no randomness.
     """
 
     def __init__(
@@ -135,12 +135,12 @@ class GroupMetadata(Group):
 
     @property
     def is_dead(self) -> bool:
-        """Whether the group is over: deleted, expired or unloaded."""
+        """Whether the group has ended: deleted, expired or unloaded."""
         return self.state is DEAD
 
     @property
     def is_vacant(self) -> bool:
-        """Whether the group may be forgotten: it is over, or it never came to be."""
+        """Whether the group may be forgotten: it has ended or was never created."""
         return self.is_new or self.state is DEAD
 
     @property

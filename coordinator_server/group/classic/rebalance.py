@@ -49,7 +49,7 @@ POSTPONE_FLOOR_MS = 100
 
 
 class DelayedJoin(DelayedOperation["GroupMetadata"]):
-    """The join phase: ends when all members have joined, or when the rebalance timeout is over."""
+    """The join phase: ends when all members have joined, or at the rebalance timeout."""
 
     __slots__ = ()
 

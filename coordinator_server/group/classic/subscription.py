@@ -1,7 +1,7 @@
 """Which topics a group reads, taken from its members' metadata.
 
 Members put opaque bytes into JoinGroup; only of protocol type "consumer" does the coordinator look
-inside, to tell which offsets somebody still needs. Junk must never hurt: Kafka lets some of it
+inside, to see which offsets are still needed. Junk must never hurt: Kafka lets some of it
 wedge the group, here it only means "not known". Source: ClassicGroup.computeSubscribedTopics.
 """
 

@@ -79,8 +79,8 @@ def sync(
     is_leader = group.membership.leader_id == member.member_id
     if is_leader and group.assignment_in_flight != group.generation_id:
         assignments: dict[str, bytes] = {}
-        for number, one in enumerate(request.assignments, start=1):
-            assignments[one.member_id] = bytes(one.assignment)
+        for number, assignment in enumerate(request.assignments, start=1):
+            assignments[assignment.member_id] = bytes(assignment.assignment)
             if not number % STEP_ITEMS:
                 yield
         _write_assignment(group, assignments, effects)

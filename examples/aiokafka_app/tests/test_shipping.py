@@ -21,7 +21,7 @@ class Warehouses:
         self.asked: Counter[str] = Counter()
 
     async def find(self, article: str) -> str:
-        """The lookup."""
+        """The lookup. Raises LookupError for unknown articles."""
         self.asked[article] += 1
         if article in self.unknown:
             raise LookupError(article)

@@ -34,7 +34,7 @@ def process(service: PaymentAlerts, count: int) -> None:
 
 
 def cards(kafka: Broker) -> list[str]:
-    """The cards that were told of."""
+    """The cards with an alert."""
     return [(record.key or b"").decode() for record in kafka.consume(ALERTS, None)]
 
 

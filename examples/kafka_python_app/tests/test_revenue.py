@@ -43,12 +43,12 @@ def process(service: RevenueService, count: int) -> None:
 
 def revenue(kafka: Broker) -> Counter[str]:
     """Cents by customer, over all results."""
-    found: Counter[str] = Counter()
+    cents: Counter[str] = Counter()
     for record in kafka.consume(REVENUE, None):
         assert record.key is not None
         assert record.value is not None
-        found[record.key.decode()] += json.loads(record.value)["cents"]
-    return found
+        cents[record.key.decode()] += json.loads(record.value)["cents"]
+    return cents
 
 
 def test_orders_are_added_up_and_committed(kafka: Broker, start: Start) -> None:

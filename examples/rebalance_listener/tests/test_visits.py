@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def start(kafka: Broker, tmp_path: Path) -> Iterator[Start]:
-    """Start a counter on that database; it never writes but when it is told to."""
+    """Start a counter on that database; it writes only on demand."""
     kafka.create_topic(VISITS, 4)
     started: list[VisitCounter] = []
 
@@ -133,7 +133,7 @@ def test_a_stuck_counter_does_not_write_over_its_successor(
 
 
 def test_all_members_begin_in_one_generation(start: Start, store: Store) -> None:
-    """While time is frozen the initial delay of a group does not end, so nobody begins alone."""
+    """While time is frozen the initial delay of a group does not end, so no member starts alone."""
     with Broker(group_initial_rebalance_delay_ms=3000) as broker:
         broker.create_topic(VISITS, 4)
         broker.clock.freeze()

@@ -12,7 +12,7 @@ ROW = re.compile(r"^\| (.+?) \| (broker|client|machine) \| .+ \|$", re.MULTILINE
 SERVER = ROOT / "coordinator_server"
 # The clocks themselves, and what runs in processes of its own.
 ELSEWHERE = ("control.advance",)
-ROOMS_ELSEWHERE = ("clock", "container", "tools", "testing", "client")
+PACKAGES_ELSEWHERE = ("clock", "container", "tools", "testing", "client")
 TIMERS = {"call_later", "call_at", "call_maintenance", "timeout", "timeout_at", "wait_for"}
 CLOCKS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "thread_time"}
 
@@ -43,7 +43,7 @@ def test_the_table_names_every_module_that_keeps_time() -> None:
     found = set()
     for path in SERVER.rglob("*.py"):
         name = ".".join(path.relative_to(SERVER).with_suffix("").parts)
-        if name in ELSEWHERE or name.startswith(ROOMS_ELSEWHERE) or "_rooms" in name:
+        if name in ELSEWHERE or name.startswith(PACKAGES_ELSEWHERE) or "_packages" in name:
             continue
         if keeps_time(ast.parse(path.read_text())):
             found.add(name)

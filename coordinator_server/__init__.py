@@ -1,7 +1,40 @@
 """A Kafka broker without a JVM: sockets, dispatch, topics and the group coordinator.
 
-Kept empty of imports on purpose: `coordinator_server.testing` runs inside the user's process and
-must not pull the broker in with it.
+Public are `coordinator_server.testing`, `__version__` and the command `coordinator-server`; the
+rest may change with any release. Imports next to nothing: `coordinator_server.testing` runs inside
+the user's process and must not pull the broker in with it.
 """
 
+import os.path
+import sys
+
 __version__ = "0.1.0"
+__all__ = ["testing"]
+
+
+class _InternalModules:
+    """Says of `import coordinator_server.broker` and the like that they are not public.
+
+    An installed package has `protocol` and `storage` below it, where only the command finds them:
+    without this the import would fail with the name of a module that the user never asked for.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """Raise ImportError for a module of the broker unless its packages can be found."""
+        package, _, module = name.partition(".")
+        if package != __name__ or not module or module.split(".")[0] in _IMPORTABLE_ALONE:
+            return
+        if _PACKAGES not in sys.path:
+            raise ImportError(
+                f"{name} is internal. Public are coordinator_server.testing and the command"
+                f" coordinator-server; to look inside, put {_PACKAGES} on sys.path",
+                name=name,
+            )
+
+
+_IMPORTABLE_ALONE = ("testing", "container", "__main__")
+_PACKAGES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "_packages")  # of a wheel
+
+if os.path.isdir(_PACKAGES):
+    sys.meta_path.insert(0, _InternalModules)

@@ -97,6 +97,24 @@ def test_the_image_can_run_what_the_wheel_holds(environment: Path, foreign: Path
             assert done.returncode == 0, done.stderr
 
 
+def test_the_wheel_says_what_is_public(environment: Path, tmp_path: Path) -> None:
+    """An import of the broker's insides says so, and how; what is public needs nothing."""
+    python = environment / "python"
+
+    def run(script: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [python, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False
+        )
+        return done.returncode, done.stderr.strip().splitlines()[-1] if done.stderr else ""
+
+    assert run("import coordinator_server.testing; coordinator_server.__version__") == (0, "")
+    code, last = run("import coordinator_server.broker")
+    assert code == 1
+    assert last.startswith("ImportError: coordinator_server.broker is internal. Public are")
+    folder = last.rpartition("put ")[2].removesuffix(" on sys.path")
+    assert run(f"import sys; sys.path.append({folder!r}); import coordinator_server.broker")[0] == 0
+
+
 @pytest.fixture(scope="module")
 def with_clients(environment: Path) -> Path:
     """The interpreter of that environment, to which pytest and the client libraries are added.

@@ -11,6 +11,7 @@ from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from typing import TYPE_CHECKING, Any
 
+from coordinator_server.clock.step_runner import run_all
 from coordinator_server.control.request import ControlError, ControlRequest, natural_number
 from coordinator_server.net.acceptor import StartError
 from coordinator_server.topics.topic_configs import configs_error
@@ -128,7 +129,8 @@ async def produce(request: ControlRequest) -> dict[str, Any]:
     Raises ControlError.
     """
     cluster, name = request.cluster, request.parameters["TOPIC"]
-    cluster.topics.auto_create(name)
+    if cluster.topics.creation_error(name) is None:
+        run_all(cluster.topics.auto_create([name]))
     topic = topic_of(request)
     if topic.is_internal:
         raise ControlError(400, f"{name} is an internal topic")

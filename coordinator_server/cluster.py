@@ -1,9 +1,9 @@
 """The cluster in this process: one data directory, its topics, and N brokers that share them.
 
 `broker.count=N` gives N brokers with ports, connections, fetch sessions and group coordinators of
-their own, as clients see a real cluster. There is one log per partition, whoever leads it, so what
-moves when a broker stops is the right to lead (see `topics.leadership`), never data. One broker is
-the same thing with N = 1.
+their own, as clients see a real cluster. There is one log per partition, whichever broker leads it,
+so what moves when a broker stops is the right to lead (see `topics.leadership`), never data. One
+broker is the same thing with N = 1.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class Cluster:
 
         Brokers that were stopped run again. With `moves` they listen at other ports from then on,
         so that no client of before finds them again. The rest happens in one turn of the loop:
-        connections first, so that nobody is told of it. Producer ids go on, as none may be given
+        connections first, so that no client sees it. Producer ids go on, as none may be given
         twice. Virtual clocks have the machine's time again. Raises StorageError,
         StartError.
         """

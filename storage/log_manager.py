@@ -147,7 +147,7 @@ class LogManager:
                 try:
                     self._open_log(topic, partition, clean=False, now_ms=now_ms)
                 except StorageError as error:
-                    # The others go on; this one is tried again when somebody asks for it.
+                    # The others go on; this one is tried again when it is asked for.
                     self.failures[name, partition] = error
 
     def _check_meta_properties(self, node_id: int, cluster_id: str | None) -> None:
@@ -312,7 +312,7 @@ class LogManager:
         return record
 
     def next_producer_ids(self, count: int) -> int:
-        """Return the first of `count` producer ids that nobody got before, also after a restart."""
+        """The first of `count` producer ids never given out before. Raises StorageError."""
         return self._catalogue.take_producer_ids(count)
 
     # --- logs -------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 Compared with Kafka (its DescribeTopicPartitionsRequestHandler) request by request, see
 `tests/oracle/test_describe_topic_partitions.py`: without names it answers with all topics that are
-there; authorized operations are told without being asked for; an unknown topic takes no room.
+there; authorized operations are answered unasked; an unknown topic does not count for the limit.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
         return
     page = DescribeTopicPartitionsResponse()
     limit = broker.config.integer("max.request.partition.size.limit")
-    room = max(min(limit, request.response_partition_limit), 1)
+    left = max(min(limit, request.response_partition_limit), 1)
     previous = None
     while names:
         yield
@@ -62,7 +62,7 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
         if name == previous:
             continue
         previous = name
-        if not room:
+        if not left:
             page.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         topic = broker.topics.topic(name)
@@ -72,12 +72,12 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
         start = 0
         if cursor is not None and name == cursor.topic_name:
             start = cursor.partition_index
-        told = topic.partitions[start : start + room]
-        page.topics.append((yield from _described(broker, topic, told)))
-        if start + len(told) < len(topic.partitions):
-            page.next_cursor = Cursor(topic_name=name, partition_index=start + len(told))
+        listed = topic.partitions[start : start + left]
+        page.topics.append((yield from _described(broker, topic, listed)))
+        if start + len(listed) < len(topic.partitions):
+            page.next_cursor = Cursor(topic_name=name, partition_index=start + len(listed))
             break
-        room -= len(told)
+        left -= len(listed)
     call.reply(page)
     while names:
         names.pop()
@@ -93,10 +93,10 @@ def _described(
     broker: Broker, topic: Topic, partitions: list[Partition]
 ) -> Generator[None, None, DescribeTopicPartitionsResponseTopic]:
     running = broker.topics.leadership.running
-    told = []
+    listed = []
     for partition in partitions:
         known = described_partition(partition, running)
-        told.append(
+        listed.append(
             DescribeTopicPartitionsResponsePartition(
                 partition_index=known.partition_index,
                 leader_id=known.leader_id,
@@ -113,7 +113,7 @@ def _described(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=told,
+        partitions=listed,
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 

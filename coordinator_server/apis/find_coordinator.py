@@ -21,7 +21,7 @@ _NO_NODE_ID, _NO_HOST, _NO_PORT = -1, "", -1
 def handle(broker: Broker, call: Call, request: FindCoordinatorRequest) -> Steps:
     """The leader of a group's partition; the offsets topic is made when it is first asked for.
 
-    Transactions are coordinated by whoever is asked.
+    Transactions are coordinated by the broker that is asked.
 
     Kafka answers COORDINATOR_NOT_AVAILABLE while it makes the topic and the client asks again;
     here the topic is there at once.

@@ -97,7 +97,7 @@ def handle(broker: Broker, call: Call, request: ProduceRequest) -> Steps:
             call.reply(response)
         return
     if first_error:
-        # Nothing else tells the producer that it should look up the leaders anew.
+        # Nothing else makes the producer look up the leaders again.
         call.connection.refuse(f"acks=0 and {first_error.name}", call.api_name, version)
     for partition, _ in unsynced:
         partition.when_flushed(_ignore)
@@ -197,7 +197,7 @@ def _refusal(
     # What is not of format 2 is refused by the log.
     attributes = records[FLAGS_POSITION] if records[MAGIC_POSITION] == 2 else 0
     if attributes & COMPRESSION_MASK > Compression.ZSTD:
-        return ErrorCode.INVALID_RECORD  # nobody could read it
+        return ErrorCode.INVALID_RECORD  # no consumer could read it
     if version < 7 and attributes & COMPRESSION_MASK == Compression.ZSTD:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if request.acks not in (-1, 0, 1):

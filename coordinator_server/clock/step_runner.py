@@ -1,6 +1,6 @@
 """Runs long work in steps between turns of the event loop, so that all connections stay served.
 
-One slice of SLICE_MS per turn belongs to such work, whoever asked for it; several pieces of work
+One slice of SLICE_MS per turn belongs to such work, whatever asked for it; several pieces of work
 take turns. So a request with a million entries takes its time, and a heartbeat on another
 connection waits for one slice at most.
 """

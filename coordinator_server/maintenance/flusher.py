@@ -41,7 +41,7 @@ class Flusher:
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody waits for a sync."""
+        """Whether a request waits for a sync."""
         return bool(self._running)
 
     def submit(self, work: Callable[[], None], /) -> Future[None]:
@@ -93,7 +93,7 @@ class Flusher:
                 done(None)
 
     def _give_up(self, log: PartitionLog, error: StorageError) -> None:
-        """The disk failed: nobody is told that something is safe, and the log is opened anew."""
+        """The disk failed: no request is acknowledged, and the log is opened again."""
         LOG.emit("log.failed", topic=log.topic, partition=log.partition, reason=error.message)
         log.abandon()
         for _, done in self._waiting.pop(log, []):

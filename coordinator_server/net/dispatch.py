@@ -1,8 +1,8 @@
 """From a frame to its handler, and what happens when that is not possible.
 
 What serves an API at a version (see `ApiBinding`) is bound when a client first asks for it, so that
-a broker that starts pays for no message and no handler. Here is the door for bugs: what a handler
-raises is logged, and that request alone is answered with UNKNOWN_SERVER_ERROR.
+a broker that starts pays for no message and no handler. Here is the first error boundary: what a
+handler raises is logged, and that request alone is answered with UNKNOWN_SERVER_ERROR.
 
 Large requests, those of more than LARGE_REQUEST_BYTES, are decoded, served and answered in steps,
 so that other connections stay served meanwhile. A handler whose work may be long for another
@@ -70,7 +70,7 @@ class Dispatcher(Generic[B]):
         call = Call(self, binding, connection, caller, header.correlation_id, request, False)
         try:
             steps = binding.handle(self._broker, call, request)
-        except Exception:  # the door: no bug in a handler may stop the broker
+        except Exception:  # the error boundary: no bug in a handler may stop the broker
             _log_failure(call)
             call.fail()
             return
@@ -113,7 +113,7 @@ class Dispatcher(Generic[B]):
         """The steps of a handler, which end when one raises."""
         try:
             yield from steps
-        except Exception:  # the same door
+        except Exception:  # the same boundary
             _log_failure(call)
             call.fail()
 

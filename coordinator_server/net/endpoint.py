@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Endpoint(NamedTuple):
-    """A broker's id, and its address as one client is told it; `is_stopped` if nobody is there."""
+    """A broker's id, and its address for one client; `is_stopped` if it does not run."""
 
     node_id: int
     host: str

@@ -45,7 +45,7 @@ class KeyedOperation:
         """Take note that the deadline has passed; `on_complete` follows."""
 
     def is_abandoned(self) -> bool:
-        """Whether nobody waits for the outcome any more; the operation is then dropped."""
+        """Whether no client waits for the outcome any more; the operation is then dropped."""
         return False
 
     def force_complete(self) -> bool:
@@ -81,12 +81,12 @@ class KeyedPurgatory:
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody is about to look again."""
+        """Whether another look is due."""
         return bool(self._changed)
 
     @property
     def watched_keys(self) -> int:
-        """How many keys somebody waits for."""
+        """How many keys operations wait for."""
         return len(self._watchers)
 
     @property
@@ -130,7 +130,7 @@ class KeyedPurgatory:
         return completed
 
     def drop(self, operation: KeyedOperation) -> None:
-        """Forget an operation that nobody waits for any more; it never completes."""
+        """Forget an operation that no client waits for any more; it never completes."""
         if not operation.is_completed:
             operation.is_completed = True
             self._forget(operation)

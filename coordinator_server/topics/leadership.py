@@ -2,7 +2,7 @@
 
 The brokers of one process share one data directory, so a replica is no copy of the data: it is the
 right to lead. All replicas whose broker runs are in sync. As with Kafka's controller, every change
-of a leader, also to nobody, is a new leader epoch; partitions whose last replica has stopped are
+of a leader, also to none, is a new leader epoch; partitions whose last replica has stopped are
 offline until one of them starts. A broker that comes back leads only what was offline.
 """
 
@@ -24,7 +24,7 @@ NOBODY = -1
 
 Keep = Callable[[Iterable["Topic"]], None]
 Moved = Callable[["Partition", int], None]
-"""Is told of a partition that has a new leader, and of the id of the one before (-1: nobody)."""
+"""Gets a partition that has a new leader, and the id of the leader before (-1: none)."""
 
 
 class Leadership:
@@ -60,13 +60,13 @@ class Leadership:
         return (leader, *followers, *spare)[: min(factor, count)]
 
     def elect(self, replicas: Iterable[int]) -> int:
-        """The first replica whose broker runs, or nobody."""
+        """The first replica whose broker runs, or NOBODY."""
         return next((one for one in replicas if one in self.running), NOBODY)
 
     def at_creation(
         self, name: str, factor: int, indexes: range, places: Mapping[int, Iterable[int]] | None
     ) -> tuple[PartitionLeadership, ...]:
-        """The leadership of new partitions; `places` are replicas that somebody chose by hand."""
+        """The leadership of new partitions; `places` are replicas chosen by an administrator."""
         if len(self.node_ids) == 1:  # a topic may have very many partitions
             return (PartitionLeadership(self.elect(self.node_ids), 0, self.node_ids),) * len(
                 indexes

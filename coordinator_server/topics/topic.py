@@ -22,7 +22,7 @@ Leaderships = tuple[PartitionLeadership, ...]
 class Partition:
     """One partition: its log, its leader, and the wake-up of who waits for it.
 
-    A key of the fetch purgatory. `leader_id` is -1 while nobody leads it. `epoch` is a number that
+    A key of the fetch purgatory. `leader_id` is -1 while it has no leader. `epoch` is a number that
     changes with the leader: the leader epoch, unless the log has a later one (see `leader_epoch`).
     """
 
@@ -58,7 +58,7 @@ class Partition:
     def log(self) -> PartitionLog:
         """The log. Raises StorageError when it cannot be opened.
 
-        It is opened when it is first asked for, and anew after a disk error closed it.
+        It is opened when it is first asked for, and again after a disk error closed it.
         """
         log = self._log
         if log is None or log.closed:

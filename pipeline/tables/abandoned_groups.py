@@ -6,7 +6,7 @@
 * `lag_grows_without_members`: it has no member; to a partition on which it did not commit within
   the window, records were written in that time.
 * `litter_name`: it has no member, and its name is one that tools make up for a single use:
-  a name with a random id in it. `litter_family` is the name without what is random, whoever uses
+  a name with a random id in it. `litter_family` is the name without what is random, whatever uses
   it: `console-consumer-*`.
 
 A group that was removed and holds no offset is gone, not abandoned. Standalone consumers have

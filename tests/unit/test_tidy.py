@@ -9,10 +9,18 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("coordinator_server", "protocol", "storage", "pipeline", "tests", "benchmarks", "examples")
+FOLDERS = (
+    "coordinator_server",
+    "protocol",
+    "storage",
+    "pipeline",
+    "tests",
+    "benchmarks",
+    "examples",
+)
 # tests/conformance/recorded is taken over as it was recorded; it has its own manners.
 MODULES = sorted(
-    path for room in ROOMS for path in (ROOT / room).rglob("*.py") if "recorded" not in path.parts
+    path for name in FOLDERS for path in (ROOT / name).rglob("*.py") if "recorded" not in path.parts
 )
 PRODUCT = [path for path in MODULES if path.relative_to(ROOT).parts[0] != "tests"]
 TESTS = [path for path in MODULES if path.name.startswith("test_")]
@@ -22,8 +30,8 @@ TEST_MODULE_LINES = 900
 FUNCTION_LINES = 70
 LINE_COLUMNS = 100
 
-# Where a bug of someone else's code is caught: the dispatch door and the task of a group.
-DOORS = {"coordinator_server/net/dispatch.py", "coordinator_server/coordinator/task.py"}
+# Where a bug of someone else's code is caught: the dispatcher and the task of a group.
+ERROR_BOUNDARIES = {"coordinator_server/net/dispatch.py", "coordinator_server/coordinator/task.py"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -97,7 +105,7 @@ def test_what_is_public_is_explained(path: Path) -> None:
 
 
 def _is_local(node: ast.AST, module: ast.Module) -> bool:
-    """Whether a function or class stands inside a function, where nobody else sees it."""
+    """Whether a function or class is inside a function, where no other module sees it."""
     return any(
         node is inner
         for function in functions(module)
@@ -138,7 +146,7 @@ def test_nothing_is_left_for_later(path: Path) -> None:
 
 @each(PRODUCT)
 def test_only_the_doors_catch_everything(path: Path) -> None:
-    """Only the dispatch door and the group's task swallow any exception.
+    """Only the dispatcher and the group's task swallow any exception.
 
     Elsewhere a handler that wide has to raise again.
     """
@@ -149,7 +157,7 @@ def test_only_the_doors_catch_everything(path: Path) -> None:
         and (handler.type is None or _names(handler.type) & {"Exception", "BaseException"})
         and not _raises_again(handler)
     ]
-    assert not wide or label(path) in DOORS, f"lines {wide}"
+    assert not wide or label(path) in ERROR_BOUNDARIES, f"lines {wide}"
 
 
 def _raises_again(handler: ast.ExceptHandler) -> bool:

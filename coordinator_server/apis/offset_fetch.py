@@ -44,7 +44,7 @@ STEP_ITEMS = 500
 
 def handle(broker: Broker, call: Call, request: OffsetFetchRequest) -> Steps:
     """To each group; the answer goes out when all of them have handed out their offsets."""
-    groups = _groups(request, call.api_version)
+    groups = yield from _groups(request, call.api_version)
     if call.api_version >= TOPIC_IDS_SINCE:
         yield from _name_topics(broker.topics, groups)
 
@@ -58,16 +58,21 @@ def handle(broker: Broker, call: Call, request: OffsetFetchRequest) -> Steps:
             yield
 
 
-def _groups(request: OffsetFetchRequest, api_version: int) -> list[OffsetFetchRequestGroup]:
+def _groups(
+    request: OffsetFetchRequest, api_version: int
+) -> Generator[None, None, list[OffsetFetchRequestGroup]]:
     """The groups that a request of any version asks for."""
     if api_version >= GROUPS_SINCE:
         return request.groups
-    topics = None
+    topics: list[OffsetFetchRequestTopics] | None = None
     if request.topics is not None:
-        topics = [
-            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in request.topics
-        ]
+        topics = []
+        for topic in request.topics:
+            topics.append(
+                OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            )
+            if not len(topics) % STEP_ITEMS:
+                yield
     return [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
 
 
@@ -215,4 +220,6 @@ def _old_topics(
             if not built % STEP_ITEMS:
                 yield
         old.append(OffsetFetchResponseTopic(name=topic.name, partitions=partitions))
+        if not len(old) % STEP_ITEMS:
+            yield
     return old

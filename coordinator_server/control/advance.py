@@ -30,6 +30,8 @@ however many of its intervals pass; one more is done at the end, if it is due th
 INTAKE_ITERATIONS = 100
 """Iterations of the loop for the requests that have arrived when an advance is asked for."""
 
+_IDLE_INTAKE_ITERATIONS = 3  # to accept a connection, open it and read from it
+
 _TIMER_ITERATIONS = 4  # of the loop: timer, mailbox, answer, and fetches that a log wakes up
 _IDLE_ITERATIONS = 2
 _BUSY_ITERATIONS = 50
@@ -112,11 +114,18 @@ class ClockController:
             await self._quiesce(_TIMER_ITERATIONS, with_groups=False)
 
     async def _take_in_requests(self) -> None:
-        """Handle what clients have sent so far; not without end, as some never stop sending."""
-        for iteration in range(INTAKE_ITERATIONS):
-            await asyncio.sleep(0)
-            if iteration >= _IDLE_ITERATIONS and not self._cluster.is_behind:
+        """Handle what clients have sent so far; not without end, as some never stop sending.
+
+        The pauses are for the kernel: what does not fit into a socket's window at first follows a
+        little after the rest.
+        """
+        idle = 0
+        for _ in range(INTAKE_ITERATIONS):
+            is_behind = self._cluster.is_behind
+            idle = 0 if is_behind else idle + 1
+            if idle > _IDLE_INTAKE_ITERATIONS:
                 return
+            await asyncio.sleep(0 if is_behind else _PAUSE_SECONDS)
 
     async def _quiesce(self, idle_iterations: int, *, with_groups: bool) -> None:
         """Let the loop run until it was idle for so many iterations in a row. Raises ClockError.

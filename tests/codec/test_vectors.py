@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from protocol import REFERENCE_VERSION
+from protocol.registry import SPECS
 from tests.codec import vectors
 from tests.codec.support import VECTORS
 
@@ -20,6 +21,18 @@ KINDS = sorted(vectors.CHECKERS)
 def test_the_vectors_are_of_the_reference_version() -> None:
     """They were drawn from the Java code of the release that we follow."""
     assert [line["kafka"] for line in LINES if line["kind"] == "about"] == [REFERENCE_VERSION]
+
+
+def test_every_version_that_is_served_has_vectors() -> None:
+    """Of the request and of the response."""
+    drawn = {(line["kind"], line["name"], line["version"]) for line in LINES if "version" in line}
+    served = {
+        (kind, spec.name, version)
+        for spec in SPECS
+        for kind in ("request", "response")
+        for version in range(spec.min_version, spec.max_version + 1)
+    }
+    assert not served - drawn
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import struct
+import termios
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,7 +21,10 @@ from protocol.apis.produce import (
 from protocol.batch import Record, build_batch
 from protocol.codec import decoder
 from tests.faults.client import frame_of
-from tests.support import API_VERSIONS_REQUEST, connect
+from tests.support import API_VERSIONS_REQUEST, connect, wait_for
+
+if TYPE_CHECKING:
+    import socket
 
 FETCH_VERSION, PRODUCE_VERSION = 11, 8
 WEEK_SECONDS = 7 * 24 * 3600
@@ -147,12 +154,19 @@ def test_a_fetch_is_answered_though_time_is_frozen(broker: Broker) -> None:
         assert wire.ask(API_VERSIONS_REQUEST)
 
 
+def _unsent_bytes(sending: socket.socket) -> int:
+    """What the kernel of the sender still keeps: more than the other side's window may wait."""
+    unsent: int = struct.unpack("i", fcntl.ioctl(sending, termios.TIOCOUTQ, bytes(4)))[0]
+    return unsent
+
+
 def test_what_was_sent_before_is_handled_before(broker: Broker) -> None:
     """Requests that had arrived when an advance was asked for are stamped with the time before."""
     broker.create_topic("t", 1, {"message.timestamp.type": "LogAppendTime"})
     before_ms = broker.clock.freeze().now_ms
     with connect(broker.bootstrap_servers) as wire:
         wire.send(*[produce_request("t")] * 600)  # more than one iteration of the loop handles
+        wait_for(lambda: _unsent_bytes(wire.socket) == 0, "600 requests have arrived")
         broker.clock.advance(60)
         for _ in range(600):
             answer = wire.receive()

@@ -42,7 +42,7 @@ class Acceptor:
         self._socket = listening
         self._new_protocol = new_protocol
         self._loop = asyncio.get_running_loop()
-        self._connecting: set[asyncio.Task[object]] = set()
+        self._connecting: dict[asyncio.Task[object], socket.socket] = {}
         self._retry: asyncio.TimerHandle | None = None
 
     def start(self, backlog: int) -> None:
@@ -52,7 +52,9 @@ class Acceptor:
         self._loop.add_reader(self._socket.fileno(), self._accept)
 
     def close(self) -> None:
-        """Accept no more; connections that are open go on."""
+        """Accept no more; connections that are open go on, those still being set up are closed."""
+        for task in self._connecting:
+            task.cancel()
         if self._retry is not None:
             self._retry.cancel()
         self._loop.remove_reader(self._socket.fileno())
@@ -75,12 +77,15 @@ class Acceptor:
             task = self._loop.create_task(
                 self._loop.connect_accepted_socket(self._new_protocol, accepted)
             )
-            self._connecting.add(task)
+            self._connecting[task] = accepted
             task.add_done_callback(self._connected)
 
     def _connected(self, task: asyncio.Task[object]) -> None:
-        self._connecting.discard(task)
-        if not task.cancelled() and task.exception() is not None:
+        accepted = self._connecting.pop(task)
+        if task.cancelled():
+            accepted.close()
+        elif task.exception() is not None:
+            accepted.close()
             LOG.emit("connection.failed", reason=str(task.exception()))
 
     def _pause(self, error: OSError) -> None:

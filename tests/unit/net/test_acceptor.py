@@ -109,3 +109,19 @@ async def test_a_closed_acceptor_does_not_come_back(
     accepting.close()
     close(clients)
     assert accepting._retry.cancelled()
+
+
+async def test_closing_leaves_no_connection_half_set_up(listening: Listening) -> None:
+    """A connection accepted in the same turn is closed, and no task outlives the acceptor."""
+    accepting = Acceptor(listening, asyncio.Protocol)
+    accepting.start(BACKLOG)
+    (client,) = connect(listening, 1)
+    before = asyncio.all_tasks()
+    accepting._accept()
+    (task,) = asyncio.all_tasks() - before
+    accepting.close()
+    async with asyncio.timeout(10):
+        await asyncio.wait([task])
+        client.setblocking(False)
+        assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
+    close([client])

@@ -5,9 +5,14 @@ adds one name to site-packages. Their folder goes first on sys.path: a folder na
 the directory where the user happens to be must not be taken for ours.
 """
 
+import errno
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
+
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def find_packages() -> None:
@@ -22,13 +27,39 @@ def run() -> None:
     find_packages()
     from coordinator_server.cli import main
 
+    exit_with(main)
+
+
+def exit_with(main: Callable[[], int]) -> NoReturn:
+    """Run a command and exit with its code.
+
+    A reader that has seen enough, as `head` has, ends the command with code 1 and no word; output
+    that cannot be written for another reason is one line. Code 130 after Ctrl-C, as a shell has it.
+    """
     try:
-        code = main()
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output has seen enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        try:
+            code: str | int | None = main()
+        except SystemExit as end:  # argparse's, after --help too
+            code = end.code
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:
         code = 1
+        _forget_output()
+    except OSError as error:
+        if error.errno not in _OUTPUT_ERRORS or error.filename is not None:
+            raise
+        code = 1
+        _forget_output()
+        print(f"coordinator-server: the output cannot be written: {error}", file=sys.stderr)
     sys.exit(code)
+
+
+def _forget_output() -> None:
+    """What Python still holds would fail once more when it is written at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ value of a setting, with one line on standard error.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from coordinator_server.config.config import (
     parse_address,
     settings_in_arguments,
 )
-from coordinator_server.tools import TOOLS, run_tool
+from coordinator_server.tools import TOOLS, installed_tools, run_tool
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if arguments is None else arguments)
     if argv[:1] == ["protocol"]:
         return _protocol(argv[1:])
-    if argv[:1] == ["pipeline"]:
+    if argv[:1] == ["pipeline"] and importlib.util.find_spec("pipeline") is not None:
         return _pipeline(argv[1:])
     if argv and argv[0] in TOOLS:
         return run_tool(argv[0], argv[1:])
@@ -68,12 +69,16 @@ def load_config(options: argparse.Namespace) -> Config:
     if options.data_dir is not None:
         overrides["log.dirs"] = options.data_dir
     return Config(
-        file=file, environment=os.environ, overrides=overrides, ephemeral=options.ephemeral
+        file=file,
+        environment=os.environ,
+        overrides=overrides,
+        ephemeral=options.ephemeral,
+        strict=options.strict,
     )
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of all commands."""
+    """The arguments of all commands that are installed."""
     top = argparse.ArgumentParser(
         prog="coordinator-server", description="A Kafka broker without a JVM, for one machine."
     )
@@ -91,6 +96,11 @@ def parser() -> argparse.ArgumentParser:
         "--set", metavar="NAME=VALUE", action="append", default=[], help="set one setting"
     )
     serve.add_argument(
+        "--strict",
+        action="store_true",
+        help="refuse settings that neither we nor Kafka know, instead of a warning",
+    )
+    serve.add_argument(
         "--http", metavar="HOST:PORT", help="where the control server listens; off by default"
     )
     serve.add_argument(
@@ -101,9 +111,10 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--log-format", choices=("console", "json"), default="console")
     serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     commands.add_parser("settings", help="print the table of settings")
-    commands.add_parser("pipeline", help="make tables of lag and health from an offsets log")
+    if importlib.util.find_spec("pipeline") is not None:  # the image goes without
+        commands.add_parser("pipeline", help="make tables of lag and health from an offsets log")
     commands.add_parser("protocol", help="show an API's declaration, or decode a hex dump")
-    for tool in TOOLS.values():
+    for tool in installed_tools():
         commands.add_parser(tool.name, help=tool.help)
     return top
 
@@ -139,11 +150,14 @@ def _pipeline(arguments: Sequence[str]) -> int:
 
 def _protocol(arguments: Sequence[str]) -> int:
     """`protocol show ...` and `protocol dump ...`, the tools of the protocol package."""
-    if arguments[:1] == ["show"]:
+    prog = "coordinator-server protocol"
+    tools = argparse.ArgumentParser(prog=prog, description="Look at messages and their bytes.")
+    commands = tools.add_subparsers(dest="tool", required=True, metavar="TOOL")
+    commands.add_parser("show", help="show an API's declaration", add_help=False)
+    commands.add_parser("dump", help="decode a hex dump", add_help=False)
+    name = tools.parse_known_args(arguments[:1])[0].tool
+    if name == "show":
         from protocol.show import main as tool
-    elif arguments[:1] == ["dump"]:
-        from protocol.dump import main as tool
     else:
-        print("usage: coordinator-server protocol {show,dump} ...", file=sys.stderr)
-        return 2
-    return tool(list(arguments[1:]))
+        from protocol.dump import main as tool
+    return tool(list(arguments[1:]), f"{prog} {name}")

@@ -12,9 +12,11 @@ import gc
 import os
 import signal
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from coordinator_server.clock.broker_clock import SystemClock
+from coordinator_server.config.config import describe_unknown
 from coordinator_server.events.log import LOG
 from coordinator_server.net.acceptor import StartError
 from storage.errors import StorageError
@@ -68,11 +70,13 @@ async def _serve(config: Config, control: tuple[str, int] | None, watch_stdin: b
         # What exists now lives as long as the process: the collector need not look at it again.
         gc.freeze()
         for listener in addresses:
-            print(f"listening {listener.address}", flush=True)
+            _announce(f"listening {listener.address}")
         if watch_stdin and control_server is not None:
-            print(f"control {control_address}", flush=True)  # for who holds the other end
+            _announce(f"control {control_address}")  # for who holds the other end
         if config.ignored:
             LOG.emit("settings.ignored", settings=", ".join(config.ignored))
+        if config.unknown:
+            LOG.emit("settings.unrecognized", settings=describe_unknown(config.unknown))
         reason = await stop
         LOG.emit("broker.stopping", reason=reason)
     finally:
@@ -80,6 +84,12 @@ async def _serve(config: Config, control: tuple[str, int] | None, watch_stdin: b
             await control_server.stop()
         await cluster.stop()
     LOG.emit("broker.stopped")
+
+
+def _announce(line: str) -> None:
+    """Print a line at once. The broker serves whether or not its output can be written."""
+    with suppress(OSError):
+        print(line, flush=True)
 
 
 def _stop_on_signal() -> asyncio.Future[str]:

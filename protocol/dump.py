@@ -148,9 +148,9 @@ def run(arguments: argparse.Namespace) -> None:
             show_response(spec, version, frame)
 
 
-def main(argv: list[str]) -> int:
+def main(argv: list[str], prog: str = "python -m protocol.dump") -> int:
     """Run with these arguments; returns the exit code: 1 when the bytes do not parse."""
-    parser = argparse.ArgumentParser(prog="protocol.dump", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog=prog, description=__doc__.split("\n")[0])
     parser.add_argument("hex", metavar="HEX", nargs="*", help="default: standard input")
     parser.add_argument("--api", help="Kafka's name or key; needed for responses and bare bodies")
     parser.add_argument("--version", type=int, help="default: the newest")

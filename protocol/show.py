@@ -95,9 +95,9 @@ def show_message(message_type: type[Message], version: int) -> str:
     return "\n\n".join(parts)
 
 
-def main(argv: list[str]) -> int:
+def main(argv: list[str], prog: str = "python -m protocol.show") -> int:
     """Run with these arguments; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="protocol.show", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog=prog, description=__doc__.split("\n")[0])
     parser.add_argument("api", metavar="API", help="Kafka's name or key, as Heartbeat or 12")
     parser.add_argument("version", metavar="VERSION", nargs="?", type=int)
     parser.add_argument("--side", choices=("request", "response"), help="default: both")

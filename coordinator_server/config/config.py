@@ -1,15 +1,17 @@
 """The settings of a running broker: where the values come from, and typed access to them.
 
-Order: default < properties file < environment < `--set`. What the table in `settings.py` does not
-know, or what has no effect, is collected in `ignored` and named in one warning line, so that a
-server.properties or an environment made for Kafka's image can be used as it is. Read a setting
-once, not per request.
+Order: default < properties file < environment < `--set`. What has no effect here is collected in
+`ignored` and named in one warning line, so that a server.properties or an environment made for
+Kafka's image can be used as it is. A name that Kafka does not know either is mostly a typo: it is
+collected in `unknown`, beside the setting that was probably meant, or refused if `strict`. Read a
+setting once, not per request.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from coordinator_server.config.other_names import OF_KAFKA, PREFIXES
 from coordinator_server.config.settings import SETTINGS, WITHOUT_EFFECT
 from storage.config_def import InvalidValueError, Kind, Problem, Setting, Value, parse
 from storage.topic_settings import TOPIC_SETTINGS
@@ -76,10 +78,15 @@ class Config:
     """Values of all settings. The typed getters take the setting's name, as Kafka writes it.
 
     `ephemeral` asks for a data directory that goes with the process. `ignored` names what was
-    given but does not apply here, in the order of its appearance.
+    given but does not apply here, in the order of its appearance. `unknown` has what no Kafka
+    knows: name -> the most similar setting, or None.
+
+    Raises ConfigError for a value that cannot be used; if `strict` also for an unknown name. Of the
+    environment only a name that resembles a setting counts as one: KAFKA_BOOTSTRAP_SERVERS may be
+    meant for somebody else.
     """
 
-    __slots__ = ("_sources", "_values", "ephemeral", "ignored")
+    __slots__ = ("_sources", "_values", "ephemeral", "ignored", "unknown")
 
     def __init__(
         self,
@@ -88,15 +95,19 @@ class Config:
         environment: Mapping[str, str] | None = None,
         overrides: Mapping[str, str] | None = None,
         ephemeral: bool = False,
+        strict: bool = False,
     ) -> None:
         self._values: dict[str, Value] = {name: s.default for name, s in SETTINGS.items()}
         self._sources: dict[str, str] = {}
         self.ignored: list[str] = []
+        self.unknown: dict[str, str | None] = {}
         self.ephemeral = ephemeral
         self._apply("file", file or {})
         self._apply("environment", settings_in_environment(environment or {}))
         self.ignored += [name for name in _IMAGE_VARIABLES if name in (environment or {})]
         self._apply("set", overrides or {})
+        if strict and self.unknown:
+            raise ConfigError(describe_unknown(self.unknown))
         self._give_both_names_one_id()
         self._check_together()
 
@@ -207,12 +218,23 @@ class Config:
     def _apply(self, source: str, settings: Mapping[str, str]) -> None:
         for name, text in settings.items():
             setting = SETTINGS.get(name)
-            if (setting is None or name in WITHOUT_EFFECT) and name not in self.ignored:
-                self.ignored.append(name)
             if setting is None:
+                self._apply_elsewhere(source, name)
                 continue
+            if name in WITHOUT_EFFECT and name not in self.ignored:
+                self.ignored.append(name)
             self._values[name] = _parse(setting, text)
             self._sources[name] = source
+
+    def _apply_elsewhere(self, source: str, name: str) -> None:
+        """Note a name that the table does not have."""
+        if name not in OF_KAFKA and not name.startswith(PREFIXES):
+            similar = _most_similar(name)
+            if similar is not None or source != "environment":
+                self.unknown[name] = similar
+                return
+        if name not in self.ignored:
+            self.ignored.append(name)
 
     def _give_both_names_one_id(self) -> None:
         """node.id, and its older name broker.id, have one value (Kafka's populateSynonyms)."""
@@ -288,6 +310,23 @@ class Config:
                         f"to {listener.port + count - 1}, {reason}"
                     )
                 taken[port] = listener
+
+
+def describe_unknown(unknown: Mapping[str, str | None]) -> str:
+    """Unknown names, each with the setting that was probably meant."""
+    return "; ".join(
+        f"{name}: there is no such setting"
+        + ("" if similar is None else f", did you mean {similar}?")
+        for name, similar in unknown.items()
+    )
+
+
+def _most_similar(name: str) -> str | None:
+    """The setting whose name resembles `name` most; None if none does."""
+    from difflib import get_close_matches  # only a typo needs it
+
+    similar = get_close_matches(name.lower(), (*SETTINGS, *OF_KAFKA), n=1, cutoff=0.8)
+    return similar[0] if similar else None
 
 
 def settings_in_environment(environment: Mapping[str, str]) -> dict[str, str]:

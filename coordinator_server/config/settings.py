@@ -323,7 +323,9 @@ def describe() -> str:
         f"Names and defaults are those of Apache Kafka {REFERENCE_VERSION}; (ours) marks our own.",
         "Printed by `coordinator-server settings`. Order: default < properties file <",
         "environment (`KAFKA_GROUP_MAX_SIZE`: `_` is `.`, `__` is `_`, `___` is `-`) < `--set`.",
-        "A setting that is not in these tables, or has no effect, is named in one warning line.",
+        "A setting of Kafka's that is not in these tables, or has no effect, is named in one",
+        "warning line. What Kafka does not know either is named beside the setting that was",
+        "probably meant; `serve --strict` refuses it.",
     ]
     for title, section in SECTIONS:
         lines += ["", f"## {title}", "", "| name | type | default | range | meaning |"]

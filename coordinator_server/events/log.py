@@ -4,9 +4,12 @@ structlog is imported when the first event is written: a quiet start does not pa
 of level DEBUG costs one boolean where it is off: `if LOG.debug: LOG.emit(...)`.
 """
 
+import os
 import sys
+from contextlib import suppress
 from typing import Any, Literal, TextIO
 
+from coordinator_server.events.repeats import Repeats
 from coordinator_server.events.vocabulary import DEBUG, INFO, VOCABULARY
 
 LogFormat = Literal["console", "json"]
@@ -15,11 +18,12 @@ LogFormat = Literal["console", "json"]
 class EventLog:
     """The log of the process. `debug` is whether events of level DEBUG are written."""
 
-    __slots__ = ("_format", "_level", "_stream", "_write", "debug")
+    __slots__ = ("_format", "_level", "_repeats", "_stream", "_write", "debug")
 
     def __init__(self) -> None:
         self.debug = False
         self._level = INFO
+        self._repeats = Repeats()
         self._format: LogFormat = "console"
         self._stream: TextIO | None = None
         self._write: Any = None
@@ -31,24 +35,34 @@ class EventLog:
         self.debug = level <= DEBUG
         self._format = log_format
         self._level = level
+        self._repeats = Repeats()
         self._stream = stream
         self._write = None
 
     def emit(self, event: str, **fields: Any) -> None:
         """Write one event of the vocabulary, unless its level is too low.
 
-        `exc_info=True` adds the traceback of the exception being handled.
+        `exc_info=True` adds the traceback of the exception being handled. A line that cannot be
+        written, to a closed pipe or a full disk, is lost: nothing stops because of its log.
         """
-        level = VOCABULARY[event].level
-        if level < self._level:
+        event_type = VOCABULARY[event]
+        if event_type.level < self._level:
             return
+        if event_type.may_flood:
+            left_out = self._repeats.count(event, fields)
+            if left_out is None:
+                return
+            if left_out:
+                fields["left_out"] = left_out
         if self._write is None:
             self._write = self._open()
-        self._write(level, event, **fields)
+        with suppress(OSError):
+            self._write(event_type.level, event, **fields)
 
     def _open(self) -> Any:
         structlog = _structlog()
-        stream = self._stream or sys.stderr
+        # Python has no sys.stderr when the process was started with it closed.
+        stream = self._stream or sys.stderr or open(os.devnull, "w")  # noqa: SIM115
         renderer: Any
         if self._format == "json":
             renderer = structlog.processors.JSONRenderer(default=str)

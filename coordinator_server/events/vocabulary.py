@@ -15,10 +15,15 @@ LEVELS = {"debug": DEBUG, "info": INFO, "warning": WARNING, "error": ERROR}
 
 
 class EventType(NamedTuple):
-    """The level of an event and its fields."""
+    """The level of an event, its fields, and whether it may come in floods (see repeats.py).
+
+    An event that may has one more field in the log, `left_out`: how many of its kind were not
+    written since the last one.
+    """
 
     level: int
     fields: tuple[str, ...] = ()
+    may_flood: bool = False
 
 
 VOCABULARY: dict[str, EventType] = {
@@ -32,6 +37,7 @@ VOCABULARY: dict[str, EventType] = {
     "control.listening": EventType(INFO, ("address",)),
     "control.failed": EventType(ERROR),
     "settings.ignored": EventType(WARNING, ("settings",)),
+    "settings.unrecognized": EventType(WARNING, ("settings",)),
     "address.doubted": EventType(WARNING, ("listener", "remote", "address", "reason")),
     "address.unresolved": EventType(WARNING, ("address", "reason")),
     # connections and requests
@@ -86,7 +92,7 @@ VOCABULARY: dict[str, EventType] = {
     "coordinator.loaded": EventType(INFO, ("topic", "partition", "groups", "elapsed_ms")),
     "records.skipped": EventType(WARNING, ("topic", "partition", "records", "reason")),
     "records.dropped": EventType(WARNING, ("topic", "records")),
-    "write.failed": EventType(ERROR, ("error",)),
+    "write.failed": EventType(ERROR, ("error",), may_flood=True),
     # topics and logs
     "topic.created": EventType(INFO, ("topic", "partitions")),
     "topic.deleted": EventType(INFO, ("topic",)),
@@ -99,7 +105,7 @@ VOCABULARY: dict[str, EventType] = {
     "log.compacted": EventType(
         DEBUG, ("topic", "partition", "first_dirty_offset", "bytes_before", "bytes_after")
     ),
-    "log.failed": EventType(ERROR, ("topic", "partition", "error", "reason")),
+    "log.failed": EventType(ERROR, ("topic", "partition", "error", "reason"), may_flood=True),
     "segment.deleted": EventType(
         DEBUG, ("topic", "partition", "base_offset", "size_bytes", "reason")
     ),

@@ -45,6 +45,7 @@ class Broker(Helpers):
         host: str = "127.0.0.1",
         port: int = 0,
         log_level: str = "info",
+        strict: bool = False,
         **more: SettingValue,
     ) -> None:
         keywords = {name.replace("_", "."): value for name, value in more.items()}
@@ -57,6 +58,7 @@ class Broker(Helpers):
         self._port = port
         self._moves = port == 0
         self._log_level = log_level
+        self._strict = strict
         self._process = BrokerProcess()
         self._addresses: tuple[str, ...] = ()
         self._control: Control | None = None
@@ -99,6 +101,7 @@ class Broker(Helpers):
         arguments = ["--listener", listener, "--http", f"{self._host}:0", "--watch-stdin"]
         arguments += ["--log-level", self._log_level]
         arguments += ["--ephemeral"] if self._data_dir is None else ["--data-dir", self._data_dir]
+        arguments += ["--strict"] if self._strict else []
         for name, value in self.settings.items():
             arguments += ["--set", f"{name}={value}"]
         self._process.launch(arguments)

@@ -91,6 +91,7 @@ def _new_broker(config: pytest.Config) -> Broker:
         config.getini("kafka_settings"),
         port=int(port),
         log_level=config.getini("kafka_log_level"),
+        strict=True,
     )
 
 

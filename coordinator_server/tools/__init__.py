@@ -6,6 +6,7 @@ not, 2 for wrong arguments.
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -13,12 +14,16 @@ from typing import NamedTuple
 
 
 class Tool(NamedTuple):
-    """A command, the module and function that hold it, and its line in `--help`."""
+    """A command, the module and function that hold it, and its line in `--help`.
+
+    `needs` is a module of an extra, without which it cannot run.
+    """
 
     name: str
     module: str
     help: str
     function: str = "main"
+    needs: str | None = None
 
 
 _LIST = (
@@ -27,11 +32,22 @@ _LIST = (
     Tool("verify-log", "verify_log", "check every byte of a data directory or a partition"),
     Tool("snapshot", "snapshot", "copy a data directory, its broker running or not"),
     Tool("restore", "restore", "make a data directory from a snapshot"),
-    Tool("import", "migrate", "copy topics and groups from another cluster", "import_main"),
-    Tool("promote", "migrate", "copy topics and groups into a cluster", "promote_main"),
+    Tool(
+        "import", "migrate", "copy topics and groups from another cluster", "import_main", "kafka"
+    ),
+    Tool("promote", "migrate", "copy topics and groups into a cluster", "promote_main", "kafka"),
 )
 _MIGRATE_EXTRA = "pip install 'coordinator-server[migrate]'"
 TOOLS = {tool.name: tool for tool in _LIST}
+
+
+def installed_tools() -> list[Tool]:
+    """The tools that can run here."""
+    return [
+        tool
+        for tool in _LIST
+        if tool.needs is None or importlib.util.find_spec(tool.needs) is not None
+    ]
 
 
 def run_tool(name: str, arguments: Sequence[str]) -> int:
@@ -43,7 +59,7 @@ def run_tool(name: str, arguments: Sequence[str]) -> int:
     try:
         module = import_module(f"coordinator_server.tools.{tool.module}")
     except ModuleNotFoundError as error:
-        if error.name != "kafka":
+        if tool.needs is None or error.name != tool.needs:
             raise
         print(f"coordinator-server: {name} needs an extra: {_MIGRATE_EXTRA}", file=sys.stderr)
         return 2

@@ -262,23 +262,32 @@ def main(arguments: list[str]) -> int:
     )
     options = parser.parse_args(arguments)
     damaged = False
-    for path in options.files:
-        try:
-            with ReadOnlyFile(path) as file:
-                lines = file_lines(file, options.contents, not options.headers)
-                if not options.json:
-                    print(f"{path}: {file.size_bytes} bytes")
-                for line in lines:
-                    damaged = damaged or line["kind"] == "damage"
-                    if options.json:
-                        line = {"file": str(path), **line}
-                        print(json.dumps(line, ensure_ascii=False))
-                    else:
-                        print(readable(line))
-        except ValueError as error:
-            print(f"coordinator-server: {error}", file=sys.stderr)
-            return 2
-        except OSError as error:
-            print(f"coordinator-server: {path}: {error.strerror}", file=sys.stderr)
-            return 2
+    try:
+        for path in options.files:
+            for text, is_damage in _printed(path, options):
+                print(text)
+                damaged = damaged or is_damage
+    except ValueError as error:
+        print(f"coordinator-server: {error}", file=sys.stderr)
+        return 2
     return 1 if damaged else 0
+
+
+def _printed(path: Path, options: argparse.Namespace) -> Iterator[tuple[str, bool]]:
+    """The lines printed of one file, and whether they name a damage.
+
+    Raises ValueError for a file that cannot be read.
+    """
+    try:
+        with ReadOnlyFile(path) as file:
+            if not options.json:
+                yield f"{path}: {file.size_bytes} bytes", False
+            for line in file_lines(file, options.contents, not options.headers):
+                text = (
+                    json.dumps({"file": str(path), **line}, ensure_ascii=False)
+                    if options.json
+                    else readable(line)
+                )
+                yield text, line["kind"] == "damage"
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error

@@ -6,13 +6,25 @@ import json
 import signal
 import socket
 import struct
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from protocol.batch import Record, build_batch
 from tests.machine import slowness
-from tests.support import API_VERSIONS_REQUEST, Serve, Wire, request, wait_for
+from tests.support import (
+    API_VERSIONS_REQUEST,
+    ROOT,
+    Serve,
+    Wire,
+    connect,
+    free_port,
+    request,
+    wait_for,
+)
 
 START_CPU_SECONDS = 0.250
 IDLE_RESIDENT_MB = 60
@@ -206,3 +218,80 @@ def test_a_second_signal_ends_it_at_once() -> None:
         assert broker.wait() in (128 + signal.SIGTERM, 128 + signal.SIGINT)
         assert broker.log_lines("stopped at once by a second signal")
         assert not broker.log_lines("broker.stopped")
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_output_that_cannot_be_written_stops_nothing(stream: str) -> None:
+    """With its output on a full disk the broker serves all the same."""
+    port = free_port()
+    command = [sys.executable, "-m", "coordinator_server", "serve", "--ephemeral"]
+    command += ["--listener", f"127.0.0.1:{port}", "--set", "broker.rack=a", "--watch-stdin"]
+    with open("/dev/full", "w") as full:
+        streams: dict[str, Any] = {
+            "stdout": subprocess.DEVNULL,
+            "stderr": subprocess.DEVNULL,
+            stream: full,
+        }
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=ROOT, **streams)
+    try:
+        wait_for(lambda: is_listening(port), "the broker")
+        with connect(f"127.0.0.1:{port}") as wire:
+            assert wire.ask(API_VERSIONS_REQUEST)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def is_listening(port: int) -> bool:
+    """Whether a connection to this port of loopback is accepted."""
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+TOOLS_THAT_PRINT = (
+    "settings",
+    "protocol show Metadata",
+    "dump-log SEGMENT",
+    "dump-log --json SEGMENT",
+)
+
+
+@pytest.mark.parametrize("command", TOOLS_THAT_PRINT)
+def test_a_closed_pipe_ends_a_tool_silently(command: str, tmp_path: Path) -> None:
+    """As in `coordinator-server ... | head -1`: no traceback, no message, exit code 1."""
+    process = subprocess.Popen(
+        tool(command, tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.communicate(timeout=60)[1] == b""
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize("command", TOOLS_THAT_PRINT)
+def test_output_of_a_tool_that_cannot_be_written_is_one_line(command: str, tmp_path: Path) -> None:
+    """A full disk is named, and not taken for a fault of the file that was read."""
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            tool(command, tmp_path),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            timeout=60,
+            check=False,
+        )
+    message = (
+        "coordinator-server: the output cannot be written: [Errno 28] No space left on device\n"
+    )
+    assert (done.returncode, done.stderr.decode()) == (1, message)
+
+
+def tool(command: str, directory: Path) -> list[str]:
+    """The arguments of a command; SEGMENT is a file with so many records that pipes are full."""
+    segment = directory / "00000000000000000000.log"
+    batches = (build_batch([Record(0, 1, b"k", bytes(10))] * 100).to_bytes() for _ in range(20))
+    segment.write_bytes(b"".join(batches))
+    words = command.replace("SEGMENT", str(segment)).split()
+    return [sys.executable, "-m", "coordinator_server", *words]

@@ -329,3 +329,12 @@ def _killed(directory: Path, arguments: tuple[str, ...], *, brokers: int) -> lis
         run.kill()
         run.wait()
     return pids
+
+
+def test_a_mistyped_setting_is_refused(pytester: pytest.Pytester) -> None:
+    """The fixture is strict: a typo fails the tests and names the setting that was meant."""
+    pytester.makeini("[pytest]\nkafka_settings =\n    num.partitionz=3\n")
+    pytester.makepyfile("def test_it(kafka): pass")
+    result = pytester.runpytest_subprocess(*QUIET)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*num.partitionz: there is no such setting, did you mean *"])

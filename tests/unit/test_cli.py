@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,7 @@ def test_a_properties_file_is_read(tmp_path: Path) -> None:
         (["--set", "group.max.size"], "NAME=VALUE expected"),
         (["--listener", "9092"], "--listener: '9092' is not HOST:PORT"),
         (["--config", "no/such/file"], "--config no/such/file: No such file or directory"),
+        (["--strict", "--set", "num.partitionz=3"], "did you mean num.partitions?"),
     ],
 )
 def test_a_bad_value_is_one_line_and_exit_code_2(
@@ -90,5 +93,39 @@ def test_settings_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_protocol_wants_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
     """`protocol` without show or dump explains itself and exits with 2."""
-    assert main(["protocol"]) == 2
-    assert "show" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as caught:
+        main(["protocol"])
+    assert caught.value.code == 2
+    assert "usage: coordinator-server protocol" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["protocol", "protocol show", "protocol dump", "pipeline"])
+def test_help_names_the_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--help` of a command inside a command says how to call it, and is no error."""
+    with pytest.raises(SystemExit) as caught:
+        main([*command.split(), "--help"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: coordinator-server {command} ")
+
+
+def test_what_is_not_installed_is_not_offered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The image has no pipeline and no kafka-python; its --help leaves out what needs them."""
+    assert {"pipeline", "import", "promote"} <= offered()
+    installed = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name: None if name in ("pipeline", "kafka") else installed(name),
+    )
+    assert not {"pipeline", "import", "promote"} & offered()
+    assert {"serve", "explain", "verify-log"} <= offered()
+    with pytest.raises(SystemExit):
+        main(["pipeline", "run"])
+    assert "invalid choice: 'pipeline'" in capsys.readouterr().err
+
+
+def offered() -> set[str]:
+    """The commands in `--help`."""
+    return set(re.findall(r"^ {4}([a-z-]+)", parser().format_help(), re.MULTILINE))

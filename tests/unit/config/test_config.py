@@ -11,10 +11,12 @@ from coordinator_server.config.config import (
     Config,
     ConfigError,
     Listener,
+    describe_unknown,
     parse_address,
     settings_in_arguments,
     settings_in_environment,
 )
+from coordinator_server.config.other_names import OF_KAFKA
 from coordinator_server.config.settings import (
     GROUP_SETTINGS,
     SETTINGS,
@@ -121,13 +123,53 @@ def test_a_bad_value_is_named(name: str, value: str, expected: str) -> None:
 
 
 def test_what_does_not_apply_is_collected() -> None:
-    """Unknown names and those of a KRaft controller are kept for one warning, each once."""
-    config = Config(file={"process.roles": "broker", "no.such": "1"}, overrides={"no.such": "2"})
-    assert config.ignored == ["process.roles", "no.such"]
+    """Names of Kafka's without effect here are kept for one warning, each once."""
+    given = {"process.roles": "broker", "ssl.protocol": "TLSv1.3", "listener.name.a.b": "c"}
+    config = Config(file=given, overrides={"process.roles": "controller"})
+    assert config.ignored == list(given)
+    assert config.unknown == {}
     assert Config(overrides={"broker.rack": "r"}).ignored == ["broker.rack"]
     environment = {"KAFKA_HEAP_OPTS": "-Xmx1g", "CLUSTER_ID": "x", "KAFKA_PROCESS_ROLES": "broker"}
     ignored = Config(environment=environment).ignored
     assert sorted(ignored) == ["CLUSTER_ID", "KAFKA_HEAP_OPTS", "process.roles"]
+
+
+def test_an_unknown_name_is_told_with_the_nearest() -> None:
+    """A name that Kafka does not know either is mostly a typo."""
+    config = Config(file={"num.partitionz": "3", "zzz": "1"}, overrides={"Group.Max.Size": "2"})
+    assert config.unknown == {
+        "num.partitionz": "num.partitions",
+        "zzz": None,
+        "Group.Max.Size": "group.max.size",
+    }
+    assert config.ignored == []
+    assert describe_unknown(config.unknown) == (
+        "num.partitionz: there is no such setting, did you mean num.partitions?; "
+        "zzz: there is no such setting; "
+        "Group.Max.Size: there is no such setting, did you mean group.max.size?"
+    )
+
+
+def test_the_environment_may_have_variables_of_others() -> None:
+    """Only one that resembles a setting is taken for a typo; the others are ignored as before."""
+    config = Config(environment={"KAFKA_NUM_PARTITION": "3", "KAFKA_BOOTSTRAP_SERVERS": "a:1"})
+    assert config.unknown == {"num.partition": "num.partitions"}
+    assert config.ignored == ["bootstrap.servers"]
+
+
+@pytest.mark.parametrize("source", ["file", "environment", "overrides"])
+def test_strict_refuses_an_unknown_name(source: str) -> None:
+    """Wherever it comes from; names of Kafka's are taken, with effect or without."""
+    name = "KAFKA_NUM_PARTITIONZ" if source == "environment" else "num.partitionz"
+    settings: dict[str, Any] = {source: {name: "3"}}
+    with pytest.raises(ConfigError, match=r"num\.partitionz: .* did you mean num\.partitions\?"):
+        Config(strict=True, **settings)
+    assert Config(strict=True, file=dict.fromkeys(OF_KAFKA, "")).unknown == {}
+
+
+def test_the_other_names_are_kafkas() -> None:
+    """They are the settings of Kafka's brokers that our table does not have."""
+    assert KAFKAS["broker"].keys() - SETTINGS.keys() == OF_KAFKA
 
 
 def test_set_wants_a_name_and_a_value() -> None:

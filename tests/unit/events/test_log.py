@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import subprocess
@@ -78,3 +79,23 @@ def test_a_quiet_start_does_not_import_structlog() -> None:
         "LOG.configure('json', 20); assert 'structlog' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_log_that_cannot_be_written_stops_nothing() -> None:
+    """A line for a full disk or a closed pipe is lost, and the caller goes on."""
+    log = EventLog()
+    full = Full()
+    log.configure("json", INFO, full)
+    log.emit("broker.stopped")
+    assert full.attempts == 1
+
+
+class Full(io.StringIO):
+    """A stream on a full disk."""
+
+    attempts = 0
+
+    def write(self, text: str) -> int:
+        """Fail as the system does."""
+        self.attempts += 1
+        raise OSError(errno.ENOSPC, f"no room for {text!r}")

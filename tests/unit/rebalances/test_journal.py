@@ -198,7 +198,7 @@ def test_a_disk_that_fails_is_tried_again(
 
     def failing(*_: object) -> None:
         attempts.append(journal.broker.clock.time_ms)
-        raise StorageError("the disk is gone")
+        raise StorageError(f"the disk is gone, for the {len(attempts)}th time")
 
     with monkeypatch.context() as patched:
         patched.setattr(Partition, "append_own", failing)

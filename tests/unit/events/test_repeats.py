@@ -1,0 +1,91 @@
+"""Failures in floods: one line, then one every ten seconds that counts the others."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+from typing import Any
+
+import pytest
+
+from coordinator_server.events import repeats
+from coordinator_server.events.log import EventLog
+from coordinator_server.events.repeats import PERIOD_SECONDS, Repeats
+from coordinator_server.events.vocabulary import INFO
+from storage.errors import advice
+
+
+class Seconds:
+    """A clock that is set."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def reason(partition: str, number: int) -> str:
+    """What storage says of a partition that cannot be written."""
+    return f"{partition} cannot be written: {advice(OSError(number, 'of the system'))}"
+
+
+def test_one_line_then_a_count_every_ten_seconds() -> None:
+    """The first is written at once; the next after the period, with how many were left out."""
+    seconds = Seconds()
+    kinds = Repeats(seconds)
+    assert kinds.count("log.failed", {"reason": "x"}) == 0
+    assert [kinds.count("log.failed", {"reason": "x"}) for _ in range(3)] == [None] * 3
+    seconds.now += PERIOD_SECONDS
+    assert kinds.count("log.failed", {"reason": "x"}) == 3
+    assert kinds.count("log.failed", {"reason": "x"}) is None
+    seconds.now += PERIOD_SECONDS
+    assert kinds.count("log.failed", {"reason": "x"}) == 1
+
+
+def test_other_failures_are_lines_of_their_own() -> None:
+    """Another event, partition or reason is another kind."""
+    kinds = Repeats(Seconds())
+    others: list[tuple[str, dict[str, Any]]] = [
+        ("log.failed", {"partition": 0, "reason": reason("t-0", errno.EACCES)}),
+        ("log.failed", {"partition": 1, "reason": reason("t-1", errno.EACCES)}),
+        ("log.failed", {"partition": 1, "reason": reason("t-1", errno.EIO)}),
+        ("write.failed", {"error": "KAFKA_STORAGE_ERROR"}),
+    ]
+    assert [kinds.count(event, fields) for event, fields in others] == [0] * len(others)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_volume_is_one_kind(number: int) -> None:
+    """It meets every partition: only the first of them is a line."""
+    kinds = Repeats(Seconds())
+    assert kinds.count("log.failed", {"partition": 0, "reason": reason("t-0", number)}) == 0
+    assert kinds.count("log.failed", {"partition": 1, "reason": reason("t-1", number)}) is None
+
+
+def test_it_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kind that was first met is forgotten when there are too many."""
+    monkeypatch.setattr(repeats, "_MOST_KEYS", 2)
+    kinds = Repeats(Seconds())
+    for text in ("a", "b", "c"):
+        assert kinds.count("log.failed", {"reason": text}) == 0
+    assert kinds.count("log.failed", {"reason": "c"}) is None
+    assert kinds.count("log.failed", {"reason": "a"}) == 0
+
+
+def test_the_log_writes_the_count() -> None:
+    """The field `left_out` has it; an event that does not come in floods is always written."""
+    stream, seconds = io.StringIO(), Seconds()
+    log = EventLog()
+    log.configure("json", INFO, stream)
+    log._repeats = Repeats(seconds)
+    for _ in range(3):
+        log.emit("log.failed", topic="t", partition=0, reason=reason("t-0", errno.ENOSPC))
+        log.emit("broker.stopped")
+    seconds.now += PERIOD_SECONDS
+    log.emit("log.failed", topic="t", partition=1, reason=reason("t-1", errno.ENOSPC))
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["event"] for line in lines].count("broker.stopped") == 3
+    failed = [line for line in lines if line["event"] == "log.failed"]
+    assert [line.get("left_out") for line in failed] == [None, 2]

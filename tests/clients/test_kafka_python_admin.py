@@ -142,6 +142,9 @@ def test_a_group_takes_in_new_partitions(admin: Any, bootstrap: str, name: str) 
         wait_for(lambda: consumer.poll(3_000) or len(consumer.assignment()) == 3, "all three")
 
 
+DEFAULT = "DEFAULT_CONFIG"
+
+
 def test_configs_are_described(admin: Any, bootstrap: str, name: str) -> None:
     """describe_configs tells a topic's own settings from defaults; a broker's are readable too."""
     create_topic(bootstrap, name, 1, {"retention.ms": "3600000", "cleanup.policy": "compact"})
@@ -154,10 +157,14 @@ def test_configs_are_described(admin: Any, bootstrap: str, name: str) -> None:
     everything = admin.describe_configs(asked, config_filter="all")["topic"][name]
     assert everything["retention.ms"]["config_source"] == "DYNAMIC_TOPIC_CONFIG"
     assert everything["max.message.bytes"]["value"] == "1048588"
-    assert everything["max.message.bytes"]["config_source"] == "DEFAULT_CONFIG"
+    assert everything["max.message.bytes"]["config_source"] == DEFAULT
     broker = str(admin.describe_cluster()["brokers"][0]["broker_id"])
-    settings = admin.describe_configs([ConfigResource("BROKER", broker)], config_filter="all")
-    assert settings["broker"][broker]["group.initial.rebalance.delay.ms"]["value"] == "0"
+    asked = [ConfigResource("BROKER", broker)]
+    settings = admin.describe_configs(asked, config_filter="all")["broker"][broker]
+    assert settings["group.initial.rebalance.delay.ms"]["value"] == "0"
+    given = {"listeners", "group.initial.rebalance.delay.ms"}
+    sources = {name: settings[name]["config_source"] for name in (*given, "num.partitions")}
+    assert sources == {**dict.fromkeys(given, "STATIC_BROKER_CONFIG"), "num.partitions": DEFAULT}
 
 
 def test_the_cluster_is_described(admin: Any, bootstrap: str) -> None:

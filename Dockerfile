@@ -25,10 +25,11 @@ USER 1000
 
 
 FROM python:3.11-slim-bookworm
-# The user and the directories of Kafka's image, so that its volumes and mounts fit.
+# The user, the directories and the scripts of images of Kafka, so that volumes, mounts and commands fit.
+COPY docker /
 RUN useradd --uid 1000 --create-home --shell /bin/bash appuser \
-    && mkdir -p /var/lib/kafka/data /tmp/kraft-combined-logs /tmp/kafka-logs /mnt/shared/config \
-    && chown -R appuser /var/lib/kafka /tmp/kraft-combined-logs /tmp/kafka-logs
+    && mkdir -p /var/lib/kafka/data /tmp/kraft-combined-logs /tmp/kafka-logs /mnt/shared/config /bitnami/kafka/data \
+    && chown -R appuser /var/lib/kafka /tmp/kraft-combined-logs /tmp/kafka-logs /bitnami /etc/confluent/docker
 COPY --from=build /opt/coordinator-server /opt/coordinator-server
 # The two of Kafka's scripts by which compose files ask whether the broker is there.
 RUN mkdir -p /opt/kafka/bin && for name in kafka-topics.sh kafka-broker-api-versions.sh; do \
@@ -37,6 +38,8 @@ RUN mkdir -p /opt/kafka/bin && for name in kafka-topics.sh kafka-broker-api-vers
     && chmod 755 /opt/kafka/bin/$name; done
 ENV PATH=/opt/coordinator-server/bin:$PATH PYTHONDONTWRITEBYTECODE=1
 USER appuser
+# Scripts of others write into it, as in confluentinc/cp-kafka.
+WORKDIR /home/appuser
 EXPOSE 9092
 VOLUME ["/var/lib/kafka/data"]
 HEALTHCHECK --interval=5s --timeout=5s --start-period=20s --retries=3 \

@@ -74,6 +74,7 @@ def load_config(options: argparse.Namespace) -> Config:
         overrides=overrides,
         ephemeral=options.ephemeral,
         strict=options.strict,
+        cluster_id=options.cluster_id,
     )
 
 
@@ -101,6 +102,12 @@ def parser() -> argparse.ArgumentParser:
         help="refuse settings that neither we nor Kafka know, instead of a warning",
     )
     serve.add_argument(
+        "--cluster-id", metavar="ID", help="cluster id of a new data directory; random by default"
+    )
+    serve.add_argument(
+        "--ready-message", metavar="TEXT", help="one more line to print once the broker listens"
+    )
+    serve.add_argument(
         "--http", metavar="HOST:PORT", help="where the control server listens; off by default"
     )
     serve.add_argument(
@@ -119,6 +126,14 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def is_command(name: str) -> bool:
+    """Whether `coordinator-server NAME` or `coordinator-server --NAME` is one of ours."""
+    if name[:1] == "-":
+        return name in ("--version", "--help", "-h")
+    ours = {"serve", "settings", "pipeline", "protocol", *TOOLS}
+    return name in ours
+
+
 def _serve(options: argparse.Namespace) -> int:
     config = load_config(options)
     control = None
@@ -134,7 +149,12 @@ def _serve(options: argparse.Namespace) -> int:
 
     LOG.configure(options.log_format, LEVELS[options.log_level])
     try:
-        return run(config, control, watch_stdin=options.watch_stdin)
+        return run(
+            config,
+            control,
+            watch_stdin=options.watch_stdin,
+            ready_message=options.ready_message,
+        )
     except StartError as error:
         print(f"coordinator-server: {error}", file=sys.stderr)
         return 1

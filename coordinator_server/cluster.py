@@ -101,6 +101,7 @@ class Cluster:
             self._data_directory(),
             log_defaults(config),
             node_id=config.node_id,
+            cluster_id=config.cluster_id,
             now_ms=clock.now_ms(),
         )
         self._flusher = Flusher(asyncio.get_running_loop())

@@ -28,15 +28,20 @@ if TYPE_CHECKING:
 
 
 def run(
-    config: Config, control: tuple[str, int] | None = None, *, watch_stdin: bool = False
+    config: Config,
+    control: tuple[str, int] | None = None,
+    *,
+    watch_stdin: bool = False,
+    ready_message: str | None = None,
 ) -> int:
     """Serve until a signal comes, or until standard input ends where that is watched.
 
-    `control` is the address of the control server, if wanted. Returns the exit code; raises
-    StartError, ConfigError.
+    `control` is the address of the control server, if wanted; `ready_message` a line to print when
+    the broker listens, after those with its addresses. Returns the exit code; raises StartError,
+    ConfigError.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(config, control, watch_stdin))
+        runner.run(_serve(config, control, watch_stdin, ready_message))
     return 0
 
 
@@ -48,7 +53,9 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-async def _serve(config: Config, control: tuple[str, int] | None, watch_stdin: bool) -> None:
+async def _serve(
+    config: Config, control: tuple[str, int] | None, watch_stdin: bool, ready_message: str | None
+) -> None:
     from coordinator_server.cluster import Cluster
 
     cluster = Cluster(config, SystemClock(), has_virtual_clock=control is not None)
@@ -73,6 +80,8 @@ async def _serve(config: Config, control: tuple[str, int] | None, watch_stdin: b
             _announce(f"listening {listener.address}")
         if watch_stdin and control_server is not None:
             _announce(f"control {control_address}")  # for who holds the other end
+        if ready_message is not None:
+            _announce(ready_message)
         if config.ignored:
             LOG.emit("settings.ignored", settings=", ".join(config.ignored))
         if config.unknown:

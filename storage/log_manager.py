@@ -101,8 +101,9 @@ class LogManager:
         """Take the data directory `path`, made when it is missing.
 
         DataDirectoryLockedError when another broker has it; StorageError when it belongs to another
-        node or cluster, or cannot be read. `cluster_id` is used for a new directory; without one a
-        random id is made.
+        node, or cannot be read. `cluster_id` is used for a new directory, without one a random id
+        is made; a directory that is there keeps its own, as with `kafka-storage.sh format
+        --ignore-formatted`.
         """
         try:
             disk.mkdir(path)
@@ -169,11 +170,6 @@ class LogManager:
                 f"the data directory {self.path} belongs to node {stored_node_id}, not {node_id}"
             )
         self.cluster_id = properties.get("cluster.id", cluster_id or "")
-        if cluster_id not in (None, self.cluster_id):
-            raise StorageError(
-                f"the data directory {self.path} belongs to cluster {self.cluster_id}, not "
-                f"{cluster_id}"
-            )
 
     def _partition_directories(self) -> set[TopicPartition]:
         """Return the partitions that have a directory; note the deleted ones to be removed."""

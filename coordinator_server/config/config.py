@@ -31,8 +31,6 @@ _IMAGE_VARIABLES = (
     "KAFKA_TOOLS_LOG4J_LOGLEVEL",
     "KAFKA_VERSION",
     "KAFKA_HOME",
-    "KAFKA_CLUSTER_ID",
-    "CLUSTER_ID",
 )
 
 # What the operator reads.
@@ -77,7 +75,8 @@ class Listener(NamedTuple):
 class Config:
     """Values of all settings. The typed getters take the setting's name, as Kafka writes it.
 
-    `ephemeral` asks for a data directory that goes with the process. `ignored` names what was
+    `ephemeral` asks for a data directory that goes with the process, `cluster_id` is that of a new
+    one. `ignored` names what was
     given but does not apply here, in the order of its appearance. `unknown` has what no Kafka
     knows: name -> the most similar setting, or None.
 
@@ -86,7 +85,7 @@ class Config:
     meant for somebody else.
     """
 
-    __slots__ = ("_sources", "_values", "ephemeral", "ignored", "unknown")
+    __slots__ = ("_sources", "_values", "cluster_id", "ephemeral", "ignored", "unknown")
 
     def __init__(
         self,
@@ -96,12 +95,14 @@ class Config:
         overrides: Mapping[str, str] | None = None,
         ephemeral: bool = False,
         strict: bool = False,
+        cluster_id: str | None = None,
     ) -> None:
         self._values: dict[str, Value] = {name: s.default for name, s in SETTINGS.items()}
         self._sources: dict[str, str] = {}
         self.ignored: list[str] = []
         self.unknown: dict[str, str | None] = {}
         self.ephemeral = ephemeral
+        self.cluster_id = cluster_id
         self._apply("file", file or {})
         self._apply("environment", settings_in_environment(environment or {}))
         self.ignored += [name for name in _IMAGE_VARIABLES if name in (environment or {})]
@@ -248,7 +249,13 @@ class Config:
     def _check_together(self) -> None:
         """Check settings against each other. Raises ConfigError."""
         if not self.listeners():
-            raise ConfigError("listeners: no address to listen on")
+            of_controller = ", ".join(self.items("controller.listener.names"))
+            raise ConfigError(
+                "listeners: no address to listen on"
+                if not of_controller
+                else f"listeners: all of them are listeners of a controller ({of_controller}), and "
+                "there is no controller here: a broker needs none, so this process can be left out"
+            )
         for setting in ("listeners", "advertised.listeners"):
             names = Counter(listener.name for listener in self._broker_listeners(setting))
             for name, count in names.items():

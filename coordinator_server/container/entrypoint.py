@@ -1,9 +1,10 @@
-"""The entry point of the container image: turns the variables of Kafka's image into `serve`.
+"""The entry point of the container image: turns the variables of Kafka's images into `serve`.
 
 `docker run IMAGE` serves, `docker run IMAGE --set NAME=VALUE` too; any other command of
-coordinator-server can be named instead. As in Kafka's image, settings are KAFKA_* variables, a
-server.properties may be mounted, and without KAFKA_LISTENERS the listeners are those that are
-advertised. Where the data lies is seen from what is mounted. See docs/docker.md.
+coordinator-server can be named instead, or any other program, as `sh -c ...`. As in Kafka's image,
+settings are KAFKA_* variables, a server.properties may be mounted, and without KAFKA_LISTENERS the
+listeners are those that are advertised. The variables and paths of the images of Bitnami and
+Confluent serve too. Where the data lies is seen from what is mounted. See docs/docker.md.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, MutableMapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 if __name__ == "__main__":  # the settings need the package `storage`
     from coordinator_server.__main__ import find_packages
@@ -29,8 +30,26 @@ PROPERTIES_FILES = ("/mnt/shared/config/server.properties", "/opt/kafka/config/s
 """Where people mount a server.properties; the first that is there counts."""
 
 DATA_DIRECTORY = "/var/lib/kafka/data"
-DATA_MOUNTS = ("/tmp/kraft-combined-logs", "/tmp/kafka-logs", DATA_DIRECTORY)
-"""Data directories of Kafka's image, with its defaults; the first that is mounted counts."""
+DATA_MOUNTS = {
+    "/tmp/kraft-combined-logs": "/tmp/kraft-combined-logs",
+    "/tmp/kafka-logs": "/tmp/kafka-logs",
+    DATA_DIRECTORY: DATA_DIRECTORY,
+    "/bitnami/kafka": "/bitnami/kafka/data",
+    "/bitnami/kafka/data": "/bitnami/kafka/data",
+}
+"""Where images of Kafka have their volume -> the data directory; the first that is mounted counts.
+
+Those of apache/kafka with its defaults, of confluentinc/cp-kafka and of bitnami/kafka.
+"""
+
+READY_MESSAGE = (
+    "[KafkaServer id={node_id}] started: Kafka Server started, "
+    "Transitioning from RECOVERY to RUNNING"
+)
+"""What the modules of Testcontainers wait for in the log, in one line."""
+
+_CLUSTER_ID_VARIABLES = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
+_BITNAMI_PREFIX = "KAFKA_CFG_"
 
 
 class Prepared(NamedTuple):
@@ -46,7 +65,15 @@ def prepare(
     files: Sequence[str] = PROPERTIES_FILES,
     is_mount: Callable[[str], bool] = os.path.ismount,
 ) -> Prepared:
-    """Complete the environment with what Kafka's image would add. Raises ConfigError."""
+    """Complete the environment with what Kafka's image would add. Raises ConfigError.
+
+    KAFKA_CFG_NAME of Bitnami's image becomes KAFKA_NAME, unless that is set.
+    """
+    for variable in [name for name in environment if name.startswith(_BITNAMI_PREFIX)]:
+        environment.setdefault(
+            "KAFKA_" + variable.removeprefix(_BITNAMI_PREFIX), environment[variable]
+        )
+        del environment[variable]
     file = next((path for path in files if os.path.isfile(path)), None)
     properties = _properties(file)
     advertised = environment.get("KAFKA_ADVERTISED_LISTENERS", "")
@@ -54,33 +81,56 @@ def prepare(
         environment["KAFKA_LISTENERS"] = _everywhere(advertised)
     config = Config(file=properties, environment=environment)
     if {config.source("log.dir"), config.source("log.dirs")} == {"default"}:
-        directory = next((path for path in DATA_MOUNTS if is_mount(path)), DATA_DIRECTORY)
-        environment["KAFKA_LOG_DIRS"] = directory
+        mounted = next((path for path in DATA_MOUNTS if is_mount(path)), DATA_DIRECTORY)
+        environment["KAFKA_LOG_DIRS"] = DATA_MOUNTS[mounted]
         config = Config(file=properties, environment=environment)
     return Prepared(config, file)
 
 
-def command(arguments: Sequence[str], properties_file: str | None) -> list[str]:
-    """The arguments of coordinator-server: `serve` unless a command is named."""
-    rest = list(arguments)
-    if rest and rest[0] != "serve" and (rest[0] == "--version" or rest[0][0] != "-"):
-        return rest
-    if rest[:1] == ["serve"]:
-        del rest[0]
-    return ["serve", *(["--config", properties_file] if properties_file else []), *rest]
+def command(arguments: Sequence[str], prepared: Prepared, cluster_id: str | None) -> list[str]:
+    """The arguments of coordinator-server: `serve` unless another command is named."""
+    if arguments and arguments[0] != "serve" and _is_command(arguments[0]):
+        return list(arguments)
+    serve = ["serve"]
+    if prepared.properties_file is not None:
+        serve += ["--config", prepared.properties_file]
+    if cluster_id:
+        serve += ["--cluster-id", cluster_id]
+    serve += ["--ready-message", READY_MESSAGE.format(node_id=prepared.config.node_id)]
+    return [*serve, *(arguments[1:] if arguments[:1] == ["serve"] else arguments)]
 
 
 def run() -> None:
     """Run the command that the container was started with, and exit with its code."""
+    arguments = sys.argv[1:]
+    if arguments and arguments[0][:1] != "-" and not _is_command(arguments[0]):
+        _run_program(arguments)
     try:
         prepared = prepare(os.environ)
     except ConfigError as error:
         print(f"coordinator-server: {error}", file=sys.stderr)
         sys.exit(2)
-    sys.argv[1:] = command(sys.argv[1:], prepared.properties_file)
+    # The images of Kafka format new data with it.
+    ids = [os.environ.pop(variable, "") for variable in _CLUSTER_ID_VARIABLES]
+    sys.argv[1:] = command(arguments, prepared, next(filter(None, ids), None))
     from coordinator_server.__main__ import run as run_command
 
     run_command()
+
+
+def _is_command(name: str) -> bool:
+    from coordinator_server.cli import is_command  # only where the container is given arguments
+
+    return is_command(name)
+
+
+def _run_program(arguments: list[str]) -> NoReturn:
+    """Become another program, as Kafka's images do."""
+    try:
+        os.execvp(arguments[0], arguments)
+    except OSError as error:
+        print(f"coordinator-server: {arguments[0]}: {error.strerror}", file=sys.stderr)
+        sys.exit(127)
 
 
 def _properties(file: str | None) -> dict[str, str]:

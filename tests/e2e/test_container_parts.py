@@ -13,7 +13,7 @@ import kafka
 import pytest
 
 from coordinator_server.container.healthcheck import ask
-from tests.support import ROOT, Broker, wait_for
+from tests.support import ROOT, Broker, free_port, wait_for
 
 HEALTHCHECK = ROOT / "coordinator_server" / "container" / "healthcheck.py"
 
@@ -133,15 +133,17 @@ def test_the_entry_point_serves_and_stops(tmp_path: Path) -> None:
     try:
         assert process.stdout is not None
         address = process.stdout.readline().removeprefix("listening ").strip()
+        assert process.stdout.readline().startswith("[KafkaServer id=1] started")
         assert check(address).returncode == 0
         log = tmp_path / "log"
         wait_for(lambda: "settings.ignored" in log.read_text(), "the line about settings")
         (line,) = log.read_text().splitlines()
-        for name in ("controller.quorum.voters", "process.roles", "KAFKA_HEAP_OPTS", "CLUSTER_ID"):
+        for name in ("controller.quorum.voters", "process.roles", "KAFKA_HEAP_OPTS"):
             assert name in line
         process.terminate()
         assert process.wait(60) == 0
-        assert (tmp_path / "data" / "meta.properties").exists()
+        properties = (tmp_path / "data" / "meta.properties").read_text()
+        assert f"cluster.id={environment['CLUSTER_ID']}" in properties.splitlines()
     finally:
         process.kill()
         process.wait()
@@ -197,3 +199,37 @@ def test_kafkas_scripts_that_healthchecks_call() -> None:
         assert "--exclude-internal" in refused.stderr
     for gone in (("kafka-topics.sh", "--list"), ("kafka-broker-api-versions.sh",)):
         assert script(*gone, *there).returncode == 1
+
+
+def test_the_entry_point_runs_other_programs(tmp_path: Path) -> None:
+    """As those of Kafka's images do, for scripts that start the broker themselves."""
+    command = [sys.executable, "-m", "coordinator_server.container.entrypoint"]
+    environment = {**os.environ, "KAFKA_LISTENERS": "nonsense"}
+    script = ["sh", "-c", "echo $KAFKA_LISTENERS; exit 7"]
+    done = subprocess.run(
+        [*command, *script], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (7, "nonsense\n")
+    missing = [*command, str(tmp_path / "missing")]
+    done = subprocess.run(missing, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 127
+    assert done.stderr == f"coordinator-server: {tmp_path}/missing: No such file or directory\n"
+
+
+def test_zookeeper_is_a_port_that_opens(tmp_path: Path) -> None:
+    """Testcontainers waits for it; who connects is disconnected."""
+    port = free_port()
+    properties = tmp_path / "zookeeper.properties"
+    properties.write_text(f"clientPort={port}\ndataDir=/var/lib/zookeeper/data\n")
+    command = [sys.executable, "-m", "coordinator_server.container.zookeeper", str(properties)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().endswith(f"port {port} does nothing\n")
+            with socket.create_connection(("127.0.0.1", port), 10) as client:
+                assert client.recv(1) == b""
+        finally:
+            process.kill()
+    properties.write_text("clientPort=x")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.startswith("zookeeper-server-start: ")) == (1, True)

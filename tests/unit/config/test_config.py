@@ -129,9 +129,9 @@ def test_what_does_not_apply_is_collected() -> None:
     assert config.ignored == list(given)
     assert config.unknown == {}
     assert Config(overrides={"broker.rack": "r"}).ignored == ["broker.rack"]
-    environment = {"KAFKA_HEAP_OPTS": "-Xmx1g", "CLUSTER_ID": "x", "KAFKA_PROCESS_ROLES": "broker"}
+    environment = {"KAFKA_HEAP_OPTS": "-Xmx1g", "KAFKA_PROCESS_ROLES": "broker"}
     ignored = Config(environment=environment).ignored
-    assert sorted(ignored) == ["CLUSTER_ID", "KAFKA_HEAP_OPTS", "process.roles"]
+    assert sorted(ignored) == ["KAFKA_HEAP_OPTS", "process.roles"]
 
 
 def test_an_unknown_name_is_told_with_the_nearest() -> None:

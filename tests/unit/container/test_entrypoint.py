@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.config.config import ConfigError
-from coordinator_server.container.entrypoint import DATA_DIRECTORY, DATA_MOUNTS, command, prepare
+from coordinator_server.config.config import Config, ConfigError
+from coordinator_server.container.entrypoint import (
+    DATA_DIRECTORY,
+    DATA_MOUNTS,
+    Prepared,
+    command,
+    prepare,
+)
 
 
 def nothing_is_mounted(_: str) -> bool:
@@ -26,12 +32,12 @@ def test_without_anything_the_volume_is_used() -> None:
     assert config.ignored == []
 
 
-@pytest.mark.parametrize("mounted", DATA_MOUNTS)
-def test_data_lies_where_a_volume_is_mounted(mounted: str) -> None:
-    """A volume at a default of Kafka's image is used without KAFKA_LOG_DIRS."""
+@pytest.mark.parametrize(("mounted", "directory"), DATA_MOUNTS.items())
+def test_data_lies_where_a_volume_is_mounted(mounted: str, directory: str) -> None:
+    """A volume at a default of an image of Kafka is used without KAFKA_LOG_DIRS."""
     environment: dict[str, str] = {}
     config, _ = prepare(environment, files=(), is_mount=lambda path: path == mounted)
-    assert config.data_directory == mounted
+    assert config.data_directory == directory
 
 
 @pytest.mark.parametrize("name", ["KAFKA_LOG_DIRS", "KAFKA_LOG_DIR"])
@@ -80,22 +86,62 @@ def test_listeners_come_from_those_that_are_advertised() -> None:
         prepare({"KAFKA_ADVERTISED_LISTENERS": "nonsense"}, files=())
 
 
+READY = "[KafkaServer id=3] started: Kafka Server started, Transitioning from RECOVERY to RUNNING"
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ([], ["serve", "--config", "f"]),
-        (["serve"], ["serve", "--config", "f"]),
-        (["--set", "a=b"], ["serve", "--config", "f", "--set", "a=b"]),
-        (["serve", "--ephemeral"], ["serve", "--config", "f", "--ephemeral"]),
+        ([], ["serve", "--config", "f", "--ready-message", READY]),
+        (["serve"], ["serve", "--config", "f", "--ready-message", READY]),
+        (["--set", "a=b"], ["serve", "--config", "f", "--ready-message", READY, "--set", "a=b"]),
+        (["serve", "-x"], ["serve", "--config", "f", "--ready-message", READY, "-x"]),
         (["settings"], ["settings"]),
+        (["dump-log", "x"], ["dump-log", "x"]),
         (["--version"], ["--version"]),
     ],
 )
 def test_the_container_serves_unless_told_otherwise(given: list[str], expected: list[str]) -> None:
     """Flags are those of `serve`; another command is left as it is."""
-    assert command(given, "f") == expected
+    prepared = Prepared(Config(overrides={"node.id": "3"}), "f")
+    assert command(given, prepared, None) == expected
 
 
 def test_no_file_no_flag() -> None:
-    """--config is given only where a file is mounted."""
-    assert command([], None) == ["serve"]
+    """--config is given only where a file is mounted, --cluster-id where the id is."""
+    prepared = Prepared(Config(overrides={"node.id": "3"}), None)
+    assert command([], prepared, None) == ["serve", "--ready-message", READY]
+    assert command([], prepared, "c")[:3] == ["serve", "--cluster-id", "c"]
+
+
+def test_the_variables_of_bitnamis_image() -> None:
+    """KAFKA_CFG_NAME is KAFKA_NAME, which counts if both are there."""
+    environment = {
+        "KAFKA_CFG_NODE_ID": "4",
+        "KAFKA_CFG_NUM_PARTITIONS": "3",
+        "KAFKA_NUM_PARTITIONS": "5",
+        "KAFKA_CFG_LISTENERS": "PLAINTEXT://:9092,CONTROLLER://:9093",
+        "KAFKA_CFG_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_CFG_NUM_PARTITION": "1",
+        "ALLOW_PLAINTEXT_LISTENER": "yes",
+    }
+    config, _ = prepare(environment, files=(), is_mount=lambda path: path == "/bitnami/kafka")
+    assert (config.node_id, config.integer("num.partitions")) == (4, 5)
+    assert [str(one) for one in config.listeners()] == ["PLAINTEXT://:9092"]
+    assert config.data_directory == "/bitnami/kafka/data"
+    assert config.unknown == {"num.partition": "num.partitions"}
+    assert not [name for name in environment if name.startswith("KAFKA_CFG_")]
+
+
+def test_a_container_of_a_controller_says_why_it_does_not_serve() -> None:
+    """Listeners of a controller alone leave nothing to listen on."""
+    environment = {
+        "KAFKA_PROCESS_ROLES": "controller",
+        "KAFKA_LISTENERS": "CONTROLLER://:9093",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+    }
+    expected = (
+        r"^listeners: all of them are listeners of a controller \(CONTROLLER\), and there is no"
+    )
+    with pytest.raises(ConfigError, match=expected):
+        prepare(environment, files=(), is_mount=nothing_is_mounted)

@@ -160,14 +160,19 @@ def test_a_second_broker_is_refused() -> None:
 
 
 def test_a_foreign_directory_is_refused() -> None:
-    """Another node's or cluster's data directory is not taken, nor kept locked."""
+    """Another node's data directory is not taken, nor kept locked."""
     disk = MemoryDisk()
     open_manager(disk).close()
     with pytest.raises(StorageError, match="belongs to node 1, not 2"):
         LogManager.open(disk, "data", LogConfig(), node_id=2)
-    with pytest.raises(StorageError, match="belongs to cluster c, not d"):
-        LogManager.open(disk, "data", LogConfig(), cluster_id="d")
     assert LogManager.open(disk, "data", LogConfig()).cluster_id == "c"
+
+
+def test_a_directory_keeps_its_cluster_id() -> None:
+    """The id that is given counts for a new directory; one that is there keeps its own."""
+    disk = MemoryDisk()
+    open_manager(disk).close()
+    assert LogManager.open(disk, "data", LogConfig(), cluster_id="d").cluster_id == "c"
 
 
 def test_bad_requests_change_nothing() -> None:

@@ -1,0 +1,3 @@
+#!/bin/sh
+# As in bitnami/kafka: runs the command that follows.
+exec "$@"

@@ -22,8 +22,21 @@ def find_packages() -> None:
     sys.path.insert(0, str(packages if packages.is_dir() else package.parent))
 
 
+def open_standard_streams() -> None:
+    """Open what is closed of the first three descriptors, which no socket may have: libuv aborts.
+
+    A daemon may be started without them.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest that is free, this one
+
+
 def run() -> None:
     """Run the command line and exit with its code."""
+    open_standard_streams()
     find_packages()
     from coordinator_server.cli import main
 

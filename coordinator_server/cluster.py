@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import tempfile
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator_server.broker import Broker
 from coordinator_server.clock.step_runner import StepRunner, run_all
 from coordinator_server.coordinator.offsets_topic import OffsetsTopic
 from coordinator_server.events.log import LOG
+from coordinator_server.maintenance import descriptors, ephemeral
 from coordinator_server.maintenance.flusher import Flusher
 from coordinator_server.net.acceptor import StartError
 from coordinator_server.net.addresses import AddressBook, check_names
@@ -40,6 +42,12 @@ if TYPE_CHECKING:
     from coordinator_server.net.connection import Connection
     from coordinator_server.topics.topic import Partition, Topic
     from storage.disk import Disk
+
+
+FAILED_MAINTENANCE_DELAY_MS = 1000
+"""When maintenance goes on after an error that no log accounts for."""
+
+_CLEAN_UP_DELAY_SECONDS = 5.0  # those that live shorter do not pay for it
 
 
 class Cluster:
@@ -89,6 +97,7 @@ class Cluster:
         self._disk = disk
         self.changing = asyncio.Lock()
         self._temporary_directory: str | None = None
+        self._clean_up_timer: asyncio.TimerHandle | None = None
         self._maintenance_timer: Timer | None = None
 
     # --- life -------------------------------------------------------------------------------------
@@ -103,6 +112,7 @@ class Cluster:
             node_id=config.node_id,
             cluster_id=config.cluster_id,
             now_ms=clock.now_ms(),
+            max_open_files=descriptors.for_logs(),
         )
         self._flusher = Flusher(asyncio.get_running_loop())
         logs.use(self._flusher)
@@ -143,6 +153,8 @@ class Cluster:
         self.journal.close()
         self._flusher.close()
         self.topics.close()
+        if self._clean_up_timer is not None:
+            self._clean_up_timer.cancel()
         if self._temporary_directory is not None:
             shutil.rmtree(self._temporary_directory, ignore_errors=True)
 
@@ -343,13 +355,26 @@ class Cluster:
     def _data_directory(self) -> str:
         if not self.config.ephemeral:
             return self.config.data_directory
-        self._temporary_directory = tempfile.mkdtemp(prefix="coordinator-server-")
+        self._temporary_directory = ephemeral.new_directory()
+        loop, parent = asyncio.get_running_loop(), Path(self._temporary_directory).parent
+        remove = partial(ephemeral.remove_left_behind, LocalDisk(), parent)
+        self._clean_up_timer = loop.call_later(
+            _CLEAN_UP_DELAY_SECONDS, lambda: loop.run_in_executor(None, remove)
+        )
         return self._temporary_directory
 
     def _maintain(self) -> None:
-        """Do a step of the logs' maintenance, and set the timer of the next one."""
-        delay_ms = self.topics.maintenance_step()
-        # The pauses within a round are the machine's, the time between rounds is the broker's.
-        is_working = self.topics.is_in_maintenance
-        call = self.machine_clock.call_later if is_working else self.clock.call_maintenance
-        self._maintenance_timer = call(delay_ms / 1000, self._maintain)
+        """Do a step of the logs' maintenance, and set the timer of the next one.
+
+        A step that fails ends its round, and no more than that: the next one comes.
+        """
+        delay_ms = FAILED_MAINTENANCE_DELAY_MS
+        try:
+            delay_ms = self.topics.maintenance_step()
+        except OSError as error:  # such as no descriptor left for a module that is imported late
+            LOG.emit("log.failed", reason=f"maintenance is interrupted: {error}")
+        finally:
+            # The pauses within a round are the machine's, the time between rounds is the broker's.
+            is_working = self.topics.is_in_maintenance
+            call = self.machine_clock.call_later if is_working else self.clock.call_maintenance
+            self._maintenance_timer = call(delay_ms / 1000, self._maintain)

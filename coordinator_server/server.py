@@ -1,7 +1,7 @@
 """The process: the order of starting and stopping, signals.
 
 Start: the logs are opened, then the sockets listen, then `listening HOST:PORT` is printed, of the
-first broker. Stop (SIGTERM, SIGINT): no new connections, what is parked is answered, the
+first broker. Stop (SIGTERM, SIGINT, SIGHUP): no new connections, what is parked is answered, the
 connections close, the logs close. A second signal ends the process at once.
 """
 
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from coordinator_server.clock.broker_clock import SystemClock
 from coordinator_server.config.config import describe_unknown
 from coordinator_server.events.log import LOG
+from coordinator_server.maintenance.descriptors import raise_limit
 from coordinator_server.net.acceptor import StartError
 from storage.errors import StorageError
 
@@ -40,6 +41,7 @@ def run(
     the broker listens, after those with its addresses. Returns the exit code; raises StartError,
     ConfigError.
     """
+    raise_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(config, control, watch_stdin, ready_message))
     return 0
@@ -91,7 +93,10 @@ async def _serve(
     finally:
         if control_server is not None:
             await control_server.stop()
-        await cluster.stop()
+        try:
+            await cluster.stop()
+        except StorageError as error:
+            raise StartError(f"the data directory could not be left in order: {error}") from error
     LOG.emit("broker.stopped")
 
 
@@ -102,7 +107,10 @@ def _announce(line: str) -> None:
 
 
 def _stop_on_signal() -> asyncio.Future[str]:
-    """A future that the first SIGTERM or SIGINT resolves; the second one ends the process."""
+    """A future that the first of these signals resolves; the second one ends the process.
+
+    SIGTERM, SIGINT, and SIGHUP as in Java, unless nohup has it ignored.
+    """
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[str] = loop.create_future()
 
@@ -112,7 +120,10 @@ def _stop_on_signal() -> asyncio.Future[str]:
             os._exit(128 + number)
         stop.set_result(signal.Signals(number).name)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
         try:
             loop.add_signal_handler(number, on_signal, number)
         except NotImplementedError:  # Windows' loops have no signal handlers

@@ -101,9 +101,8 @@ class LogManager:
         """Take the data directory `path`, made when it is missing.
 
         DataDirectoryLockedError when another broker has it; StorageError when it belongs to another
-        node, or cannot be read. `cluster_id` is used for a new directory, without one a random id
-        is made; a directory that is there keeps its own, as with `kafka-storage.sh format
-        --ignore-formatted`.
+        node, or cannot be read. `cluster_id` is that of a new directory, random if None; one that
+        is there keeps its own, as with `kafka-storage.sh format --ignore-formatted`.
         """
         try:
             disk.mkdir(path)
@@ -169,7 +168,12 @@ class LogManager:
             raise StorageError(
                 f"the data directory {self.path} belongs to node {stored_node_id}, not {node_id}"
             )
-        self.cluster_id = properties.get("cluster.id", cluster_id or "")
+        self.cluster_id = properties.get("cluster.id", "")
+        if not self.cluster_id or "version" not in properties:
+            raise StorageError(
+                f"{path} is damaged, it has no cluster.id or no version: put it back, or remove it "
+                "and a start makes another one, with a new cluster id"
+            )
 
     def _partition_directories(self) -> set[TopicPartition]:
         """Return the partitions that have a directory; note the deleted ones to be removed."""

@@ -7,10 +7,14 @@ the usual limit of 1024 descriptors, which the connections need too.
 
 from __future__ import annotations
 
+import errno
+
 from storage.apart import ON_THE_SPOT, Worker
 from storage.disk import Disk, File
 
 DEFAULT_MAX_OPEN_FILES = 256
+
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 class OpenFiles:
@@ -27,12 +31,24 @@ class OpenFiles:
         return len(self._open)
 
     def open(self, lazy: LazyFile, *, create: bool) -> File:
-        """Open a file, closing the longest open one when there are too many."""
+        """Open a file, closing the longest open one when there are too many.
+
+        Too many may be fewer than the bound, when others have taken all descriptors there are.
+        """
         while len(self._open) >= self._max_open:
-            next(iter(self._open)).close()
-        file = self.disk.open(lazy.path, create=create)
-        self._open[lazy] = file
-        return file
+            self._close_oldest()
+        while True:
+            try:
+                file = self._open[lazy] = self.disk.open(lazy.path, create=create)
+            except OSError as error:
+                if error.errno not in _NO_DESCRIPTORS or not self._open:
+                    raise
+                self._close_oldest()
+            else:
+                return file
+
+    def _close_oldest(self) -> None:
+        next(iter(self._open)).close()
 
     def closed(self, lazy: LazyFile) -> None:
         """Close the descriptor of a file that is no longer wanted."""

@@ -47,7 +47,8 @@ async def group(request: ControlRequest) -> dict[str, Any]:
     names = ", ".join(
         sorted(group_metadata.group_id for _, group_metadata in _groups(request.cluster))[:20]
     )
-    raise ControlError(404, f"there is no group {group_id}, but {names or 'none at all'}")
+    others = f"there are {names}" if names else "there is none at all"
+    raise ControlError(404, f"there is no group {group_id}; {others}")
 
 
 def _groups(cluster: Cluster) -> Iterator[tuple[Broker, GroupMetadata]]:

@@ -48,8 +48,8 @@ class EventLog:
         event_type = VOCABULARY[event]
         if event_type.level < self._level:
             return
-        if event_type.may_flood:
-            left_out = self._repeats.count(event, fields)
+        if event_type.most_in_period:
+            left_out = self._repeats.count(event, event_type, fields)
             if left_out is None:
                 return
             if left_out:

@@ -1,7 +1,8 @@
-"""Failures that come in floods: logged once, then at most every ten seconds with a count.
+"""Events that come in floods: some of a kind are written, the others of ten seconds are counted.
 
-A full disk fails every write of every client; a line for each would bury the first, and fill the
-disk on which the log itself may be.
+A full disk fails every write of every client, and a group that cannot write goes through a thousand
+generations a second; a line for each would bury the first, and fill the disk on which the log
+itself may be.
 """
 
 from __future__ import annotations
@@ -11,41 +12,56 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from coordinator_server.events.vocabulary import EventType
+
 PERIOD_SECONDS = 10.0
 
-_MOST_KEYS = 1000
+_MOST_KINDS = 1000
 _VOLUME_FULL = tuple(f"[Errno {number}]" for number in (errno.ENOSPC, errno.EDQUOT))
 
 
-class Repeats:
-    """Which repeated events are written, and how many of the same kind were left out before.
+class _Period:
+    """What was written and left out of one kind since `start_s`."""
 
-    Events are of one kind if they have the same name and fields; for a full volume the system's
-    error is enough, as it meets all partitions. `now` gives seconds.
+    __slots__ = ("left_out", "start_s", "written")
+
+    def __init__(self, start_s: float) -> None:
+        self.start_s = start_s
+        self.written = 1
+        self.left_out = 0
+
+
+class Repeats:
+    """Which events are written, and how many of the same kind were left out before.
+
+    Events are of one kind if they have the same name and the same values in the fields that make a
+    kind (`EventType.kind`). For a full volume the system's error is enough, as it meets all
+    partitions. `now` gives seconds.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._left_out: dict[object, int] = {}
-        self._next: dict[object, float] = {}
+        self._periods: dict[object, _Period] = {}
 
-    def count(self, event: str, fields: Mapping[str, Any]) -> int | None:
-        """How many of this kind were left out since the last one written; None to leave it out."""
-        key = _key(event, fields)
-        now = self._now()
-        if now < self._next.get(key, now):
-            self._left_out[key] += 1
+    def count(self, name: str, event_type: EventType, fields: Mapping[str, Any]) -> int | None:
+        """How many of this kind were left out in the period before; None to leave it out."""
+        kind, now_s = _kind(name, event_type, fields), self._now()
+        period = self._periods.get(kind)
+        if period is not None and now_s < period.start_s + PERIOD_SECONDS:
+            if period.written < event_type.most_in_period:
+                period.written += 1
+                return 0
+            period.left_out += 1
             return None
-        if key not in self._next and len(self._next) == _MOST_KEYS:
-            oldest = next(iter(self._next))
-            del self._next[oldest], self._left_out[oldest]
-        self._next[key] = now + PERIOD_SECONDS
-        left_out = self._left_out.get(key, 0)
-        self._left_out[key] = 0
-        return left_out
+        if period is None and len(self._periods) == _MOST_KINDS:
+            del self._periods[next(iter(self._periods))]
+        self._periods[kind] = _Period(now_s)
+        return 0 if period is None else period.left_out
 
 
-def _key(event: str, fields: Mapping[str, Any]) -> object:
+def _kind(name: str, event_type: EventType, fields: Mapping[str, Any]) -> object:
     reason = str(fields.get("reason", ""))
     full = next((marker for marker in _VOLUME_FULL if marker in reason), None)
-    return (event, full) if full else (event, *sorted((k, str(v)) for k, v in fields.items()))
+    if full is not None:
+        return name, full
+    return name, *(str(fields.get(field)) for field in event_type.kind or event_type.fields)

@@ -15,16 +15,20 @@ LEVELS = {"debug": DEBUG, "info": INFO, "warning": WARNING, "error": ERROR}
 
 
 class EventType(NamedTuple):
-    """The level of an event, its fields, and whether it may come in floods (see repeats.py).
+    """The level of an event and its fields.
 
-    An event that may has one more field in the log, `left_out`: how many of its kind were not
-    written since the last one.
+    `most_in_period` is set for an event that may come in floods: so many of one kind are written in
+    ten seconds (see repeats.py). Then it has one more field in the log, `left_out`: how many of its
+    kind were not written before. `kind` names the fields that make a kind, all of them if empty.
     """
 
     level: int
     fields: tuple[str, ...] = ()
-    may_flood: bool = False
+    most_in_period: int = 0
+    kind: tuple[str, ...] = ()
 
+
+_OF_GROUP = 50  # more than a group does in ten seconds that gets anywhere
 
 VOCABULARY: dict[str, EventType] = {
     # the process
@@ -51,7 +55,10 @@ VOCABULARY: dict[str, EventType] = {
     # groups
     "group.created": EventType(DEBUG, ("group",)),
     "group.rebalancing": EventType(
-        INFO, ("group", "generation", "state", "trigger", "member", "reason")
+        INFO,
+        ("group", "generation", "state", "trigger", "member", "reason"),
+        most_in_period=_OF_GROUP,
+        kind=("group",),
     ),
     "group.rebalanced": EventType(
         INFO,
@@ -74,12 +81,19 @@ VOCABULARY: dict[str, EventType] = {
             "join_ms",
             "sync_ms",
         ),
+        most_in_period=_OF_GROUP,
+        kind=("group",),
     ),
     "group.deleted": EventType(INFO, ("group", "offsets")),
     "group.expired": EventType(INFO, ("group",)),
     "group.unloaded": EventType(DEBUG, ("group",)),
     "group.failed": EventType(ERROR, ("group",)),
-    "generation.started": EventType(INFO, ("group", "generation", "members", "leader")),
+    "generation.started": EventType(
+        INFO,
+        ("group", "generation", "members", "leader"),
+        most_in_period=_OF_GROUP,
+        kind=("group",),
+    ),
     "member.joined": EventType(DEBUG, ("group", "member", "client_host", "reason")),
     "member.left": EventType(INFO, ("group", "member", "reason")),
     "member.expired": EventType(INFO, ("group", "member", "client_host", "session_timeout_ms")),
@@ -92,7 +106,7 @@ VOCABULARY: dict[str, EventType] = {
     "coordinator.loaded": EventType(INFO, ("topic", "partition", "groups", "elapsed_ms")),
     "records.skipped": EventType(WARNING, ("topic", "partition", "records", "reason")),
     "records.dropped": EventType(WARNING, ("topic", "records")),
-    "write.failed": EventType(ERROR, ("error",), may_flood=True),
+    "write.failed": EventType(ERROR, ("error",), most_in_period=1),
     # topics and logs
     "topic.created": EventType(INFO, ("topic", "partitions")),
     "topic.deleted": EventType(INFO, ("topic",)),
@@ -105,7 +119,7 @@ VOCABULARY: dict[str, EventType] = {
     "log.compacted": EventType(
         DEBUG, ("topic", "partition", "first_dirty_offset", "bytes_before", "bytes_after")
     ),
-    "log.failed": EventType(ERROR, ("topic", "partition", "error", "reason"), may_flood=True),
+    "log.failed": EventType(ERROR, ("topic", "partition", "error", "reason"), most_in_period=1),
     "segment.deleted": EventType(
         DEBUG, ("topic", "partition", "base_offset", "size_bytes", "reason")
     ),

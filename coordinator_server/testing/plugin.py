@@ -7,6 +7,7 @@ them wants it.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
@@ -81,6 +82,11 @@ def _wants_broker(item: pytest.Item) -> bool:
     return bool(definitions) and definitions[-1].func.__module__ == __name__
 
 
+def _worker_number() -> int:
+    """The number of this pytest-xdist worker, 0 without."""
+    return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+
+
 def _new_broker(config: pytest.Config) -> Broker:
     from coordinator_server.testing.broker import Broker
 
@@ -89,7 +95,7 @@ def _new_broker(config: pytest.Config) -> Broker:
         raise pytest.UsageError(f"kafka_port: {port!r} is not a number")
     return Broker(
         config.getini("kafka_settings"),
-        port=int(port),
+        port=int(port) and int(port) + _worker_number(),
         log_level=config.getini("kafka_log_level"),
         strict=True,
     )

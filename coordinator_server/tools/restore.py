@@ -17,6 +17,7 @@ from coordinator_server.tools.snapshot import (
     MANIFEST_FILE,
     MANIFEST_VERSION,
     SnapshotError,
+    WrongDirectoryError,
     manifest_partitions,
     require_empty,
 )
@@ -34,8 +35,10 @@ def restore(snapshot: Path, target: Path) -> Verification:
     disk = LocalDisk()
     try:
         manifest = json.loads((snapshot / MANIFEST_FILE).read_bytes())
-    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
-        raise SnapshotError(f"{snapshot} is no snapshot: {error}") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise WrongDirectoryError(f"{snapshot} is no snapshot: {error}") from error
+    except ValueError as error:
+        raise SnapshotError(f"{snapshot / MANIFEST_FILE} is damaged: {error}") from error
     if manifest.get("version") != MANIFEST_VERSION:
         raise SnapshotError(f"{snapshot}: snapshots of version {manifest.get('version')}")
     _verify(snapshot, manifest["partitions"])
@@ -85,6 +88,6 @@ def main(arguments: Sequence[str]) -> int:
         verification = restore(options.snapshot, options.data_dir)
     except (SnapshotError, OSError) as error:
         print(f"coordinator-server: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, WrongDirectoryError) else 1
     print(summary(verification.findings))
     return 0

@@ -55,6 +55,10 @@ class SnapshotError(Exception):
     """Why there is no snapshot, or no restored directory."""
 
 
+class WrongDirectoryError(SnapshotError):
+    """A directory that was named cannot be the source or the target; nothing was written."""
+
+
 class Snapshot:
     """A copy of the data directory `source` in the making, in the empty directory `target`."""
 
@@ -67,7 +71,11 @@ class Snapshot:
     def take(self) -> Verification:
         """Copy, settle and verify; SnapshotError when the copy is not whole."""
         if not (self.source / META_PROPERTIES_FILE).exists():
-            raise SnapshotError(f"{self.source} is no data directory: no {META_PROPERTIES_FILE}")
+            raise WrongDirectoryError(
+                f"{self.source} is no data directory: no {META_PROPERTIES_FILE}"
+            )
+        if self.target.resolve().is_relative_to(self.source.resolve()):
+            raise WrongDirectoryError(f"{self.target} is inside {self.source}")
         require_empty(self.target)
         started_ms = time.time_ns() // 1_000_000
         log_starts = read_offsets(self.disk, str(self.source / LOG_START_FILE))
@@ -216,9 +224,9 @@ def require_empty(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
-        raise SnapshotError(f"{directory} is no directory") from error
+        raise WrongDirectoryError(f"{directory} is no directory") from error
     if any(directory.iterdir()):
-        raise SnapshotError(f"{directory} is not empty; nothing was written")
+        raise WrongDirectoryError(f"{directory} is not empty; nothing was written")
 
 
 def _internal_first(directory: Path) -> tuple[bool, str]:
@@ -257,7 +265,7 @@ def main(arguments: Sequence[str]) -> int:
         verification = snapshot.take()
     except (SnapshotError, StorageError, OSError) as error:
         print(f"coordinator-server: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, WrongDirectoryError) else 1
     if snapshot.bytes_cut:
         print(f"{snapshot.bytes_cut} bytes of batches that were just being written were left out")
     print(summary(verification.findings))

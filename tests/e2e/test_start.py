@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import socket
 import struct
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
 
 from protocol.batch import Record, build_batch
@@ -78,15 +80,74 @@ def test_it_prints_one_line_and_answers() -> None:
         assert broker.output.count("\n") == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_stops_cleanly(number: int) -> None:
-    """SIGTERM and SIGINT close the connections and end with exit code 0."""
+    """SIGTERM, SIGINT and SIGHUP close the connections and end with exit code 0."""
     with Serve("--ephemeral") as broker, broker.connect() as wire:
         wire.ask(API_VERSIONS_REQUEST)
         broker.signal(number)
         assert wire.is_closed()
         assert broker.wait() == 0
         assert broker.log_lines("broker.stopped")
+
+
+def test_nohup_keeps_it_running() -> None:
+    """A SIGHUP that is ignored when the broker starts stays ignored."""
+    shell = ("sh", "-c", 'trap "" HUP; exec "$0" "$@"', sys.executable, "-m", "coordinator_server")
+    with Serve("--ephemeral", command=shell) as broker:
+        broker.signal(signal.SIGHUP)
+        with broker.connect() as wire:
+            assert wire.ask(API_VERSIONS_REQUEST)
+        assert broker.stop() == 0
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_standard_stream_may_be_closed(closed: str) -> None:
+    """A daemon may be started without them: it serves, and its stop is clean."""
+    port = free_port()
+    shell = (
+        f'exec "$0" -m coordinator_server serve --ephemeral --listener 127.0.0.1:{port} {closed}'
+    )
+    process = subprocess.Popen(["sh", "-c", shell, sys.executable], cwd=ROOT)
+    try:
+        wait_for(lambda: is_listening(port), "the broker")
+        process.terminate()
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_data_directory_that_is_gone_is_named_at_the_stop(tmp_path: Path) -> None:
+    """One line, no traceback, exit code 1."""
+    with Serve("--data-dir", str(tmp_path / "data")) as broker:
+        shutil.rmtree(tmp_path / "data")
+        assert broker.stop() == 1
+        assert "Traceback" not in broker.log
+        (line,) = broker.log_lines("coordinator-server: the data directory could not be left")
+        assert str(tmp_path / "data") in line
+
+
+@pytest.mark.parametrize("limit", ["-n 64", "-Sn 64"])
+def test_few_file_descriptors_are_enough_for_many_partitions(limit: str) -> None:
+    """The logs take a part of the descriptors that there are; a soft limit is raised."""
+    script = f'ulimit {limit}; exec "$0" "$@"'
+    shell = ("bash", "-c", script, sys.executable, "-m", "coordinator_server")
+    partitions = 60  # of three files each
+    with Serve("--ephemeral", "--set", f"num.partitions={partitions}", command=shell) as broker:
+        (line,) = [
+            line
+            for line in Path(f"/proc/{broker.pid}/limits").read_text().splitlines()
+            if line.startswith("Max open files")
+        ]
+        soft, hard = line.split()[3:5]
+        assert soft == hard
+        producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for partition in range(partitions):
+            producer.produce("many", b"x", partition=partition)
+        assert producer.flush(30) == 0
+        assert not broker.log_lines("log.failed")
+        assert broker.stop() == 0
 
 
 def test_data_stays_without_ephemeral(tmp_path: Path) -> None:

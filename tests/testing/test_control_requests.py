@@ -16,7 +16,7 @@ TOPIC_RECORDS = "/topics/orders/records"
     ("method", "path", "body", "status", "words"),
     [
         ("GET", "/topics/other", None, 404, "there is no topic other, but orders"),
-        ("GET", "/groups/other", None, 404, "there is no group other, but none at all"),
+        ("GET", "/groups/other", None, 404, "there is no group other; there is none at all"),
         ("GET", "/partitions/orders/2/records", None, 404, "has no partition 2, but 2 of them"),
         ("GET", "/partitions/orders/x/records", None, 404, "has no partition x"),
         ("GET", "/partitions/orders/0/records?offset=-1", None, 400, "offset=-1 is not a number"),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.support import free_port
 from tests.testing.support import is_alive, outcomes, wait_for_end, written_pids
 
 pytest_plugins = ["pytester"]
@@ -206,6 +209,39 @@ def test_workers_of_xdist_do_not_meet(pytester: pytest.Pytester, workers: int) -
     assert len(set(pids)) == workers
     for pid in pids:
         wait_for_end(pid)
+
+
+def test_workers_of_xdist_share_no_port(pytester: pytest.Pytester) -> None:
+    """With a port of your own, worker 0 has that one and worker 1 the next."""
+    pytester.makepyfile(
+        """
+        import os
+
+        import pytest
+
+        @pytest.mark.parametrize("number", range(8))
+        def test_port(kafka, pytestconfig, number):
+            port = int(pytestconfig.getini("kafka_port"))
+            worker = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+            assert kafka.bootstrap_servers == f"127.0.0.1:{port + worker}"
+        """
+    )
+    port = f"kafka_port={free_ports(2)}"
+    result = pytester.runpytest_subprocess(*QUIET, "-n", "2", "-o", port)
+    assert outcomes(result) == {"passed": 8}
+
+
+def free_ports(count: int) -> int:
+    """The first of some ports in a row that nothing listens at."""
+    while True:
+        first = free_port()
+        with ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    stack.enter_context(socket.create_server(("127.0.0.1", port)))
+            except OSError:
+                continue
+            return first
 
 
 def test_asyncio_tests(pytester: pytest.Pytester) -> None:

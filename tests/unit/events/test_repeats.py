@@ -12,7 +12,7 @@ import pytest
 from coordinator_server.events import repeats
 from coordinator_server.events.log import EventLog
 from coordinator_server.events.repeats import PERIOD_SECONDS, Repeats
-from coordinator_server.events.vocabulary import INFO
+from coordinator_server.events.vocabulary import INFO, VOCABULARY
 from storage.errors import advice
 
 
@@ -26,6 +26,11 @@ class Seconds:
         return self.now
 
 
+def count(kinds: Repeats, name: str, fields: dict[str, Any]) -> int | None:
+    """What the log asks."""
+    return kinds.count(name, VOCABULARY[name], fields)
+
+
 def reason(partition: str, number: int) -> str:
     """What storage says of a partition that cannot be written."""
     return f"{partition} cannot be written: {advice(OSError(number, 'of the system'))}"
@@ -35,13 +40,13 @@ def test_one_line_then_a_count_every_ten_seconds() -> None:
     """The first is written at once; the next after the period, with how many were left out."""
     seconds = Seconds()
     kinds = Repeats(seconds)
-    assert kinds.count("log.failed", {"reason": "x"}) == 0
-    assert [kinds.count("log.failed", {"reason": "x"}) for _ in range(3)] == [None] * 3
+    assert count(kinds, "log.failed", {"reason": "x"}) == 0
+    assert [count(kinds, "log.failed", {"reason": "x"}) for _ in range(3)] == [None] * 3
     seconds.now += PERIOD_SECONDS
-    assert kinds.count("log.failed", {"reason": "x"}) == 3
-    assert kinds.count("log.failed", {"reason": "x"}) is None
+    assert count(kinds, "log.failed", {"reason": "x"}) == 3
+    assert count(kinds, "log.failed", {"reason": "x"}) is None
     seconds.now += PERIOD_SECONDS
-    assert kinds.count("log.failed", {"reason": "x"}) == 1
+    assert count(kinds, "log.failed", {"reason": "x"}) == 1
 
 
 def test_other_failures_are_lines_of_their_own() -> None:
@@ -53,25 +58,37 @@ def test_other_failures_are_lines_of_their_own() -> None:
         ("log.failed", {"partition": 1, "reason": reason("t-1", errno.EIO)}),
         ("write.failed", {"error": "KAFKA_STORAGE_ERROR"}),
     ]
-    assert [kinds.count(event, fields) for event, fields in others] == [0] * len(others)
+    assert [count(kinds, event, fields) for event, fields in others] == [0] * len(others)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_volume_is_one_kind(number: int) -> None:
     """It meets every partition: only the first of them is a line."""
     kinds = Repeats(Seconds())
-    assert kinds.count("log.failed", {"partition": 0, "reason": reason("t-0", number)}) == 0
-    assert kinds.count("log.failed", {"partition": 1, "reason": reason("t-1", number)}) is None
+    assert count(kinds, "log.failed", {"partition": 0, "reason": reason("t-0", number)}) == 0
+    assert count(kinds, "log.failed", {"partition": 1, "reason": reason("t-1", number)}) is None
+
+
+def test_a_group_in_a_loop_is_some_lines() -> None:
+    """Its rebalances are written until they are too many; those of another group go on."""
+    seconds = Seconds()
+    kinds = Repeats(seconds)
+    most = VOCABULARY["generation.started"].most_in_period
+    loop = [{"group": "g", "generation": number} for number in range(most + 5)]
+    assert [count(kinds, "generation.started", one) for one in loop] == [0] * most + [None] * 5
+    assert count(kinds, "generation.started", {"group": "h", "generation": 1}) == 0
+    seconds.now += PERIOD_SECONDS
+    assert count(kinds, "generation.started", loop[0]) == 5
 
 
 def test_it_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kind that was first met is forgotten when there are too many."""
-    monkeypatch.setattr(repeats, "_MOST_KEYS", 2)
+    monkeypatch.setattr(repeats, "_MOST_KINDS", 2)
     kinds = Repeats(Seconds())
     for text in ("a", "b", "c"):
-        assert kinds.count("log.failed", {"reason": text}) == 0
-    assert kinds.count("log.failed", {"reason": "c"}) is None
-    assert kinds.count("log.failed", {"reason": "a"}) == 0
+        assert count(kinds, "log.failed", {"reason": text}) == 0
+    assert count(kinds, "log.failed", {"reason": "c"}) is None
+    assert count(kinds, "log.failed", {"reason": "a"}) == 0
 
 
 def test_the_log_writes_the_count() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.disk import Disk, write_atomically
+from storage.disk import Disk, File, write_atomically
 from storage.index import PENDING_ENTRIES_MAX, OffsetIndex, TimeIndex
 from storage.local_disk import BUFFERS_PER_WRITE, LocalDisk
 from storage.log_config import LogConfig
@@ -158,6 +159,34 @@ def test_open_files_are_bounded_and_come_back() -> None:
     disk.unlink("/0")
     with pytest.raises(FileNotFoundError):
         lazies[0].pread(1, 0)
+
+
+class FewDescriptors(MemoryDisk):
+    """A disk of a process that has so many descriptors left, whatever the bound is."""
+
+    left = 2
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Fail as the system does, once they are used up."""
+        if self.open_files >= self.left:
+            raise OSError(errno.EMFILE, "Too many open files", path)
+        return super().open(path, create=create)
+
+
+def test_open_files_make_do_with_fewer() -> None:
+    """Where others have taken the descriptors, the oldest is closed; without any it is an error."""
+    disk = FewDescriptors()
+    files = OpenFiles(disk, max_open=100)
+    disk.mkdir("")
+    lazies = [LazyFile(files, f"/{n}") for n in range(4)]
+    for lazy in lazies:
+        lazy.get(create=True).append([b"x"])
+    assert len(files) == disk.open_files == 2
+    disk.left = 0
+    with pytest.raises(OSError, match="Too many open files"):
+        lazies[0].get()
+    disk.left = 1
+    assert lazies[0].pread(1, 0) == b"x"
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, PENDING_ENTRIES_MAX - 1, PENDING_ENTRIES_MAX + 7])

@@ -6,6 +6,7 @@ import pytest
 
 from protocol.errors import ErrorCode
 from storage.checkpoints import parse_topic_id, read_offsets, topic_id_text
+from storage.disk import write_atomically
 from storage.errors import DataDirectoryLockedError, StorageError
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
@@ -166,6 +167,19 @@ def test_a_foreign_directory_is_refused() -> None:
     with pytest.raises(StorageError, match="belongs to node 1, not 2"):
         LogManager.open(disk, "data", LogConfig(), node_id=2)
     assert LogManager.open(disk, "data", LogConfig()).cluster_id == "c"
+
+
+@pytest.mark.parametrize("contents", ["", "x", "cluster.id=\nversion=1\n", "cluster.id=c\n"])
+def test_a_damaged_meta_properties_is_refused(contents: str) -> None:
+    """Without cluster id or version nothing says whose the directory is; nothing is changed."""
+    disk = MemoryDisk()
+    open_manager(disk).close()
+    write_atomically(disk, "data/meta.properties", contents.encode())
+    with pytest.raises(StorageError, match=r"meta\.properties is damaged, it has no cluster\.id"):
+        open_manager(disk)
+    assert disk.read_file("data/meta.properties") == contents.encode()
+    disk.unlink("data/meta.properties")
+    assert open_manager(disk).cluster_id == "c"
 
 
 def test_a_directory_keeps_its_cluster_id() -> None:

@@ -99,10 +99,10 @@ def test_only_an_empty_directory_is_written_to(
     busy = tmp_path / "busy"
     busy.mkdir()
     (busy / "precious").write_text("x")
-    assert run("snapshot", "--data-dir", data, busy) == 1
+    assert run("snapshot", "--data-dir", data, busy) == 2
     assert "is not empty; nothing was written" in capsys.readouterr().err
     assert run("snapshot", "--data-dir", data, tmp_path / "copy") == 0
-    assert run("restore", tmp_path / "copy", "--data-dir", busy) == 1
+    assert run("restore", tmp_path / "copy", "--data-dir", busy) == 2
     assert "is not empty" in capsys.readouterr().err
     assert [path.name for path in busy.iterdir()] == ["precious"]
 
@@ -131,7 +131,7 @@ def test_an_incomplete_snapshot_is_refused(
     flip(last_log(tmp_path / "copy"), 80)
     assert run("restore", tmp_path / "copy", "--data-dir", tmp_path / "b") == 1
     assert "CRC is" in capsys.readouterr().err
-    assert run("restore", data, "--data-dir", tmp_path / "c") == 1
+    assert run("restore", data, "--data-dir", tmp_path / "c") == 2
     assert "is no snapshot" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
 
@@ -149,5 +149,14 @@ def test_what_is_no_data_directory_is_told(
 ) -> None:
     """A snapshot of nothing is refused with one line."""
     (tmp_path / "nothing").mkdir()
-    assert run("snapshot", "--data-dir", tmp_path / "nothing", tmp_path / "copy") == 1
+    assert run("snapshot", "--data-dir", tmp_path / "nothing", tmp_path / "copy") == 2
     assert "no data directory" in capsys.readouterr().err
+
+
+def test_a_copy_inside_its_source_is_refused(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would copy itself; nothing is written."""
+    assert run("snapshot", "--data-dir", data, data / "copy") == 2
+    assert capsys.readouterr().err.endswith(f"{data}/copy is inside {data}\n")
+    assert not (data / "copy").exists()

@@ -1,0 +1,47 @@
+"""Data directories that go with the process, and those that a killed process has left behind."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from storage.checkpoints import LOCK_FILE
+from storage.disk import Disk
+
+PREFIX = "coordinator-server-ephemeral-"
+LEAST_AGE_SECONDS = 60.0
+"""A younger directory may be one that its broker has not locked yet."""
+
+_MOST_AT_ONCE = 100
+
+
+def new_directory() -> str:
+    """A new empty directory among the system's temporary files."""
+    return tempfile.mkdtemp(prefix=PREFIX)
+
+
+def remove_left_behind(disk: Disk, parent: Path, now_s: float | None = None) -> int:
+    """Remove ephemeral directories in `parent` that no process has locked; how many there were.
+
+    To be called in a thread. `now_s` is the time of files, seconds. What cannot be removed stays.
+    """
+    oldest_s = (time.time() if now_s is None else now_s) - LEAST_AGE_SECONDS
+    removed = 0
+    for directory in sorted(parent.glob(f"{PREFIX}*")):
+        lock_file = directory / LOCK_FILE
+        try:
+            if not lock_file.exists() or directory.stat().st_mtime > oldest_s:
+                continue
+            lock = disk.lock(str(lock_file))
+        except OSError:  # another user's, or gone meanwhile
+            continue
+        if lock is None:
+            continue
+        shutil.rmtree(directory, ignore_errors=True)
+        lock.release()
+        removed += 1
+        if removed == _MOST_AT_ONCE:
+            break
+    return removed

@@ -1,0 +1,38 @@
+"""The cluster's own timer: maintenance goes on whatever a step of it runs into."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from contextlib import suppress
+
+import pytest
+
+from coordinator_server import cluster
+from tests.unit.nodes import Nodes
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EMFILE, "Too many open files"), ValueError("a bug")]
+)
+async def test_maintenance_goes_on_after_an_error(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that fails ends its round, and the next step comes after a pause."""
+    nodes = await Nodes(None, 1).start()
+    steps = 0
+
+    def fail() -> float:
+        nonlocal steps
+        steps += 1
+        raise error
+
+    monkeypatch.setattr(cluster, "FAILED_MAINTENANCE_DELAY_MS", 1)
+    monkeypatch.setattr(nodes.cluster.topics, "maintenance_step", fail)
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    with suppress(ValueError):
+        nodes.cluster._maintain()
+    async with asyncio.timeout(10):
+        while steps < 3:
+            await asyncio.sleep(0)
+    await nodes.cluster.stop()

@@ -115,7 +115,7 @@ def test_a_locked_directory_is_refused(
     (tmp_path / "new").mkdir()
     lock = LocalDisk().lock(str(tmp_path / "new" / ".lock"))
     assert lock is not None
-    assert run("restore", tmp_path / "copy", "--data-dir", tmp_path / "new") == 1
+    assert run("restore", tmp_path / "copy", "--data-dir", tmp_path / "new") == 2
     lock.release()
 
 

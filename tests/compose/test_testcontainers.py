@@ -27,6 +27,7 @@ from testcontainers.community.kafka import KafkaContainer
 from testcontainers.core.network import Network
 
 from tests.compose.support import BROKER_IMAGE, Container, docker
+from tests.maven import fetch
 from tests.support import ROOT, free_port, wait_for
 
 IMAGE = "coordinator-server:8.0.0"
@@ -79,13 +80,7 @@ def java(home: Path) -> Iterator[Any]:
 
     It writes its properties into the home directory.
     """
-    if not (JARS / ".complete").exists():
-        command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
-        done = subprocess.run(
-            [*command, f"-DoutputDirectory={JARS}"], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, f"Maven failed: {done.stdout[-2000:]}"
-        (JARS / ".complete").touch()
+    fetch(POM, JARS)
     options = [f"-Duser.home={home}", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
     port = launch_gateway(classpath=f"{JARS}/*", javaopts=options, die_on_exit=True)
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from protocol import REFERENCE_VERSION
+from tests.maven import fetch
 from tests.support import ROOT, free_port, wait_for
 
 JARS = ROOT / f".kafka-{REFERENCE_VERSION}"
@@ -59,14 +60,7 @@ def jars() -> Path:
     """The directory of Kafka's jars, fetched on first use."""
     if "ORACLE_JARS" in os.environ:
         return Path(os.environ["ORACLE_JARS"])
-    if not is_complete():
-        command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
-        command += [f"-DoutputDirectory={JARS}", "-DincludeScope=runtime"]
-        command.append(f"-Dkafka.version={REFERENCE_VERSION}")
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"Maven failed: {done.stdout[-2000:]}"
-        (JARS / ".complete").touch()
-    return JARS
+    return fetch(POM, JARS, f"kafka.version={REFERENCE_VERSION}")
 
 
 def java(main: str, *arguments: str, heap: str = "256M") -> list[str]:

@@ -1,0 +1,160 @@
+"""Whole compose files as projects publish them, services beside the broker included.
+
+The fifth, with two listeners, is among those of test_existing_files.py.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import kafka
+import pytest
+
+from protocol import REFERENCE_VERSION
+from tests.compose.support import BASE_IMAGE, Container, Project, docker, running
+from tests.maven import fetch
+from tests.support import ROOT, wait_for
+
+CONNECT_JARS = ROOT / f".kafka-connect-{REFERENCE_VERSION}"
+CONNECT_POM = Path(__file__).with_name("connect.pom.xml")
+CONNECT_WORKER = """
+bootstrap.servers=kafka:29092
+group.id=connect
+key.converter=org.apache.kafka.connect.storage.StringConverter
+value.converter=org.apache.kafka.connect.storage.StringConverter
+offset.storage.topic=connect-offsets
+offset.storage.replication.factor=1
+config.storage.topic=connect-configs
+config.storage.replication.factor=1
+status.storage.topic=connect-status
+status.storage.replication.factor=1
+offset.flush.interval.ms=500
+plugin.discovery=service_load
+"""
+POST = """
+import sys, urllib.request
+headers = {"Content-Type": "application/json"}
+request = urllib.request.Request(sys.argv[1], sys.argv[2].encode(), headers)
+urllib.request.urlopen(request).read()
+"""
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("images")]
+
+
+def file(name: str) -> list[str]:
+    """The compose file of that name."""
+    return [f"tests/compose/existing/{name}.yml"]
+
+
+def up(project: Project) -> None:
+    """`docker compose up -d`, all services."""
+    project.compose("up", "-d", "--no-build")
+
+
+def wait_until_ended(container: Container) -> None:
+    """Wait for a service that does its work and ends; it must have done it."""
+    wait_for(lambda: container.inspect("{{.State.Status}}") == "exited", "the end of it", 60)
+    assert container.inspect("{{.State.ExitCode}}") == "0", container.log()
+
+
+def write(project: Project, values: list[bytes]) -> None:
+    """Write values to the topic `orders`, as a client of this machine."""
+    with kafka.KafkaProducer(bootstrap_servers=project.bootstrap) as producer:
+        for value in values:
+            producer.send("orders", value).get(20)
+
+
+def read(project: Project, group: str, count: int) -> list[bytes]:
+    """So many values from the topic `orders` by a member of a group, sorted."""
+    consumer = kafka.KafkaConsumer(
+        "orders",
+        bootstrap_servers=project.bootstrap,
+        group_id=group,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=20_000,
+    )
+    try:
+        return sorted(record.value for record, _ in zip(consumer, range(count), strict=False))
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "helper", "cluster_id"),
+    [
+        ("init-service", "init-kafka", "MkU3OEVBNTcwNTJENDM2Qk"),
+        ("health-check", "topics", None),
+        ("bitnami", "init", "abcdefghijklmnopqrstuv"),
+    ],
+)
+def test_a_service_creates_the_topics(name: str, helper: str, cluster_id: str | None) -> None:
+    """The topics are there, a client works; down and up again keeps all of it."""
+    with running(file(name), broker="kafka") as project:
+        up(project)
+        wait_until_ended(project.container(helper))
+        admin = kafka.KafkaAdminClient(bootstrap_servers=project.bootstrap)
+        assert {"orders", "audit"} <= set(admin.list_topics())
+        (orders, audit) = admin.describe_topics(["orders", "audit"])
+        assert (len(orders["partitions"]), len(audit["partitions"])) == (3, 1)
+        if cluster_id is not None:
+            assert admin.describe_cluster()["cluster_id"] == cluster_id
+        admin.close()
+        write(project, [b"a", b"b"])
+        assert read(project, "g", 2) == [b"a", b"b"]
+        project.compose("down")
+        up(project)
+        wait_until_ended(project.container(helper))
+        project.container("kafka").wait_until_healthy()
+        write(project, [b"c"])
+        assert read(project, "g", 1) == [b"c"]
+        assert read(project, "h", 3) == [b"a", b"b", b"c"]
+        assert not [
+            line for line in project.container("kafka").log().splitlines() if "rror" in line
+        ]
+
+
+def post(container: Container, url: str, body: object) -> None:
+    """Send JSON to a service from inside its container."""
+    docker("exec", container.id, "python3", "-c", POST, url, json.dumps(body))
+
+
+def test_a_worker_of_connect(tmp_path: Path) -> None:
+    """A source and a sink move lines through a topic; after down and up they go on."""
+    java = shutil.which("java")
+    assert java is not None
+    settings = {
+        "CONNECT_IMAGE": BASE_IMAGE,
+        "CONNECT_JARS": str(fetch(CONNECT_POM, CONNECT_JARS, f"kafka.version={REFERENCE_VERSION}")),
+        "CONNECT_DIRECTORY": str(tmp_path),
+        "JAVA_HOME": str(Path(java).resolve().parents[1]),
+    }
+    (tmp_path / "worker.properties").write_text(CONNECT_WORKER)
+    lines, copy = tmp_path / "lines.txt", tmp_path / "copy.txt"
+    lines.write_text("a\nb\n")
+    with running(file("connect"), settings, broker="kafka") as project:
+        up(project)
+        worker = project.container("connect")
+        wait_for(lambda: "Kafka Connect started" in worker.log(), "the worker", 60)
+        source = {
+            "connector.class": "FileStreamSource",
+            "file": "/connect/lines.txt",
+            "topic": "orders",
+        }
+        sink = {
+            "connector.class": "FileStreamSink",
+            "file": "/connect/copy.txt",
+            "topics": "orders",
+        }
+        for name, config in (("source", source), ("sink", sink)):
+            connector = {"name": name, "config": config}
+            post(worker, "http://localhost:8083/connectors", connector)
+        wait_for(lambda: copy.exists() and copy.read_text() == "a\nb\n", "two lines", 60)
+        wait_for(lambda: "Committing offsets" in worker.log(), "the source's offset", 60)
+        project.compose("down")
+        with lines.open("a") as more:
+            more.write("c\n")
+        up(project)
+        wait_for(lambda: copy.read_text() == "a\nb\nc\n", "the third line", 60)
+        assert " ERROR " not in project.container("connect").log()

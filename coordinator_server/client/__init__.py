@@ -22,7 +22,7 @@ classes inside the functions that use them: a script must do its work within 0.3
 
 from coordinator_server.client.client import Client
 from coordinator_server.client.connection import ClientConnection
-from coordinator_server.client.errors import ClientError, check
+from coordinator_server.client.errors import ClientError, UnsupportedSettingError, check
 from coordinator_server.client.settings import (
     Address,
     ClientSettings,
@@ -36,6 +36,7 @@ __all__ = [
     "ClientConnection",
     "ClientError",
     "ClientSettings",
+    "UnsupportedSettingError",
     "check",
     "parse_addresses",
     "read_settings",

@@ -20,6 +20,13 @@ class ClientError(Exception):
         super().__init__(message or self.code.message)
 
 
+class UnsupportedSettingError(ClientError):
+    """A setting of Kafka's clients that this client does not have, where ignoring it would harm."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_CONFIG, message)
+
+
 def check(code: int, message: str | None = None) -> None:
     """Raise ClientError unless `code`, of an answer, is 0."""
     if code:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from coordinator_server.client.errors import ClientError
+from coordinator_server.client.errors import ClientError, UnsupportedSettingError
 from protocol.errors import ErrorCode
 
 _ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
@@ -39,15 +39,14 @@ def read_settings(
 ) -> ClientSettings:
     """The settings that `properties` gives, else those of `defaults`.
 
-    Raises ClientError (INVALID_CONFIG) for a value that is no number, and for what this client
-    does not support: any `security.protocol` but PLAINTEXT.
+    Raises ClientError (INVALID_CONFIG) for a value that is no number, UnsupportedSettingError for
+    any `security.protocol` but PLAINTEXT.
     """
     security = properties.get("security.protocol", "PLAINTEXT").strip()
     if security.upper() != "PLAINTEXT":
-        raise ClientError(
-            ErrorCode.INVALID_CONFIG,
+        raise UnsupportedSettingError(
             f"security.protocol={security} is not supported yet, only PLAINTEXT:"
-            " use the scripts of Apache Kafka for this broker",
+            " use the scripts of Apache Kafka for this broker"
         )
     settings = defaults or ClientSettings()
     given: dict[str, int | str] = {}

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Mapping
 
+from coordinator_server.client import Address
 from protocol.errors import ErrorCode
 
 _ERRORS = "org.apache.kafka.common.errors."
@@ -61,6 +62,44 @@ def uuid_text(uuid: bytes) -> str:
 
     text = b2a_base64(uuid, newline=False).decode().rstrip("=")
     return text.replace("+", "-").replace("/", "_")
+
+
+def parse_uuid(text: str) -> bytes:
+    """The 16 bytes that Kafka's Uuid.fromString reads. Raises ValueError with its message."""
+    from binascii import Error, a2b_base64
+
+    if len(text) > 24:
+        raise ValueError(
+            f"Input string with prefix `{text[:24]}` is too long to be decoded as a base64 UUID"
+        )
+    if len(text.rstrip("=")) == 1:
+        raise ValueError("Input byte[] should at least have 2 bytes for base64 bytes")
+    for character in text.rstrip("="):
+        if not (character.isascii() and (character.isalnum() or character in "-_")):
+            raise ValueError(f"Illegal base64 character {ord(character):x}")
+    padded = text.rstrip("=").replace("-", "+").replace("_", "/") + "=="
+    try:
+        decoded = a2b_base64(padded)
+    except Error as error:
+        raise ValueError(str(error)) from error
+    if len(decoded) != 16:
+        raise ValueError(
+            f"Input string `{text}` decoded as {len(decoded)} bytes, which is not equal to the"
+            " expected 16 bytes of a base64-encoded UUID"
+        )
+    return decoded
+
+
+def socket_address(address: Address) -> str:
+    """An address as java.net.InetSocketAddress prints it: name, slash, number, port."""
+    import socket
+
+    host, port = address
+    try:
+        number = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0]
+    except OSError:
+        return f"{host}/<unresolved>:{port}"
+    return f"{'' if host == number else host}/{number}:{port}"
 
 
 def map_text(values: Mapping[str, object]) -> str:

@@ -137,13 +137,15 @@ def connect(
     server: str = "bootstrap-server",
     config: str = "command-config",
     name: str = "AdminClient",
+    failure: str | None = "Failed to create new KafkaAdminClient",
     settings: ClientSettings | None = None,
 ) -> Client:
     """The client for `--bootstrap-server`, with the settings of `--command-config`.
 
     A broker that is not there costs a warning on standard error at each attempt, as in Kafka, whose
     tools wait for it until `default.api.timeout.ms` is over; a name that does not resolve ends the
-    tool at once, as there. Raises ToolError, UnsupportedSettingError.
+    tool at once, as there. `failure` is what Kafka's client wraps a wrong setting in, if anything.
+    Raises ToolError, UnsupportedSettingError.
     """
     path = options.value(config)
     properties = {} if path is None else read_properties(path)
@@ -155,8 +157,9 @@ def connect(
         raise
     except ClientError as error:
         cause = ToolError("org.apache.kafka.common.config.ConfigException", str(error))
-        message = f"Failed to create new Kafka{name}"
-        raise ToolError("org.apache.kafka.common.KafkaException", message) from cause
+        if failure is None:
+            raise cause from error
+        raise ToolError("org.apache.kafka.common.KafkaException", failure) from cause
     client_id = settings.client_id
 
     def warn(node_id: int, address: Address) -> None:

@@ -22,7 +22,14 @@ class Script(NamedTuple):
     help: str
 
 
-SCRIPTS = (Script("topics", "kafka-topics", "topics", "create, list, describe, change topics"),)
+SCRIPTS = (
+    Script("topics", "kafka-topics", "topics", "create, list, describe, change topics"),
+    Script("configs", "kafka-configs", "configs", "show and change settings"),
+    Script("offsets", "kafka-get-offsets", "get_offsets", "the offsets of partitions at a time"),
+    Script("delete-records", "kafka-delete-records", "delete_records", "drop the oldest records"),
+    Script("api-versions", "kafka-broker-api-versions", "api_versions", "what each broker serves"),
+    Script("storage", "kafka-storage", "storage", "a random cluster id; nothing is formatted"),
+)
 BY_NAME = {script.name: script for script in SCRIPTS}
 BY_COMMAND = {script.command: script for script in SCRIPTS}
 

@@ -31,7 +31,7 @@ RUN useradd --uid 1000 --create-home --shell /bin/bash appuser \
     && mkdir -p /var/lib/kafka/data /tmp/kraft-combined-logs /tmp/kafka-logs /mnt/shared/config /bitnami/kafka/data \
     && chown -R appuser /var/lib/kafka /tmp/kraft-combined-logs /tmp/kafka-logs /bitnami /etc/confluent/docker
 COPY --from=build /opt/coordinator-server /opt/coordinator-server
-# The two of Kafka's scripts by which compose files ask whether the broker is there.
+# Kafka's scripts, under their names and at their place, without a JVM.
 RUN mkdir -p /opt/kafka/bin && for name in kafka-topics.sh kafka-broker-api-versions.sh; do \
     printf '#!/bin/sh\nexec %s -P -m %s %s "$@"\n' \
     /opt/coordinator-server/bin/python coordinator_server.container.scripts $name >/opt/kafka/bin/$name \

@@ -19,6 +19,7 @@ from coordinator_server.config.config import (
     parse_address,
     settings_in_arguments,
 )
+from coordinator_server.kafka_tools.script_names import BY_COMMAND, SCRIPTS, run_script
 from coordinator_server.tools import TOOLS, installed_tools, run_tool
 
 
@@ -31,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _pipeline(argv[1:])
     if argv and argv[0] in TOOLS:
         return run_tool(argv[0], argv[1:])
+    if argv and argv[0] in BY_COMMAND:
+        return run_script(BY_COMMAND[argv[0]], argv[1:])
     options = parser().parse_args(argv)
     if options.command == "settings":
         from coordinator_server.config.settings import describe
@@ -123,6 +126,8 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("protocol", help="show an API's declaration, or decode a hex dump")
     for tool in installed_tools():
         commands.add_parser(tool.name, help=tool.help)
+    for script in SCRIPTS:
+        commands.add_parser(script.command, help=f"{script.help} (Kafka's {script.name}.sh)")
     return top
 
 

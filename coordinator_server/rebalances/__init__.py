@@ -2,5 +2,6 @@
 
 The core keeps the account of a rebalance (`group.explain`); here it becomes a record
 (`record`, described by `schema`), which `journal` writes to the log, to a ring per group and
-to the topic `__group_events`. `client` reads that topic from outside, `story` puts it into words.
+to the topic `__group_events`. `events_reader` reads that topic from outside, `story` puts it
+into words.
 """

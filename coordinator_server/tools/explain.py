@@ -14,8 +14,9 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from coordinator_server.client.connection import ClientError, EventsReader, NoTopicError
-from coordinator_server.config.config import parse_address
+from coordinator_server.client import ClientError
+from coordinator_server.config.config import format_address, parse_address
+from coordinator_server.rebalances.events_reader import EventsReader, NoTopicError
 from coordinator_server.rebalances.schema import SCHEMA_VERSION
 from coordinator_server.rebalances.story import tell
 
@@ -29,8 +30,9 @@ def main(arguments: list[str]) -> int:
     host, port = options.bootstrap
     reader = None
     try:
-        reader = EventsReader(host or "127.0.0.1", port, options.group)
-        return _explain(reader, options, f"{host}:{port}")
+        address = format_address(host or "127.0.0.1", port)
+        reader = EventsReader(address, options.group)
+        return _explain(reader, options, address)
     except ClientError as error:
         print(f"coordinator-server: {error}", file=sys.stderr)
         return 2
@@ -95,12 +97,12 @@ def _open(reader: EventsReader, address: str, *, wait: bool) -> bool:
         except NoTopicError as error:
             enabled = reader.is_enabled()
             if enabled is None:
-                raise ClientError(f"{address} keeps no __group_events, it is another broker") from (
-                    error
-                )
+                raise ClientError(
+                    error.code, f"{address} keeps no __group_events, it is another broker"
+                ) from error
             if not enabled:
                 raise ClientError(
-                    f"{address} writes no __group_events: group.events.enable is false"
+                    error.code, f"{address} writes no __group_events: group.events.enable is false"
                 ) from error
             if not wait:
                 return False

@@ -1,0 +1,225 @@
+"""A client of a whole cluster: which broker to ask, and asking again when brokers come and move.
+
+It does what Java's clients do below an Admin call: bootstrap servers in turn, a connection per
+broker, leaders and coordinators by look-up, and a retry with backoff until `default.api.timeout.ms`
+is over (org.apache.kafka.clients.admin.KafkaAdminClient).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from coordinator_server.client.connection import ClientConnection
+from coordinator_server.client.errors import ClientError, check
+from coordinator_server.client.settings import Address, ClientSettings, parse_addresses
+from protocol.errors import ErrorCode
+from protocol.schema import ZERO_UUID, Message
+
+T = TypeVar("T")
+
+GROUP_COORDINATOR, TRANSACTION_COORDINATOR, SHARE_COORDINATOR = 0, 1, 2
+ANY_BROKER = None
+
+
+class Client:
+    """A client of one cluster; see the package's docstring. `warn` gets each failed connection."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        settings: ClientSettings | None = None,
+        warn: Callable[[int, Address], None] | None = None,
+    ) -> None:
+        self.settings = settings or ClientSettings()
+        self.nodes: dict[int, Address] = {}
+        """The brokers by node id, as of the last answer to Metadata."""
+        self.controller_id = -1
+        self.cluster_id: str | None = None
+        self._bootstrap = parse_addresses(bootstrap_servers)
+        self._warn = warn
+        self._turn = 0
+        self._connections: dict[int, ClientConnection] = {}
+        """By node id; those to a bootstrap server by -1, -2, ..., as in Java's clients."""
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def call(self, name: str, attempt: Callable[[], T], timeout_ms: int | None = None) -> T:
+        """What `attempt` returns; it is run again while it raises a retriable ClientError.
+
+        `name` is that of Java's Admin call. After `timeout_ms` (`default.api.timeout.ms`) it
+        raises ClientError (REQUEST_TIMED_OUT), with the text of Kafka's TimeoutException.
+        """
+        if timeout_ms is None:
+            timeout_ms = self.settings.default_api_timeout_ms
+        deadline_s = time.monotonic() + timeout_ms / 1000
+        pause_ms: float = self.settings.retry_backoff_ms
+        while True:
+            try:
+                return attempt()
+            except ClientError as error:
+                if not error.code.retriable:
+                    raise
+                pause_s = pause_ms * random.uniform(0.8, 1.2) / 1000
+                if time.monotonic() + pause_s > deadline_s:
+                    raise ClientError(
+                        ErrorCode.REQUEST_TIMED_OUT,
+                        f"Timed out waiting for a node assignment. Call: {name}",
+                    ) from error
+            time.sleep(pause_s)
+            pause_ms = min(pause_ms * 2, self.settings.retry_backoff_max_ms)
+
+    def ask(self, request: Message, node_id: int | None = ANY_BROKER, **options: Any) -> Any:
+        """One request to a broker, one attempt: the response, or ClientError.
+
+        `options` are those of `ClientConnection.ask`. A node id that is not known is looked up.
+        """
+        return self.connection(node_id).ask(request, **options)
+
+    def connection(self, node_id: int | None = ANY_BROKER) -> ClientConnection:
+        """The connection to a broker, opened when there is none. Raises ClientError."""
+        if node_id is ANY_BROKER:
+            return self._any_connection()
+        connection = self._connections.get(node_id)
+        if connection is None or not connection.is_open:
+            connection = self._connections[node_id] = self.open_connection(node_id)
+        return connection
+
+    def open_connection(self, node_id: int) -> ClientConnection:
+        """A further connection to a broker, for requests that wait long; the caller closes it."""
+        if node_id not in self.nodes:
+            self.metadata([])
+        if node_id not in self.nodes:
+            raise ClientError(
+                ErrorCode.BROKER_NOT_AVAILABLE, f"Node {node_id} is not in the cluster"
+            )
+        return self._open(node_id, self.nodes[node_id])
+
+    def metadata(self, topics: Iterable[str | bytes] | None) -> Any:
+        """A MetadataResponse for topics, by name or 16-byte id; None is all. One attempt.
+
+        Creates no topic. Raises ClientError; the error of a topic is left in the response.
+        """
+        from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+
+        asked, by_id = None, False
+        if topics is not None:
+            asked = []
+            for topic in topics:
+                by_id = by_id or isinstance(topic, bytes)
+                asked.append(
+                    MetadataRequestTopic(name=None, topic_id=topic)
+                    if isinstance(topic, bytes)
+                    else MetadataRequestTopic(name=topic, topic_id=ZERO_UUID)
+                )
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        # Version 0 has no way to ask for nothing, version 4 is the first that creates nothing.
+        answer = self.ask(request, min_version=12 if by_id else 4)
+        check(answer.error_code)
+        self.nodes = {node.node_id: Address(node.host, node.port) for node in answer.brokers}
+        self.controller_id, self.cluster_id = answer.controller_id, answer.cluster_id
+        return answer
+
+    def controller(self) -> int:
+        """The node id of the broker that takes changes to topics and settings. One attempt."""
+        if self.controller_id not in self.nodes:
+            self.metadata([])
+        if self.controller_id not in self.nodes:
+            raise ClientError(ErrorCode.BROKER_NOT_AVAILABLE, "there is no controller")
+        return self.controller_id
+
+    def ask_controller(self, name: str, request: Message, **options: Any) -> Any:
+        """`request` to the controller, again while it moves. The response's errors are left in it.
+
+        An answer of NOT_CONTROLLER, in any topic or resource, is asked again elsewhere.
+        """
+
+        def attempt() -> Any:
+            answer = self.ask(request, self.controller(), **options)
+            if ErrorCode.NOT_CONTROLLER in _error_codes(answer):
+                self.controller_id = -1
+                raise ClientError(ErrorCode.NOT_CONTROLLER)
+            return answer
+
+        return self.call(name, attempt)
+
+    def leaders(self, partitions: Iterable[tuple[str, int]]) -> dict[int, list[tuple[str, int]]]:
+        """The partitions by the node id of their leader. One attempt.
+
+        Raises ClientError: a topic's error, UNKNOWN_TOPIC_OR_PARTITION for a partition that is not
+        there, LEADER_NOT_AVAILABLE.
+        """
+        wanted = list(dict.fromkeys(partitions))
+        answer = self.metadata(sorted({topic for topic, _ in wanted}))
+        known = {topic.name: topic for topic in answer.topics}
+        leaders: dict[int, list[tuple[str, int]]] = {}
+        for name, index in wanted:
+            topic = known[name]
+            check(topic.error_code)
+            leader_ids = {item.partition_index: item.leader_id for item in topic.partitions}
+            if index not in leader_ids:
+                raise ClientError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if leader_ids[index] not in self.nodes:
+                raise ClientError(ErrorCode.LEADER_NOT_AVAILABLE)
+            leaders.setdefault(leader_ids[index], []).append((name, index))
+        return leaders
+
+    def coordinator(self, key: str, key_type: int = GROUP_COORDINATOR) -> int:
+        """The node id of the coordinator of a group, a transactional id or a share key.
+
+        One attempt. Raises ClientError: COORDINATOR_NOT_AVAILABLE and the like.
+        """
+        from protocol.apis.find_coordinator import FindCoordinatorRequest
+
+        request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
+        answer = self.ask(request, min_version=1)
+        found = answer.coordinators[0] if answer.coordinators else answer
+        check(found.error_code, found.error_message)
+        self.nodes[found.node_id] = Address(found.host, found.port)
+        return int(found.node_id)
+
+    def _any_connection(self) -> ClientConnection:
+        """An open connection, else a new one to the next broker that is known."""
+        for connection in self._connections.values():
+            if connection.is_open:
+                return connection
+        candidates = dict(self.nodes) or {
+            -1 - index: address for index, address in enumerate(self._bootstrap)
+        }
+        node_ids = list(candidates)
+        failure: ClientError | None = None
+        for _ in node_ids:
+            node_id = node_ids[self._turn % len(node_ids)]
+            self._turn += 1
+            try:
+                connection = self._open(node_id, candidates[node_id])
+            except ClientError as error:
+                failure = error
+            else:
+                self._connections[node_id] = connection
+                return connection
+        self.nodes = {}  # none of them is there: back to the bootstrap servers
+        assert failure is not None
+        raise failure
+
+    def _open(self, node_id: int, address: Address) -> ClientConnection:
+        try:
+            return ClientConnection(address, self.settings)
+        except ClientError:
+            if self._warn is not None:
+                self._warn(node_id, address)
+            raise
+
+
+def _error_codes(answer: Any) -> Iterable[int]:
+    """The error codes of an answer and of its topics or resources."""
+    yield getattr(answer, "error_code", 0)
+    for field in ("topics", "results", "responses"):
+        for item in getattr(answer, field, ()):
+            yield getattr(item, "error_code", 0)

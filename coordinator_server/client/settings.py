@@ -1,0 +1,87 @@
+"""The settings of a client: the few of Kafka's client properties that this client has.
+
+Names and defaults are those of Kafka's AdminClientConfig. Properties that do not apply here are
+ignored, as a `--command-config` file is often shared with other clients.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from coordinator_server.client.errors import ClientError, UnsupportedSettingError
+from protocol.errors import ErrorCode
+
+_ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+
+class ClientSettings(NamedTuple):
+    """The settings of one client, all times in milliseconds."""
+
+    client_id: str = "adminclient-1"
+    request_timeout_ms: int = 30_000
+    default_api_timeout_ms: int = 60_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    socket_connection_setup_timeout_ms: int = 10_000
+
+
+def read_settings(
+    properties: Mapping[str, str], defaults: ClientSettings | None = None
+) -> ClientSettings:
+    """The settings that `properties` gives, else those of `defaults`.
+
+    Raises ClientError (INVALID_CONFIG) for a value that is no number, UnsupportedSettingError for
+    any `security.protocol` but PLAINTEXT.
+    """
+    security = properties.get("security.protocol", "PLAINTEXT").strip()
+    if security.upper() != "PLAINTEXT":
+        raise UnsupportedSettingError(
+            f"security.protocol={security} is not supported yet, only PLAINTEXT:"
+            " use the scripts of Apache Kafka for this broker"
+        )
+    settings = defaults or ClientSettings()
+    given: dict[str, int | str] = {}
+    for field in ClientSettings._fields:
+        name = field.replace("_", ".")
+        if name not in properties:
+            continue
+        value = properties[name].strip()
+        if field == "client_id":
+            given[field] = value or settings.client_id
+        elif re.fullmatch(r"[+-]?[0-9]+", value):
+            given[field] = int(value)
+        else:
+            raise ClientError(
+                ErrorCode.INVALID_CONFIG,
+                f"Invalid value {value} for configuration {name}: Not a number of type INT",
+            )
+    return settings._replace(**given)  # type: ignore[arg-type]  # one field is a str, the rest int
+
+
+def parse_addresses(bootstrap_servers: str) -> list[Address]:
+    """HOST:PORT[,HOST:PORT...], an IPv6 address in brackets, a listener's name before `://`.
+
+    Raises ClientError (INVALID_CONFIG) with the text of Kafka's ConfigException.
+    """
+    addresses = []
+    for url in filter(None, (part.strip() for part in bootstrap_servers.split(","))):
+        match = _ADDRESS.fullmatch(url)
+        if match is None or not match[1]:
+            raise ClientError(ErrorCode.INVALID_CONFIG, f"Invalid url in bootstrap.servers: {url}")
+        if int(match[2]) > 65_535:
+            raise ClientError(ErrorCode.INVALID_CONFIG, f"Invalid port in bootstrap.servers: {url}")
+        addresses.append(Address(match[1], int(match[2])))
+    if not addresses:
+        raise ClientError(
+            ErrorCode.INVALID_CONFIG, "No resolvable bootstrap urls given in bootstrap.servers"
+        )
+    return addresses

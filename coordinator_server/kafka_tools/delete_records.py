@@ -1,0 +1,170 @@
+"""kafka-delete-records.sh: drop the records before given offsets (Kafka's DeleteRecordsCommand).
+
+Partitions are listed in order; Kafka's order is that of a hash table. A partition that is not there
+is an error at once, where Kafka's client looks for it for a minute.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any, NoReturn
+
+from coordinator_server.client import Client, ClientError, check
+from coordinator_server.kafka_tools.frame import (
+    BOOTSTRAP_SERVER,
+    COMMAND_CONFIG,
+    Tool,
+    ToolError,
+    connect,
+    java_class,
+)
+from coordinator_server.kafka_tools.options import Option, Options
+
+_REFUSED = "org.apache.kafka.tools.AdminOperationException"
+_FAILED = "org.apache.kafka.tools.AdminCommandFailedException"
+_MAPPING = "com.fasterxml.jackson.databind.JsonMappingException"
+
+OPTIONS = (
+    BOOTSTRAP_SERVER._replace(argument="server(s) to use for bootstrapping"),
+    COMMAND_CONFIG._replace(argument="command config property file path"),
+    Option(
+        "offset-json-file",
+        "REQUIRED: a JSON file with the first offset to keep (-1: the end) of each partition:"
+        ' {"version": 1, "partitions": [{"topic": "foo", "partition": 1, "offset": 1}]}',
+        argument="Offset json file path",
+    ),
+)
+
+Partition = tuple[str, int]
+
+
+def run(options: Options) -> int:
+    """Delete, and print what the first offset of each partition is now."""
+    options.required("bootstrap-server", "offset-json-file")
+    client = connect(options)
+    try:
+        offsets = _read(options.value("offset-json-file") or "")
+        print("Executing records delete operation")
+        results = _delete(client, offsets)
+    finally:
+        client.close()
+    print("Records delete operation completed:")
+    for (topic, index), result in sorted(results.items()):
+        if isinstance(result, ClientError):
+            print(f"partition: {topic}-{index}\terror: {java_class(result)}: {result}")
+        else:
+            print(f"partition: {topic}-{index}\tlow_watermark: {result}")
+    return 0
+
+
+def _delete(client: Client, offsets: dict[Partition, int]) -> dict[Partition, int | ClientError]:
+    """The new first offset of each partition, or its error."""
+    results: dict[Partition, int | ClientError] = {}
+    for partition, offset in offsets.items():
+        try:
+            results[partition] = client.call(
+                "deleteRecords(api=METADATA)",
+                partial(_delete_one, client, partition, offset),
+            )
+        except ClientError as error:
+            results[partition] = error
+    return results
+
+
+def _delete_one(client: Client, partition: Partition, offset: int) -> int | ClientError:
+    from protocol.apis.delete_records import (
+        DeleteRecordsPartition,
+        DeleteRecordsRequest,
+        DeleteRecordsTopic,
+    )
+
+    topic, index = partition
+    try:
+        (node_id,) = client.leaders([partition])
+        request = DeleteRecordsRequest(
+            topics=[
+                DeleteRecordsTopic(
+                    name=topic,
+                    partitions=[DeleteRecordsPartition(partition_index=index, offset=offset)],
+                )
+            ],
+            timeout_ms=client.settings.request_timeout_ms,
+        )
+        answer = client.ask(request, node_id).topics[0].partitions[0]
+        check(answer.error_code)
+    except ClientError as error:
+        if error.code.name == "UNKNOWN_TOPIC_OR_PARTITION":
+            return error
+        raise
+    return int(answer.low_watermark)
+
+
+def _read(path: str) -> dict[Partition, int]:
+    """The offsets in the file. Raises ToolError with the class and words of Kafka's tool."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read()
+    except FileNotFoundError:
+        cause = ToolError("java.nio.file.NoSuchFileException", path)
+        raise ToolError("java.io.IOException", f"Unable to read file {path}") from cause
+    except OSError as error:
+        raise ToolError("java.io.IOException", f"Unable to read file {path}") from error
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise ToolError(_REFUSED, "The input string is not a valid JSON") from error
+    document = _object(document)
+    version = _number(document.get("version", 1), "Integer")
+    if version != 1:
+        raise ToolError(_REFUSED, f"Not supported version field value {version}")
+    if "partitions" not in document:
+        raise ToolError(_REFUSED, "Missing partitions field")
+    if not isinstance(document["partitions"], list):
+        _expected("JSON array", document["partitions"])
+    offsets: dict[Partition, int] = {}
+    twice: dict[str, None] = {}
+    for item in map(_object, document["partitions"]):
+        topic = _field(item, "topic")
+        if not isinstance(topic, str):
+            _expected("`String` value", topic)
+        index = _number(_field(item, "partition"), "Integer")
+        offset = _number(_field(item, "offset"), "Long")
+        if (topic, index) in offsets:
+            twice[f"{topic}-{index}"] = None
+        offsets.setdefault((topic, index), offset)
+    if twice:
+        message = f"Offset json file contains duplicate topic partitions: {','.join(twice)}"
+        raise ToolError(_FAILED, message)
+    return offsets
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        _expected("JSON object", value)
+    return value
+
+
+def _field(item: dict[str, Any], name: str) -> Any:
+    if name not in item:
+        raise ToolError(_MAPPING, f"No such field exists: `{name}`")
+    return item[name]
+
+
+def _number(value: Any, kind: str) -> int:
+    if type(value) is not int:
+        _expected(f"`{kind}` value", value)
+    return value
+
+
+def _expected(what: str, value: Any) -> NoReturn:
+    text = json.dumps(value, separators=(",", ":"))
+    raise ToolError(_MAPPING, f"Expected {what}, received {text}")
+
+
+TOOL = Tool(
+    "kafka-delete-records",
+    OPTIONS,
+    run,
+    "This tool helps to delete records of the given partitions down to the specified offset.",
+)

@@ -1,0 +1,208 @@
+"""What every tool is run by: options, `--help`, the client, and errors as Kafka's tools print them.
+
+Stack traces of Java are left out; the lines around them are kept, as scripts look for the names of
+the exceptions in them.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, NoReturn
+
+from coordinator_server.client import (
+    Address,
+    Client,
+    ClientError,
+    ClientSettings,
+    UnsupportedSettingError,
+    parse_addresses,
+    read_settings,
+)
+from coordinator_server.kafka_tools.java import exception_name, log, socket_address
+from coordinator_server.kafka_tools.options import (
+    HELP,
+    VERSION,
+    Option,
+    Options,
+    OptionsError,
+    UsageError,
+    parse_options,
+    usage,
+)
+from protocol import REFERENCE_VERSION
+from protocol.errors import ErrorCode
+
+BOOTSTRAP_SERVER = Option(
+    "bootstrap-server",
+    "REQUIRED: the brokers to connect to first.",
+    argument="server to connect to",
+)
+COMMAND_CONFIG = Option(
+    "command-config",
+    "A properties file with settings of the client.",
+    argument="command config property file",
+)
+
+
+class ToolError(Exception):
+    """What ends a tool as an exception of Java does: its class and its message."""
+
+    def __init__(self, java_class: str, message: str) -> None:
+        super().__init__(message)
+        self.java_class = java_class
+
+
+class NotHereError(Exception):
+    """Something of Kafka's tool that is not here; the message says what to use instead."""
+
+
+Failure = OptionsError | ToolError | ClientError
+FAILURES = (OptionsError, ToolError, ClientError)
+"""What ends a tool as an exception of Java does."""
+
+
+def print_uncaught(error: Failure) -> int:
+    """Print an error as a tool does whose `main` prints what it catches; gives the exit code."""
+    print(error, file=sys.stderr)
+    print(f"{java_class(error)}: {error}", file=sys.stderr)
+    if isinstance(error.__cause__, FAILURES):
+        print(f"Caused by: {java_class(error.__cause__)}: {error.__cause__}", file=sys.stderr)
+    print(file=sys.stderr)
+    return 1
+
+
+class Tool(NamedTuple):
+    """One tool: its official name without `.sh`, its options, its work, and a line for `--help`.
+
+    `failed` prints an exception and gives the exit code, where a tool has its own way.
+    """
+
+    name: str
+    options: Sequence[Option]
+    run: Callable[[Options], int]
+    purpose: str
+    failed: Callable[[Failure], int] = print_uncaught
+
+
+def run_tool(tool: Tool, arguments: Sequence[str]) -> int:
+    """Run a tool; returns its exit code."""
+    declared = (*tool.options, HELP, VERSION)
+    try:
+        options = parse_options(declared, arguments)
+        if not arguments or options.has("help"):
+            raise UsageError(tool.purpose)
+        if options.has("version"):
+            print(REFERENCE_VERSION)
+            return 0
+        for option in declared:
+            if option.instead and options.has(option.name):
+                raise NotHereError(f"--{option.name}: {option.instead}")
+        return tool.run(options)
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        sys.stderr.write(usage(declared))
+        return 1
+    except (NotHereError, UnsupportedSettingError) as error:
+        print(f"{tool.name}: {error}", file=sys.stderr)
+        return 1
+    except FAILURES as error:
+        return tool.failed(error)
+
+
+def java_class(error: Failure) -> str:
+    """The full name of the Java exception for what a tool raises."""
+    return exception_name(error.code) if isinstance(error, ClientError) else error.java_class
+
+
+def illegal_argument(message: str) -> NoReturn:
+    """Raise what is an IllegalArgumentException in Java."""
+    raise ToolError("java.lang.IllegalArgumentException", message)
+
+
+def parse_integer(text: str, bits: int = 32) -> int:
+    """A number as Java's Integer.parseInt reads it. Raises ToolError with its message."""
+    limit = 1 << (bits - 1)
+    if not re.fullmatch("[+-]?[0-9]+", text) or not -limit <= int(text) < limit:
+        message = f'For input string: "{text}"'
+        raise ToolError("java.lang.NumberFormatException", message)
+    return int(text)
+
+
+def connect(
+    options: Options,
+    *,
+    server: str = "bootstrap-server",
+    config: str = "command-config",
+    name: str = "AdminClient",
+    failure: str | None = "Failed to create new KafkaAdminClient",
+    settings: ClientSettings | None = None,
+) -> Client:
+    """The client for `--bootstrap-server`, with the settings of `--command-config`.
+
+    A broker that is not there costs a warning on standard error at each attempt, as in Kafka, whose
+    tools wait for it until `default.api.timeout.ms` is over; a name that does not resolve ends the
+    tool at once, as there. `failure` is what Kafka's client wraps a wrong setting in, if anything.
+    Raises ToolError, UnsupportedSettingError.
+    """
+    path = options.value(config)
+    properties = {} if path is None else read_properties(path)
+    bootstrap_servers = options.value(server) or properties.get("bootstrap.servers", "")
+    try:
+        settings = read_settings(properties, settings)
+        _resolve(parse_addresses(bootstrap_servers))
+    except UnsupportedSettingError:
+        raise
+    except ClientError as error:
+        cause = ToolError("org.apache.kafka.common.config.ConfigException", str(error))
+        if failure is None:
+            raise cause from error
+        raise ToolError("org.apache.kafka.common.KafkaException", failure) from cause
+    client_id = settings.client_id
+
+    def warn(node_id: int, address: Address) -> None:
+        log(
+            "WARN",
+            f"[{name} clientId={client_id}] Connection to node {node_id}"
+            f" ({socket_address(address)}) could not be established. Node may not be available.",
+            "org.apache.kafka.clients.NetworkClient",
+        )
+
+    return Client(bootstrap_servers, settings, warn)
+
+
+def _resolve(addresses: Sequence[Address]) -> None:
+    """Warn of each host that has no address; ClientError when no bootstrap server is left."""
+    count = 0
+    for host, port in addresses:
+        try:
+            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError:
+            log(
+                "WARN",
+                f"Couldn't resolve server {host}:{port} from bootstrap.servers as DNS resolution"
+                f" failed for {host}",
+                "org.apache.kafka.clients.ClientUtils",
+            )
+        else:
+            count += 1
+    if not count:
+        message = "No resolvable bootstrap urls given in bootstrap.servers"
+        raise ClientError(ErrorCode.INVALID_CONFIG, message)
+
+
+def read_properties(path: str) -> dict[str, str]:
+    """A properties file. Raises ToolError with the class and words of Java's exception."""
+    from coordinator_server.config.properties import parse_properties
+
+    try:
+        with open(path, encoding="latin-1") as stream:
+            return parse_properties(stream.read())
+    except FileNotFoundError as error:
+        raise ToolError("java.nio.file.NoSuchFileException", path) from error
+    except OSError as error:
+        raise ToolError("java.io.IOException", error.strerror or str(error)) from error
+    except ValueError as error:
+        raise ToolError("java.lang.IllegalArgumentException", str(error)) from error

@@ -1,0 +1,107 @@
+"""What of Java shows through in the output of Kafka's tools: class names, log lines, ids."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+
+from coordinator_server.client import Address
+from protocol.errors import ErrorCode
+
+_ERRORS = "org.apache.kafka.common.errors."
+_OTHER_NAMES = {
+    ErrorCode.UNKNOWN_SERVER_ERROR: "UnknownServerException",
+    ErrorCode.CORRUPT_MESSAGE: "CorruptRecordException",
+    ErrorCode.REQUEST_TIMED_OUT: "TimeoutException",
+    ErrorCode.MESSAGE_TOO_LARGE: "RecordTooLargeException",
+    ErrorCode.STALE_CONTROLLER_EPOCH: "ControllerMovedException",
+    ErrorCode.OFFSET_METADATA_TOO_LARGE: "OffsetMetadataTooLarge",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "RecordBatchTooLargeException",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "TopicAuthorizationException",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "GroupAuthorizationException",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "ClusterAuthorizationException",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "TopicExistsException",
+    ErrorCode.INVALID_CONFIG: "InvalidConfigurationException",
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "OutOfOrderSequenceException",
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: "DuplicateSequenceException",
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "InvalidPidMappingException",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "InvalidTxnTimeoutException",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "TransactionalIdAuthorizationException",
+    ErrorCode.KAFKA_STORAGE_ERROR: "KafkaStorageException",
+    ErrorCode.SASL_AUTHENTICATION_FAILED: "SaslAuthenticationException",
+    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "DelegationTokenDisabledException",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "UnsupportedByAuthenticationException",
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "DelegationTokenAuthorizationException",
+    ErrorCode.NON_EMPTY_GROUP: "GroupNotEmptyException",
+    ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE: "PrincipalDeserializationException",
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR: "FetchSessionTopicIdException",
+    ErrorCode.INVALID_REGULAR_EXPRESSION: "InvalidRegularExpression",
+}
+
+
+def exception_name(code: ErrorCode) -> str:
+    """The full name of the Java exception for an error code (Kafka's class Errors)."""
+    name = _OTHER_NAMES.get(code)
+    if name is None:
+        name = "".join(word.capitalize() for word in code.name.split("_"))
+        name = name if name.endswith("Exception") else name + "Exception"
+    return _ERRORS + name
+
+
+def log(level: str, message: str, logger: str) -> None:
+    """One line on standard error, in the format of Kafka's config/tools-log4j2.yaml."""
+    now = time.time()
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+    print(f"[{stamp},{int(now * 1000) % 1000:03}] {level} {message} ({logger})", file=sys.stderr)
+
+
+def uuid_text(uuid: bytes) -> str:
+    """A topic id as Kafka's Uuid prints it: URL-safe base64 without padding."""
+    from binascii import b2a_base64
+
+    text = b2a_base64(uuid, newline=False).decode().rstrip("=")
+    return text.replace("+", "-").replace("/", "_")
+
+
+def parse_uuid(text: str) -> bytes:
+    """The 16 bytes that Kafka's Uuid.fromString reads. Raises ValueError with its message."""
+    from binascii import Error, a2b_base64
+
+    if len(text) > 24:
+        raise ValueError(
+            f"Input string with prefix `{text[:24]}` is too long to be decoded as a base64 UUID"
+        )
+    if len(text.rstrip("=")) == 1:
+        raise ValueError("Input byte[] should at least have 2 bytes for base64 bytes")
+    for character in text.rstrip("="):
+        if not (character.isascii() and (character.isalnum() or character in "-_")):
+            raise ValueError(f"Illegal base64 character {ord(character):x}")
+    padded = text.rstrip("=").replace("-", "+").replace("_", "/") + "=="
+    try:
+        decoded = a2b_base64(padded)
+    except Error as error:
+        raise ValueError(str(error)) from error
+    if len(decoded) != 16:
+        raise ValueError(
+            f"Input string `{text}` decoded as {len(decoded)} bytes, which is not equal to the"
+            " expected 16 bytes of a base64-encoded UUID"
+        )
+    return decoded
+
+
+def socket_address(address: Address) -> str:
+    """An address as java.net.InetSocketAddress prints it: name, slash, number, port."""
+    import socket
+
+    host, port = address
+    try:
+        number = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0]
+    except OSError:
+        return f"{host}/<unresolved>:{port}"
+    return f"{'' if host == number else host}/{number}:{port}"
+
+
+def map_text(values: Mapping[str, object]) -> str:
+    """A map as java.util.AbstractMap prints it."""
+    return "{" + ", ".join(f"{name}={value}" for name, value in values.items()) + "}"

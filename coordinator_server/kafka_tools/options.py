@@ -1,0 +1,195 @@
+"""Options as joptsimple parses them, which is what all of Kafka's tools use.
+
+`--name value`, `--name=value`, and `-name value` all give one option; a value may begin with a
+hyphen; an option may be repeated; what is no option is collected and, by most tools, ignored.
+Abbreviations are taken only where a tool asks for them: most of Kafka's refuse them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_WIDTH = 80
+_INTEGERS = {"int": ("Integer", 31), "long": ("Long", 63)}
+
+
+class Option(NamedTuple):
+    """One option of a tool.
+
+    Without `argument`, the placeholder in the usage, it is a flag. `kind` is str, int or long, as
+    Java's. An option of Kafka's that is not here has `instead`: the line that says what to use.
+    """
+
+    name: str
+    help: str
+    argument: str = ""
+    kind: str = "str"
+    default: str | None = None
+    instead: str = ""
+    is_argument_optional: bool = False
+
+
+HELP = Option("help", "Print this usage.")
+VERSION = Option("version", "Print the release of Kafka whose tool this is.")
+
+
+class OptionsError(Exception):
+    """What joptsimple refuses, with its class (in package joptsimple) and its words."""
+
+    def __init__(self, java_class: str, message: str) -> None:
+        super().__init__(message)
+        self.java_class = f"joptsimple.{java_class}"
+
+
+class UsageError(Exception):
+    """Wrong arguments: the message goes to standard error with the usage, exit code 1."""
+
+
+class Options:
+    """The parsed options of one call."""
+
+    def __init__(
+        self, declared: Sequence[Option], given: dict[str, list[str]], others: list[str]
+    ) -> None:
+        self._declared = {option.name: option for option in declared}
+        self._given = given
+        self.others = others
+        """The arguments that are no options, in order."""
+
+    def has(self, name: str) -> bool:
+        """Whether the option is on the command line."""
+        assert name in self._declared, name
+        return name in self._given
+
+    def values(self, name: str) -> list[str]:
+        """All values of an option, in order; its default when it is not given."""
+        option = self._declared[name]
+        if name in self._given:
+            return self._given[name]
+        return [] if option.default is None else [option.default]
+
+    def value(self, name: str) -> str | None:
+        """The value of an option, its default, or None.
+
+        Raises OptionsError when it is given more than once, as joptsimple does on access.
+        """
+        values = self.values(name)
+        if len(values) > 1:
+            raise OptionsError(
+                "MultipleArgumentsForOptionException",
+                f"Found multiple arguments for option {name}, but you asked for only one",
+            )
+        return values[0] if values else None
+
+    def integer(self, name: str) -> int | None:
+        """The value of an option of kind int or long. Raises OptionsError when it is none."""
+        text = self.value(name)
+        return None if text is None else convert(self._declared[name], text)
+
+    def required(self, *names: str) -> None:
+        """Raise UsageError for the first of these options that is not given."""
+        for name in names:
+            if not self.has(name):
+                raise UsageError(f'Missing required argument "[{name}]"')
+
+    def excludes(self, used: str, *invalid: str) -> None:
+        """Raise UsageError when `used` is given together with one of the others."""
+        for name in invalid if self.has(used) else ():
+            if self.has(name):
+                raise UsageError(f'Option "[{used}]" can\'t be used with option "[{name}]"')
+
+
+def convert(option: Option, text: str) -> int:
+    """A number as Java's Integer.valueOf or Long.valueOf reads it. Raises OptionsError."""
+    _, bits = _INTEGERS[option.kind]
+    if not re.fullmatch(r"[+-]?[0-9]+", text) or not -(1 << bits) <= int(text) < 1 << bits:
+        raise OptionsError(
+            "OptionArgumentConversionException",
+            f"Cannot parse argument '{text}' of option {option.name}",
+        )
+    return int(text)
+
+
+def parse_options(
+    declared: Sequence[Option], arguments: Sequence[str], *, abbreviations: bool = False
+) -> Options:
+    """Parse the arguments of a tool. Raises OptionsError."""
+    by_name = {option.name: option for option in declared}
+    given: dict[str, list[str]] = {}
+    others: list[str] = []
+    waiting = list(arguments)
+    while waiting:
+        token = waiting.pop(0)
+        if token == "--":
+            others += waiting
+            break
+        if not token.startswith("-") or token == "-":
+            others.append(token)
+            continue
+        name, separator, value = (
+            token.lstrip("-").partition("=")
+            if (token.startswith("--"))
+            else token[1:].partition("=")
+        )
+        if token.startswith("--") and abbreviations and name not in by_name:
+            name = _complete(name, by_name)
+        if name not in by_name:
+            raise _unrecognized(name if token.startswith("--") else name[:1])
+        values = given.setdefault(name, [])
+        option = by_name[name]
+        if not option.argument:
+            continue
+        if separator:
+            values.append(value)
+        elif waiting and not _is_option(waiting[0], by_name):
+            values.append(waiting.pop(0))
+        elif not option.is_argument_optional:
+            raise OptionsError(
+                "OptionMissingRequiredArgumentException", f"Option {name} requires an argument"
+            )
+    return Options(declared, given, others)
+
+
+def _complete(name: str, by_name: dict[str, Option]) -> str:
+    """The only option that begins with `name`. Raises OptionsError when it is not one."""
+    names = [candidate for candidate in by_name if candidate.startswith(name)]
+    if len(names) != 1:
+        raise _unrecognized(name)
+    return names[0]
+
+
+def _unrecognized(name: str) -> OptionsError:
+    return OptionsError("UnrecognizedOptionException", f"{name} is not a recognized option")
+
+
+def _is_option(token: str, by_name: dict[str, Option]) -> bool:
+    """Whether a token is a known option rather than a value that begins with a hyphen."""
+    return token.startswith("-") and token.lstrip("-").partition("=")[0] in by_name
+
+
+def usage(declared: Sequence[Option]) -> str:
+    """The options in two columns, in the order of their names, as joptsimple prints them."""
+    import textwrap
+
+    rows = [("Option", "Description"), ("------", "-----------")]
+    for option in sorted(declared):
+        left = f"--{option.name}"
+        if option.argument:
+            kind = _INTEGERS.get(option.kind, ("String", 0))[0]
+            placeholder = f"{kind}: {option.argument}"
+            left += f" [{placeholder}]" if option.is_argument_optional else f" <{placeholder}>"
+        text = option.help
+        if option.default is not None:
+            text += f" (default: {option.default})"
+        rows.append((left, text))
+    width = (_WIDTH - 1) // 2
+    lines = []
+    for left, right in rows:
+        lefts = textwrap.wrap(left, width, subsequent_indent="  ", break_on_hyphens=False)
+        rights = textwrap.wrap(right, width, subsequent_indent="  ", break_on_hyphens=False)
+        for index in range(max(len(lefts), len(rights))):
+            part = lefts[index] if index < len(lefts) else ""
+            lines.append(f"{part:<{width + 2}}{rights[index] if index < len(rights) else ''}")
+    return "".join(f"{line.rstrip()}\n" for line in lines)

@@ -1,0 +1,42 @@
+"""Under which names the tools are reached: Kafka's scripts, and commands of `coordinator-server`.
+
+    /opt/kafka/bin/kafka-topics.sh --list ...     # in the image: `container.scripts`
+    coordinator-server topics --list ...
+
+A script is known with and without `.sh`. Nothing of a tool is imported before it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+
+class Script(NamedTuple):
+    """One tool: its command, Kafka's name of it without `.sh`, its module here, a line of help."""
+
+    command: str
+    name: str
+    module: str
+    help: str
+
+
+SCRIPTS = (
+    Script("topics", "kafka-topics", "topics", "create, list, describe, change topics"),
+    Script("configs", "kafka-configs", "configs", "show and change settings"),
+    Script("offsets", "kafka-get-offsets", "get_offsets", "the offsets of partitions at a time"),
+    Script("delete-records", "kafka-delete-records", "delete_records", "drop the oldest records"),
+    Script("api-versions", "kafka-broker-api-versions", "api_versions", "what each broker serves"),
+    Script("storage", "kafka-storage", "storage", "a random cluster id; nothing is formatted"),
+)
+BY_NAME = {script.name: script for script in SCRIPTS}
+BY_COMMAND = {script.command: script for script in SCRIPTS}
+
+
+def run_script(script: Script, arguments: Sequence[str]) -> int:
+    """Run a tool; returns its exit code."""
+    from coordinator_server.kafka_tools.frame import run_tool
+
+    module = import_module(f"coordinator_server.kafka_tools.{script.module}")
+    return run_tool(module.TOOL, arguments)

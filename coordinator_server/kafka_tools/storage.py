@@ -1,0 +1,80 @@
+"""kafka-storage.sh: there is nothing to format here, and it says so (Kafka's StorageTool).
+
+Start scripts format the log directories before they start a broker; this broker makes them itself.
+`random-uuid` is real, as scripts make the id of their cluster by it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from coordinator_server.kafka_tools.frame import NotHereError, Tool
+from coordinator_server.kafka_tools.java import uuid_text
+from coordinator_server.kafka_tools.options import Option, Options, UsageError
+
+COMMANDS = ("info", "format", "version-mapping", "feature-dependencies", "random-uuid")
+_NO_FORMAT = "without effect, as nothing is formatted here."
+
+OPTIONS = (
+    Option("config", "The properties file of the broker (format, info).", argument="CONFIG"),
+    Option("c", "As --config.", argument="CONFIG"),
+    Option("cluster-id", f"The id of the cluster (format): {_NO_FORMAT}", argument="CLUSTER_ID"),
+    Option("t", "As --cluster-id.", argument="CLUSTER_ID"),
+    Option("ignore-formatted", f"(format) {_NO_FORMAT}"),
+    Option("g", "As --ignore-formatted."),
+    Option("release-version", f"(format) {_NO_FORMAT}", argument="RELEASE_VERSION"),
+    Option("r", "As --release-version.", argument="RELEASE_VERSION"),
+    Option("feature", f"(format) {_NO_FORMAT}", argument="FEATURE"),
+    Option("f", "As --feature.", argument="FEATURE"),
+    Option("standalone", f"(format) {_NO_FORMAT}"),
+    Option("s", "As --standalone."),
+    Option("no-initial-controllers", f"(format) {_NO_FORMAT}"),
+    Option("N", "As --no-initial-controllers."),
+    Option("initial-controllers", f"(format) {_NO_FORMAT}", argument="INITIAL_CONTROLLERS"),
+    Option("I", "As --initial-controllers.", argument="INITIAL_CONTROLLERS"),
+    Option(
+        "add-scram",
+        "(format) Credentials.",
+        argument="ADD_SCRAM",
+        instead="credentials cannot be given before the broker runs",
+    ),
+    Option("S", "As --add-scram.", argument="ADD_SCRAM", instead="see --add-scram"),
+)
+
+
+def run(options: Options) -> int:
+    """Do what the first argument says."""
+    command = options.others[0] if options.others else ""
+    if command == "random-uuid":
+        print(random_uuid())
+        return 0
+    if command == "format":
+        for long, short in (("cluster-id", "t"), ("config", "c")):
+            if not options.has(long) and not options.has(short):
+                raise UsageError(f"kafka-storage: error: argument --{long}/-{short} is required")
+        print("Nothing to format: the broker makes its log directories when it starts.")
+        return 0
+    if command == "info":
+        print("The broker makes its log directories when it starts; `verify-log` checks one.")
+        return 0
+    if command in COMMANDS:
+        raise NotHereError(f"{command}: use the script of Apache Kafka, it asks no broker")
+    raise UsageError(
+        f"kafka-storage: error: invalid choice: '{command}' (choose from {', '.join(COMMANDS)})"
+        if command
+        else "kafka-storage: error: too few arguments"
+    )
+
+
+def random_uuid() -> str:
+    """A random id, as Kafka's Uuid.randomUuid: version 4, never with a hyphen in front."""
+    while True:
+        uuid = bytearray(os.urandom(16))
+        uuid[6] = uuid[6] & 0x0F | 0x40
+        uuid[8] = uuid[8] & 0x3F | 0x80
+        text = uuid_text(bytes(uuid))
+        if not text.startswith("-"):
+            return text
+
+
+TOOL = Tool("kafka-storage", OPTIONS, run, f"usage: kafka-storage {{{','.join(COMMANDS)}}} ...")

@@ -1,0 +1,149 @@
+"""The lines of `kafka-topics.sh --describe`, for a topic and for each of its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from coordinator_server.client import Client, ClientError, check
+from coordinator_server.kafka_tools.configs_read import DEFAULT_CONFIG, TOPIC, read_configs
+from coordinator_server.kafka_tools.java import uuid_text
+from coordinator_server.kafka_tools.options import Options
+from protocol.errors import ErrorCode
+from protocol.schema import ZERO_UUID
+
+PARTITION_LIMIT = 2_000
+"""How many partitions are asked for at once, Kafka's default."""
+
+
+class Partition(NamedTuple):
+    """A partition; the eligible leader replicas are None where the broker does not tell them."""
+
+    number: int
+    leader: int | None
+    replicas: Sequence[int]
+    isr: Sequence[int]
+    elr: Sequence[int] | None
+    last_known_elr: Sequence[int] | None
+
+
+class Topic(NamedTuple):
+    """A topic with its partitions in order."""
+
+    name: str
+    topic_id: bytes
+    partitions: list[Partition]
+
+
+def describe(client: Client, options: Options, wanted: Sequence[str] | Sequence[bytes]) -> None:
+    """Print topics, by name or id, as far as the options ask for them. Raises ClientError."""
+    limit = options.integer("partition-size-limit-per-response") or PARTITION_LIMIT
+    topics = sorted(_read(client, wanted, limit))
+    configs = read_configs(client, TOPIC, [topic.name for topic in topics])
+    reports: dict[str, Callable[[Partition, int], bool]] = {
+        "under-replicated-partitions": _is_under_replicated,
+        "unavailable-partitions": lambda partition, _: partition.leader not in client.nodes,
+        "under-min-isr-partitions": _is_under_min_isr,
+        "at-min-isr-partitions": lambda partition, least: len(partition.isr) == least,
+    }
+    asked = [is_reported for name, is_reported in reports.items() if options.has(name)]
+    only_overridden = options.has("topics-with-overrides")
+    for topic in topics:
+        own = [
+            f"{config.name}={config.value}"
+            for config in configs[topic.name]
+            if config.config_source != DEFAULT_CONFIG
+        ]
+        if not asked and (own or not only_overridden):
+            print(_topic_line(topic, own))
+        if only_overridden:
+            continue
+        values = {config.name: config.value for config in configs[topic.name]}
+        least = int(values.get("min.insync.replicas") or 1)
+        for partition in topic.partitions:
+            if not asked or any(is_reported(partition, least) for is_reported in asked):
+                print(_partition_line(topic.name, partition))
+
+
+def _is_under_replicated(partition: Partition, _: int) -> bool:
+    return len(partition.isr) < len(partition.replicas)
+
+
+def _is_under_min_isr(partition: Partition, least: int) -> bool:
+    return partition.leader is None or len(partition.isr) < least
+
+
+def _topic_line(topic: Topic, own: list[str]) -> str:
+    parts = [f"Topic: {topic.name}"]
+    if topic.topic_id != ZERO_UUID:
+        parts.append(f"TopicId: {uuid_text(topic.topic_id)}")
+    parts.append(f"PartitionCount: {len(topic.partitions)}")
+    parts.append(f"ReplicationFactor: {len(topic.partitions[0].replicas)}")
+    return "\t".join([*parts, f"Configs: {','.join(own)}"])
+
+
+def _partition_line(name: str, partition: Partition) -> str:
+    leader = "none" if partition.leader is None else partition.leader
+    return (
+        f"\tTopic: {name}\tPartition: {partition.number}\tLeader: {leader}"
+        f"\tReplicas: {_ids(partition.replicas)}\tIsr: {_ids(partition.isr)}"
+        f"\tElr: {_ids(partition.elr)}\tLastKnownElr: {_ids(partition.last_known_elr)}"
+    )
+
+
+def _ids(ids: Sequence[int] | None) -> str:
+    return "N/A" if ids is None else ",".join(map(str, ids))
+
+
+def _read(client: Client, wanted: Sequence[str] | Sequence[bytes], limit: int) -> Iterable[Topic]:
+    """The topics by DescribeTopicPartitions, by Metadata where that cannot be asked."""
+    names = [name for name in wanted if isinstance(name, str)]
+    if names:
+        try:
+            return _pages(client, names, limit)
+        except ClientError as error:
+            if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+                raise
+    answer = client.call("describeTopics", lambda: client.metadata(wanted))
+    return [_topic(client, topic) for topic in answer.topics]
+
+
+def _pages(client: Client, names: Sequence[str], limit: int) -> list[Topic]:
+    from protocol.apis.describe_topic_partitions import (
+        DescribeTopicPartitionsRequest,
+        TopicRequest,
+    )
+
+    topics: dict[str, Topic] = {}
+    request = DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name=name) for name in sorted(names)], response_partition_limit=limit
+    )
+    while True:
+        answer = client.call("describeTopics", lambda: client.ask(request))
+        for item in answer.topics:
+            topic = _topic(client, item)
+            topics.setdefault(topic.name, topic._replace(partitions=[])).partitions.extend(
+                topic.partitions
+            )
+        cursor = answer.next_cursor
+        if cursor is None:
+            return list(topics.values())
+        request.cursor = cursor
+        request.topics = [topic for topic in request.topics if topic.name >= cursor.topic_name]
+
+
+def _topic(client: Client, topic: Any) -> Topic:
+    """A topic of either answer. Raises ClientError for its error."""
+    check(topic.error_code)
+    partitions = [
+        Partition(
+            partition.partition_index,
+            partition.leader_id if partition.leader_id in client.nodes else None,
+            partition.replica_nodes,
+            partition.isr_nodes,
+            getattr(partition, "eligible_leader_replicas", None),
+            getattr(partition, "last_known_elr", None),
+        )
+        for partition in topic.partitions
+    ]
+    return Topic(topic.name, topic.topic_id, sorted(partitions))

@@ -1,0 +1,81 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.BufferedReader;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.io.OutputStream;
+import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.common.utils.Exit;
+
+/**
+ * Runs Kafka's command-line tools in one JVM, as starting one for each call takes seconds.
+ *
+ * A line of JSON on standard input is one call: {"main": class, "arguments": [...], "input": text};
+ * a line on standard output is its outcome: {"code": ..., "out": ..., "err": ...}. A tool's call of
+ * exit ends it: what it prints after that, while the exception unwinds, is lost as in a real one.
+ */
+public class ToolServer {
+    private static Integer code;
+
+    private static final class Ended extends RuntimeException { }
+
+    public static void main(String[] none) throws Exception {
+        PrintStream answers = System.out;
+        PrintStream realErrors = System.err;
+        ObjectMapper json = new ObjectMapper();
+        BufferedReader calls = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        Exit.setExitProcedure((status, message) -> end(status));
+        Exit.setHaltProcedure((status, message) -> end(status));
+        String line;
+        while ((line = calls.readLine()) != null) {
+            JsonNode call = json.readTree(line);
+            List<String> arguments = new ArrayList<>();
+            call.get("arguments").forEach(argument -> arguments.add(argument.asText()));
+            InputStream input =
+                new ByteArrayInputStream(call.path("input").asText().getBytes(StandardCharsets.UTF_8));
+            ByteArrayOutputStream out = new ByteArrayOutputStream();
+            ByteArrayOutputStream err = new ByteArrayOutputStream();
+            code = null;
+            System.setIn(input);
+            System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
+            System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
+            try {
+                Class.forName(call.get("main").asText())
+                    .getMethod("main", String[].class)
+                    .invoke(null, (Object) arguments.toArray(new String[0]));
+            } catch (InvocationTargetException error) {
+                if (code == null) {
+                    code = 1;
+                    System.err.print("Exception in thread \"main\" ");
+                    error.getCause().printStackTrace(System.err);
+                }
+            }
+            System.out.flush();
+            System.err.flush();
+            System.setErr(realErrors);
+            answers.println(json.writeValueAsString(Map.of(
+                "code", code == null ? 0 : code,
+                "out", out.toString(StandardCharsets.UTF_8),
+                "err", err.toString(StandardCharsets.UTF_8))));
+            answers.flush();
+        }
+    }
+
+    private static void end(int status) {
+        if (code == null) {
+            code = status;
+            System.out.flush();
+            System.err.flush();
+            System.setOut(new PrintStream(OutputStream.nullOutputStream()));
+            System.setErr(new PrintStream(OutputStream.nullOutputStream()));
+        }
+        throw new Ended();
+    }
+}

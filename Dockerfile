@@ -31,12 +31,13 @@ RUN useradd --uid 1000 --create-home --shell /bin/bash appuser \
     && mkdir -p /var/lib/kafka/data /tmp/kraft-combined-logs /tmp/kafka-logs /mnt/shared/config /bitnami/kafka/data \
     && chown -R appuser /var/lib/kafka /tmp/kraft-combined-logs /tmp/kafka-logs /bitnami /etc/confluent/docker
 COPY --from=build /opt/coordinator-server /opt/coordinator-server
-# Kafka's scripts, under their names and at their place, without a JVM.
-RUN mkdir -p /opt/kafka/bin && for name in kafka-topics.sh kafka-broker-api-versions.sh; do \
-    printf '#!/bin/sh\nexec %s -P -m %s %s "$@"\n' \
-    /opt/coordinator-server/bin/python coordinator_server.container.scripts $name >/opt/kafka/bin/$name \
-    && chmod 755 /opt/kafka/bin/$name; done
-ENV PATH=/opt/coordinator-server/bin:$PATH PYTHONDONTWRITEBYTECODE=1
+# Kafka's scripts without a JVM, under their names and at their places; Confluent's have no `.sh`.
+RUN mkdir -p /opt/kafka/bin /opt/bitnami/kafka && ln -s /opt/kafka/bin /opt/bitnami/kafka/bin \
+    && python=/opt/coordinator-server/bin/python scripts=coordinator_server.container.scripts \
+    && for name in $($python -P -m $scripts --names); do \
+    printf '#!/bin/sh\nexec %s -P -m %s %s "$@"\n' $python $scripts $name >/opt/kafka/bin/$name.sh \
+    && chmod 755 /opt/kafka/bin/$name.sh && ln -s /opt/kafka/bin/$name.sh /usr/bin/$name; done
+ENV PATH=/opt/coordinator-server/bin:/opt/kafka/bin:$PATH PYTHONDONTWRITEBYTECODE=1
 USER appuser
 # Scripts of others write into it, as in confluentinc/cp-kafka.
 WORKDIR /home/appuser

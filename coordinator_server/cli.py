@@ -135,7 +135,7 @@ def is_command(name: str) -> bool:
     """Whether `coordinator-server NAME` or `coordinator-server --NAME` is one of ours."""
     if name[:1] == "-":
         return name in ("--version", "--help", "-h")
-    ours = {"serve", "settings", "pipeline", "protocol", *TOOLS}
+    ours = {"serve", "settings", "pipeline", "protocol", *TOOLS, *BY_COMMAND}
     return name in ours
 
 

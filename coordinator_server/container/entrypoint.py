@@ -33,13 +33,14 @@ DATA_DIRECTORY = "/var/lib/kafka/data"
 DATA_MOUNTS = {
     "/tmp/kraft-combined-logs": "/tmp/kraft-combined-logs",
     "/tmp/kafka-logs": "/tmp/kafka-logs",
-    DATA_DIRECTORY: DATA_DIRECTORY,
     "/bitnami/kafka": "/bitnami/kafka/data",
     "/bitnami/kafka/data": "/bitnami/kafka/data",
+    DATA_DIRECTORY: DATA_DIRECTORY,
 }
 """Where images of Kafka have their volume -> the data directory; the first that is mounted counts.
 
-Those of apache/kafka with its defaults, of confluentinc/cp-kafka and of bitnami/kafka.
+Those of apache/kafka with its defaults, of bitnami/kafka and of confluentinc/cp-kafka. The last one
+is a volume of this image, so it is always mounted.
 """
 
 READY_MESSAGE = (

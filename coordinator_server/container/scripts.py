@@ -1,6 +1,7 @@
 """What the scripts under /opt/kafka/bin run: a tool of `kafka_tools`, by the name of its script.
 
 python -m coordinator_server.container.scripts kafka-topics.sh --list ...
+python -m coordinator_server.container.scripts --names
 """
 
 from __future__ import annotations
@@ -12,11 +13,17 @@ from coordinator_server.__main__ import exit_with, find_packages
 
 
 def main() -> int:
-    """Run the script that the first argument names, as a path or with `.sh` or without."""
+    """Run the script that the first argument names, as a path or with `.sh` or without.
+
+    `--names` prints all of them.
+    """
     find_packages()
     from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
 
     path, *arguments = sys.argv[1:] or [""]
+    if path == "--names":
+        print(*BY_NAME)
+        return 0
     name = os.path.basename(path).removesuffix(".sh")
     if name not in BY_NAME:
         print(f"{name or 'SCRIPT'}: not one of {', '.join(sorted(BY_NAME))}", file=sys.stderr)

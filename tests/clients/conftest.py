@@ -2,7 +2,7 @@
 
 With COORDINATOR_TEST_BOOTSTRAP=HOST:PORT all tests but those that kill the broker run against
 that broker instead: the way to see that Apache Kafka itself passes them. It has to run with
-`group.initial.rebalance.delay.ms=0` and `group.min.session.timeout.ms=100`.
+`group.initial.rebalance.delay.ms=0`, `group.min.session.timeout.ms=100` and `log.retention.ms=-1`.
 """
 
 import os
@@ -21,6 +21,8 @@ EXTERNAL = os.environ.get("COORDINATOR_TEST_BOOTSTRAP")
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
+    # Tests write records of years ago; retention comes around after five minutes of a run.
+    "log.retention.ms": "-1",
 }
 
 

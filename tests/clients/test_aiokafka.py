@@ -324,6 +324,7 @@ async def test_the_admin_client(bootstrap: str, name: str, consume: Open) -> Non
         offsets = await admin.list_consumer_group_offsets(name)
         assert offsets == {place: aiokafka.structs.OffsetAndMetadata(0, "here")}
 
+        await consumer.stop()  # its next look at the metadata would create the topic again
         deleted = await admin.delete_topics([name])
         assert list(deleted.topic_error_codes) == [(name, 0)]
         assert name not in await admin.list_topics()

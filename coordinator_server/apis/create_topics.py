@@ -54,7 +54,8 @@ def handle(broker: Broker, call: Call, request: CreateTopicsRequest) -> Steps:
         if asked.num_partitions == -1 and not asked.assignments:
             partitions += broker.config.integer("num.partitions")
         else:
-            partitions += len(asked.assignments) or asked.num_partitions
+            # A negative number is refused later, and makes no room for others.
+            partitions += len(asked.assignments) or max(asked.num_partitions, 0)
         yield
     planned: dict[str, Topic] = {}
     errors: dict[str, CreationError] = {}

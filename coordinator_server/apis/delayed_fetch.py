@@ -55,6 +55,8 @@ class _Found(NamedTuple):
     log_start_offset: int
     records: bytes
     aborted: list[AbortedTransaction]
+    log_size_bytes: int = 0
+    """When it was read; 0 if a byte is enough."""
 
 
 class DelayedFetch(KeyedOperation):
@@ -71,7 +73,6 @@ class DelayedFetch(KeyedOperation):
         "_max_bytes",
         "_min_bytes",
         "_node_id",
-        "_sizes",
         "_to_read",
         "_unknown",
     )
@@ -96,9 +97,7 @@ class DelayedFetch(KeyedOperation):
         self._is_old = call.api_version < _FIRST_VERSION_WITH_ZSTD
         self._max_bytes = min(max(request.max_bytes, 0), broker.topics.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
-        # When the fetch was parked: what was found, and the logs' sizes if more than a byte counts.
-        self._found: list[_Found] = []
-        self._sizes: list[int] = []
+        self._found: list[_Found] = []  # before the fetch was parked
         self._to_read: list[tuple[FetchTarget, Partition]] = []
         self._unknown: list[_Found] = []
 
@@ -139,8 +138,6 @@ class DelayedFetch(KeyedOperation):
             yield from self._answer(found)
             return True
         self._found = found
-        if self._min_bytes > 1:
-            self._sizes = [partition.log.size_bytes for _, partition in self._to_read]
         return False
 
     def try_complete(self) -> bool:
@@ -173,10 +170,10 @@ class DelayedFetch(KeyedOperation):
             log, before = partition.log, self._found[number]
             if self._committed and log.last_stable_offset == before.last_stable_offset:
                 continue
-            if not self._sizes:
+            if self._min_bytes <= 1:
                 return True
             # Retention may have made the log smaller meanwhile; then the deadline answers.
-            bytes_there += min(max(log.size_bytes - self._sizes[number], 0), target.max_bytes)
+            bytes_there += min(max(log.size_bytes - before.log_size_bytes, 0), target.max_bytes)
         return bytes_there >= self._min_bytes
 
     def on_complete(self) -> None:
@@ -237,6 +234,7 @@ class DelayedFetch(KeyedOperation):
             log.log_start_offset,
             records,
             aborted,
+            log.size_bytes if self._min_bytes > 1 else 0,
         )
 
     def _error_of(self, target: FetchTarget, partition: Partition) -> ErrorCode:
@@ -278,7 +276,7 @@ class DelayedFetch(KeyedOperation):
         last_name: str | bytes | None = None
         for one in chain(found, self._unknown):
             yield
-            target, error, high_watermark, last_stable_offset, log_start_offset, records, _ = one
+            target, error, high_watermark, last_stable_offset, log_start_offset, records, *_ = one
             if session_id and not target.has_news(
                 error, high_watermark, log_start_offset, len(records)
             ):

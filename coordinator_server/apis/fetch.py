@@ -25,6 +25,12 @@ def handle(broker: Broker, call: Call, request: FetchRequest) -> Steps:
         call.reply(FetchResponse(error_code=context.error))
         return
     fetch = DelayedFetch(broker, call, request, context, now_ms)
+    purgatory = broker.fetch_purgatory
+    changes = purgatory.changes
     yield from fetch.look_up()
     if not (yield from fetch.answer_if_enough(request.max_wait_ms)):
-        broker.fetch_purgatory.watch(fetch, fetch.partitions())
+        partitions = fetch.partitions()
+        purgatory.watch(fetch, partitions)
+        if purgatory.changes != changes:
+            # Between two steps, so perhaps in a partition that had been read: look once more.
+            purgatory.notify(partitions[0])

@@ -2,7 +2,7 @@
 
 One slice of SLICE_MS per turn belongs to such work, whatever asked for it; several pieces of work
 take turns. So a request with a million entries takes its time, and a heartbeat on another
-connection waits for one slice at most.
+connection waits for one slice at most, however many such requests there are.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ Steps = Generator[None, None, None]
 SLICE_MS = 5
 """How long one slice takes; a single step of the work may take it a little further."""
 
+SHORT_SLICE_MS = 1
+"""How long new work may run at once while other work is under way: enough for what is not long."""
 
 FROZEN_OBJECTS = 100_000
 """When long work leaves more objects, such as topics, the collector never looks at them again: to
@@ -50,13 +52,24 @@ class StepRunner:
         return len(self._waiting)
 
     def run_now(self, steps: Iterator[None]) -> bool:
-        """Work through `steps` for one slice now, then as `run` does. Whether it is done."""
-        end_s = self._timer_s() + SLICE_MS / 1000
+        """Work through `steps` for one slice now, then as `run` does. Whether it is done.
+
+        The slice is short while other work is under way.
+        """
+        slice_ms = SHORT_SLICE_MS if self._waiting else SLICE_MS
+        end_s = self._timer_s() + slice_ms / 1000
         for _ in steps:
             if self._timer_s() >= end_s:
                 self.run(steps)
                 return False
         return True
+
+    def run_long(self, steps: Iterator[None]) -> None:
+        """As `run_now`, but not at once while other work is under way: these steps are many."""
+        if self._waiting:
+            self.run(steps)
+        else:
+            self.run_now(steps)
 
     def run(self, steps: Iterator[None]) -> None:
         """Work through `steps`, from the next turn of the loop on. The steps must not raise."""

@@ -139,7 +139,10 @@ class GroupCoordinator:
         return OffsetsPartition(partition, self.clock)
 
     def _unload(self, indexes: Iterable[int]) -> None:
-        """Close partitions, all of them before the first answer: more requests may follow it."""
+        """Close partitions, all of them before the first answer: more requests may follow it.
+
+        A partition with a group that could not be reloaded gets no snapshot: its log knows more.
+        """
         closing = {self._led.pop(index) for index in indexes if index in self._led}
         groups: dict[OffsetsPartition, list[GroupMetadata]] = {}
         for led in closing:
@@ -148,7 +151,10 @@ class GroupCoordinator:
         for group_id, task in tuple(self.tasks.items()):
             if task.partition in closing:
                 task.unload()
-                groups[task.partition].append(task.group)
+                if task.is_broken:
+                    groups.pop(task.partition, None)
+                elif task.partition in groups:
+                    groups[task.partition].append(task.group)
                 if self.tasks.get(group_id) is task:
                     del self.tasks[group_id]
         for led in closing:

@@ -77,6 +77,7 @@ class GroupTask:
     __slots__ = (
         "_context",
         "_effects",
+        "_held",
         "_is_broken",
         "_is_draining",
         "_is_stopped",
@@ -96,6 +97,8 @@ class GroupTask:
         self.partition = partition
         self._context = context
         self._effects = Effects(debug=context.log.debug)
+        self._held: set[object] = set()
+        """Answers that wait for a sync: their requests are served, whatever happens to others."""
         self._mailbox: deque[Operation] = deque()
         self._large: LargeOperation | None = None
         """An operation under way in steps; the mailbox waits for its end."""
@@ -119,6 +122,11 @@ class GroupTask:
             self._wake()
         else:
             self._wake_later()
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the group could not be reloaded: its log holds more than is known here."""
+        return self._is_broken
 
     @property
     def is_idle(self) -> bool:
@@ -256,7 +264,8 @@ class GroupTask:
         if effects.replies_to_writes:
             if self.partition.flush_is_due:
                 held, effects.replies_to_writes = effects.replies_to_writes, []
-                self.partition.when_flushed(partial(_send_flushed, held))
+                self._held.update(held)
+                self.partition.when_flushed(partial(self._send_flushed, held))
             else:
                 effects.replies += effects.replies_to_writes
                 effects.replies_to_writes.clear()
@@ -344,16 +353,17 @@ class GroupTask:
                 applied.append(self._large.operation)
                 self._large = None
         for operation in applied:
-            operation.fail()
+            if operation not in self._held:
+                operation.fail()
 
+    def _send_flushed(self, replies: Iterable[Answered], error: StorageError | None) -> None:
+        """Send answers that waited for a sync, or refuse those requests if it failed.
 
-def _send_flushed(replies: Iterable[Answered], error: StorageError | None) -> None:
-    """Send answers that waited for a sync, or refuse those requests if it failed.
-
-    Their records are in the log all the same, as with a commit whose answer got lost.
-    """
-    for reply in replies:
-        if error is None:
-            reply.send()
-        else:
-            reply.refuse(client_error(error.code))
+        Their records are in the log all the same, as with a commit whose answer got lost.
+        """
+        for reply in replies:
+            self._held.discard(reply)
+            if error is None:
+                reply.send()
+            else:
+                reply.refuse(client_error(error.code))

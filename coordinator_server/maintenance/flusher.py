@@ -10,6 +10,7 @@ It is also the worker that storage hands its other long work to (see `storage.ap
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from storage.errors import StorageError
 from storage.flush import Flush
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from storage.flush import Done
@@ -88,13 +89,17 @@ class Flusher:
         if later:
             self._waiting[log] = later
             self._start(log)
-        for end_offset, done in waiting:
-            if end_offset <= flush.end_offset:
-                done(None)
+        _tell([done for end_offset, done in waiting if end_offset <= flush.end_offset], None)
 
     def _give_up(self, log: PartitionLog, error: StorageError) -> None:
         """The disk failed: no request is acknowledged, and the log is opened again."""
         LOG.emit("log.failed", topic=log.topic, partition=log.partition, reason=error.message)
         log.abandon()
-        for _, done in self._waiting.pop(log, []):
-            done(error)
+        _tell([done for _, done in self._waiting.pop(log, [])], error)
+
+
+def _tell(waiting: Sequence[Done], error: StorageError | None) -> None:
+    """Call all back, also when one of them raises."""
+    with ExitStack() as stack:
+        for done in reversed(waiting):
+            stack.callback(done, error)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from struct import Struct
+from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
 from coordinator_server.group.effects import Caller
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 READ_AHEAD_BYTES = 256 * 1024
 FRAMES_PER_TURN = 64  # of one connection, before the other connections get the loop
+TURN_SECONDS = 0.005  # and for no longer, if each of them takes some milliseconds
 _JOINED_ANSWER_BYTES = 64 * 1024  # a longer body is not copied behind its header
 
 _UNANSWERED = 1
@@ -96,8 +98,8 @@ class Connection(asyncio.Protocol):
 
     @property
     def answer_is_due(self) -> bool:
-        """Whether a request waits for its answer."""
-        return bool(self._holds & _UNANSWERED)
+        """Whether a request waits for its answer; none does any more once it is being closed."""
+        return self._holds & (_UNANSWERED | _CLOSED) == _UNANSWERED
 
     @property
     def write_is_paused(self) -> bool:
@@ -243,7 +245,7 @@ class Connection(asyncio.Protocol):
             self._position = 0
             self._chunks.clear()
         self._draining = True
-        handled = 0
+        handled, end_s = 0, perf_counter() + TURN_SECONDS
         while not self._holds:
             frame = self._next_frame()
             if frame is None:
@@ -251,7 +253,8 @@ class Connection(asyncio.Protocol):
             handled += 1
             self._holds |= _UNANSWERED
             self._dispatch(self, frame)
-            if handled == FRAMES_PER_TURN and self._waiting_bytes:
+            is_over = handled >= FRAMES_PER_TURN or perf_counter() >= end_s
+            if is_over and self._waiting_bytes and not self._holds & _TURN_OVER:
                 self._holds |= _TURN_OVER
                 asyncio.get_running_loop().call_soon(self._turn_begins)
         self._draining = False

@@ -56,7 +56,7 @@ class Dispatcher(Generic[B]):
                 return
         if len(frame) > LARGE_REQUEST_BYTES:
             large = self._dispatch_large(connection, header, binding, frame, position)
-            self._step_runner.run_now(large)
+            self._step_runner.run_long(large)
             return
         try:
             request, _ = binding.decode(frame, position)

@@ -61,9 +61,11 @@ class KeyedPurgatory:
     """Where delayed operations wait. `now_ms` is the clock of the deadlines."""
 
     __slots__ = ("_changed", "_heap", "_now_ms", "_order", "_scheduler", "_sweep_at", "_timer",
-                 "_timer_due_ms", "_waiting", "_watchers")  # fmt: skip
+                 "_timer_due_ms", "_waiting", "_watchers", "changes")  # fmt: skip
 
     def __init__(self, scheduler: Scheduler, now_ms: Callable[[], int]) -> None:
+        self.changes = 0
+        """How often a key has changed: who looks in steps sees whether to look once more."""
         self._scheduler = scheduler
         self._now_ms = now_ms
         self._watchers: dict[Hashable, dict[KeyedOperation, None]] = {}
@@ -111,6 +113,7 @@ class KeyedPurgatory:
 
     def notify(self, key: Hashable) -> None:
         """Tell that `key` has changed; who waits for it looks again after this turn of the loop."""
+        self.changes += 1
         if key in self._watchers:
             if not self._changed:
                 self._scheduler.call_soon(self._look_again)

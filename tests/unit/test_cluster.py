@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -35,4 +36,22 @@ async def test_maintenance_goes_on_after_an_error(
     async with asyncio.timeout(10):
         while steps < 3:
             await asyncio.sleep(0)
+    await nodes.cluster.stop()
+
+
+async def test_a_reset_waits_for_what_large_requests_are_doing() -> None:
+    """Topics that one of them is still creating do not come into being after the reset."""
+    nodes = await Nodes(None, 1).start()
+    made: list[str] = []
+
+    def creation() -> Iterator[None]:
+        for number in range(5):
+            yield
+            nodes.cluster.topics.create(f"old-{number}", 1, {})
+            made.append(f"old-{number}")
+
+    nodes.cluster.step_runner.run(creation())
+    await nodes.cluster.reset()
+    assert len(made) == 5
+    assert not list(nodes.cluster.topics.all_topics())
     await nodes.cluster.stop()

@@ -11,6 +11,7 @@ from coordinator_server.apis import (
     create_partitions,
     create_topics,
     delete_topics,
+    fetch,
     incremental_alter_configs,
     metadata,
 )
@@ -18,6 +19,7 @@ from coordinator_server.clock.step_runner import run_all
 from protocol.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.apis.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -27,7 +29,7 @@ from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.errors import ErrorCode
 from protocol.schema import Message
 from storage.errors import UnknownPartitionError
-from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection
+from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection, batch
 
 TOO_MANY = "Unable to perform excessively large batch operation."
 
@@ -206,3 +208,79 @@ def test_one_request_writes_the_catalogue_once() -> None:
         broker.ask(cast("Any", handle), request, version)
         writes = [name for name, _ in broker.disk.operations[before:] if name == "sync"]
         assert len(writes) == 1
+
+
+def test_configs_of_two_requests_at_once() -> None:
+    """The later one counts for the topic and for its open log, in whatever order the steps come."""
+    broker = FakeBroker()
+    topics = [broker.topics.create(name, 1, {}) for name in ("a", "t")]
+    log = broker.topics.log("t", 0)
+    older = broker.topics.set_configs({topic: {"retention.ms": "1000"} for topic in topics})
+    next(older)
+    run_all(broker.topics.set_configs({topics[1]: {"retention.ms": "2000"}}))
+    run_all(older)
+    assert topics[1].configs == {"retention.ms": "2000"}
+    assert log.config.retention_ms == 2000
+
+
+def test_configs_of_a_topic_that_is_replaced_meanwhile() -> None:
+    """A new topic of the same name keeps its own."""
+    broker = FakeBroker()
+    topics = [broker.topics.create(name, 1, {}) for name in ("a", "t")]
+    broker.topics.log("t", 0)
+    older = broker.topics.set_configs({topic: {"retention.ms": "5"} for topic in topics})
+    next(older)
+    run_all(broker.topics.delete([topics[1]]))
+    broker.topics.create("t", 1, {})
+    log = broker.topics.log("t", 0)
+    run_all(older)
+    assert log.config.retention_ms == 7 * 24 * 3600 * 1000
+
+
+@pytest.mark.parametrize("min_bytes", [1, 30])
+def test_an_append_while_a_fetch_looks(min_bytes: int) -> None:
+    """A partition that had been read when the records came is looked at once more."""
+    broker = FakeBroker()
+    broker.topics.create("t", 3, {})
+    asked = [
+        FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
+        for index in range(3)
+    ]
+    request = FetchRequest(
+        max_wait_ms=30_000,
+        min_bytes=min_bytes,
+        max_bytes=1 << 20,
+        topics=[FetchTopic(topic="t", partitions=asked)],
+        session_epoch=-1,
+    )
+    count = sum(
+        1
+        for _ in fetch.handle(cast("Any", broker), FakeCall(12, "test", FakeConnection()), request)
+    )
+    broker.fetch_purgatory.close()
+    call = FakeCall(12, "test", FakeConnection())
+    steps = fetch.handle(cast("Any", broker), call, request)
+    for _ in range(count):  # all but the last, which parks it
+        next(steps)
+    partition = broker.topics.partition("t", 0)
+    assert partition is not None
+    partition.append(batch(b"v" * 20), broker.clock.now_ms())
+    broker.scheduler.turn()
+    run_all(steps)
+    assert not call.replies
+    broker.scheduler.turn()
+    (response,) = call.replies
+    assert response.responses[0].partitions[0].records
+
+
+def test_a_negative_number_of_partitions_makes_no_room() -> None:
+    """The limit holds for what could be created."""
+    broker = FakeBroker()
+    topics = [
+        CreatableTopic(name="negative", num_partitions=-(2**31), replication_factor=1),
+        CreatableTopic(name="huge", num_partitions=10_001, replication_factor=1),
+    ]
+    call = FakeCall(7, "test", FakeConnection())
+    run_all(create_topics.handle(cast("Any", broker), call, CreateTopicsRequest(topics=topics)))
+    (response,) = call.replies
+    assert [one.error_code for one in response.topics] == [ErrorCode.POLICY_VIOLATION] * 2

@@ -9,7 +9,13 @@ from typing import cast
 import pytest
 
 from coordinator_server.clock.broker_clock import Scheduler
-from coordinator_server.clock.step_runner import SLICE_MS, StepRunner, Steps, run_all
+from coordinator_server.clock.step_runner import (
+    SHORT_SLICE_MS,
+    SLICE_MS,
+    StepRunner,
+    Steps,
+    run_all,
+)
 
 STEP_MS = 1
 
@@ -114,3 +120,24 @@ def test_run_all_returns_what_the_steps_return() -> None:
         return 7
 
     assert run_all(steps()) == 7
+
+
+def test_new_work_gets_little_time_while_other_work_is_under_way(loop: Loop) -> None:
+    """Many long requests in one turn do not each take a slice of it; what is short is done."""
+    done: list[str] = []
+    assert not loop.runner.run_now(loop.work(2 * SLICE_MS, done, "first"))
+    assert not loop.runner.run_now(loop.work(2 * SLICE_MS, done, "second"))
+    assert done.count("second") == SHORT_SLICE_MS
+    loop.runner.run_long(loop.work(2 * SLICE_MS, done, "third"))
+    assert "third" not in done
+    assert loop.runner.run_now(loop.work(SHORT_SLICE_MS - 1, done, "short"))
+    while loop.soon:
+        loop.turn()
+    assert done.count("third") == done.count("second") == 2 * SLICE_MS
+
+
+def test_long_work_begins_at_once_if_there_is_no_other(loop: Loop) -> None:
+    """One long request does not wait for a turn."""
+    done: list[str] = []
+    loop.runner.run_long(loop.work(2 * SLICE_MS, done))
+    assert len(done) == SLICE_MS

@@ -11,8 +11,8 @@ PAGE = (ROOT / "docs" / "clock.md").read_text()
 ROW = re.compile(r"^\| (.+?) \| (broker|client|machine) \| .+ \|$", re.MULTILINE)
 SERVER = ROOT / "coordinator_server"
 # The clocks themselves, and what runs in processes of its own.
-ELSEWHERE = ("control.advance",)
-PACKAGES_ELSEWHERE = ("clock", "container", "tools", "testing", "client")
+ELSEWHERE = ("control.advance", "rebalances.events_reader")  # the latter is a tool's
+PACKAGES_ELSEWHERE = ("clock", "container", "tools", "kafka_tools", "testing", "client")
 TIMERS = {"call_later", "call_at", "call_maintenance", "timeout", "timeout_at", "wait_for"}
 CLOCKS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "thread_time"}
 

@@ -19,6 +19,7 @@ from protocol.batch_header import iterate_batches
 from protocol.errors import ErrorCode
 from protocol.hashing import partition_for
 from storage.errors import StorageError
+from storage.memory_disk import MemoryDisk
 from storage.partition_log import PartitionLog
 from tests.unit.coordinator.fakes import (
     GroupBroker,
@@ -357,3 +358,22 @@ async def test_garbage_makes_no_group() -> None:
     assert joined.error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert not broker.groups.tasks
     assert log_of(broker, "g").log_end_offset == 0
+
+
+async def test_a_group_that_cannot_be_put_back_is_in_no_snapshot() -> None:
+    """Its partition is read from the log at the next start: its offsets are there, and others'."""
+    disk = MemoryDisk()
+    broker = GroupBroker(disk, offsets_topic_num_partitions="1")
+    assert await broker.commit("g", 42) == ErrorCode.NONE
+    assert await broker.commit("h", 7) == ErrorCode.NONE
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(GroupMetadata, "check_commit", refuse)
+        patched.setattr(OffsetsPartition, "reload", refuse)
+        call = broker.send("OffsetCommit", commit_request("g", 43))
+        await settle()
+    assert call.failed
+    broker.groups.stop()
+    broker.topics.close()
+    again = GroupBroker(disk, offsets_topic_num_partitions="1")
+    await settle()
+    assert [await again.committed(group) for group in ("g", "h")] == [42, 7]

@@ -11,7 +11,9 @@ import pytest
 
 from coordinator_server.apis import produce
 from coordinator_server.clock.step_runner import run_all
+from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.maintenance.flusher import Flusher
+from protocol.apis.offset_commit import OffsetCommitRequest
 from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
@@ -208,3 +210,58 @@ async def test_a_log_whose_files_vanish_fails_alone(gone: str) -> None:
         disk.rmdir(directory)
     await flusher.work()
     assert codes(call) == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
+
+
+async def test_a_bug_does_not_answer_twice_what_waits_for_a_sync(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A commit that is written and waits is answered by its sync; the bug fails its own request."""
+    broker, flusher = flushing_broker()
+    calls = [broker.send("OffsetCommit", commit_request("g", 1))]
+    await settle()
+    while await flusher.work():
+        pass
+    check = GroupMetadata.check_commit
+
+    def broken(group: GroupMetadata, request: OffsetCommitRequest) -> ErrorCode:
+        if request.topics[0].partitions[0].committed_offset == 3:
+            raise ZeroDivisionError
+        return check(group, request)
+
+    monkeypatch.setattr(GroupMetadata, "check_commit", broken)
+    calls += [broker.send("OffsetCommit", commit_request("g", offset)) for offset in (2, 3)]
+    await settle()
+    assert [(len(call.replies), call.failed) for call in calls] == [
+        (1, False),
+        (0, False),
+        (0, True),
+    ]
+    while await flusher.work():
+        pass
+    assert [(len(call.replies), call.failed) for call in calls] == [
+        (1, False),
+        (1, False),
+        (0, True),
+    ]
+
+
+async def test_an_answer_that_raises_leaves_the_others_theirs() -> None:
+    """Several wait for one sync: a bug in what one does then is not the others' loss."""
+    broker, flusher = flushing_broker()
+    topic = broker.topics.topic("t")
+    assert topic is not None
+    log = topic.partitions[0].log
+    told: list[int] = []
+
+    def broken(_: StorageError | None) -> None:
+        raise ZeroDivisionError
+
+    errors: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: errors.append(context["exception"]))
+    topic.partitions[0].append(batch(b"v"), START_MS)
+    flusher.when_flushed(log, broken)
+    flusher.when_flushed(log, lambda _: told.append(1))
+    await flusher.work()
+    assert told == [1]
+    assert [type(error) for error in errors] == [ZeroDivisionError]

@@ -8,7 +8,12 @@ import struct
 import pytest
 
 from coordinator_server.events.log import LOG
-from coordinator_server.net.connection import FRAMES_PER_TURN, READ_AHEAD_BYTES, Connection
+from coordinator_server.net.connection import (
+    FRAMES_PER_TURN,
+    READ_AHEAD_BYTES,
+    TURN_SECONDS,
+    Connection,
+)
 from tests.support import frame
 from tests.unit.net.fakes import FakeNetwork, FakeTransport
 
@@ -340,3 +345,37 @@ def test_refusing_twice_reports_once(reports: Reports) -> None:
     connection.refuse("second")
     assert len(reports.events) == 1
     assert isinstance(transport, FakeTransport)
+
+
+def test_a_refused_client_that_does_not_read_is_cut_off() -> None:
+    """Its request is answered no more, so it is no reason to keep the connection."""
+    network = FakeNetwork({"connections.max.idle.ms": "1000"})
+    connection, transport = network.connect()
+    connection.data_received(frame(b"one"))
+    connection.refuse("a reason")
+    _idle(network, 12, 100)
+    assert transport.aborted
+
+
+async def test_slow_requests_of_one_connection_do_not_keep_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After TURN_SECONDS the other connections get their turn, however few requests it were."""
+    seconds = 0.0
+    handled = 0
+
+    def answer_slowly(connection: Connection, data: bytes | bytearray) -> None:
+        nonlocal handled, seconds
+        handled += 1
+        seconds += TURN_SECONDS / 2
+        connection.answer(b"", b".")
+
+    monkeypatch.setattr("coordinator_server.net.connection.perf_counter", lambda: seconds)
+    network = FakeNetwork(dispatch=answer_slowly)
+    connection, _ = network.connect()
+    connection.data_received(frame(b"x") * 5)
+    assert handled == 2
+    await asyncio.sleep(0)
+    assert handled == 4
+    await asyncio.sleep(0)
+    assert handled == 5

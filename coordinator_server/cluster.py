@@ -150,6 +150,7 @@ class Cluster:
             broker.shutting_down()
         self.fetch_purgatory.close()
         await asyncio.gather(*[server.disconnect() for server in self._servers.values()])
+        self.step_runner.close()
         self.journal.close()
         self._flusher.close()
         self.topics.close()

@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from storage.apart import Worker
 from storage.errors import StorageError
+from storage.log_loader import CLEANED_SUFFIX
 from storage.segment import LOG_SUFFIX
 from storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
+    from storage.disk import Disk
     from storage.partition_log import PartitionLog
+
+_COPY_BYTES = 1 << 20
 
 
 Done = Callable[[StorageError | None], None]
@@ -95,3 +99,42 @@ class Flush:
         log.recovery_point = max(log.recovery_point, min(self.end_offset, log.log_end_offset))
         if self._directories and log.segments[-1].base_offset == self._segments:
             log.names_are_synced = True
+
+
+def copy_unsynced(log: PartitionLog) -> None:
+    """Copy what is not synced of a log into new files, which are. Raises StorageError.
+
+    For a log whose sync has failed. The system takes the pages of a failed sync for written, and
+    the next sync of the same file succeeds without them: what it confirms could have a hole before
+    it. A file is replaced as a whole, so a crash leaves the old one or the new one.
+    """
+    disk = log.files.disk
+    starts = [segment.base_offset for segment in log.segments]
+    try:
+        for number, segment in enumerate(log.segments):
+            if number + 1 < len(starts) and starts[number + 1] <= log.recovery_point:
+                continue
+            path = segment.stem + LOG_SUFFIX
+            if disk.exists(path):
+                _copy_durably(disk, path)
+        disk.sync_directory(log.directory)
+    except OSError as error:
+        raise log.failed("synced", error) from error
+
+
+def _copy_durably(disk: Disk, path: str) -> None:
+    """Replace a file by a synced copy of it."""
+    copy_path = path + CLEANED_SUFFIX  # a leftover of that name is removed when the log is opened
+    if disk.exists(copy_path):
+        disk.unlink(copy_path)
+    source, copy = disk.open(path), disk.open(copy_path, create=True)
+    try:
+        position = 0
+        while data := source.pread(_COPY_BYTES, position):
+            copy.append([data])
+            position += len(data)
+        copy.sync()
+    finally:
+        source.close()
+        copy.close()
+    disk.rename(copy_path, path)

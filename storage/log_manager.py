@@ -7,7 +7,6 @@ opens as fast as an empty one. A directory that Kafka wrote is adopted.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -18,14 +17,10 @@ from storage.checkpoints import (
     HIGH_WATERMARK_FILE,
     LOCK_FILE,
     LOG_START_FILE,
-    META_PROPERTIES_FILE,
     RECOVERY_POINT_FILE,
     TopicPartition,
-    format_properties,
     read_offsets,
     read_partition_metadata,
-    read_properties,
-    topic_id_text,
     write_offsets,
     write_partition_metadata,
 )
@@ -36,9 +31,10 @@ from storage.errors import (
     TopicExistsError,
     UnknownPartitionError,
 )
-from storage.flush import LogFlusher
+from storage.flush import LogFlusher, copy_unsynced
 from storage.log_config import LogConfig
 from storage.log_loader import LogLoader, RecoveryReport
+from storage.meta_properties import take_directory
 from storage.open_files import DEFAULT_MAX_OPEN_FILES, OpenFiles
 from storage.partition_log import PartitionLog
 from storage.topic_catalogue import TopicCatalogue, TopicRecord
@@ -128,7 +124,7 @@ class LogManager:
     # --- start ------------------------------------------------------------------------------------
 
     def _start(self, node_id: int, cluster_id: str | None, now_ms: int) -> None:
-        self._check_meta_properties(node_id, cluster_id)
+        self.cluster_id = take_directory(self.disk, self.path, node_id, cluster_id)
         self._recovery_points = read_offsets(self.disk, f"{self.path}/{RECOVERY_POINT_FILE}")
         self._log_starts = read_offsets(self.disk, f"{self.path}/{LOG_START_FILE}")
         self._high_watermarks = read_offsets(self.disk, f"{self.path}/{HIGH_WATERMARK_FILE}")
@@ -149,31 +145,6 @@ class LogManager:
                 except StorageError as error:
                     # The others go on; this one is tried again when it is asked for.
                     self.failures[name, partition] = error
-
-    def _check_meta_properties(self, node_id: int, cluster_id: str | None) -> None:
-        path = f"{self.path}/{META_PROPERTIES_FILE}"
-        if not self.disk.exists(path):
-            self.cluster_id = cluster_id or topic_id_text(os.urandom(16))
-            properties = {
-                "cluster.id": self.cluster_id,
-                "directory.id": topic_id_text(os.urandom(16)),
-                "node.id": str(node_id),
-                "version": "1",
-            }
-            write_atomically(self.disk, path, format_properties(properties))
-            return
-        properties = read_properties(self.disk.read_file(path))
-        stored_node_id = properties.get("node.id", properties.get("broker.id", str(node_id)))
-        if stored_node_id != str(node_id):
-            raise StorageError(
-                f"the data directory {self.path} belongs to node {stored_node_id}, not {node_id}"
-            )
-        self.cluster_id = properties.get("cluster.id", "")
-        if not self.cluster_id or "version" not in properties:
-            raise StorageError(
-                f"{path} is damaged, it has no cluster.id or no version: put it back, or remove it "
-                "and a start makes another one, with a new cluster id"
-            )
 
     def _partition_directories(self) -> set[TopicPartition]:
         """Return the partitions that have a directory; note the deleted ones to be removed."""
@@ -330,6 +301,8 @@ class LogManager:
         if not 0 <= partition < record.partition_count:
             raise UnknownPartitionError(f"there is no partition {partition} of topic {name}")
         was_open = log is not None  # and met a disk error in the middle of something
+        if log is not None and log.sync_failed:
+            copy_unsynced(log)
         log = self._open_log(record, partition, self.clean_start and not was_open, now_ms=0)
         self.failures.pop((name, partition), None)
         return log
@@ -413,7 +386,7 @@ class LogManager:
                     self.disk.unlink(f"{directory}/{name}")
                     yield
                 self.disk.rmdir(directory)
-            self._doomed.pop()
+            self._doomed.remove(directory)  # others may have come after it
 
     def volume(self) -> tuple[str, int, int]:
         """The path of the data directory; size of its volume and what is free, bytes or -1."""

@@ -76,7 +76,7 @@ def flush_steps(log: PartitionLog, *, sealed_only: bool = False) -> Iterator[Pau
         if flush.is_needed:
             yield from apart(log.files.worker, flush.run)
     except OSError as error:
-        raise log.failed("synced", error) from error
+        raise log.give_up(error) from error
     flush.done()
 
 
@@ -112,7 +112,10 @@ def _is_dirty_enough(log: PartitionLog, first_dirty: int, now_ms: int) -> bool:
     end = first_uncleanable_offset(log, now_ms)
     for segment in log.segments[:-1]:
         if first_dirty <= segment.base_offset < end:
-            first = next(segment.batches(), None)
+            try:
+                first = next(segment.batches(), None)
+            except OSError as error:
+                raise log.failed("read", error) from error
             oldest_ms = first.max_timestamp_ms if first is not None else now_ms
             return now_ms - oldest_ms > log.config.max_compaction_lag_ms
     return False

@@ -36,8 +36,16 @@ class _Contents:
         self.unsynced: list[tuple[int, int]] = []
 
     def sync(self) -> None:
-        """Put everything on the platter."""
-        self.durable = bytes(self.data)
+        """Put what was written since the last sync on the platter."""
+        data = bytearray(self.durable)
+        for position, end in self.unsynced:
+            data += bytes(max(0, end - len(data)))
+            data[position:end] = self.data[position:end]
+        self.durable = bytes(data[: len(self.data)])
+        self.unsynced.clear()
+
+    def forget_unsynced(self) -> None:
+        """Take what was written for synced, as Linux does when a sync has failed."""
         self.unsynced.clear()
 
     def reordered(self, random: Random) -> bytes:

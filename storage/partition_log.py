@@ -76,6 +76,7 @@ class PartitionLog:
         "recovery_point",
         "recovery_reports",
         "segments",
+        "sync_failed",
         "topic",
         "topic_id",
     )
@@ -88,7 +89,7 @@ class PartitionLog:
         self.partition = loader.partition
         self.topic_id = topic_id
         self.config = loader.config
-        self.closed = False
+        self.closed = self.sync_failed = False
         try:
             loaded = loader.load()
             self.is_on_disk = self.files.disk.exists(self.directory)
@@ -474,6 +475,12 @@ class PartitionLog:
         self.closed = True
         for segment in self.segments:
             segment.close()
+
+    def give_up(self, error: OSError) -> StorageError:
+        """Abandon the log after a failed sync; the error to answer (see `flush.copy_unsynced`)."""
+        self.sync_failed = True
+        self.abandon()
+        return self.failed("synced", error)
 
     def failed(self, deed: str, error: OSError) -> StorageError:
         """Return the error to answer when the disk failed."""

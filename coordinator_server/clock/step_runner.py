@@ -37,7 +37,7 @@ all the same."""
 class StepRunner:
     """The long work of one process. `timer_s()` measures slices, in seconds."""
 
-    __slots__ = ("_is_scheduled", "_scheduler", "_timer_s", "_waiting")
+    __slots__ = ("_is_closed", "_is_scheduled", "_scheduler", "_timer_s", "_waiting")
 
     def __init__(
         self, scheduler: Scheduler, timer_s: Callable[[], float] = time.perf_counter
@@ -45,7 +45,7 @@ class StepRunner:
         self._scheduler = scheduler
         self._timer_s = timer_s
         self._waiting: deque[Iterator[None]] = deque()
-        self._is_scheduled = False
+        self._is_scheduled = self._is_closed = False
 
     def __len__(self) -> int:
         """How many pieces of work are under way."""
@@ -73,12 +73,21 @@ class StepRunner:
 
     def run(self, steps: Iterator[None]) -> None:
         """Work through `steps`, from the next turn of the loop on. The steps must not raise."""
+        if self._is_closed:
+            return
         if not self._waiting:
             # Large requests make millions of objects without a cycle among them. The collector
             # would look at all of them again and again, for longer than a slice each time.
             gc.disable()
         self._waiting.append(steps)
         self._schedule()
+
+    def close(self) -> None:
+        """Drop the work under way, and what comes: nothing is written any more from now on."""
+        self._is_closed = True
+        if self._waiting:
+            self._waiting.clear()
+            gc.enable()
 
     def _schedule(self) -> None:
         if not self._is_scheduled:
@@ -87,6 +96,8 @@ class StepRunner:
 
     def _run_slice(self) -> None:
         self._is_scheduled = False
+        if not self._waiting:
+            return  # closed meanwhile
         steps = self._waiting.popleft()
         end_s = self._timer_s() + SLICE_MS / 1000
         is_over = True

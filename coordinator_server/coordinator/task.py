@@ -106,11 +106,11 @@ class GroupTask:
         self._timer_at_ms = 0
         self._is_woken = self._is_draining = self._is_broken = self._is_stopped = False
 
-    def post(self, operation: Operation) -> None:
+    def post(self, operation: Operation, *, at_once: bool = False) -> None:
         """Put an operation into the mailbox; it is applied in the next turn of the loop.
 
         One that writes nothing is applied at once if it is the only one: it gains nothing by
-        sharing a drain.
+        sharing a drain. So is one of work over many groups, which is in steps (`at_once`).
         """
         if self._is_broken:
             operation.fail()
@@ -118,7 +118,7 @@ class GroupTask:
         self._mailbox.append(operation)
         if self._is_woken or self._is_draining or self._large is not None:
             return
-        if operation.is_read_only and not operation.is_large:
+        if at_once or (operation.is_read_only and not operation.is_large):
             self._wake()
         else:
             self._wake_later()

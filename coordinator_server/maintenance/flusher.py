@@ -80,7 +80,7 @@ class Flusher:
         try:
             future.result()
         except OSError as failure:
-            self._give_up(log, log.failed("synced", failure))
+            self._give_up(log, log.give_up(failure))
             return
         if not log.closed:
             flush.done()
@@ -94,7 +94,6 @@ class Flusher:
     def _give_up(self, log: PartitionLog, error: StorageError) -> None:
         """The disk failed: no request is acknowledged, and the log is opened again."""
         LOG.emit("log.failed", topic=log.topic, partition=log.partition, reason=error.message)
-        log.abandon()
         _tell([done for _, done in self._waiting.pop(log, [])], error)
 
 

@@ -61,6 +61,7 @@ class Connection(asyncio.Protocol):
         "_request_max_bytes",
         "_shared",
         "_transport",
+        "_unsent_bytes",
         "_waiting_bytes",
         "active",
         "caller",
@@ -80,7 +81,7 @@ class Connection(asyncio.Protocol):
         self._buffer: bytes | bytearray = b""
         self._position = 0
         self._chunks: list[bytes | bytearray] = []
-        self._waiting_bytes = 0
+        self._waiting_bytes = self._unsent_bytes = 0
         self._needed_bytes = 4
         self._draining = False
         self._reading_paused = False
@@ -105,6 +106,14 @@ class Connection(asyncio.Protocol):
     def write_is_paused(self) -> bool:
         """Whether the client does not take its answers."""
         return bool(self._holds & _WRITE_PAUSED)
+
+    def has_taken_some(self) -> bool:
+        """Whether the client has taken something of its answers since the last call."""
+        before = self._unsent_bytes
+        self._unsent_bytes = (
+            0 if self._transport is None else self._transport.get_write_buffer_size()
+        )
+        return self._unsent_bytes < before
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note the addresses; a connection beyond max.connections is closed again."""

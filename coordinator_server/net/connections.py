@@ -133,12 +133,18 @@ class Connections:
         """Close what was silent for connections.max.idle.ms; unanswered requests are no silence,
         nor is it the client's that its requests wait for the others' to be handled.
 
-        A client that does not take its answers is silent too, and so is one that lingers while
+        A client that takes nothing of its answers is silent too, and so is one that lingers while
         it is being closed.
         """
         now_ms = self._clock.now_ms()
         for connection in tuple(self._open):
-            if connection.active or connection.answer_is_due or connection.is_behind:
+            has_taken_some = connection.write_is_paused and connection.has_taken_some()
+            if (
+                connection.active
+                or has_taken_some
+                or connection.answer_is_due
+                or connection.is_behind
+            ):
                 connection.active = False
                 connection.idle_since_ms = now_ms
             elif now_ms - connection.idle_since_ms >= self._max_idle_ms:

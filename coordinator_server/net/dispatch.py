@@ -94,6 +94,17 @@ class Dispatcher(Generic[B]):
         except ProtocolError as error:
             connection.refuse(str(error), binding.spec.name, binding.version)
             return
+        except Exception:  # the same boundary; there is no request yet that could be answered
+            LOG.emit(
+                "request.failed",
+                remote=connection.remote,
+                api=binding.spec.name,
+                version=binding.version,
+                correlation_id=header.correlation_id,
+                exc_info=True,
+            )
+            connection.close()
+            return
         caller = Caller(header.client_id, connection.client_host, binding.version)
         call = Call(self, binding, connection, caller, header.correlation_id, request, True)
         del request, frame  # so that `dispose` frees the request in steps

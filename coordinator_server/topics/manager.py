@@ -255,6 +255,8 @@ class TopicManager:
         They hold after the first step, which raises StorageError: nothing is changed then. Open
         logs get theirs with the steps that follow.
         """
+        if not configs:
+            return
         steps = self._logs.change_topics(
             [self._record(topic)._replace(configs=dict(own)) for topic, own in configs.items()]
         )

@@ -210,6 +210,14 @@ def test_one_request_writes_the_catalogue_once() -> None:
         assert len(writes) == 1
 
 
+def test_no_change_is_not_written() -> None:
+    """A request whose topics have all gone meanwhile writes nothing."""
+    broker = FakeBroker()
+    before = len(broker.disk.operations)
+    run_all(broker.topics.set_configs({}))
+    assert len(broker.disk.operations) == before
+
+
 def test_configs_of_two_requests_at_once() -> None:
     """The later one counts for the topic and for its open log, in whatever order the steps come."""
     broker = FakeBroker()
@@ -259,7 +267,7 @@ def test_an_append_while_a_fetch_looks(min_bytes: int) -> None:
     )
     broker.fetch_purgatory.close()
     call = FakeCall(12, "test", FakeConnection())
-    steps = fetch.handle(cast("Any", broker), call, request)
+    steps = fetch.handle(cast("Any", broker), cast("Any", call), request)
     for _ in range(count):  # all but the last, which parks it
         next(steps)
     partition = broker.topics.partition("t", 0)
@@ -280,7 +288,8 @@ def test_a_negative_number_of_partitions_makes_no_room() -> None:
         CreatableTopic(name="negative", num_partitions=-(2**31), replication_factor=1),
         CreatableTopic(name="huge", num_partitions=10_001, replication_factor=1),
     ]
+    request = CreateTopicsRequest(topics=topics)
     call = FakeCall(7, "test", FakeConnection())
-    run_all(create_topics.handle(cast("Any", broker), call, CreateTopicsRequest(topics=topics)))
+    run_all(create_topics.handle(cast("Any", broker), cast("Any", call), request))
     (response,) = call.replies
     assert [one.error_code for one in response.topics] == [ErrorCode.POLICY_VIOLATION] * 2

@@ -141,3 +141,16 @@ def test_long_work_begins_at_once_if_there_is_no_other(loop: Loop) -> None:
     done: list[str] = []
     loop.runner.run_long(loop.work(2 * SLICE_MS, done))
     assert len(done) == SLICE_MS
+
+
+def test_after_the_end_nothing_is_done(loop: Loop) -> None:
+    """Work under way is dropped, and so is what comes."""
+    done: list[str] = []
+    assert not loop.runner.run_now(loop.work(3 * SLICE_MS, done))
+    loop.runner.close()
+    loop.runner.run(loop.work(SLICE_MS, done))
+    while loop.soon:
+        loop.turn()
+    assert len(done) == SLICE_MS
+    assert len(loop.runner) == 0
+    assert gc.isenabled()

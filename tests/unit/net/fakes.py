@@ -23,6 +23,10 @@ class FakeTransport:
         self.reading = True
         self.closed = False
         self.aborted = False
+        self.unsent_bytes = 0
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent_bytes
 
     def get_extra_info(self, name: str) -> tuple[str, int]:
         return (self.peer, 40000) if name == "peername" else ("10.0.0.1", 9092)

@@ -379,3 +379,18 @@ async def test_slow_requests_of_one_connection_do_not_keep_the_loop(
     assert handled == 4
     await asyncio.sleep(0)
     assert handled == 5
+
+
+def test_a_client_that_takes_its_answers_slowly_is_not_cut_off() -> None:
+    """Something of them taken between two looks is activity, as in Kafka's Selector."""
+    network = FakeNetwork({"connections.max.idle.ms": "1000"})
+    connection, transport = network.connect()
+    connection.data_received(frame(b"one"))
+    connection.answer(b"", b"a")
+    connection.pause_writing()
+    for left in range(100, 0, -1):
+        transport.unsent_bytes = left
+        _idle(network, 1, 100)
+    assert not transport.aborted
+    _idle(network, 12, 100)
+    assert transport.aborted

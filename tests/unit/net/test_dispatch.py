@@ -282,6 +282,24 @@ def test_a_large_request_that_does_not_parse_closes(events: list[dict[str, Any]]
     assert [event["event"] for event in events] == ["connection.closed"]
 
 
+def test_a_bug_in_a_large_decode_closes(
+    events: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no request that could be answered: its connection does not hang."""
+
+    def broken(*_: object) -> Any:
+        def decode(*_: object) -> Steps:
+            yield
+            raise KeyError("a bug")
+
+        return decode
+
+    monkeypatch.setattr("protocol.codec.step_decoder", broken)
+    transport = send(request(HEARTBEAT, 0, HEARTBEAT_V0 + bytes(LARGE_REQUEST_BYTES)))
+    assert transport.closed
+    assert [event["event"] for event in events] == ["request.failed"]
+
+
 def test_a_large_frame_in_pieces(heartbeats: Callable[[Handler], None]) -> None:
     """A frame beyond READ_AHEAD_BYTES that comes in pieces, the next frame right after it."""
     seen: list[str] = []

@@ -568,3 +568,21 @@ def test_a_failing_checkpoint_is_reported() -> None:
     disk.fail_at(0)
     assert [type(event) for event in rounds(manager)] == [StorageError]
     assert rounds(manager) == []
+
+
+def test_a_topic_deleted_while_others_are_removed() -> None:
+    """Its files are removed too, by the same round or the next one."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    for name in ("a", "b"):
+        manager.create_topics([TopicRecord(name, name.encode() * 16, 1, {})])
+        manager.log(name, 0).append(batch(b"v"), NOW_MS)
+    for name, removing in (("a", None), ("b", manager.remove_deleted())):
+        if removing is not None:
+            next(removing)
+        manager.delete_topics([name])
+        list(manager.finish_deletions())
+        if removing is not None:
+            list(removing)
+    list(manager.remove_deleted())
+    assert not [name for name in disk.listdir("data") if name.endswith("-delete")]

@@ -6,15 +6,19 @@ orders of what had not been synced. How many points there are stands in the name
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from random import Random
 
 import pytest
 
 from storage.cleaner import Cleaning
+from storage.errors import StorageError
 from storage.log_config import LogConfig
+from storage.maintenance import flush_steps
 from storage.memory_disk import Crash, MemoryDisk
 from storage.state_snapshot import load_state, save_state
+from storage.topic_catalogue import TopicRecord
 from tests.unit.storage.support import (
     NOW_MS,
     all_records,
@@ -24,6 +28,7 @@ from tests.unit.storage.support import (
     marker,
     open_log,
     open_manager,
+    values_of,
 )
 
 ORDERS = 6
@@ -189,3 +194,36 @@ def test_all_66_points_of_aborted_transactions() -> None:
         assert log.log_end_offset >= recovery_point
 
     assert walk(work, check) == 66
+
+
+class ForgetfulDisk(MemoryDisk):
+    """A disk as Linux has it: after a failed sync the system takes the pages for written."""
+
+    fails = False
+
+    def sync_file(self, path: str) -> None:
+        """Fail once for a log, and forget what was to be written."""
+        if self.fails and path.endswith(".log"):
+            self.fails = False
+            self._existing(path).forget_unsynced()
+            raise OSError(errno.EIO, "I/O error", path)
+        super().sync_file(path)
+
+
+def test_what_is_synced_after_a_failed_sync_has_no_hole_before_it() -> None:
+    """The next sync of the same file would succeed without the pages of the failed one."""
+    disk = ForgetfulDisk()
+    manager = open_manager(disk)
+    manager.create_topics([TopicRecord("t", b"t" * 16, 1, {})])
+    for value in (b"zero", b"one", b"two"):
+        log = manager.log("t", 0)
+        log.append(batch(value), NOW_MS)
+        disk.fails = value == b"one"
+        if disk.fails:
+            with pytest.raises(StorageError, match="t-0 cannot be synced"):
+                list(flush_steps(log))
+        else:
+            list(flush_steps(log))
+    disk.power_cut()
+    values = values_of(open_manager(disk).log("t", 0))
+    assert values == [(0, b"zero"), (1, b"one"), (2, b"two")]

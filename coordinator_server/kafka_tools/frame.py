@@ -158,7 +158,7 @@ def connect(
     except ClientError as error:
         cause = ToolError("org.apache.kafka.common.config.ConfigException", str(error))
         if failure is None:
-            raise cause from error
+            raise cause from None
         raise ToolError("org.apache.kafka.common.KafkaException", failure) from cause
     client_id = settings.client_id
 

@@ -69,6 +69,7 @@ DEFAULT_FLAGS = {
 _NO_QUOTAS = "quotas and credentials are not handled here yet: use the script of Apache Kafka"
 _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
 _SET, _DELETE = 0, 1
+_LIST_CONFIG_RESOURCES = 74  # its version 1 lists the groups (KIP-1142)
 _TERSE = ("java.lang.IllegalArgumentException", "InvalidConfigurationException")
 
 OPTIONS = (
@@ -347,9 +348,14 @@ def _exists(client: Client, kind: str, name: str) -> bool:
         return not name or int(name) in client.nodes
     if kind == "client-metrics":
         return bool(name and _lines(client, kind, name, everything=False))
-    return name in _all_names(client, kind) or (
-        kind == "groups" and bool(_lines(client, kind, name, everything=False))
-    )
+    if name in _all_names(client, kind):
+        return True
+    if kind != "groups":
+        return False
+    # Kafka's tool looks for the group among those with settings where the broker can list them,
+    # and takes it as it is where the broker cannot.
+    _, newest = client.connection().api_versions.get(_LIST_CONFIG_RESOURCES, (0, 0))
+    return newest < 1 or bool(_lines(client, kind, name, everything=False))
 
 
 def _all_names(client: Client, kind: str) -> list[str]:

@@ -77,7 +77,8 @@ def print_uncaught(error: Failure) -> int:
 class Tool(NamedTuple):
     """One tool: its official name without `.sh`, its options, its work, and a line for `--help`.
 
-    `failed` prints an exception and gives the exit code, where a tool has its own way.
+    `failed` prints an exception and gives the exit code, where a tool has its own way;
+    `without_arguments` is what is above the usage then, where that is not the purpose.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Tool(NamedTuple):
     run: Callable[[Options], int]
     purpose: str
     failed: Callable[[Failure], int] = print_uncaught
+    without_arguments: str = ""
 
 
 def run_tool(tool: Tool, arguments: Sequence[str]) -> int:
@@ -92,6 +94,8 @@ def run_tool(tool: Tool, arguments: Sequence[str]) -> int:
     declared = (*tool.options, HELP, VERSION)
     try:
         options = parse_options(declared, arguments)
+        if not arguments and tool.without_arguments:
+            raise UsageError(tool.without_arguments)
         if not arguments or options.has("help"):
             raise UsageError(tool.purpose)
         if options.has("version"):

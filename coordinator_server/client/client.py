@@ -7,7 +7,6 @@ is over (org.apache.kafka.clients.admin.KafkaAdminClient).
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -59,14 +58,14 @@ class Client:
         if timeout_ms is None:
             timeout_ms = self.settings.default_api_timeout_ms
         deadline_s = time.monotonic() + timeout_ms / 1000
-        pause_ms: float = self.settings.retry_backoff_ms
+        pause_ms = self.settings.retry_backoff_ms
         while True:
             try:
                 return attempt()
             except ClientError as error:
                 if not error.code.retriable:
                     raise
-                pause_s = pause_ms * random.uniform(0.8, 1.2) / 1000
+                pause_s = pause_ms / 1000
                 if time.monotonic() + pause_s > deadline_s:
                     raise ClientError(
                         ErrorCode.REQUEST_TIMED_OUT,
@@ -212,6 +211,7 @@ class Client:
         try:
             return ClientConnection(address, self.settings)
         except ClientError:
+            self.nodes.pop(node_id, None)  # it may have moved: the next attempt asks Metadata
             if self._warn is not None:
                 self._warn(node_id, address)
             raise

@@ -37,7 +37,8 @@ class ClientConnection:
         self._requests = 0
         try:
             self._socket = socket.create_connection(
-                address, settings.socket_connection_setup_timeout_ms / 1000
+                (address.lookup_name(), address.port),  # type: ignore[arg-type]  # takes bytes too
+                settings.socket_connection_setup_timeout_ms / 1000,
             )
         except OSError as error:
             raise self._failure(f"no broker at {self}: {error.strerror or error}") from error

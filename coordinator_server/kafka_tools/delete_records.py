@@ -102,7 +102,8 @@ def _delete_one(client: Client, partition: Partition, offset: int) -> int | Clie
             log(
                 "ERROR",
                 f"[AdminClient clientId={client.settings.client_id}] DeleteRecords request for"
-                f" topic partition {topic}-{index} failed due to an unexpected error {error.code.name}",
+                f" topic partition {topic}-{index} failed due to an unexpected"
+                f" error {error.code.name}",
                 "org.apache.kafka.clients.admin.internals.DeleteRecordsHandler",
             )
         raise

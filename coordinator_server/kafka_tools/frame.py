@@ -180,9 +180,10 @@ def connect(
 def _resolve(addresses: Sequence[Address]) -> None:
     """Warn of each host that has no address; ClientError when no bootstrap server is left."""
     count = 0
-    for host, port in addresses:
+    for address in addresses:
+        host, port = address
         try:
-            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            socket.getaddrinfo(address.lookup_name(), port, type=socket.SOCK_STREAM)
         except OSError:
             log(
                 "WARN",

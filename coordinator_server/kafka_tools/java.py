@@ -96,9 +96,10 @@ def socket_address(address: Address) -> str:
 
     host, port = address
     try:
-        number = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0]
+        found = socket.getaddrinfo(address.lookup_name(), port, type=socket.SOCK_STREAM)
     except OSError:
         return f"{host}/<unresolved>:{port}"
+    number = found[0][4][0]
     return f"{'' if host == number else host}/{number}:{port}"
 
 

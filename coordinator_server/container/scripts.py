@@ -1,7 +1,7 @@
 """What the scripts under /opt/kafka/bin run: a tool of `kafka_tools`, by the name of its script.
 
-python -m coordinator_server.container.scripts kafka-topics.sh --list ...
-python -m coordinator_server.container.scripts --names
+    python -m coordinator_server.container.scripts kafka-topics.sh --list ...
+    python -m coordinator_server.container.scripts --names
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ import sys
 import threading
 from pathlib import Path
 
-import kafka
 import pytest
 
 from coordinator_server.container.healthcheck import ask

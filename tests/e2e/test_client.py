@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import socket
-import struct
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -19,101 +15,26 @@ from coordinator_server.client import (
     ClientSettings,
     check,
 )
-from protocol.apis.api_versions import ApiVersion, ApiVersionsResponse
+from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
 from protocol.apis.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
 from protocol.apis.delete_groups import DeleteGroupsRequest
-from protocol.apis.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
-from protocol.codec import decoder, encoder
+from protocol.apis.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from protocol.errors import ErrorCode
-from protocol.headers import RequestHeader
-from protocol.registry import SPEC_BY_KEY
 from protocol.schema import Message
+from tests.e2e.fake_broker import fake, metadata
 from tests.support import Broker, free_port
 
 QUICK = ClientSettings(request_timeout_ms=2_000, default_api_timeout_ms=2_000, retry_backoff_ms=1)
-
-Answer = Callable[[str, int, Any], Message | None]
-
-
-class FakeBroker:
-    """Answers by a function of API name, version and request; None closes the connection.
-
-    `ranges` are the versions that it serves, by API key; ApiVersions itself among them.
-    """
-
-    def __init__(self, ranges: dict[int, tuple[int, int]], answer: Answer) -> None:
-        self.ranges = ranges
-        self.asked: list[tuple[str, int]] = []
-        self._answer = answer
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.address = Address(*self._server.getsockname())
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Take no more connections."""
-        self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
-        self._thread.join(10)
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self._server.accept()
-            except OSError:
-                return
-            with connection:
-                self._serve_connection(connection)
-
-    def _serve_connection(self, connection: socket.socket) -> None:
-        stream = connection.makefile("rb")
-        while len(size := stream.read(4)) == 4:
-            frame = stream.read(struct.unpack(">i", size)[0])
-            key, version = struct.unpack_from(">hh", frame)
-            spec = SPEC_BY_KEY[key]
-            header, position = decoder(RequestHeader, spec.request_header_version(version))(frame)
-            self.asked.append((spec.name, version))
-            low, high = self.ranges[key]
-            answer: Message | None
-            if spec.name == "ApiVersions":
-                keys = [
-                    ApiVersion(api_key=key, min_version=low, max_version=high)
-                    for key, (low, high) in self.ranges.items()
-                ]
-                known = low <= version <= high
-                code = ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_VERSION
-                answer = ApiVersionsResponse(error_code=code, api_keys=keys)
-                version = version if known else 0
-            else:
-                request, _ = decoder(spec.request_type, version)(frame, position)
-                answer = self._answer(spec.name, version, request)
-            if answer is None:
-                return
-            body = encoder(spec.response_type, version)(answer)
-            tags = b"\0" if spec.response_header_version(version) else b""
-            body = struct.pack(">i", header.correlation_id) + tags + body
-            connection.sendall(struct.pack(">i", len(body)) + body)
-
-
-@contextmanager
-def fake(ranges: dict[int, tuple[int, int]], answer: Answer) -> Iterator[FakeBroker]:
-    """A fake broker, stopped at the end."""
-    broker = FakeBroker(ranges, answer)
-    try:
-        yield broker
-    finally:
-        broker.stop()
-
-
-def metadata(broker: FakeBroker) -> MetadataResponse:
-    """A cluster of this broker alone."""
-    host, port = broker.address
-    node = MetadataResponseBroker(node_id=5, host=host, port=port)
-    return MetadataResponse(brokers=[node], controller_id=5)
 
 
 def test_versions_are_agreed_on_with_an_old_broker() -> None:
@@ -165,10 +86,7 @@ def test_the_controller_is_looked_up_again_when_it_has_moved() -> None:
         return CreateTopicsResponse(topics=[CreatableTopicResult(error_code=codes.pop(0))])
 
     with fake({3: (0, 13), 18: (0, 4), 19: (2, 7)}, answer) as broker:
-        # The fake serves one connection at a time.
         client = Client("{}:{}".format(*broker.address), QUICK)
-        client.metadata([])
-        client.close()
         result = client.ask_controller("createTopics", CreateTopicsRequest())
         assert [topic.error_code for topic in result.topics] == [0]
         client.close()
@@ -191,11 +109,9 @@ def test_a_controller_that_is_gone_is_looked_up_again() -> None:
     with fake({3: (0, 13), 18: (0, 4), 19: (2, 7)}, answer) as broker:
         warned: list[int] = []
 
-        def warn(node_id: int, address: Address) -> None:
-            warned.append(node_id)
-            client.close()  # the fake serves one connection at a time
-
-        client = Client("{}:{}".format(*broker.address), QUICK, warn)
+        client = Client(
+            "{}:{}".format(*broker.address), QUICK, lambda node_id, _: warned.append(node_id)
+        )
         client.metadata([])
         result = client.ask_controller("createTopics", CreateTopicsRequest())
         client.close()
@@ -263,3 +179,48 @@ def test_leaders_and_coordinators_are_looked_up() -> None:
             client.open_connection(77)
         assert raised.value.code is ErrorCode.BROKER_NOT_AVAILABLE
         client.close()
+
+
+def test_an_old_broker_that_cannot_look_for_an_offset_skips_its_partitions(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """kafka-get-offsets.sh names each partition and the versions; the others are printed."""
+
+    def answer(name: str, version: int, request: Any) -> Message:
+        cluster = metadata(broker)
+        partitions = [MetadataResponsePartition(partition_index=0, leader_id=5)]
+        cluster.topics = [MetadataResponseTopic(name="t", partitions=partitions)]
+        return cluster
+
+    with fake({2: (0, 6), 3: (0, 9), 18: (0, 3)}, answer) as broker:
+        server = "{}:{}".format(*broker.address)
+        line = ["--bootstrap-server", server, "--topic", "t", "--time", "max-timestamp"]
+        assert run_script(BY_NAME["kafka-get-offsets"], line) == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == (
+        "Skip getting offsets for topic-partition t-0 due to error: org.apache.kafka.common.errors."
+        "UnsupportedVersionException: The node does not support LIST_OFFSETS with version in range"
+        " [7,11]. The supported range is [0,6].\n"
+    )
+
+
+def test_the_apis_of_another_release_are_shown_with_what_is_usable(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Too old, too new, unknown and missing, in the words of Kafka's NodeApiVersions."""
+    ranges = {0: (14, 15), 1: (0, 3), 3: (0, 13), 4: (0, 5), 18: (0, 4), 99: (2, 2)}
+    with fake(ranges, lambda *_: metadata(broker)) as broker:
+        line = ["--bootstrap-server", "{}:{}".format(*broker.address)]
+        assert run_script(BY_NAME["kafka-broker-api-versions"], line) == 0
+        port = broker.address.port
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:6] == [
+        f"127.0.0.1:{port} (id: 5 rack: null isFenced: false) -> (",
+        "\tProduce(0): 14 to 15 [unusable: node too new],",
+        "\tFetch(1): 0 to 3 [unusable: node too old],",
+        "\tListOffsets(2): UNSUPPORTED,",
+        "\tMetadata(3): 0 to 13 [usable: 13],",
+        "\tLeaderAndIsr(4): 0 to 5 [unusable: node too new],",
+    ]
+    assert lines[-2:] == ["\tUNKNOWN(99): 2", ")"]

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 
 import kafka
 
+from coordinator_server.client import Client
 from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
 from tests.oracle.kafka_process import java
 
@@ -84,9 +85,9 @@ class Player:
         self._prefix = prefix
         self._directory = directory
         directory.mkdir()
-        admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
-        self._node = str(admin.describe_cluster()["brokers"][0]["broker_id"])
-        admin.close()
+        client = Client(bootstrap)
+        self._node = str(client.metadata([]).brokers[0].node_id)
+        client.close()
         self._make_files()
 
     def play(self, case: Case) -> Outcome | None:

@@ -178,10 +178,10 @@ class Client:
 
         request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
         answer = self.ask(request, min_version=1)
-        found = answer.coordinators[0] if answer.coordinators else answer
-        check(found.error_code, found.error_message)
-        self.nodes[found.node_id] = Address(found.host, found.port)
-        return int(found.node_id)
+        coordinator = answer.coordinators[0] if answer.coordinators else answer
+        check(coordinator.error_code, coordinator.error_message)
+        self.nodes[coordinator.node_id] = Address(coordinator.host, coordinator.port)
+        return int(coordinator.node_id)
 
     def _any_connection(self) -> ClientConnection:
         """An open connection, else a new one to the next broker that is known."""

@@ -1,7 +1,7 @@
 """kafka-configs.sh: show and change settings of topics, brokers and groups (Kafka's ConfigCommand).
 
-Quotas of users, clients and addresses, and SCRAM credentials, are not here: one line says so.
-Topics and groups are listed in order, Kafka's order is that of a hash table.
+Quotas and credentials are in `quotas`. Topics and groups are listed in order, Kafka's order is that
+of a hash table.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from coordinator_server.client import Client, ClientError, check
 from coordinator_server.client.client import ANY_BROKER
+from coordinator_server.kafka_tools import quotas
 from coordinator_server.kafka_tools.configs_read import (
     BROKER,
     BROKER_LOGGER,
@@ -31,11 +32,13 @@ from coordinator_server.kafka_tools.frame import (
     ToolError,
     connect,
     illegal_argument,
+    invalid_config,
     java_class,
     parse_integer,
     read_properties,
 )
 from coordinator_server.kafka_tools.options import Option, Options, OptionsError, UsageError
+from protocol.errors import ErrorCode
 
 KINDS = {
     "topics": (TOPIC, "DYNAMIC_TOPIC_CONFIG"),
@@ -66,10 +69,8 @@ DEFAULT_FLAGS = {
     "broker-defaults": "brokers",
     "ip-defaults": "ips",
 }
-_NO_QUOTAS = "quotas and credentials are not handled here yet: use the script of Apache Kafka"
 _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
 _SET, _DELETE = 0, 1
-_LIST_CONFIG_RESOURCES = 74  # its version 1 lists the groups (KIP-1142)
 _TERSE = ("java.lang.IllegalArgumentException", "InvalidConfigurationException")
 
 OPTIONS = (
@@ -110,13 +111,13 @@ def run(options: Options) -> int:
     _check_arguments(options, types, names)
     if options.has("bootstrap-controller"):
         raise NotHereError("--bootstrap-controller: use --bootstrap-server, of any broker")
-    if types[0] not in KINDS:
-        raise NotHereError(f"{types[0]}: {_NO_QUOTAS}")
     try:
         client = connect(options)
         try:
             if options.has("alter"):
                 _alter(client, options, types, names)
+            elif types[0] in quotas.ENTITIES:
+                quotas.describe(client, types, names)
             else:
                 _describe(client, types[0], names[:1], everything=options.has("all"))
         finally:
@@ -205,6 +206,9 @@ def _check_arguments(options: Options, types: list[str], names: list[str]) -> No
 def _check_names(options: Options, types: list[str], names: list[str]) -> None:
     has_name, has_default = any(names), "" in names
     kind = types[0]
+    if has_name and kind == "ips":
+        for name in filter(None, names):
+            _check_host(name)
     if has_name and kind in ("brokers", "broker-loggers"):
         for option in ("entity-name", "broker", "broker-logger"):
             if options.has(option):
@@ -236,25 +240,47 @@ def _check_names(options: Options, types: list[str], names: list[str]) -> None:
         )
 
 
+def _check_host(name: str) -> None:
+    import socket
+
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        illegal_argument(
+            f"The entity name for ips must be a valid IP or resolvable host, but it is: {name}"
+        )
+
+
 def _alter(client: Client, options: Options, types: list[str], names: list[str]) -> None:
+    if len(types) != len(names):
+        illegal_argument("An entity name must be specified for every entity type")
+    kind, name = types[0], names[0]
+    added = _added(options)
+    deleted = [key.strip() for text in options.values("delete-config") for key in text.split(",")]
+    if kind in quotas.ENTITIES:
+        quotas.alter(client, types, names, (added, deleted))
+    else:
+        _alter_resource(client, kind, name, added, deleted)
+    if name:
+        print(f"Completed updating config for {_singular(kind)} {name}.")
+    else:
+        print(f"Completed updating default config for {kind} in the cluster.")
+
+
+def _alter_resource(
+    client: Client, kind: str, name: str, added: dict[str, str], deleted: list[str]
+) -> None:
     from protocol.apis.incremental_alter_configs import (
         AlterableConfig,
         AlterConfigsResource,
         IncrementalAlterConfigsRequest,
     )
 
-    if len(types) != len(names):
-        illegal_argument("An entity name must be specified for every entity type")
-    kind, name = types[0], names[0]
     changes = [
         AlterableConfig(name=key, config_operation=_SET, value=value)
-        for key, value in _added(options).items()
+        for key, value in added.items()
     ]
-    for text in options.values("delete-config"):
-        changes += [
-            AlterableConfig(name=key.strip(), config_operation=_DELETE, value="")
-            for key in text.split(",")
-        ]
+    changes += [AlterableConfig(name=key, config_operation=_DELETE, value="") for key in deleted]
     resource_type, _ = KINDS[kind]
     if resource_type == BROKER_LOGGER:
         _check_loggers(client, name, [change.name for change in changes])
@@ -265,20 +291,13 @@ def _alter(client: Client, options: Options, types: list[str], names: list[str])
     node_id = int(name) if resource_type in (BROKER, BROKER_LOGGER) and name else ANY_BROKER
     answer = client.call("incrementalAlterConfigs", lambda: client.ask(request, node_id))
     check(answer.responses[0].error_code, answer.responses[0].error_message)
-    if name:
-        print(f"Completed updating config for {_singular(kind)} {name}.")
-    else:
-        print(f"Completed updating default config for {kind} in the cluster.")
 
 
 def _check_loggers(client: Client, name: str, loggers: list[str]) -> None:
     known = {config.name for config in read_configs(client, BROKER_LOGGER, [name])[name]}
     wrong = [logger for logger in loggers if logger not in known]
     if wrong:
-        raise ToolError(
-            "org.apache.kafka.common.errors.InvalidConfigurationException",
-            f"Invalid broker logger(s): {','.join(wrong)}",
-        )
+        invalid_config(f"Invalid broker logger(s): {','.join(wrong)}")
 
 
 def _added(options: Options) -> dict[str, str]:
@@ -346,16 +365,9 @@ def _exists(client: Client, kind: str, name: str) -> bool:
     if kind in ("brokers", "broker-loggers"):
         client.call("describeCluster", lambda: client.metadata([]))
         return not name or int(name) in client.nodes
-    if kind == "client-metrics":
-        return bool(name and _lines(client, kind, name, everything=False))
-    if name in _all_names(client, kind):
-        return True
-    if kind != "groups":
-        return False
-    # Kafka's tool looks for the group among those with settings where the broker can list them,
-    # and takes it as it is where the broker cannot.
-    _, newest = client.connection().api_versions.get(_LIST_CONFIG_RESOURCES, (0, 0))
-    return newest < 1 or bool(_lines(client, kind, name, everything=False))
+    if kind == "groups" and _with_settings(client, GROUP) is None:
+        return True  # as Kafka's tool takes it where the broker cannot list the groups
+    return name in _all_names(client, kind)
 
 
 def _all_names(client: Client, kind: str) -> list[str]:
@@ -364,13 +376,13 @@ def _all_names(client: Client, kind: str) -> list[str]:
         answer = client.call("listTopics", lambda: client.metadata(None))
         return sorted(topic.name for topic in answer.topics)
     if kind == "client-metrics":
-        raise NotHereError("client-metrics cannot be listed here: name one by --entity-name")
+        return _with_settings(client, CLIENT_METRICS) or []
     client.call("describeCluster", lambda: client.metadata([]))
     if kind == "brokers":
         return [*map(str, sorted(client.nodes)), ""]
     from protocol.apis.list_groups import ListGroupsRequest
 
-    groups = set()
+    groups = set(_with_settings(client, GROUP) or ())
     for node_id in sorted(client.nodes):
 
         def ask(node_id: int = node_id) -> list[str]:
@@ -380,6 +392,23 @@ def _all_names(client: Client, kind: str) -> list[str]:
 
         groups.update(client.call("listGroups", ask))
     return sorted(groups)
+
+
+def _with_settings(client: Client, resource_type: int) -> list[str] | None:
+    """The resources of a type that have settings; None where the broker cannot list them."""
+    from protocol.apis.list_config_resources import ListConfigResourcesRequest
+
+    request = ListConfigResourcesRequest(resource_types=[resource_type])
+    # Version 0 lists client metrics, whatever is asked for.
+    least = 0 if resource_type == CLIENT_METRICS else 1
+    try:
+        answer = client.call("listConfigResources", lambda: client.ask(request, min_version=least))
+    except ClientError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION and resource_type == GROUP:
+            return None
+        raise
+    check(answer.error_code)
+    return sorted(resource.resource_name for resource in answer.config_resources)
 
 
 def _check_topic_name(name: str) -> None:
@@ -398,7 +427,7 @@ def _check_topic_name(name: str) -> None:
     else:
         return
     # A subclass of InvalidConfigurationException in Java.
-    raise ToolError(_TERSE[1], f"Topic name is invalid: {reason}")
+    invalid_config(f"Topic name is invalid: {reason}")
 
 
 def _singular(kind: str) -> str:

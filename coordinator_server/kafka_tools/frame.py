@@ -126,6 +126,11 @@ def illegal_argument(message: str) -> NoReturn:
     raise ToolError("java.lang.IllegalArgumentException", message)
 
 
+def invalid_config(message: str) -> NoReturn:
+    """Raise what is an InvalidConfigurationException in Java, before a broker is asked."""
+    raise ToolError("org.apache.kafka.common.errors.InvalidConfigurationException", message)
+
+
 def parse_integer(text: str, bits: int = 32) -> int:
     """A number as Java's Integer.parseInt reads it. Raises ToolError with its message."""
     limit = 1 << (bits - 1)

@@ -22,6 +22,12 @@ from protocol.apis.create_topics import (
     CreateTopicsResponse,
 )
 from protocol.apis.delete_groups import DeleteGroupsRequest
+from protocol.apis.describe_configs import DescribeConfigsResponse, DescribeConfigsResult
+from protocol.apis.list_partition_reassignments import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 from protocol.apis.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -224,3 +230,39 @@ def test_the_apis_of_another_release_are_shown_with_what_is_usable(
         "\tLeaderAndIsr(4): 0 to 5 [unusable: node too new],",
     ]
     assert lines[-2:] == ["\tUNKNOWN(99): 2", ")"]
+
+
+def test_a_running_reassignment_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Replicas that come do not count yet; a broker without KIP-966 knows no eligible ones."""
+
+    def answer(name: str, version: int, request: Any) -> Message:
+        if name == "ListPartitionReassignments":
+            assert [(topic.name, topic.partition_indexes) for topic in request.topics] == [
+                ("t", [0])
+            ]
+            moving = OngoingPartitionReassignment(
+                partition_index=0,
+                replicas=[5, 6, 7],
+                adding_replicas=[6, 7],
+                removing_replicas=[5],
+            )
+            topic = OngoingTopicReassignment(name="t", partitions=[moving])
+            return ListPartitionReassignmentsResponse(topics=[topic])
+        if name == "DescribeConfigs":
+            result = DescribeConfigsResult(resource_type=2, resource_name="t")
+            return DescribeConfigsResponse(results=[result])
+        cluster = metadata(broker)
+        partition = MetadataResponsePartition(leader_id=5, replica_nodes=[5, 6, 7], isr_nodes=[5])
+        cluster.topics = [MetadataResponseTopic(name="t", partitions=[partition])]
+        return cluster
+
+    ranges = {3: (0, 9), 18: (0, 3), 32: (1, 4), 46: (0, 0)}
+    with fake(ranges, answer) as broker:
+        line = ["--bootstrap-server", "{}:{}".format(*broker.address), "--describe"]
+        assert run_script(BY_NAME["kafka-topics"], [*line, "--topic", "t"]) == 0
+        assert run_script(BY_NAME["kafka-topics"], [*line, "--under-replicated-partitions"]) == 0
+    assert capsys.readouterr().out == (
+        "Topic: t\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: \n"
+        "\tTopic: t\tPartition: 0\tLeader: 5\tReplicas: 5,6,7\tIsr: 5"
+        "\tAdding Replicas: 6,7\tRemoving Replicas: 5\tElr: N/A\tLastKnownElr: N/A\n"
+    )

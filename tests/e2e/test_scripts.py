@@ -130,13 +130,8 @@ def test_no_broker_at_all_ends_after_the_timeout_of_the_client(tmp_path: Path) -
             " scripts of Apache Kafka for this broker\n",
         ),
         (
-            "kafka-configs.sh --describe --entity-type users",
-            "kafka-configs: users: quotas and credentials are not handled here yet: use the script"
-            " of Apache Kafka\n",
-        ),
-        (
-            "kafka-configs.sh --describe --entity-type client-metrics",
-            "kafka-configs: client-metrics cannot be listed here: name one by --entity-name\n",
+            "kafka-configs.sh --describe --topic t --bootstrap-controller localhost:9093",
+            "kafka-configs: --bootstrap-controller: use --bootstrap-server, of any broker\n",
         ),
         (
             "kafka-storage.sh version-mapping",
@@ -153,7 +148,7 @@ def test_what_is_not_here_says_what_to_use(tmp_path: Path, line: str, message: s
     config = tmp_path / "client.properties"
     config.write_text("security.protocol=SASL_SSL\n")
     script, *arguments = line.format(config=config).split()
-    if script != "kafka-storage.sh":
+    if script == "kafka-topics.sh":
         arguments += ["--bootstrap-server", "127.0.0.1:1"]
     done = run(script, *arguments)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", message)

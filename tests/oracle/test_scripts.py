@@ -20,8 +20,8 @@ SETTLE_SECONDS = 5.0
 def broker(kind: str, directory: Path) -> Iterator[str]:
     """The bootstrap servers of a broker."""
     if kind == "ours":
-        with Broker(SETTINGS) as one:
-            yield one.bootstrap_servers
+        with Broker(SETTINGS) as own:
+            yield own.bootstrap_servers
         return
     apache = Kafka(directory, SETTINGS)
     try:

@@ -6,6 +6,7 @@ import pytest
 
 from coordinator_server.client import Address
 from coordinator_server.kafka_tools.java import (
+    double_text,
     exception_name,
     parse_uuid,
     socket_address,
@@ -64,3 +65,22 @@ def test_an_address_shows_name_and_number() -> None:
     assert (
         socket_address(Address("no-such-host.invalid", 1)) == "no-such-host.invalid/<unresolved>:1"
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"),
+        (7.0, "7.0"),
+        (1.5, "1.5"),
+        (9_999_999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (12_345_678.0, "1.2345678E7"),
+        (0.001, "0.001"),
+        (0.0001, "1.0E-4"),
+        (-2.5e-7, "-2.5E-7"),
+    ],
+)
+def test_a_number_is_printed_as_java_prints_it(value: float, text: str) -> None:
+    """Double.toString: with an exponent below a thousandth and from ten million on."""
+    assert double_text(value) == text

@@ -67,11 +67,27 @@ FAILURES = (OptionsError, ToolError, ClientError)
 def print_uncaught(error: Failure) -> int:
     """Print an error as a tool does whose `main` prints what it catches; gives the exit code."""
     print(error, file=sys.stderr)
-    print(f"{java_class(error)}: {error}", file=sys.stderr)
-    if isinstance(error.__cause__, FAILURES):
-        print(f"Caused by: {java_class(error.__cause__)}: {error.__cause__}", file=sys.stderr)
+    print_stack_trace(error)
     print(file=sys.stderr)
     return 1
+
+
+def print_stack_trace(error: Failure, prefix: str = "") -> None:
+    """Print an exception and its causes as Throwable.printStackTrace does, without the frames."""
+    cause: BaseException | None = error
+    while isinstance(cause, FAILURES):
+        text = str(cause)
+        print(f"{prefix}{java_class(cause)}{': ' if text else ''}{text}", file=sys.stderr)
+        cause, prefix = cause.__cause__, "Caused by: "
+
+
+def raise_wrapped(error: Failure, *java_classes: str) -> NoReturn:
+    """Raise an exception inside others, the innermost first, as Java's `new X(cause)` words it."""
+    outer = error
+    for name in java_classes:
+        inner, outer = outer, ToolError(name, f"{java_class(outer)}: {outer}")
+        outer.__cause__ = inner
+    raise outer
 
 
 class Tool(NamedTuple):

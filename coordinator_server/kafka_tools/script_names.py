@@ -24,6 +24,7 @@ class Script(NamedTuple):
 
 SCRIPTS = (
     Script("topics", "kafka-topics", "topics", "create, list, describe, change topics"),
+    Script("groups", "kafka-consumer-groups", "consumer_groups", "describe and move groups"),
     Script("configs", "kafka-configs", "configs", "show and change settings"),
     Script("offsets", "kafka-get-offsets", "get_offsets", "the offsets of partitions at a time"),
     Script("delete-records", "kafka-delete-records", "delete_records", "drop the oldest records"),

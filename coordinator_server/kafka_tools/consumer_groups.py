@@ -14,6 +14,7 @@ from coordinator_server.kafka_tools.frame import (
     FAILURES,
     Failure,
     Tool,
+    ToolError,
     connect,
     java_class,
     print_stack_trace,
@@ -151,7 +152,12 @@ def run(options: Options) -> int:
 
 def _connect(options: Options) -> Client:
     timeout_ms = options.integer("timeout") or 0
-    client = connect(options, settings=ClientSettings(default_api_timeout_ms=timeout_ms))
+    try:
+        client = connect(options, settings=ClientSettings(default_api_timeout_ms=timeout_ms))
+    except ToolError as error:
+        if error.java_class.startswith("java."):  # the file of settings cannot be read
+            raise_wrapped(error, RUNTIME)
+        raise
     # As in Kafka the option counts, whatever the file of settings has.
     client.settings = client.settings._replace(default_api_timeout_ms=timeout_ms)
     return client

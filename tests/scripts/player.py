@@ -11,6 +11,7 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -21,21 +22,44 @@ import kafka
 from coordinator_server.client import Client
 from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
 from tests.oracle.kafka_process import java
+from tests.support import wait_for
 
-CASES = Path(__file__).with_name("cases.txt")
-RECORDED = Path(__file__).with_name("recorded.json")
 TOOL_SERVER = Path(__file__).with_name("ToolServer.java")
 CLASSES = {
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
 }
-SETTINGS = {"auto.create.topics.enable": "false"}
+SETTINGS = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0"}
 """What the broker is started with, ours and Kafka."""
 
 _FRAMES = re.compile(r"\n(\s+at .*|\s+\.\.\. \d+ more|Caused by: (joptsimple|java\.lang)\..*)")
+
+
+class Area(NamedTuple):
+    """A file of cases, and the file with what Kafka's tools printed for them."""
+
+    cases: str
+    recorded: str
+
+    def read_recorded(self) -> Any:
+        """The recorded outcomes."""
+        return json.loads((HERE / self.recorded).read_text())
+
+
+HERE = Path(__file__).parent
+AREAS = (
+    Area("cases.txt", "recorded.json"),
+    Area("groups.txt", "groups.json"),
+)
+
+
+_UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
 class Outcome(NamedTuple):
@@ -53,26 +77,29 @@ class Case(NamedTuple):
     is_ordered: bool
     has_server: bool
     arguments: list[str]
+    input: str
 
     @property
     def only_reads(self) -> bool:
         """Whether a second call says the same."""
-        reads = ("--describe", "--list", "kafka-get-offsets")
+        reads = ("--describe", "--list", "--dry-run", "kafka-get-offsets")
         return any(word in self.arguments for word in reads)
 
 
-Tool = Callable[[str, Sequence[str]], Outcome]
+Tool = Callable[[str, Sequence[str], str], Outcome]
 
 
-def cases() -> list[Case]:
-    """All cases in order."""
+def cases(area: Area) -> list[Case]:
+    """The cases of an area in order."""
     read = []
-    for line in CASES.read_text().splitlines():
+    for line in (HERE / area.cases).read_text().splitlines():
         if line.startswith("#"):
             continue
-        words = shlex.split(line)
+        call, _, text = line.partition(" <<< ")
+        words = shlex.split(call)
         marks = [word for word in words[:1] if word in "*="]
-        read.append(Case(line, "*" not in marks, "=" not in marks, words[len(marks) :]))
+        typed = text.encode("latin-1").decode("unicode_escape")
+        read.append(Case(line, "*" not in marks, "=" not in marks, words[len(marks) :], typed))
     return read
 
 
@@ -84,6 +111,7 @@ class Player:
         self._bootstrap = bootstrap
         self._prefix = prefix
         self._directory = directory
+        self._members: list[kafka.KafkaConsumer] = []
         directory.mkdir()
         client = Client(bootstrap)
         self._node = str(client.metadata([]).brokers[0].node_id)
@@ -101,8 +129,15 @@ class Player:
         if words[0] == "produce":
             self._produce(words[1], int(words[2]), int(words[3]))
             return None
+        if words[0] == "member":
+            self._join(words[1], words[2], *words[3:])
+            return None
+        if words[0] == "leave":
+            while self._members:
+                self._members.pop().close()
+            return None
         server = ["--bootstrap-server", self._bootstrap] if case.has_server else []
-        outcome = self._tool(words[0], [*server, *words[1:]])
+        outcome = self._tool(words[0], [*server, *words[1:]], case.input)
         out, err = (self._comparable(text) for text in outcome[1:])
         if not case.is_ordered:
             out = "\n".join(sorted(out.split("\n")))
@@ -119,6 +154,7 @@ class Player:
         text = re.sub(r"(?m)\n? \(org\.apache\.kafka[\w.]*\)$", "", text)
         text = re.sub(r"TopicId: \S+", "TopicId: ID", text)
         text = re.sub(r"clientId=adminclient-\d+", "clientId=adminclient-1", text)
+        text = _UUID.sub("00000000-0000-0000-0000-000000000000", text)
         for found, put in (
             (str(self._directory), "{dir}"),
             (self._bootstrap, "{broker}"),
@@ -134,6 +170,19 @@ class Player:
         for number in range(count):
             producer.send(topic, b"x", partition=partition, timestamp_ms=1_000 + number).get(30)
         producer.close()
+
+    def _join(self, group: str, topic: str, instance: str | None = None) -> None:
+        """A member that owns all partitions of a topic, and that commits nothing."""
+        member = kafka.KafkaConsumer(
+            topic,
+            bootstrap_servers=self._bootstrap,
+            group_id=group,
+            group_instance_id=instance,
+            client_id="client",
+            enable_auto_commit=False,
+        )
+        self._members.append(member)
+        wait_for(lambda: member.poll(100) is not None and member.assignment(), "it owns partitions")
 
     def _make_files(self) -> None:
         first = {"topic": f"{self._prefix}a", "partition": 0, "offset": 2}
@@ -156,16 +205,25 @@ class Player:
         for name, content in texts.items():
             (self._directory / name).write_text(json.dumps(content))
         (self._directory / "text.json").write_text("partitions: none")
+        plan = f"{self._prefix}a,0,1\n{self._prefix}b,0,99\n"
+        (self._directory / "plan.csv").write_text(plan)
         lines = "segment.ms=70000\nmax.message.bytes=2000\n"
         (self._directory / "add.properties").write_text(lines)
 
 
-def ours(name: str, arguments: Sequence[str]) -> Outcome:
+def ours(name: str, arguments: Sequence[str], typed: str = "") -> Outcome:
     """Run one of our tools in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        code = run_script(BY_NAME[name], arguments)
-    return Outcome(code, out.getvalue(), err.getvalue())
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n")
+    err = io.StringIO()
+    real_input, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(typed.encode()))
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            code = run_script(BY_NAME[name], arguments)
+            out.flush()
+    finally:
+        sys.stdin = real_input
+    assert isinstance(out.buffer, io.BytesIO)
+    return Outcome(code, out.buffer.getvalue().decode(errors="replace"), err.getvalue())
 
 
 class OfficialTools:
@@ -183,11 +241,11 @@ class OfficialTools:
     def __exit__(self, *_: object) -> None:
         self._process.communicate(timeout=60)
 
-    def __call__(self, name: str, arguments: Sequence[str]) -> Outcome:
+    def __call__(self, name: str, arguments: Sequence[str], typed: str = "") -> Outcome:
         """Run one of Kafka's tools."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        call = {"main": CLASSES[name], "arguments": list(arguments)}
+        call = {"main": CLASSES[name], "arguments": list(arguments), "input": typed}
         self._process.stdin.write(json.dumps(call) + "\n")
         self._process.stdin.flush()
         return Outcome(**json.loads(self._process.stdout.readline()))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from tests.scripts.player import RECORDED, SETTINGS, Outcome, Player, cases, differences, ours
+import pytest
+
+from tests.scripts.player import AREAS, SETTINGS, Area, Outcome, Player, cases, differences, ours
 from tests.support import Broker
 
 
-def test_our_tools_print_what_kafkas_tools_print(tmp_path: Path) -> None:
+@pytest.mark.parametrize("area", AREAS, ids=lambda area: area.cases)
+def test_our_tools_print_what_kafkas_tools_print(area: Area, tmp_path: Path) -> None:
     """Output, errors and exit codes of all cases are the recorded ones."""
-    entries = json.loads(RECORDED.read_text())
+    entries = area.read_recorded()
     with Broker(SETTINGS) as broker:
         player = Player(ours, broker.bootstrap_servers, "k-", tmp_path / "files")
-        played = [(case.line, player.play(case)) for case in cases()]
+        played = [(case.line, player.play(case)) for case in cases(area)]
     answers = [(line, outcome) for line, outcome in played if outcome is not None]
     assert [line for line, _ in answers] == [entry.pop("case") for entry in entries]
     pairs = zip(answers, entries, strict=True)

@@ -100,10 +100,11 @@ class Client:
             )
         return self._open(node_id, self.nodes[node_id])
 
-    def metadata(self, topics: Iterable[str | bytes] | None) -> Any:
+    def metadata(self, topics: Iterable[str | bytes] | None, *, create: bool = False) -> Any:
         """A MetadataResponse for topics, by name or 16-byte id; None is all. One attempt.
 
-        Creates no topic. Raises ClientError; the error of a topic is left in the response.
+        With `create` a broker with auto.create.topics.enable creates those that it lacks. Raises
+        ClientError; the error of a topic is left in the response.
         """
         from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -117,7 +118,7 @@ class Client:
                     if isinstance(topic, bytes)
                     else MetadataRequestTopic(name=topic, topic_id=ZERO_UUID)
                 )
-        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=create)
         # Version 0 has no way to ask for nothing, version 4 is the first that creates nothing.
         answer = self.ask(request, min_version=12 if by_id else 4)
         check(answer.error_code)

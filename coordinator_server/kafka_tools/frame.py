@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 from coordinator_server.client import (
@@ -58,6 +58,9 @@ class ToolError(Exception):
 class NotHereError(Exception):
     """Something of Kafka's tool that is not here; the message says what to use instead."""
 
+
+NETWORK_CLIENT = "org.apache.kafka.clients.NetworkClient"
+"""The logger of most warnings of Kafka's clients."""
 
 Failure = OptionsError | ToolError | ClientError
 FAILURES = (OptionsError, ToolError, ClientError)
@@ -175,6 +178,22 @@ def connect(
     path = options.value(config)
     properties = {} if path is None else read_properties(path)
     bootstrap_servers = options.value(server) or properties.get("bootstrap.servers", "")
+    return connect_to(bootstrap_servers, properties, name=name, failure=failure, settings=settings)
+
+
+def connect_to(
+    bootstrap_servers: str,
+    properties: Mapping[str, str],
+    *,
+    name: str,
+    failure: str | None,
+    settings: ClientSettings | None = None,
+    group: str | None = None,
+) -> Client:
+    """The client for bootstrap servers, as `connect` makes it; `group` is named in its warnings.
+
+    Raises ToolError, UnsupportedSettingError.
+    """
     try:
         settings = read_settings(properties, settings)
         _resolve(parse_addresses(bootstrap_servers))
@@ -185,17 +204,29 @@ def connect(
         if failure is None:
             raise cause from None
         raise ToolError("org.apache.kafka.common.KafkaException", failure) from cause
-    client_id = settings.client_id
+    label = client_label(name, settings.client_id, group)
 
     def warn(node_id: int, address: Address) -> None:
         log(
             "WARN",
-            f"[{name} clientId={client_id}] Connection to node {node_id}"
-            f" ({socket_address(address)}) could not be established. Node may not be available.",
-            "org.apache.kafka.clients.NetworkClient",
+            f"{label} Connection to node {node_id} ({socket_address(address)})"
+            " could not be established. Node may not be available.",
+            NETWORK_CLIENT,
         )
+        if node_id < 0 and name in ("Producer", "Consumer"):
+            log(
+                "WARN",
+                f"{label} Bootstrap broker {address.host}:{address.port} (id: {node_id} rack: null"
+                " isFenced: false) disconnected",
+                NETWORK_CLIENT,
+            )
 
     return Client(bootstrap_servers, settings, warn)
+
+
+def client_label(name: str, client_id: str, group: str | None = None) -> str:
+    """The prefix of the log lines of a client of Java."""
+    return f"[{name} clientId={client_id}{f', groupId={group}' if group else ''}]"
 
 
 def _resolve(addresses: Sequence[Address]) -> None:

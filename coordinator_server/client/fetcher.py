@@ -33,7 +33,7 @@ class FetchSettings(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """A record, or none at the end of a piece without records; where to read on after it."""
+    """A record, or none where a batch ends, as it may show none; where to read on after it."""
 
     partition: Partition
     record: Record | None

@@ -304,4 +304,4 @@ class Producer:
 def _size(data: bytes | None) -> int:
     """Bytes behind a varint of their length."""
     length = 0 if data is None else len(data)
-    return length + max(1, (2 * length).bit_length() + 6) // 7
+    return length + max(1, ((2 * length).bit_length() + 6) // 7)

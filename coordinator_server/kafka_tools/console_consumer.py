@@ -180,7 +180,7 @@ def _properties(options: Options) -> dict[str, str] | None:
         raise UsageError(
             "The group ids provided in different places (directly using '--group', via"
             " '--consumer-property', or via '--consumer.config') do not match. Detected group ids:"
-            f" {', '.join(repr(group) for group in dict.fromkeys(groups))}"
+            f" {', '.join(repr(group) for group in sorted(set(groups)))}"
         )
     if groups and options.has("partition"):
         raise UsageError("Options group and partition cannot be specified together.")
@@ -354,7 +354,7 @@ def _print_records(
     skips = options.has("skip-message-on-error")
     while limit in (None, -1) or counter.count < (limit or 0):
         try:
-            _, record, fetched = consumer.receive(timeout_s)
+            fetched = consumer.receive(timeout_s)
         except TimeoutError:
             timeout = ToolError("org.apache.kafka.common.errors.TimeoutException", "")
             _log_error("Error processing message, terminating consumer process: ", timeout)
@@ -364,7 +364,7 @@ def _print_records(
             return
         counter.count += 1
         try:
-            line = formatter(fetched, record)
+            line = formatter(fetched)
         except ToolError as error:
             if not skips:
                 raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any
 from uuid import UUID
 
 from coordinator_server.client.fetcher import Fetched
@@ -24,7 +23,7 @@ _OTHERS = (
 _SERIALIZATION = "org.apache.kafka.common.serialization."
 _SERIALIZATION_ERROR = "org.apache.kafka.common.errors.SerializationException"
 
-Formatter = Callable[[Fetched, Any], bytes]
+Formatter = Callable[[Fetched], bytes]
 """Gives the bytes that are printed for a fetched record. Raises ToolError."""
 Deserializer = Callable[[bytes], str]
 
@@ -32,7 +31,7 @@ Deserializer = Callable[[bytes], str]
 def make_formatter(name: str, properties: Mapping[str, str]) -> Formatter:
     """The formatter of a class. Raises UsageError for none, NotHereError for another of Kafka's."""
     if name == f"{PACKAGE}NoOpMessageFormatter":
-        return lambda _fetched, _record: b""
+        return lambda _: b""
     # The logging one prints the same: its log lines are below the level of Kafka's tools.
     if name in (DEFAULT, f"{PACKAGE}LoggingMessageFormatter"):
         return DefaultFormatter(properties).format
@@ -67,17 +66,17 @@ class DefaultFormatter:
             for name in ("key", "value", "headers")
         }
 
-    def format(self, fetched: Fetched, record: Any) -> bytes:
+    def format(self, fetched: Fetched) -> bytes:
         """The line of a record. Raises ToolError when a deserializer refuses it."""
-        columns = [self._column(name, fetched, record) for name in self._names]
+        columns = [self._column(name, fetched) for name in self._names]
         return self._separator.join(columns) + self._line_separator if columns else b""
 
-    def _column(self, name: str, fetched: Fetched, record: Any) -> bytes:
+    def _column(self, name: str, fetched: Fetched) -> bytes:
+        record = fetched.record
+        assert record is not None
         if name == "timestamp":
-            if record.timestamp_ms < 0 and not fetched.header.log_append_time:
-                kind = "NO_TIMESTAMP" if fetched.header.magic == 0 else None
-                if kind is not None:
-                    return kind.encode()
+            if fetched.header.magic == 0:
+                return b"NO_TIMESTAMP"
             kind = "LogAppendTime" if fetched.header.log_append_time else "CreateTime"
             return f"{kind}:{record.timestamp_ms}".encode()
         if name == "partition":

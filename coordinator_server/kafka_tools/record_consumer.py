@@ -62,7 +62,8 @@ class RecordConsumer:
         self._positions: dict[Partition, int] = {}
         self._epochs: dict[Partition, int] = {}
         self._fetcher = Fetcher(self.client, settings.fetch)
-        self._ready: Iterator[Fetched] = iter(())
+        self._ready: list[Iterator[Fetched]] = []
+        """What was fetched and not yet received, by partition."""
         self._committed_at_s = time.monotonic()
         self._assigned: tuple[Partition, int] | None = None
 
@@ -78,15 +79,13 @@ class RecordConsumer:
         """Read the topics whose whole name matches as a member of the group."""
         self._pattern = pattern
 
-    def receive(self, timeout_s: float | None) -> tuple[Partition, Any, Fetched]:
-        """The next record with its partition and batch. Raises TimeoutError, ClientError."""
+    def receive(self, timeout_s: float | None) -> Fetched:
+        """The next record. Raises TimeoutError, ClientError, ToolError."""
         start_s = time.monotonic()
         while True:
-            for fetched in self._ready:
-                self._positions[fetched.partition] = fetched.next_offset
-                self._epochs[fetched.partition] = fetched.header.leader_epoch
-                if fetched.record is not None:
-                    return fetched.partition, fetched.record, fetched
+            fetched = self._next()
+            if fetched is not None:
+                return fetched
             rest_s = _LONGEST_WAIT_S
             if timeout_s is not None:
                 rest_s = start_s + timeout_s - time.monotonic()
@@ -94,8 +93,24 @@ class RecordConsumer:
                     raise TimeoutError
             self._poll(min(rest_s, _LONGEST_WAIT_S))
 
+    def _next(self) -> Fetched | None:
+        """The next record of what was fetched; None when it is used up."""
+        while self._ready:
+            for fetched in self._ready[0]:
+                self._positions[fetched.partition] = fetched.next_offset
+                self._epochs[fetched.partition] = fetched.header.leader_epoch
+                if fetched.record is not None:
+                    return fetched
+            del self._ready[0]
+        return None
+
     def close(self) -> None:
         """Commit what was read and leave the group."""
+        for piece in self._ready:
+            # Kafka's tool seeks back to what it has not printed, and a seek forgets the epoch.
+            unread = next((item for item in piece if item.record is not None), None)
+            if unread is not None:
+                self._epochs[unread.partition] = -1
         try:
             if self._settings.is_auto_commit:
                 # When the group has moved on, another member reads these records once more.
@@ -119,7 +134,7 @@ class RecordConsumer:
         for partition in errors:
             del self._positions[partition]
             self._find_positions(may_use_committed=False)
-        self._ready = (fetched for piece in pieces for fetched in piece)
+        self._ready = pieces
 
     def _is_member(self, wait_s: float) -> bool:
         """Whether it has its partitions of a generation; joins, and commits, as is due."""
@@ -150,7 +165,7 @@ class RecordConsumer:
             with suppress(ClientError):
                 self._commit()
         self._membership = None
-        self._ready = iter(())
+        self._ready = []
         self._member.join(list(self._counts or ()) if self._pattern else self._topics)
 
     def _refresh_topics(self) -> None:

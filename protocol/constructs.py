@@ -19,6 +19,7 @@ from protocol.errors import ProtocolError
 from protocol.schema import (
     BOOL,
     BYTES,
+    FLOAT64,
     INT8,
     INT16,
     INT32,
@@ -49,6 +50,7 @@ FIXED: dict[FieldType, construct.Construct] = {
     UINT16: construct.Int16ub,
     INT32: construct.Int32sb,
     INT64: construct.Int64sb,
+    FLOAT64: construct.Float64b,
     UUID: construct.Bytes(16),
 }
 

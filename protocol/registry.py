@@ -1,4 +1,4 @@
-"""The APIs that are served: key, versions, header versions. What is listed here is advertised.
+"""The APIs that are served: key, versions, header versions. What is in `SPECS` is advertised.
 
 A static table: the declarations in `protocol.apis` are imported only when an API is first used,
 because a broker that starts must not pay for messages that no client has asked for yet.
@@ -124,3 +124,13 @@ SPECS: tuple[ApiSpec, ...] = (
 
 SPEC_BY_KEY: dict[int, ApiSpec] = {spec.key: spec for spec in SPECS}
 SPEC_BY_NAME: dict[str, ApiSpec] = {spec.name: spec for spec in SPECS}
+
+ASKED_SPECS: tuple[ApiSpec, ...] = (
+    ApiSpec(46, "ListPartitionReassignments", "list_partition_reassignments", 0, 0, 0, 0),
+    ApiSpec(48, "DescribeClientQuotas", "describe_client_quotas", 0, 1, 1, 1),
+    ApiSpec(49, "AlterClientQuotas", "alter_client_quotas", 0, 1, 1, 1),
+    ApiSpec(50, "DescribeUserScramCredentials", "describe_user_scram_credentials", 0, 0, 0, 0),
+    ApiSpec(51, "AlterUserScramCredentials", "alter_user_scram_credentials", 0, 0, 0, 0),
+    ApiSpec(74, "ListConfigResources", "list_config_resources", 0, 1, 0, 0),
+)
+"""What our tools ask a broker of Kafka for, and this broker does not serve."""

@@ -50,6 +50,7 @@ INT16 = FieldType("INT16", 0)
 UINT16 = FieldType("UINT16", 0)
 INT32 = FieldType("INT32", 0)
 INT64 = FieldType("INT64", 0)
+FLOAT64 = FieldType("FLOAT64", 0.0)
 UUID = FieldType("UUID", ZERO_UUID)
 STRING = FieldType("STRING", "")
 PLAIN_STRING = FieldType("PLAIN_STRING", "")  # keeps its int16 length in flexible versions too

@@ -25,6 +25,7 @@ _LETTERS = {
     "H": "uint16",
     "l": "int32",
     "q": "int64",
+    "d": "float64",
     "?": "boolean",
     "16s": "uuid",
 }

@@ -7,7 +7,6 @@ is over (org.apache.kafka.clients.admin.KafkaAdminClient).
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -59,14 +58,14 @@ class Client:
         if timeout_ms is None:
             timeout_ms = self.settings.default_api_timeout_ms
         deadline_s = time.monotonic() + timeout_ms / 1000
-        pause_ms: float = self.settings.retry_backoff_ms
+        pause_ms = self.settings.retry_backoff_ms
         while True:
             try:
                 return attempt()
             except ClientError as error:
                 if not error.code.retriable:
                     raise
-                pause_s = pause_ms * random.uniform(0.8, 1.2) / 1000
+                pause_s = pause_ms / 1000
                 if time.monotonic() + pause_s > deadline_s:
                     raise ClientError(
                         ErrorCode.REQUEST_TIMED_OUT,
@@ -101,10 +100,11 @@ class Client:
             )
         return self._open(node_id, self.nodes[node_id])
 
-    def metadata(self, topics: Iterable[str | bytes] | None) -> Any:
+    def metadata(self, topics: Iterable[str | bytes] | None, *, create: bool = False) -> Any:
         """A MetadataResponse for topics, by name or 16-byte id; None is all. One attempt.
 
-        Creates no topic. Raises ClientError; the error of a topic is left in the response.
+        With `create` a broker with auto.create.topics.enable creates those that it lacks. Raises
+        ClientError; the error of a topic is left in the response.
         """
         from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -118,7 +118,7 @@ class Client:
                     if isinstance(topic, bytes)
                     else MetadataRequestTopic(name=topic, topic_id=ZERO_UUID)
                 )
-        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=create)
         # Version 0 has no way to ask for nothing, version 4 is the first that creates nothing.
         answer = self.ask(request, min_version=12 if by_id else 4)
         check(answer.error_code)
@@ -179,10 +179,10 @@ class Client:
 
         request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
         answer = self.ask(request, min_version=1)
-        found = answer.coordinators[0] if answer.coordinators else answer
-        check(found.error_code, found.error_message)
-        self.nodes[found.node_id] = Address(found.host, found.port)
-        return int(found.node_id)
+        coordinator = answer.coordinators[0] if answer.coordinators else answer
+        check(coordinator.error_code, coordinator.error_message)
+        self.nodes[coordinator.node_id] = Address(coordinator.host, coordinator.port)
+        return int(coordinator.node_id)
 
     def _any_connection(self) -> ClientConnection:
         """An open connection, else a new one to the next broker that is known."""
@@ -212,6 +212,7 @@ class Client:
         try:
             return ClientConnection(address, self.settings)
         except ClientError:
+            self.nodes.pop(node_id, None)  # it may have moved: the next attempt asks Metadata
             if self._warn is not None:
                 self._warn(node_id, address)
             raise

@@ -13,11 +13,12 @@ from coordinator_server.client.settings import Address, ClientSettings
 from protocol.codec import decoder, encoder
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import RequestHeader, ResponseHeader
-from protocol.registry import API_VERSIONS_KEY, SPEC_BY_NAME, ApiSpec
+from protocol.registry import API_VERSIONS_KEY, ASKED_SPECS, SPEC_BY_NAME, ApiSpec
 from protocol.schema import Message
 
 SOFTWARE_NAME = "coordinator-server"
 
+_ASKED_BY_NAME = {spec.name: spec for spec in ASKED_SPECS}
 _API_VERSIONS = SPEC_BY_NAME["ApiVersions"]
 _MAX_FRAME_BYTES = 1 << 30
 _LENGTH = struct.Struct(">i")
@@ -37,7 +38,8 @@ class ClientConnection:
         self._requests = 0
         try:
             self._socket = socket.create_connection(
-                address, settings.socket_connection_setup_timeout_ms / 1000
+                (address.lookup_name(), address.port),  # type: ignore[arg-type]  # takes bytes too
+                settings.socket_connection_setup_timeout_ms / 1000,
             )
         except OSError as error:
             raise self._failure(f"no broker at {self}: {error.strerror or error}") from error
@@ -179,5 +181,6 @@ class ClientConnection:
 
 
 def spec_of(request: Message) -> ApiSpec:
-    """The API of a request."""
-    return SPEC_BY_NAME[type(request).__name__.removesuffix("Request")]
+    """The API of a request: one that our broker serves, or one that only Kafka's do."""
+    name = type(request).__name__.removesuffix("Request")
+    return SPEC_BY_NAME.get(name) or _ASKED_BY_NAME[name]

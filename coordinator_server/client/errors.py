@@ -17,7 +17,7 @@ class ClientError(Exception):
             self.code = ErrorCode(code)
         except ValueError:  # of a newer broker
             self.code = ErrorCode.UNKNOWN_SERVER_ERROR
-        super().__init__(message or self.code.message)
+        super().__init__(self.code.message if message is None else message)
 
 
 class UnsupportedSettingError(ClientError):

@@ -1,7 +1,9 @@
 """What the scripts under /opt/kafka/bin run: a tool of `kafka_tools`, by the name of its script.
 
-python -m coordinator_server.container.scripts kafka-topics.sh --list ...
-python -m coordinator_server.container.scripts --names
+    python -m coordinator_server.container.scripts kafka-topics.sh --list ...
+    python -m coordinator_server.container.scripts --names
+
+The second prints the names of all scripts, for the Dockerfile.
 """
 
 from __future__ import annotations
@@ -13,10 +15,7 @@ from coordinator_server.__main__ import exit_with, find_packages
 
 
 def main() -> int:
-    """Run the script that the first argument names, as a path or with `.sh` or without.
-
-    `--names` prints all of them.
-    """
+    """Run the script that the first argument names, as a path or with `.sh` or without."""
     find_packages()
     from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
 

@@ -106,6 +106,25 @@ APIS = (
 
 Kafka's ApiKeys.clientApis(); `protocol.registry` has only what this broker serves.
 """
+OTHER_APIS = (
+    (4, "LeaderAndIsr", 0, -1),
+    (5, "StopReplica", 0, -1),
+    (6, "UpdateMetadata", 0, -1),
+    (7, "ControlledShutdown", 0, -1),
+    (52, "Vote", 0, 2),
+    (53, "BeginQuorumEpoch", 0, 1),
+    (54, "EndQuorumEpoch", 0, 1),
+    (56, "AlterPartition", 2, 3),
+    (58, "Envelope", 0, 0),
+    (59, "FetchSnapshot", 0, 1),
+    (62, "BrokerRegistration", 0, 4),
+    (63, "BrokerHeartbeat", 0, 2),
+    (67, "AllocateProducerIds", 0, 0),
+    (70, "ControllerRegistration", 0, 0),
+    (73, "AssignReplicasToDirs", 0, 0),
+    (82, "UpdateRaftVoter", 0, 0),
+)
+"""Those between brokers and controllers, of which a broker may tell; -1 is none any more."""
 
 
 def run(options: Options) -> int:
@@ -150,7 +169,7 @@ def _brokers(client: Client, bootstrap_servers: str) -> dict[int, str | None]:
 def _text(served: dict[int, tuple[int, int]]) -> str:
     """A broker's APIs as Kafka's class NodeApiVersions prints them."""
     lines = []
-    for key, name, oldest, latest in APIS:
+    for key, name, oldest, latest in (*APIS, *(api for api in OTHER_APIS if api[0] in served)):
         if key not in served:
             lines.append((key, f"{name}({key}): UNSUPPORTED"))
             continue
@@ -162,7 +181,7 @@ def _text(served: dict[int, tuple[int, int]]) -> str:
         else:
             usable = f"usable: {min(latest, high)}"
         lines.append((key, f"{name}({key}): {_range(low, high)} [{usable}]"))
-    known = {api[0] for api in APIS}
+    known = {api[0] for api in (*APIS, *OTHER_APIS)}
     for key, (low, high) in served.items():
         if key not in known:
             lines.append((key, f"UNKNOWN({key}): {_range(low, high)}"))

@@ -19,7 +19,9 @@ from coordinator_server.kafka_tools.frame import (
     connect,
     java_class,
 )
+from coordinator_server.kafka_tools.java import log
 from coordinator_server.kafka_tools.options import Option, Options
+from protocol.errors import ErrorCode
 
 _REFUSED = "org.apache.kafka.tools.AdminOperationException"
 _FAILED = "org.apache.kafka.tools.AdminCommandFailedException"
@@ -94,8 +96,16 @@ def _delete_one(client: Client, partition: Partition, offset: int) -> int | Clie
         answer = client.ask(request, node_id).topics[0].partitions[0]
         check(answer.error_code)
     except ClientError as error:
-        if error.code.name == "UNKNOWN_TOPIC_OR_PARTITION":
+        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return error
+        if not error.code.retriable:
+            log(
+                "ERROR",
+                f"[AdminClient clientId={client.settings.client_id}] DeleteRecords request for"
+                f" topic partition {topic}-{index} failed due to an unexpected"
+                f" error {error.code.name}",
+                "org.apache.kafka.clients.admin.internals.DeleteRecordsHandler",
+            )
         raise
     return int(answer.low_watermark)
 

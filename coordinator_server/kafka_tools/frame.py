@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 from coordinator_server.client import (
@@ -59,6 +59,9 @@ class NotHereError(Exception):
     """Something of Kafka's tool that is not here; the message says what to use instead."""
 
 
+NETWORK_CLIENT = "org.apache.kafka.clients.NetworkClient"
+"""The logger of most warnings of Kafka's clients."""
+
 Failure = OptionsError | ToolError | ClientError
 FAILURES = (OptionsError, ToolError, ClientError)
 """What ends a tool as an exception of Java does."""
@@ -67,17 +70,34 @@ FAILURES = (OptionsError, ToolError, ClientError)
 def print_uncaught(error: Failure) -> int:
     """Print an error as a tool does whose `main` prints what it catches; gives the exit code."""
     print(error, file=sys.stderr)
-    print(f"{java_class(error)}: {error}", file=sys.stderr)
-    if isinstance(error.__cause__, FAILURES):
-        print(f"Caused by: {java_class(error.__cause__)}: {error.__cause__}", file=sys.stderr)
+    print_stack_trace(error)
     print(file=sys.stderr)
     return 1
+
+
+def print_stack_trace(error: Failure, prefix: str = "") -> None:
+    """Print an exception and its causes as Throwable.printStackTrace does, without the frames."""
+    cause: BaseException | None = error
+    while isinstance(cause, FAILURES):
+        text = str(cause)
+        print(f"{prefix}{java_class(cause)}{': ' if text else ''}{text}", file=sys.stderr)
+        cause, prefix = cause.__cause__, "Caused by: "
+
+
+def raise_wrapped(error: Failure, *java_classes: str) -> NoReturn:
+    """Raise an exception inside others, the innermost first, as Java's `new X(cause)` words it."""
+    outer = error
+    for name in java_classes:
+        inner, outer = outer, ToolError(name, f"{java_class(outer)}: {outer}")
+        outer.__cause__ = inner
+    raise outer
 
 
 class Tool(NamedTuple):
     """One tool: its official name without `.sh`, its options, its work, and a line for `--help`.
 
-    `failed` prints an exception and gives the exit code, where a tool has its own way.
+    `failed` prints an exception and gives the exit code, where a tool has its own way;
+    `without_arguments` is what is above the usage then, where that is not the purpose.
     """
 
     name: str
@@ -85,6 +105,7 @@ class Tool(NamedTuple):
     run: Callable[[Options], int]
     purpose: str
     failed: Callable[[Failure], int] = print_uncaught
+    without_arguments: str = ""
 
 
 def run_tool(tool: Tool, arguments: Sequence[str]) -> int:
@@ -92,6 +113,8 @@ def run_tool(tool: Tool, arguments: Sequence[str]) -> int:
     declared = (*tool.options, HELP, VERSION)
     try:
         options = parse_options(declared, arguments)
+        if not arguments and tool.without_arguments:
+            raise UsageError(tool.without_arguments)
         if not arguments or options.has("help"):
             raise UsageError(tool.purpose)
         if options.has("version"):
@@ -122,6 +145,11 @@ def illegal_argument(message: str) -> NoReturn:
     raise ToolError("java.lang.IllegalArgumentException", message)
 
 
+def invalid_config(message: str) -> NoReturn:
+    """Raise what is an InvalidConfigurationException in Java, before a broker is asked."""
+    raise ToolError("org.apache.kafka.common.errors.InvalidConfigurationException", message)
+
+
 def parse_integer(text: str, bits: int = 32) -> int:
     """A number as Java's Integer.parseInt reads it. Raises ToolError with its message."""
     limit = 1 << (bits - 1)
@@ -150,6 +178,22 @@ def connect(
     path = options.value(config)
     properties = {} if path is None else read_properties(path)
     bootstrap_servers = options.value(server) or properties.get("bootstrap.servers", "")
+    return connect_to(bootstrap_servers, properties, name=name, failure=failure, settings=settings)
+
+
+def connect_to(
+    bootstrap_servers: str,
+    properties: Mapping[str, str],
+    *,
+    name: str,
+    failure: str | None,
+    settings: ClientSettings | None = None,
+    group: str | None = None,
+) -> Client:
+    """The client for bootstrap servers, as `connect` makes it; `group` is named in its warnings.
+
+    Raises ToolError, UnsupportedSettingError.
+    """
     try:
         settings = read_settings(properties, settings)
         _resolve(parse_addresses(bootstrap_servers))
@@ -158,27 +202,40 @@ def connect(
     except ClientError as error:
         cause = ToolError("org.apache.kafka.common.config.ConfigException", str(error))
         if failure is None:
-            raise cause from error
+            raise cause from None
         raise ToolError("org.apache.kafka.common.KafkaException", failure) from cause
-    client_id = settings.client_id
+    label = client_label(name, settings.client_id, group)
 
     def warn(node_id: int, address: Address) -> None:
         log(
             "WARN",
-            f"[{name} clientId={client_id}] Connection to node {node_id}"
-            f" ({socket_address(address)}) could not be established. Node may not be available.",
-            "org.apache.kafka.clients.NetworkClient",
+            f"{label} Connection to node {node_id} ({socket_address(address)})"
+            " could not be established. Node may not be available.",
+            NETWORK_CLIENT,
         )
+        if node_id < 0 and name in ("Producer", "Consumer"):
+            log(
+                "WARN",
+                f"{label} Bootstrap broker {address.host}:{address.port} (id: {node_id} rack: null"
+                " isFenced: false) disconnected",
+                NETWORK_CLIENT,
+            )
 
     return Client(bootstrap_servers, settings, warn)
+
+
+def client_label(name: str, client_id: str, group: str | None = None) -> str:
+    """The prefix of the log lines of a client of Java."""
+    return f"[{name} clientId={client_id}{f', groupId={group}' if group else ''}]"
 
 
 def _resolve(addresses: Sequence[Address]) -> None:
     """Warn of each host that has no address; ClientError when no bootstrap server is left."""
     count = 0
-    for host, port in addresses:
+    for address in addresses:
+        host, port = address
         try:
-            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            socket.getaddrinfo(address.lookup_name(), port, type=socket.SOCK_STREAM)
         except OSError:
             log(
                 "WARN",

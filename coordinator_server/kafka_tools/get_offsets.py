@@ -139,17 +139,25 @@ def list_offsets(
                 timeout_ms=client.settings.request_timeout_ms,
             )
             least = max(_MIN_VERSIONS.get(timestamps[partition], 0) for partition in led)
-            for topic in client.ask(request, node_id, min_version=least).topics:
-                for answer in topic.partitions:
+            try:
+                answer = client.ask(request, node_id, min_version=least)
+            except ClientError as error:
+                if error.code.retriable:
+                    raise
+                offsets.update(dict.fromkeys(led, error))  # a broker that is too old for it
+                continue
+            for topic in answer.topics:
+                for partition in topic.partitions:
+                    name_and_index = (topic.name, partition.partition_index)
                     try:
-                        check(answer.error_code)
+                        check(partition.error_code)
                     except ClientError as error:
                         if error.code.retriable:
                             failure = error
-                            continue
-                        offsets[topic.name, answer.partition_index] = error
+                        else:
+                            offsets[name_and_index] = error
                     else:
-                        offsets[topic.name, answer.partition_index] = answer.offset
+                        offsets[name_and_index] = partition.offset
         if failure is not None:
             raise failure
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
 
 from coordinator_server.client import Address
 from protocol.errors import ErrorCode
@@ -96,12 +95,19 @@ def socket_address(address: Address) -> str:
 
     host, port = address
     try:
-        number = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0]
+        results = socket.getaddrinfo(address.lookup_name(), port, type=socket.SOCK_STREAM)
     except OSError:
         return f"{host}/<unresolved>:{port}"
+    number = results[0][4][0]
     return f"{'' if host == number else host}/{number}:{port}"
 
 
-def map_text(values: Mapping[str, object]) -> str:
-    """A map as java.util.AbstractMap prints it."""
-    return "{" + ", ".join(f"{name}={value}" for name, value in values.items()) + "}"
+def double_text(value: float) -> str:
+    """A finite number as Java's Double.toString prints it: 7.0, 1.2345678E7, 1.0E-4."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    from decimal import Decimal
+
+    sign, digits, _ = Decimal(repr(value)).normalize().as_tuple()
+    rest = "".join(map(str, digits[1:])) or "0"
+    return f"{'-' if sign else ''}{digits[0]}.{rest}E{Decimal(repr(value)).adjusted()}"

@@ -2,7 +2,7 @@
 
 `--name value`, `--name=value`, and `-name value` all give one option; a value may begin with a
 hyphen; an option may be repeated; what is no option is collected and, by most tools, ignored.
-Abbreviations are taken only where a tool asks for them: most of Kafka's refuse them.
+Abbreviations are refused, as Kafka's tools do.
 """
 
 from __future__ import annotations
@@ -51,10 +51,19 @@ class Options:
     """The parsed options of one call."""
 
     def __init__(
-        self, declared: Sequence[Option], given: dict[str, list[str]], others: list[str]
+        self,
+        declared: Sequence[Option],
+        arguments: Sequence[str],
+        given: dict[str, list[str]],
+        order: list[str],
+        others: list[str],
     ) -> None:
+        self.arguments = list(arguments)
+        """The arguments as they were given."""
         self._declared = {option.name: option for option in declared}
         self._given = given
+        self.order = order
+        """The names of the options as they were given, repeated ones repeatedly."""
         self.others = others
         """The arguments that are no options, in order."""
 
@@ -112,12 +121,11 @@ def convert(option: Option, text: str) -> int:
     return int(text)
 
 
-def parse_options(
-    declared: Sequence[Option], arguments: Sequence[str], *, abbreviations: bool = False
-) -> Options:
+def parse_options(declared: Sequence[Option], arguments: Sequence[str]) -> Options:
     """Parse the arguments of a tool. Raises OptionsError."""
     by_name = {option.name: option for option in declared}
     given: dict[str, list[str]] = {}
+    order: list[str] = []
     others: list[str] = []
     waiting = list(arguments)
     while waiting:
@@ -133,10 +141,9 @@ def parse_options(
             if (token.startswith("--"))
             else token[1:].partition("=")
         )
-        if token.startswith("--") and abbreviations and name not in by_name:
-            name = _complete(name, by_name)
         if name not in by_name:
             raise _unrecognized(name if token.startswith("--") else name[:1])
+        order.append(name)
         values = given.setdefault(name, [])
         option = by_name[name]
         if not option.argument:
@@ -149,15 +156,7 @@ def parse_options(
             raise OptionsError(
                 "OptionMissingRequiredArgumentException", f"Option {name} requires an argument"
             )
-    return Options(declared, given, others)
-
-
-def _complete(name: str, by_name: dict[str, Option]) -> str:
-    """The only option that begins with `name`. Raises OptionsError when it is not one."""
-    names = [candidate for candidate in by_name if candidate.startswith(name)]
-    if len(names) != 1:
-        raise _unrecognized(name)
-    return names[0]
+    return Options(declared, arguments, given, order, others)
 
 
 def _unrecognized(name: str) -> OptionsError:

@@ -360,5 +360,9 @@ def _delete(client: Client, options: Options) -> None:
 
 
 TOOL = Tool(
-    "kafka-topics", OPTIONS, run, "This tool helps to create, delete, describe, or change a topic."
+    "kafka-topics",
+    OPTIONS,
+    run,
+    "This tool helps to create, delete, describe, or change a topic.",
+    without_arguments="Create, delete, describe, or change a topic.",
 )

@@ -12,8 +12,16 @@ from coordinator_server.kafka_tools.options import Options
 from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID
 
+_NO_REASSIGNMENTS = (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 PARTITION_LIMIT = 2_000
 """How many partitions are asked for at once, Kafka's default."""
+
+
+class Move(NamedTuple):
+    """The replicas that a running reassignment of a partition adds and removes."""
+
+    adding: Sequence[int]
+    removing: Sequence[int]
 
 
 class Partition(NamedTuple):
@@ -25,6 +33,13 @@ class Partition(NamedTuple):
     isr: Sequence[int]
     elr: Sequence[int] | None
     last_known_elr: Sequence[int] | None
+    move: Move | None = None
+    """Set while a reassignment runs."""
+
+    @property
+    def replication_factor(self) -> int:
+        """How many replicas there are without those that a running reassignment adds."""
+        return len(self.replicas) - (len(self.move.adding) if self.move else 0)
 
 
 class Topic(NamedTuple):
@@ -38,7 +53,7 @@ class Topic(NamedTuple):
 def describe(client: Client, options: Options, wanted: Sequence[str] | Sequence[bytes]) -> None:
     """Print topics, by name or id, as far as the options ask for them. Raises ClientError."""
     limit = options.integer("partition-size-limit-per-response") or PARTITION_LIMIT
-    topics = sorted(_read(client, wanted, limit))
+    topics = _with_moves(sorted(_read(client, wanted, limit)), client)
     configs = read_configs(client, TOPIC, [topic.name for topic in topics])
     reports: dict[str, Callable[[Partition, int], bool]] = {
         "under-replicated-partitions": _is_under_replicated,
@@ -66,7 +81,7 @@ def describe(client: Client, options: Options, wanted: Sequence[str] | Sequence[
 
 
 def _is_under_replicated(partition: Partition, _: int) -> bool:
-    return len(partition.isr) < len(partition.replicas)
+    return len(partition.isr) < partition.replication_factor
 
 
 def _is_under_min_isr(partition: Partition, least: int) -> bool:
@@ -78,15 +93,19 @@ def _topic_line(topic: Topic, own: list[str]) -> str:
     if topic.topic_id != ZERO_UUID:
         parts.append(f"TopicId: {uuid_text(topic.topic_id)}")
     parts.append(f"PartitionCount: {len(topic.partitions)}")
-    parts.append(f"ReplicationFactor: {len(topic.partitions[0].replicas)}")
+    parts.append(f"ReplicationFactor: {topic.partitions[0].replication_factor}")
     return "\t".join([*parts, f"Configs: {','.join(own)}"])
 
 
 def _partition_line(name: str, partition: Partition) -> str:
     leader = "none" if partition.leader is None else partition.leader
+    move = ""
+    if partition.move is not None:
+        adding, removing = map(_ids, partition.move)
+        move = f"\tAdding Replicas: {adding}\tRemoving Replicas: {removing}"
     return (
         f"\tTopic: {name}\tPartition: {partition.number}\tLeader: {leader}"
-        f"\tReplicas: {_ids(partition.replicas)}\tIsr: {_ids(partition.isr)}"
+        f"\tReplicas: {_ids(partition.replicas)}\tIsr: {_ids(partition.isr)}{move}"
         f"\tElr: {_ids(partition.elr)}\tLastKnownElr: {_ids(partition.last_known_elr)}"
     )
 
@@ -130,6 +149,48 @@ def _pages(client: Client, names: Sequence[str], limit: int) -> list[Topic]:
             return list(topics.values())
         request.cursor = cursor
         request.topics = [topic for topic in request.topics if topic.name >= cursor.topic_name]
+
+
+def _with_moves(topics: list[Topic], client: Client) -> list[Topic]:
+    """The topics with their running reassignments, as far as the broker tells of them."""
+    from protocol.apis.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest,
+        ReassignmentsTopic,
+    )
+
+    request = ListPartitionReassignmentsRequest(
+        topics=[
+            ReassignmentsTopic(
+                name=topic.name,
+                partition_indexes=[partition.number for partition in topic.partitions],
+            )
+            for topic in topics
+        ],
+        timeout_ms=client.settings.request_timeout_ms,
+    )
+    try:
+        answer = client.ask_controller("listPartitionReassignments", request)
+        check(answer.error_code, answer.error_message)
+    except ClientError as error:
+        if error.code in _NO_REASSIGNMENTS:
+            return topics
+        raise
+    moves = {
+        (topic.name, partition.partition_index): Move(
+            partition.adding_replicas, partition.removing_replicas
+        )
+        for topic in answer.topics
+        for partition in topic.partitions
+    }
+    return [
+        topic._replace(
+            partitions=[
+                partition._replace(move=moves.get((topic.name, partition.number)))
+                for partition in topic.partitions
+            ]
+        )
+        for topic in topics
+    ]
 
 
 def _topic(client: Client, topic: Any) -> Topic:

@@ -15,6 +15,7 @@ from protocol.json_form import from_json, to_json
 from protocol.schema import (
     BOOL,
     BYTES,
+    FLOAT64,
     INT8,
     INT16,
     INT32,
@@ -53,6 +54,7 @@ PRIMITIVES: dict[FieldType, st.SearchStrategy[Any]] = {
     UINT16: st.integers(0, 0xFFFF),
     INT32: integers(32),
     INT64: integers(64),
+    FLOAT64: st.floats(allow_nan=False),
     UUID: st.binary(min_size=16, max_size=16),
     STRING: TEXT,
     PLAIN_STRING: TEXT,

@@ -9,7 +9,6 @@ import sys
 import threading
 from pathlib import Path
 
-import kafka
 import pytest
 
 from coordinator_server.container.healthcheck import ask
@@ -167,38 +166,6 @@ def test_the_entry_point_names_a_bad_value() -> None:
         "coordinator-server: advertised.listeners: PLAINTEXT://0.0.0.0:9092: clients cannot "
         "connect to every interface, name a host\n"
     )
-
-
-def script(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run one of Kafka's scripts as the image has it."""
-    return subprocess.run(
-        [sys.executable, "-m", "coordinator_server.container.scripts", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
-def test_kafkas_scripts_that_healthchecks_call() -> None:
-    """kafka-topics.sh --list and kafka-broker-api-versions.sh ask the broker."""
-    with Broker() as broker:
-        producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
-        for topic in ("second", "first"):
-            producer.send(topic, b"x").get(20)
-        producer.close()
-        there = ("--bootstrap-server", broker.bootstrap_servers)
-        listed = script("kafka-topics.sh", *there, "--list")
-        assert (listed.returncode, listed.stdout) == (0, "first\nsecond\n"), listed.stderr
-        versions = script("kafka-broker-api-versions.sh", *there)
-        assert versions.returncode == 0
-        assert versions.stdout.startswith(f"{broker.bootstrap_servers} serves ")
-        refused = script("kafka-topics.sh", *there, "--list", "--exclude-internal")
-        assert refused.returncode == 2
-        assert "--exclude-internal" in refused.stderr
-    for gone in (("kafka-topics.sh", "--list"), ("kafka-broker-api-versions.sh",)):
-        assert script(*gone, *there).returncode == 1
 
 
 def test_the_entry_point_runs_other_programs(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.apis.metadata import MetadataRequest
 from protocol.errors import ErrorCode
-from protocol.registry import SPEC_BY_KEY, SPECS
+from protocol.registry import ASKED_SPECS, SPEC_BY_KEY, SPECS
 
 
 def test_constructor_arguments_are_optional() -> None:
@@ -87,7 +87,8 @@ def test_fields_describe_themselves() -> None:
 def test_registry_is_ordered_and_complete() -> None:
     """Each served API has its two messages, named after it, with the versions of the registry."""
     assert [spec.key for spec in SPECS] == sorted(SPEC_BY_KEY)
-    for spec in SPECS:
+    assert not {spec.key for spec in ASKED_SPECS} & set(SPEC_BY_KEY)
+    for spec in (*SPECS, *ASKED_SPECS):
         assert spec.request_type.__name__ == f"{spec.name}Request"
         assert spec.response_type.__name__ == f"{spec.name}Response"
         assert (spec.min_version, spec.max_version) == spec.request_type.VERSIONS

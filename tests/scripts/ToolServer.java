@@ -19,10 +19,12 @@ import org.apache.kafka.common.utils.Exit;
  *
  * A line of JSON on standard input is one call: {"main": class, "arguments": [...], "input": text};
  * a line on standard output is its outcome: {"code": ..., "out": ..., "err": ...}. A tool's call of
- * exit ends it: what it prints after that, while the exception unwinds, is lost as in a real one.
+ * exit runs its shutdown hooks (the console producer sends in one) and ends it: what it prints after
+ * that, while the exception unwinds, is lost as in a real one.
  */
 public class ToolServer {
     private static Integer code;
+    private static final List<Runnable> HOOKS = new ArrayList<>();
 
     private static final class Ended extends RuntimeException { }
 
@@ -33,6 +35,7 @@ public class ToolServer {
         BufferedReader calls = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Exit.setExitProcedure((status, message) -> end(status));
         Exit.setHaltProcedure((status, message) -> end(status));
+        Exit.setShutdownHookAdder((name, hook) -> HOOKS.add(hook));
         String line;
         while ((line = calls.readLine()) != null) {
             JsonNode call = json.readTree(line);
@@ -43,6 +46,7 @@ public class ToolServer {
             ByteArrayOutputStream out = new ByteArrayOutputStream();
             ByteArrayOutputStream err = new ByteArrayOutputStream();
             code = null;
+            HOOKS.clear();
             System.setIn(input);
             System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
             System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
@@ -56,6 +60,9 @@ public class ToolServer {
                     System.err.print("Exception in thread \"main\" ");
                     error.getCause().printStackTrace(System.err);
                 }
+            }
+            if (code == null) {
+                HOOKS.forEach(Runnable::run);
             }
             System.out.flush();
             System.err.flush();
@@ -71,6 +78,7 @@ public class ToolServer {
     private static void end(int status) {
         if (code == null) {
             code = status;
+            HOOKS.forEach(Runnable::run);
             System.out.flush();
             System.err.flush();
             System.setOut(new PrintStream(OutputStream.nullOutputStream()));

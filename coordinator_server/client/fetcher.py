@@ -1,0 +1,198 @@
+"""Reads the records of partitions from their leaders, transactions included (KIP-98).
+
+It is Java's Fetcher with one request per leader at a time; the caller has the positions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from coordinator_server.client.client import Client
+from coordinator_server.client.errors import ClientError
+from protocol.batch import Record, iterate_records
+from protocol.batch_header import BatchHeader, iterate_batches
+from protocol.control_record import end_marker_of
+from protocol.errors import ErrorCode, ProtocolError
+
+_BY_NAME = 12  # Fetch: from version 13 on topics are ids
+_RETRY_S = 0.1
+
+Partition = tuple[str, int]
+
+
+class FetchSettings(NamedTuple):
+    """Kafka's consumer settings of the same names; times in milliseconds."""
+
+    fetch_max_wait_ms: int = 500
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 52_428_800
+    max_partition_fetch_bytes: int = 1_048_576
+    is_read_committed: bool = False
+
+
+class Fetched(NamedTuple):
+    """A record, or none where a batch ends, as it may show none; where to read on after it."""
+
+    partition: Partition
+    record: Record | None
+    header: BatchHeader
+    next_offset: int
+
+
+class Fetcher:
+    """Reads partitions in turn."""
+
+    def __init__(self, client: Client, settings: FetchSettings) -> None:
+        self._client = client
+        self._settings = settings
+        self._leaders: dict[Partition, int] = {}
+        self._turn = 0
+
+    def fetch(
+        self, positions: Mapping[Partition, int], wait_s: float
+    ) -> tuple[list[Iterator[Fetched]], dict[Partition, ClientError]]:
+        """What is at the positions, by partition, waited for; errors that the caller must mend.
+
+        Other errors, as a leader that moves, take a pause and give nothing. Raises ClientError
+        for those that no later attempt mends, CORRUPT_MESSAGE for bytes that do not parse.
+        """
+        deadline_s = time.monotonic() + wait_s
+        try:
+            by_leader = self._by_leader(positions)
+        except ClientError as error:
+            if not error.code.retriable:
+                raise
+            time.sleep(max(0.0, min(_RETRY_S, wait_s)))
+            return [], {}
+        pieces: list[Iterator[Fetched]] = []
+        errors: dict[Partition, ClientError] = {}
+        self._turn += 1
+        leaders = sorted(by_leader)
+        leaders = leaders[self._turn % len(leaders) :] + leaders[: self._turn % len(leaders)]
+        for is_waiting in (False, True):
+            for leader in leaders:
+                # Of several leaders none may hold up what another has.
+                rest_ms = max(0, int((deadline_s - time.monotonic()) * 1000))
+                share_ms = min(self._settings.fetch_max_wait_ms, rest_ms) // len(leaders)
+                partitions = {item: positions[item] for item in by_leader[leader]}
+                max_wait_ms = share_ms if is_waiting or len(leaders) == 1 else 0
+                self._ask(leader, partitions, max_wait_ms, pieces, errors)
+            if pieces or errors or len(leaders) == 1:
+                break
+        return pieces, errors
+
+    def _by_leader(self, positions: Mapping[Partition, int]) -> dict[int, list[Partition]]:
+        if not self._leaders.keys() >= positions.keys():
+            self._leaders = {
+                partition: node_id
+                for node_id, led in self._client.leaders(positions).items()
+                for partition in led
+            }
+        by_leader: dict[int, list[Partition]] = {}
+        for partition in positions:
+            by_leader.setdefault(self._leaders[partition], []).append(partition)
+        return by_leader
+
+    def _ask(
+        self,
+        leader: int,
+        positions: Mapping[Partition, int],
+        max_wait_ms: int,
+        pieces: list[Iterator[Fetched]],
+        errors: dict[Partition, ClientError],
+    ) -> None:
+        try:
+            answer = self._client.ask(
+                self._request(positions, max_wait_ms), leader, max_version=_BY_NAME
+            )
+        except ClientError as error:
+            if not error.code.retriable:
+                raise
+            self._forget()
+            return
+        for topic in answer.responses:
+            for data in topic.partitions:
+                partition = (topic.topic, data.partition_index)
+                code = data.error_code
+                if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    errors[partition] = ClientError(code)
+                elif code and ClientError(code).code.retriable:
+                    self._forget()
+                elif code:
+                    raise ClientError(code)
+                elif data.records:
+                    pieces.append(self._records(partition, positions[partition], data))
+
+    def _forget(self) -> None:
+        """The leaders are looked up again, after a pause."""
+        self._leaders.clear()
+        time.sleep(_RETRY_S)
+
+    def _request(self, positions: Mapping[Partition, int], max_wait_ms: int) -> Any:
+        from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
+
+        settings = self._settings
+        topics: dict[str, Any] = {}
+        # The broker fills the answer in this order: each partition is the first in turn.
+        names = sorted(positions)
+        start = self._turn % len(names)
+        for name, index in names[start:] + names[:start]:
+            topic = topics.setdefault(name, FetchTopic(topic=name))
+            topic.partitions.append(
+                FetchPartition(
+                    partition=index,
+                    fetch_offset=positions[name, index],
+                    partition_max_bytes=settings.max_partition_fetch_bytes,
+                )
+            )
+        return FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=settings.fetch_min_bytes,
+            max_bytes=settings.fetch_max_bytes,
+            isolation_level=int(settings.is_read_committed),
+            topics=list(topics.values()),
+        )
+
+    def _records(self, partition: Partition, position: int, data: Any) -> Iterator[Fetched]:
+        """The records from a position on that the isolation level shows."""
+        aborted = _Aborted(data.aborted_transactions or ())
+        buffer = data.records
+        try:
+            for header in iterate_batches(buffer):
+                if header.next_offset <= position:
+                    continue
+                is_hidden = header.is_control
+                if self._settings.is_read_committed:
+                    is_hidden |= aborted.has(buffer, header)
+                if not is_hidden:
+                    for record in iterate_records(buffer, header):
+                        if record.offset >= position:
+                            yield Fetched(partition, record, header, record.offset + 1)
+                yield Fetched(partition, None, header, header.next_offset)
+        except ProtocolError as error:
+            topic, index = partition
+            message = f"Received exception when fetching the next record from {topic}-{index}."
+            raise ClientError(ErrorCode.CORRUPT_MESSAGE, message) from error
+
+
+class _Aborted:
+    """Which batches belong to aborted transactions, asked for in their order."""
+
+    def __init__(self, transactions: Any) -> None:
+        self._waiting = sorted(
+            ((item.first_offset, item.producer_id) for item in transactions), reverse=True
+        )
+        self._open: set[int] = set()
+
+    def has(self, buffer: Any, header: BatchHeader) -> bool:
+        """Whether the batch's records were aborted."""
+        while self._waiting and self._waiting[-1][0] < header.next_offset:
+            self._open.add(self._waiting.pop()[1])
+        if header.is_control:
+            marker = end_marker_of(buffer, header)
+            if marker is not None and not marker.commits:
+                self._open.discard(header.producer_id)
+            return True
+        return header.is_transactional and header.producer_id in self._open

@@ -1,0 +1,307 @@
+"""Writes records: batches per partition, sent to the leaders, again where that may help.
+
+It does what Java's KafkaProducer does with a linger and one request at a time: with acks=all the
+producer is idempotent, so that a batch that is sent again is written once.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from coordinator_server.client.client import ANY_BROKER, Client
+from coordinator_server.client.errors import ClientError, check
+from protocol.batch import Record, build_batch
+from protocol.batch_header import NO_PRODUCER_ID, NO_SEQUENCE, add_to_sequence
+from protocol.compression import Compression
+from protocol.errors import ErrorCode
+from protocol.hashing import partition_for_key
+
+_BATCH_OVERHEAD_BYTES = 61
+_RECORD_OVERHEAD_BYTES = 21
+_BY_NAME = 12  # Produce: from version 13 on topics are ids
+_NEW_PRODUCER_ID = (
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+)
+
+
+class ProducerSettings(NamedTuple):
+    """Kafka's producer settings of the same names; times in milliseconds."""
+
+    acks: int = -1
+    linger_ms: int = 1_000
+    batch_size: int = 16_384
+    retries: int = 3
+    retry_backoff_ms: int = 100
+    request_timeout_ms: int = 1_500
+    max_block_ms: int = 60_000
+    max_request_size: int = 1_048_576
+    compression: Compression = Compression.NONE
+    is_idempotent: bool = True
+
+
+class _Batch:
+    """The records of one partition that are not sent yet."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.size = _BATCH_OVERHEAD_BYTES
+        self.since_s = time.monotonic()
+        self.sequence = NO_SEQUENCE
+
+
+class Producer:
+    """Writes to one topic.
+
+    `failed` gets each record that could not be written and why; `warn` the errors with which the
+    topic is not known yet, by name, as Kafka's clients log them.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        settings: ProducerSettings,
+        failed: Callable[[Record, ClientError], None],
+        warn: Callable[[ErrorCode], None],
+    ) -> None:
+        self._client = client
+        self._topic = topic
+        self._settings = settings
+        self._failed = failed
+        self._warn = warn
+        self._leaders: dict[int, int] = {}
+        """The leader of each partition, -1 where there is none at the moment."""
+        self._batches: dict[int, _Batch] = {}
+        self._sticky: int | None = None
+        self._sticky_bytes = 0
+        self._producer_id, self._producer_epoch = NO_PRODUCER_ID, -1
+        self._sequences: dict[int, int] = {}
+
+    def add(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes | None]],
+    ) -> None:
+        """Take a record; it is sent when its batch is full or has lingered (`send_due`)."""
+        record = Record(0, int(time.time() * 1000), key, value, headers)
+        try:
+            size = self._checked_size(record)
+            partition = self._partition(key, size)
+        except ClientError as error:
+            self._failed(record, error)
+            return
+        batch = self._batches.setdefault(partition, _Batch())
+        if batch.records and batch.size + size > self._settings.batch_size:
+            self._send([partition])
+            batch = self._batches.setdefault(partition, _Batch())
+        batch.records.append(record)
+        batch.size += size
+        if batch.size >= self._settings.batch_size:
+            self._send([partition])
+
+    def wait_s(self) -> float | None:
+        """In how many seconds the next batch is due; None when there is none."""
+        if not self._batches:
+            return None
+        since_s = min(batch.since_s for batch in self._batches.values())
+        return max(0.0, since_s + self._settings.linger_ms / 1000 - time.monotonic())
+
+    def send_due(self) -> None:
+        """Send the batches that have lingered."""
+        before_s = time.monotonic() - self._settings.linger_ms / 1000
+        due = [index for index, batch in self._batches.items() if batch.since_s <= before_s]
+        self._send(due)
+
+    def flush(self) -> None:
+        """Send all that is not sent yet."""
+        self._send(list(self._batches))
+
+    def _checked_size(self, record: Record) -> int:
+        """The size of a record in a batch at most. Raises ClientError when it is too large."""
+        size = _RECORD_OVERHEAD_BYTES + _size(record.key) + _size(record.value) + 1
+        for name, value in record.headers:
+            size += _size(name.encode()) + _size(value)
+        limit = self._settings.max_request_size
+        if size + _BATCH_OVERHEAD_BYTES > limit:
+            raise ClientError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"The message is {size + _BATCH_OVERHEAD_BYTES} bytes when serialized which is"
+                f" larger than {limit}, which is the value of the max.request.size configuration.",
+            )
+        return size
+
+    def _partition(self, key: bytes | None, size: int) -> int:
+        """The partition for a record: by its key, else one for a batch's worth of records."""
+        if not self._leaders:
+            self._await_leaders()
+        if key is not None:
+            return partition_for_key(key, len(self._leaders))
+        if self._sticky is None or self._sticky_bytes >= self._settings.batch_size:
+            led = [index for index, leader in self._leaders.items() if leader >= 0]
+            self._sticky = random.choice(led or list(self._leaders))
+            self._sticky_bytes = 0
+        self._sticky_bytes += size
+        return self._sticky
+
+    def _await_leaders(self) -> None:
+        """Ask for the topic until it is there, for `max.block.ms`. Raises ClientError."""
+        deadline_s = time.monotonic() + self._settings.max_block_ms / 1000
+        pause_s = self._settings.retry_backoff_ms / 1000
+        while True:
+            cause: ClientError | None = None
+            try:
+                self._read_leaders()
+            except ClientError as error:
+                if not error.code.retriable:
+                    raise
+                cause = error
+            else:
+                return
+            if time.monotonic() + pause_s > deadline_s:
+                wait_ms = self._settings.max_block_ms
+                message = f"Topic {self._topic} not present in metadata after {wait_ms} ms."
+                timeout = ClientError(ErrorCode.REQUEST_TIMED_OUT, message)
+                if cause.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise timeout from cause
+                raise timeout
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, self._client.settings.retry_backoff_max_ms / 1000)
+
+    def _read_leaders(self) -> None:
+        (topic,) = self._client.metadata([self._topic], create=True).topics
+        if topic.error_code:
+            self._warn(ErrorCode(topic.error_code))
+        if topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+            raise ClientError(topic.error_code, f"Invalid topics: [{self._topic}]")
+        check(topic.error_code)
+        self._leaders = {
+            partition.partition_index: partition.leader_id for partition in topic.partitions
+        }
+
+    def _send(self, partitions: list[int]) -> None:
+        """Send batches until each is written or has failed."""
+        waiting = {index: self._batches.pop(index) for index in partitions}
+        attempts = 0
+        while waiting:
+            errors = self._attempt(waiting)
+            retried = {}
+            for index, error in errors.items():
+                if error.code.retriable and attempts < self._settings.retries:
+                    retried[index] = waiting[index]
+                    continue
+                # It may be written all the same, so its sequence numbers must not be used again.
+                self._producer_id = NO_PRODUCER_ID
+                for record in waiting[index].records:
+                    self._failed(record, error)
+            waiting = retried
+            attempts += 1
+            if waiting:
+                time.sleep(self._settings.retry_backoff_ms / 1000)
+                try:
+                    self._read_leaders()
+                except ClientError:
+                    continue  # the next attempt fails for the old leaders, or finds them back
+
+    def _attempt(self, batches: dict[int, _Batch]) -> dict[int, ClientError]:
+        """Send each batch once; the errors by partition."""
+        by_leader: dict[int, list[int]] = {}
+        errors: dict[int, ClientError] = {}
+        for index in batches:
+            leader = self._leaders[index]
+            if leader < 0:
+                errors[index] = ClientError(ErrorCode.LEADER_NOT_AVAILABLE)
+            else:
+                by_leader.setdefault(leader, []).append(index)
+        for leader, led in by_leader.items():
+            try:
+                if self._settings.is_idempotent and self._producer_id == NO_PRODUCER_ID:
+                    self._begin()
+                errors |= self._ask({index: batches[index] for index in led}, leader)
+            except ClientError as error:
+                errors |= dict.fromkeys(led, error)
+        return errors
+
+    def _begin(self) -> None:
+        """Get a producer id; sequences begin anew with it."""
+        from protocol.apis.init_producer_id import InitProducerIdRequest
+
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+        answer = self._client.ask(request, ANY_BROKER)
+        check(answer.error_code)
+        self._producer_id, self._producer_epoch = answer.producer_id, answer.producer_epoch
+        self._sequences.clear()
+
+    def _ask(self, batches: dict[int, _Batch], leader: int) -> dict[int, ClientError]:
+        from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+        request = ProduceRequest(
+            acks=self._settings.acks,
+            timeout_ms=self._settings.request_timeout_ms,
+            topic_data=[
+                TopicProduceData(
+                    name=self._topic,
+                    partition_data=[
+                        PartitionProduceData(index=index, records=self._encoded(index, batch))
+                        for index, batch in batches.items()
+                    ],
+                )
+            ],
+        )
+        if self._settings.acks == 0:
+            self._client.connection(leader).send(request, max_version=_BY_NAME)
+            return {}
+        answer = self._client.ask(
+            request,
+            leader,
+            max_version=_BY_NAME,
+            timeout_ms=self._settings.request_timeout_ms,
+        )
+        errors: dict[int, ClientError] = {}
+        for topic in answer.responses:
+            for partition in topic.partition_responses:
+                error = self._outcome(partition)
+                if error is not None:
+                    errors[partition.index] = error
+                elif self._settings.is_idempotent:
+                    batch = batches[partition.index]
+                    self._sequences[partition.index] = add_to_sequence(
+                        batch.sequence, len(batch.records)
+                    )
+        return errors
+
+    def _outcome(self, partition: Any) -> ClientError | None:
+        """The error of a partition's batch, None when it is written."""
+        code = partition.error_code
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            return None
+        if code in _NEW_PRODUCER_ID and self._settings.is_idempotent:
+            # The broker has forgotten the producer: what is sent again gets a new id.
+            self._producer_id = NO_PRODUCER_ID
+            return ClientError(ErrorCode.NETWORK_EXCEPTION, partition.error_message)
+        return ClientError(code, partition.error_message)
+
+    def _encoded(self, index: int, batch: _Batch) -> bytes:
+        records = batch.records
+        for offset, record in enumerate(records):
+            record.offset = offset
+        if self._settings.is_idempotent:
+            batch.sequence = self._sequences.get(index, 0)
+        return build_batch(
+            records,
+            compression=self._settings.compression,
+            producer_id=self._producer_id,
+            producer_epoch=self._producer_epoch,
+            base_sequence=batch.sequence,
+        ).to_bytes()
+
+
+def _size(data: bytes | None) -> int:
+    """Bytes behind a varint of their length."""
+    length = 0 if data is None else len(data)
+    return length + max(1, ((2 * length).bit_length() + 6) // 7)

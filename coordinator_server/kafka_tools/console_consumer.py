@@ -1,0 +1,411 @@
+"""kafka-console-consumer.sh: prints the records of topics (Kafka's ConsoleConsumer)."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import sys
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from coordinator_server.client import ClientError, ClientSettings
+from coordinator_server.kafka_tools.console import ended_by_sigterm, warn_topic
+from coordinator_server.kafka_tools.formatters import DEFAULT, Formatter, make_formatter
+from coordinator_server.kafka_tools.frame import (
+    FAILURES,
+    Failure,
+    NotHereError,
+    Tool,
+    ToolError,
+    client_label,
+    connect_to,
+    print_stack_trace,
+)
+from coordinator_server.kafka_tools.java import log
+from coordinator_server.kafka_tools.log_offsets import EARLIEST, LATEST
+from coordinator_server.kafka_tools.options import (
+    HELP,
+    VERSION,
+    Option,
+    Options,
+    OptionsError,
+    UsageError,
+    usage,
+)
+from coordinator_server.kafka_tools.properties import (
+    CONFIG_EXCEPTION,
+    choice,
+    file_properties,
+    key_values,
+    merge_option,
+    number,
+)
+
+if TYPE_CHECKING:
+    from coordinator_server.kafka_tools.record_consumer import ConsumerSettings, RecordConsumer
+
+CLIENT_ID = "console-consumer"
+_LOGGER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+_RANDOM_GROUPS = 100_000
+_REPLACED = {
+    "property": "formatter-property",
+    "consumer-property": "command-property",
+    "consumer.config": "command-config",
+}
+_PROPERTY_HELP = (
+    "print.timestamp, print.key, print.offset, print.partition, print.headers, print.value,"
+    " print.epoch (true or false), key.separator, line.separator, headers.separator, null.literal,"
+    " key.deserializer, value.deserializer, headers.deserializer."
+)
+
+OPTIONS = (
+    Option(
+        "bootstrap-server",
+        "REQUIRED: the brokers to connect to first.",
+        argument="server to connect to",
+    ),
+    Option("topic", "The topic to read.", argument="topic"),
+    Option("include", "The topics to read.", argument="Java regex (String)"),
+    Option(
+        "partition",
+        "One partition to read, outside of a group.",
+        argument="partition",
+        kind="int",
+    ),
+    Option(
+        "offset",
+        "Where to begin in it: an offset, earliest or latest.",
+        argument="consume offset",
+        default="latest",
+    ),
+    Option("from-beginning", "Where the group has no offset, begin with the oldest record."),
+    Option(
+        "max-messages",
+        "End after so many records.",
+        argument="num_messages",
+        kind="int",
+    ),
+    Option(
+        "timeout-ms",
+        "End when no record has come for so long.",
+        argument="timeout_ms",
+        kind="long",
+    ),
+    Option(
+        "group",
+        "The group to join; else one with a random name, which commits nothing.",
+        argument="consumer group id",
+    ),
+    Option(
+        "isolation-level",
+        "read_committed leaves out what open or aborted transactions have written.",
+        argument="level",
+        default="read_uncommitted",
+    ),
+    Option("formatter", "The class that prints records.", argument="class", default=DEFAULT),
+    Option("formatter-property", f"How it prints: {_PROPERTY_HELP}", argument="prop"),
+    Option("property", "Old name of --formatter-property.", argument="prop"),
+    Option("formatter-config", "A file of formatter properties.", argument="config file"),
+    Option("key-deserializer", "The class that reads keys.", argument="deserializer for key"),
+    Option(
+        "value-deserializer", "The class that reads values.", argument="deserializer for values"
+    ),
+    Option("skip-message-on-error", "Skip a record that cannot be printed."),
+    Option("command-property", "A setting of the consumer.", argument="consumer_prop"),
+    Option("consumer-property", "Old name of --command-property.", argument="consumer_prop"),
+    Option("command-config", "A file of the consumer's settings.", argument="config file"),
+    Option("consumer.config", "Old name of --command-config.", argument="config file"),
+    Option("enable-systest-events", "Say when the consumer has ended."),
+)
+
+
+def run(options: Options) -> int:
+    """Print records until there is a reason to end; returns the exit code."""
+    _check_arguments(options)
+    properties = _properties(options)
+    if properties is None:
+        return 1
+    offset = _offset(options)
+    timeout_ms = options.integer("timeout-ms")
+    formatter = _formatter(options)
+    code = 0
+    try:
+        _consume(options, properties, offset, timeout_ms, formatter)
+    except FAILURES as error:
+        _log_error("Unknown error when running consumer: ", error)
+        code = 1
+    if options.has("enable-systest-events"):
+        print("shutdown_complete")
+    return code
+
+
+def _check_arguments(options: Options) -> None:
+    """Refuse what does not go together, and warn of old names, as ConsoleConsumerOptions does."""
+    if options.has("topic") == options.has("include"):
+        message = "Exactly one of the following arguments is required: [topic], [include]"
+        raise UsageError(message)
+    if options.has("partition"):
+        _ = options.integer("partition")
+        if not options.has("topic"):
+            raise UsageError("The topic is required when partition is specified.")
+        if options.has("from-beginning") and options.has("offset"):
+            message = "Options from-beginning and offset cannot be specified together."
+            raise UsageError(message)
+    elif options.has("offset"):
+        raise UsageError("The partition is required when offset is specified.")
+    options.required("bootstrap-server")
+    for old, new in _REPLACED.items():
+        if options.has(old) and options.has(new):
+            raise UsageError(f"Options --{old} and --{new} cannot be specified together.")
+    for old, new in _REPLACED.items():
+        if options.has(old):
+            print(
+                f"Option --{old} is deprecated and will be removed in a future version."
+                f" Use --{new} instead."
+            )
+
+
+def _properties(options: Options) -> dict[str, str] | None:
+    """The consumer's settings; None after it said what contradicts itself. Raises UsageError."""
+    from_file = file_properties(options, "command-config", "consumer.config")
+    names = ("command-property", "consumer-property")
+    given = key_values([text for name in names for text in options.values(name)])
+    groups = [source["group.id"] for source in (from_file, given) if "group.id" in source]
+    if options.has("group"):
+        groups.insert(0, options.value("group") or "")
+    if len(set(groups)) > 1:
+        raise UsageError(
+            "The group ids provided in different places (directly using '--group', via"
+            " '--consumer-property', or via '--consumer.config') do not match. Detected group ids:"
+            f" {', '.join(repr(group) for group in sorted(set(groups)))}"
+        )
+    if groups and options.has("partition"):
+        raise UsageError("Options group and partition cannot be specified together.")
+    properties = {**from_file, **given}
+    reset = properties.setdefault(
+        "auto.offset.reset", "earliest" if options.has("from-beginning") else "latest"
+    )
+    if options.has("from-beginning") and reset != "earliest":
+        print(
+            "Can't simultaneously specify --from-beginning and"
+            f" 'auto.offset.reset={reset}', please remove one option",
+            file=sys.stderr,
+        )
+        return None
+    merge_option(properties, "isolation.level", options, "isolation-level")
+    if groups:
+        properties["group.id"] = groups[0]
+    else:
+        properties["group.id"] = f"console-consumer-{random.randrange(_RANDOM_GROUPS)}"
+        # The group is not meant to be used again, nor are its offsets.
+        properties.setdefault("enable.auto.commit", "false")
+    return properties
+
+
+def _offset(options: Options) -> int:
+    """Where to begin in a partition: an offset, or a timestamp of ListOffsets."""
+    if not options.has("offset"):
+        return EARLIEST if options.has("from-beginning") else LATEST
+    text = options.value("offset") or ""
+    if text.lower() in ("earliest", "latest"):
+        return EARLIEST if text.lower() == "earliest" else LATEST
+    if not re.fullmatch(r"\+?[0-9]+", text) or int(text) >= 1 << 63:
+        raise UsageError(
+            f"The provided offset value '{text}' is incorrect. Valid values are 'earliest',"
+            " 'latest', or a non-negative long."
+        )
+    return int(text)
+
+
+def _formatter(options: Options) -> Formatter:
+    properties = file_properties(options, "formatter-config")
+    for side in ("key", "value"):
+        if options.value(f"{side}-deserializer"):
+            properties[f"{side}.deserializer"] = options.value(f"{side}-deserializer") or ""
+    properties |= key_values(options.values("property") + options.values("formatter-property"))
+    return make_formatter(options.value("formatter") or "", properties)
+
+
+def _settings(properties: Mapping[str, str]) -> ConsumerSettings:
+    """What the consumer here makes of its settings. Raises ToolError, NotHereError."""
+    from coordinator_server.client.fetcher import FetchSettings
+    from coordinator_server.client.group_member import MemberSettings
+    from coordinator_server.kafka_tools.record_consumer import ConsumerSettings
+
+    if properties.get("group.protocol", "classic").strip().lower() != "classic":
+        raise NotHereError(
+            "group.protocol=consumer (KIP-848) is not here yet: use group.protocol=classic, or"
+            " kafka-console-consumer.sh of Apache Kafka"
+        )
+    isolation = choice(
+        properties, "isolation.level", "read_uncommitted", "read_committed", "read_uncommitted"
+    )
+
+    def is_true(name: str, default: str) -> bool:
+        return properties.get(name, default).strip().lower() == "true"
+
+    return ConsumerSettings(
+        member=MemberSettings(
+            group_id=properties["group.id"],
+            group_instance_id=properties.get("group.instance.id"),
+            session_timeout_ms=number(properties, "session.timeout.ms", 45_000),
+            heartbeat_interval_ms=number(properties, "heartbeat.interval.ms", 3_000),
+            max_poll_interval_ms=number(properties, "max.poll.interval.ms", 300_000),
+        ),
+        fetch=FetchSettings(
+            fetch_max_wait_ms=number(properties, "fetch.max.wait.ms", 500),
+            fetch_min_bytes=number(properties, "fetch.min.bytes", 1),
+            fetch_max_bytes=number(properties, "fetch.max.bytes", 52_428_800),
+            max_partition_fetch_bytes=number(properties, "max.partition.fetch.bytes", 1_048_576),
+            is_read_committed=isolation == "read_committed",
+        ),
+        reset=_reset(properties["auto.offset.reset"]),
+        is_auto_commit=is_true("enable.auto.commit", "true"),
+        auto_commit_interval_ms=number(properties, "auto.commit.interval.ms", 5_000),
+        metadata_max_age_ms=number(properties, "metadata.max.age.ms", 300_000, "LONG"),
+        may_create_topics=is_true("allow.auto.create.topics", "true"),
+        excludes_internal=is_true("exclude.internal.topics", "true"),
+    )
+
+
+def _reset(text: str) -> int | None:
+    """The timestamp of a value of `auto.offset.reset`, None for none. Raises ToolError."""
+    from coordinator_server.kafka_tools.reset_plan import parse_duration_ms
+
+    resets = {"latest": LATEST, "earliest": EARLIEST, "none": None}
+    if text.lower() in resets:
+        return resets[text.lower()]
+    if text.startswith("by_duration:"):  # KIP-1106
+        return int(time.time() * 1000) - parse_duration_ms(text.removeprefix("by_duration:"))
+    message = f"Invalid value {text} for configuration auto.offset.reset: Invalid value `{text}`"
+    raise ToolError(
+        CONFIG_EXCEPTION,
+        f"{message} for configuration auto.offset.reset. The value must be either 'earliest',"
+        " 'latest', 'none' or of the format 'by_duration:<PnDTnHnMn.nS.>'.",
+    )
+
+
+def _consume(
+    options: Options,
+    properties: Mapping[str, str],
+    offset: int,
+    timeout_ms: int | None,
+    formatter: Formatter,
+) -> None:
+    """Read and print. Raises ToolError, ClientError, OptionsError."""
+    from coordinator_server.kafka_tools.record_consumer import RecordConsumer
+
+    settings = _settings(properties)
+    group = settings.member.group_id
+    connect = partial(
+        connect_to,
+        options.value("bootstrap-server") or "",
+        properties,
+        name="Consumer",
+        failure="Failed to construct kafka consumer",
+        settings=ClientSettings(client_id=CLIENT_ID),
+        group=group,
+    )
+    client_id = properties.get("client.id") or CLIENT_ID
+    warn = partial(warn_topic, client_label("Consumer", client_id, group))
+    consumer = RecordConsumer(connect, settings, warn)
+    topic = options.value("topic")
+    if topic is None:
+        pattern = options.value("include") or ""
+        try:
+            consumer.subscribe_pattern(re.compile(pattern))
+        except re.error as error:
+            name = "java.util.regex.PatternSyntaxException"
+            raise ToolError(name, f"{error}: {pattern}") from None
+    elif options.has("partition"):
+        consumer.assign((topic, options.integer("partition") or 0), offset)
+    else:
+        consumer.subscribe([topic])
+    timeout_s = None if timeout_ms is None or timeout_ms < 0 else timeout_ms / 1000
+    counter = _Counter()
+    sys.stdout.flush()  # records go below the text layer
+    with ended_by_sigterm():
+        try:
+            limit = options.integer("max-messages")
+            _print_records(consumer, counter, formatter, limit, timeout_s, options)
+        finally:
+            consumer.close()
+            print(f"Processed a total of {counter.count} messages", file=sys.stderr)
+
+
+class _Counter:
+    """How many records were processed."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+def _print_records(
+    consumer: RecordConsumer,
+    counter: _Counter,
+    formatter: Formatter,
+    limit: int | None,
+    timeout_s: float | None,
+    options: Options,
+) -> None:
+    skips = options.has("skip-message-on-error")
+    while limit in (None, -1) or counter.count < (limit or 0):
+        try:
+            fetched = consumer.receive(timeout_s)
+        except TimeoutError:
+            timeout = ToolError("org.apache.kafka.common.errors.TimeoutException", "")
+            _log_error("Error processing message, terminating consumer process: ", timeout)
+            return
+        except (ClientError, ToolError) as error:
+            _log_error("Error processing message, terminating consumer process: ", error)
+            return
+        counter.count += 1
+        try:
+            line = formatter(fetched)
+        except ToolError as error:
+            if not skips:
+                raise
+            _log_error("Error processing message, skipping this message: ", error)
+            continue
+        if not _write(line):
+            print("Unable to write to standard out, closing consumer.", file=sys.stderr)
+            return
+
+
+def _write(line: bytes) -> bool:
+    """Write a line at once; False when there is no reader any more."""
+    try:
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # What Python still holds would fail once more when it is written at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
+
+
+def _log_error(message: str, error: Failure) -> None:
+    log("ERROR", message, _LOGGER)
+    print_stack_trace(error)
+
+
+def _failed(error: Failure) -> int:
+    """Print what Java's tool does: unknown options with the usage, the rest as an exception."""
+    if isinstance(error, OptionsError) and "ConversionException" not in error.java_class:
+        print(error, file=sys.stderr)
+        sys.stderr.write(usage((*OPTIONS, HELP, VERSION)))
+    else:
+        print_stack_trace(error, 'Exception in thread "main" ')
+    return 1
+
+
+TOOL = Tool(
+    "kafka-console-consumer",
+    OPTIONS,
+    run,
+    "This tool helps to read data from Kafka topics and outputs it to standard output.",
+    _failed,
+)

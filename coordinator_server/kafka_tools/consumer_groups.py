@@ -1,0 +1,435 @@
+"""kafka-consumer-groups.sh: list, describe, reset and delete groups (Kafka's ConsumerGroupCommand).
+
+As Kafka's tool it ends with 0 when a broker refuses: only wrong arguments give 1. Groups and
+partitions come in the order of their names; Kafka's order is that of a hash table.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from coordinator_server.client import Client, ClientError, ClientSettings
+from coordinator_server.kafka_tools.frame import (
+    COMMAND_CONFIG,
+    FAILURES,
+    Failure,
+    Tool,
+    ToolError,
+    connect,
+    java_class,
+    print_stack_trace,
+    raise_wrapped,
+)
+from coordinator_server.kafka_tools.groups_description import (
+    MISSING,
+    print_members,
+    print_offsets,
+    print_states,
+    read_groups,
+)
+from coordinator_server.kafka_tools.groups_read import (
+    DEAD,
+    Listing,
+    Partition,
+    alter_offsets,
+    delete_group,
+    delete_offsets,
+    describe_group,
+    list_groups,
+)
+from coordinator_server.kafka_tools.log_offsets import (
+    EXECUTION,
+    RUNTIME,
+    parse_partitions,
+    topic_partitions,
+)
+from coordinator_server.kafka_tools.options import Option, Options, OptionsError, UsageError
+from coordinator_server.kafka_tools.reset_plan import WAYS, Plan, make_plan
+from protocol.errors import ErrorCode
+
+ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
+STATES = (
+    "Assigning",
+    "CompletingRebalance",
+    "Dead",
+    "Empty",
+    "PreparingRebalance",
+    "Reconciling",
+    "Stable",
+)
+TYPES = ("Classic", "Consumer")
+
+OPTIONS = (
+    Option(
+        "bootstrap-server",
+        "REQUIRED: the brokers to connect to first.",
+        argument="server to connect to",
+    ),
+    COMMAND_CONFIG,
+    Option("list", "List the groups."),
+    Option("describe", "Show where groups are, who is in them or their state."),
+    Option("delete", "Delete groups with their offsets."),
+    Option("reset-offsets", "Put groups without members elsewhere; see the options of where."),
+    Option("delete-offsets", "Delete what a group has committed for topics."),
+    Option("group", "A group; may be repeated.", argument="consumer group"),
+    Option("all-groups", "All groups (--describe, --delete, --reset-offsets)."),
+    Option(
+        "topic",
+        "A topic, or some of its partitions as TOPIC:0,1,2; may be repeated (--reset-offsets,"
+        " --delete-offsets).",
+        argument="topic",
+    ),
+    Option("all-topics", "All partitions that the group has committed (--reset-offsets)."),
+    Option("offsets", "Describe the offsets of each partition, as without any of these."),
+    Option("members", "Describe the members."),
+    Option(
+        "state",
+        "Describe the state; with --list show it, or list only groups in these states.",
+        argument="states",
+        is_argument_optional=True,
+    ),
+    Option(
+        "type",
+        "With --list show the types of groups, or list only groups of these types.",
+        argument="types",
+        is_argument_optional=True,
+    ),
+    Option("verbose", "Describe more columns."),
+    Option(
+        "timeout",
+        "How long to wait for the brokers.",
+        argument="timeout (ms)",
+        kind="long",
+        default="30000",
+    ),
+    Option("dry-run", "Show the new offsets, change nothing: what happens without --execute."),
+    Option("execute", "Commit the new offsets."),
+    Option("export", "Print the new offsets as CSV, for --from-file."),
+    Option("to-earliest", "To the beginning of each log."),
+    Option("to-latest", "To the end of each log."),
+    Option("to-current", "To where the group is, or to the end where it never was."),
+    Option("to-offset", "To an offset.", argument="offset", kind="long"),
+    Option("shift-by", "On, or back, by a number.", argument="number-of-offsets", kind="long"),
+    Option(
+        "to-datetime",
+        "To the first record since YYYY-MM-DDThh:mm:ss.sss, in UTC without a zone.",
+        argument="datetime",
+    ),
+    Option(
+        "by-duration",
+        "To the first record of the time since, in the form PnDTnHnMnS.",
+        argument="duration",
+    ),
+    Option("from-file", "To the offsets of a CSV file.", argument="path to CSV file"),
+    Option(
+        "validate-regex",
+        "Not here.",
+        argument="regex",
+        instead="regular expressions of RE2 belong to KIP-848, which is not here yet: use"
+        " kafka-consumer-groups.sh of Apache Kafka",
+    ),
+)
+
+
+def run(options: Options) -> int:
+    """Do what the options say; returns the exit code."""
+    _check_available(options)
+    _check_arguments(options)
+    if sum(map(options.has, ACTIONS)) != 1:
+        actions = ", ".join(f"--{action}" for action in ACTIONS)
+        raise UsageError(f"Command must include exactly one action: {actions}")
+    try:
+        client = _connect(options)
+        try:
+            _act(client, options)
+        finally:
+            client.close()
+    except FAILURES as error:
+        print(f"\nError: Executing consumer group command failed due to {error}")
+        print_stack_trace(error)
+    return 0
+
+
+def _connect(options: Options) -> Client:
+    timeout_ms = options.integer("timeout") or 0
+    try:
+        client = connect(options, settings=ClientSettings(default_api_timeout_ms=timeout_ms))
+    except ToolError as error:
+        if error.java_class.startswith("java."):  # the file of settings cannot be read
+            raise_wrapped(error, RUNTIME)
+        raise
+    # As in Kafka the option counts, whatever the file of settings has.
+    client.settings = client.settings._replace(default_api_timeout_ms=timeout_ms)
+    return client
+
+
+def _act(client: Client, options: Options) -> None:
+    if options.has("list"):
+        _list(client, options)
+    elif options.has("describe"):
+        _describe(client, options)
+    elif options.has("delete"):
+        _delete(client, options)
+    elif options.has("reset-offsets"):
+        _reset(client, options)
+    else:
+        _delete_offsets(client, options)
+
+
+def _failed(error: Failure) -> int:
+    """Print what Java does for an exception that nothing catches: wrong options."""
+    print_stack_trace(error, 'Exception in thread "main" ')
+    return 1
+
+
+def _check_available(options: Options) -> None:
+    """Refuse options that belong to another action, as joptsimple does while it parses."""
+    for name, actions in {
+        "members": ("describe",),
+        "verbose": ("describe",),
+        "offsets": ("describe",),
+        "state": ("describe", "list"),
+        "type": ("list",),
+    }.items():
+        if options.has(name) and not any(map(options.has, actions)):
+            raise OptionsError(
+                "UnavailableOptionException",
+                f"Option(s) [{name}] are unavailable given other options on the command line",
+            )
+
+
+def _check_arguments(options: Options) -> None:
+    """Refuse what does not go together, in the order of Kafka's ConsumerGroupCommandOptions."""
+    options.required("bootstrap-server")
+    has_groups = options.has("group") or options.has("all-groups")
+    if options.has("describe"):
+        _needs_groups("describe", has_groups)
+        if sum(map(options.has, ("members", "offsets", "state"))) > 1:
+            raise UsageError(
+                "Option [describe] takes at most one of these options:"
+                " [members], [offsets], [state]"
+            )
+        if options.value("state") is not None:
+            raise UsageError("Option [describe] does not take a value for [state]")
+    if options.has("delete"):
+        _needs_groups("delete", has_groups)
+        if options.has("topic"):
+            raise UsageError(
+                "The consumer does not support topic-specific offset deletion from a consumer"
+                " group."
+            )
+    if options.has("delete-offsets") and not (options.has("group") and options.has("topic")):
+        raise UsageError("Option [delete-offsets] takes the following options: [group], [topic]")
+    if options.has("reset-offsets"):
+        if options.has("dry-run") and options.has("execute"):
+            message = "Option [reset-offsets] only accepts one of [execute] and [dry-run]"
+            raise UsageError(message)
+        if not options.has("dry-run") and not options.has("execute"):
+            print(
+                "WARN: No action will be performed as the --execute option is missing. In version"
+                " 5.0, this command will require either --dry-run or --execute to be specified."
+                " You should add the --dry-run option explicitly if you are scripting this command"
+                " and want to keep the current default behavior without prompting.",
+                file=sys.stderr,
+            )
+        _needs_groups("reset-offsets", has_groups)
+        for way in WAYS:
+            options.excludes(way, *(other for other in WAYS if other != way))
+    options.excludes("group", "all-groups")
+    options.excludes("group", "list")
+    options.excludes("topic", "list", "describe")
+
+
+def _needs_groups(action: str, has_groups: bool) -> None:
+    if not has_groups:
+        raise UsageError(f"Option [{action}] takes one of these options: [group], [all-groups]")
+
+
+def _groups(client: Client, options: Options) -> list[str]:
+    """The names of the groups that the options select. Raises ToolError."""
+    if options.has("all-groups"):
+        return [group.name for group in _listed(client)]
+    return options.values("group")
+
+
+def _listed(
+    client: Client, states: list[str] | None = None, types: list[str] | None = None
+) -> list[Listing]:
+    try:
+        return list_groups(client, states or (), types or ())
+    except FAILURES as error:
+        raise_wrapped(error, EXECUTION, RUNTIME)
+
+
+def _list(client: Client, options: Options) -> None:
+    has_type, has_state = options.has("type"), options.has("state")
+    types = _parse_list(options.value("type"), TYPES, "types")
+    states = _parse_list(options.value("state"), STATES, "state")
+    groups = _listed(client, states, types)
+    if not has_type and not has_state:
+        for group in groups:
+            print(group.name)
+        return
+    width = max([15, *(len(group.name) for group in groups)]) + 10
+    rows = [
+        Listing("GROUP", "STATE", "TYPE"),
+        *(
+            Listing(name, state or "Unknown", kind.capitalize() or "Unknown")
+            for name, state, kind in groups
+        ),
+    ]
+    for name, state, kind in rows:
+        line = f"{name:<{width}}"
+        line += f" {kind:<20}" if has_type else ""
+        line += f" {state:<20}" if has_state else ""
+        print(line)
+
+
+def _parse_list(text: str | None, known: tuple[str, ...], what: str) -> list[str]:
+    """The states or types of a list, as Kafka writes them. Raises UsageError."""
+    by_lower = {name.lower(): name for name in known}
+    names = [part.strip().lower() for part in text.split(",")] if text else []
+    if not by_lower.keys() >= set(names):
+        plural = "types" if what == "types" else "states"
+        raise UsageError(f"Invalid {what} list '{text}'. Valid {plural} are: {', '.join(known)}")
+    return [by_lower[name] for name in names]
+
+
+def _describe(client: Client, options: Options) -> None:
+    groups = read_groups(client, _groups(client, options))
+    verbose = options.has("verbose")
+    if options.has("members"):
+        print_members(groups, verbose=verbose)
+    elif options.has("state"):
+        print_states(groups, verbose=verbose)
+    else:
+        print_offsets(client, groups, verbose=verbose)
+
+
+def _delete(client: Client, options: Options) -> None:
+    deleted: list[str] = []
+    failed: dict[str, ClientError] = {}
+    for name in dict.fromkeys(_groups(client, options)):
+        try:
+            delete_group(client, name)
+        except ClientError as error:
+            failed[name] = error
+        else:
+            deleted.append(name)
+    names = ", ".join(f"'{name}'" for name in deleted)
+    if not failed:
+        print(f"Deletion of requested consumer groups ({names}) was successful.")
+        return
+    print("\nError: Deletion of some consumer groups failed:")
+    for name, reason in failed.items():
+        print(f"* Group '{name}' could not be deleted due to: {java_class(reason)}: {reason}")
+    if deleted:
+        print(f"\nThese consumer groups were deleted successfully: {names}")
+
+
+def _reset(client: Client, options: Options) -> None:
+    plans: dict[str, Plan] = {}
+    for name in dict.fromkeys(_groups(client, options)):
+        state = _state(client, name)
+        if state not in ("Empty", DEAD):
+            print(
+                f"\nError: Assignments can only be reset if the group '{name}' is inactive, but"
+                f" the current state is {state}."
+            )
+            plans[name] = {}
+            continue
+        plans[name] = plan = make_plan(client, options, name)
+        if options.has("execute"):
+            try:
+                alter_offsets(client, name, plan)
+            except ClientError as error:
+                raise_wrapped(error, EXECUTION, RUNTIME)
+    if options.has("export"):
+        _export(plans, has_groups=len(options.values("group")) != 1)
+    else:
+        _print_plans(plans)
+
+
+def _state(client: Client, name: str) -> str:
+    """The state of a group; one that is not there can be given offsets, as it is then made."""
+    try:
+        return describe_group(client, name).state
+    except ClientError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return DEAD
+        raise_wrapped(error, EXECUTION, RUNTIME)
+
+
+def _export(plans: dict[str, Plan], *, has_groups: bool) -> None:
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    for name, plan in plans.items():
+        for (topic, index), offset in plan.items():
+            row = (topic, index, offset)
+            writer.writerow((name, *row) if has_groups else row)
+    print()
+
+
+def _print_plans(plans: dict[str, Plan]) -> None:
+    group_width = max([15, *map(len, plans)])
+    topic_width = max([15, *(len(topic) for plan in plans.values() for topic, _ in plan)])
+    rows: list[tuple[str, str, object, object]] = [("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")]
+    for name, plan in plans.items():
+        rows += ((name, topic, index, offset) for (topic, index), offset in plan.items())
+    for name, topic, index, offset in rows:
+        line = f"\n{name:<{group_width}} {topic:<{topic_width}} {index!s:<10} {offset}"
+        print(line, end="")
+    print()
+
+
+def _delete_offsets(client: Client, options: Options) -> None:
+    name = options.value("group") or ""
+    partitions, topics = parse_partitions(options.values("topic"))
+    results: dict[Partition, ClientError | None] = {}
+    failure: ClientError | None = None
+    for topic in topics:
+        try:
+            partitions += topic_partitions(client, [topic])
+        except ClientError as error:
+            results[topic, -1] = error
+    try:
+        deleted = delete_offsets(client, name, partitions)
+        failure = next(filter(None, deleted.values()), None)
+    except ClientError as error:
+        failure, deleted = error, dict.fromkeys(partitions, error)
+    results |= deleted
+    if failure is None:
+        print(f"Request succeeded for deleting offsets from group {name}.")
+    elif failure.code in (
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ):
+        print("\nError: Encountered some partition-level error, see the follow-up details.")
+    elif failure.code in (
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.NON_EMPTY_GROUP,
+    ):
+        print(f"\nError: {failure.code.message}")
+    else:
+        print(f"\nError: Encountered some unknown error: {failure.code.name}")
+    width = max([15, *(len(topic) for topic, _ in results)])
+    print(f"\n{'TOPIC':<{width}} {'PARTITION':<10} {'STATUS':<15}", end="")
+    for (topic, index), reason in sorted(results.items()):
+        number = MISSING if index < 0 else str(index)
+        status = "Successful" if reason is None else f"Error: {java_class(reason)}: {reason}"
+        print(f"\n{topic:<{width}} {number:<10} {status:<15}", end="")
+    print()
+
+
+TOOL = Tool(
+    "kafka-consumer-groups",
+    OPTIONS,
+    run,
+    "This tool helps to list all consumer groups, describe a consumer group, delete consumer group"
+    " info, or reset consumer group offsets.",
+    _failed,
+)

@@ -1,0 +1,160 @@
+"""How the console consumer prints a record: Kafka's message formatters and deserializers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from uuid import UUID
+
+from coordinator_server.client.fetcher import Fetched
+from coordinator_server.kafka_tools.frame import NotHereError, ToolError, print_stack_trace
+from coordinator_server.kafka_tools.java import log
+from coordinator_server.kafka_tools.options import UsageError
+from protocol.utf8 import JAVA_REPLACE
+
+PACKAGE = "org.apache.kafka.tools.consumer."
+DEFAULT = f"{PACKAGE}DefaultMessageFormatter"
+_OTHERS = (
+    "GroupMetadataMessageFormatter",
+    "OffsetsMessageFormatter",
+    "ShareGroupMessageFormatter",
+    "TransactionLogMessageFormatter",
+)
+_SERIALIZATION = "org.apache.kafka.common.serialization."
+_SERIALIZATION_ERROR = "org.apache.kafka.common.errors.SerializationException"
+
+Formatter = Callable[[Fetched], bytes]
+"""Gives the bytes that are printed for a fetched record. Raises ToolError."""
+Deserializer = Callable[[bytes], str]
+
+
+def make_formatter(name: str, properties: Mapping[str, str]) -> Formatter:
+    """The formatter of a class. Raises UsageError for none, NotHereError for another of Kafka's."""
+    if name == f"{PACKAGE}NoOpMessageFormatter":
+        return lambda _: b""
+    # The logging one prints the same: its log lines are below the level of Kafka's tools.
+    if name in (DEFAULT, f"{PACKAGE}LoggingMessageFormatter"):
+        return DefaultFormatter(properties).format
+    if name.removeprefix(PACKAGE) in _OTHERS:
+        raise NotHereError(
+            f"--formatter {name} is not here: use coordinator-server dump-log on the files of the"
+            " topic, or kafka-console-consumer.sh of Apache Kafka"
+        )
+    raise UsageError(name)
+
+
+class DefaultFormatter:
+    """Columns between separators, as the properties ask for; without any, only the value."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        def is_on(name: str, default: str = "false") -> bool:
+            return properties.get(f"print.{name}", default).strip().lower() == "true"
+
+        self._names = [
+            name
+            for name in ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key")
+            if is_on(name)
+        ]
+        if is_on("value", "true"):
+            self._names.append("value")
+        self._separator = properties.get("key.separator", "\t").encode()
+        self._line_separator = properties.get("line.separator", "\n").encode()
+        self._headers_separator = properties.get("headers.separator", ",").encode()
+        self._null = properties.get("null.literal", "null").encode()
+        self._deserializers = {
+            name: _deserializer(properties.get(f"{name}.deserializer"))
+            for name in ("key", "value", "headers")
+        }
+
+    def format(self, fetched: Fetched) -> bytes:
+        """The line of a record. Raises ToolError when a deserializer refuses it."""
+        columns = [self._column(name, fetched) for name in self._names]
+        return self._separator.join(columns) + self._line_separator if columns else b""
+
+    def _column(self, name: str, fetched: Fetched) -> bytes:
+        record = fetched.record
+        assert record is not None
+        if name == "timestamp":
+            if fetched.header.magic == 0:
+                return b"NO_TIMESTAMP"
+            kind = "LogAppendTime" if fetched.header.log_append_time else "CreateTime"
+            return f"{kind}:{record.timestamp_ms}".encode()
+        if name == "partition":
+            return f"Partition:{fetched.partition[1]}".encode()
+        if name == "offset":
+            return f"Offset:{record.offset}".encode()
+        if name in ("delivery", "epoch"):  # Kafka's tool has neither by then
+            return f"{name.capitalize()}:NOT_PRESENT".encode()
+        if name == "headers":
+            headers = [
+                f"{header}:".encode() + self._text("headers", value)
+                for header, value in record.headers
+            ]
+            return self._headers_separator.join(headers) if headers else b"NO_HEADERS"
+        return self._text(name, record.key if name == "key" else record.value)
+
+    def _text(self, name: str, data: bytes | None) -> bytes:
+        data = self._null if data is None else data
+        deserialize = self._deserializers[name]
+        return data if deserialize is None else deserialize(data).encode()
+
+
+def _deserializer(name: str | None) -> Deserializer | None:
+    """The deserializer of a class; None for none, with a log line for one that there is not."""
+    if name is None:
+        return None
+    short = name.removeprefix(_SERIALIZATION)
+    if name.startswith(_SERIALIZATION) and short in _DESERIALIZERS:
+        return _DESERIALIZERS[short]
+    if name.startswith(_SERIALIZATION):
+        raise NotHereError(
+            f"{short} is not here, only {', '.join(sorted(_DESERIALIZERS))}:"
+            " use kafka-console-consumer.sh of Apache Kafka"
+        )
+    log("ERROR", f"Unable to instantiate a deserializer from {name}", DEFAULT)
+    print_stack_trace(ToolError("java.lang.ClassNotFoundException", name))
+    return None
+
+
+def _number(form: str, kind: str) -> Deserializer:
+    """Reads a big-endian number, as Kafka's deserializers of Java's numbers do."""
+    reader = struct.Struct(form)
+
+    def deserialize(data: bytes) -> str:
+        if len(data) != reader.size:
+            message = f"Size of data received by {kind} is not {reader.size}"
+            raise ToolError(_SERIALIZATION_ERROR, message)
+        (value,) = reader.unpack(data)
+        return str(value)
+
+    return deserialize
+
+
+def _boolean(data: bytes) -> str:
+    if len(data) != 1:
+        raise ToolError(
+            _SERIALIZATION_ERROR, "Size of data received by BooleanDeserializer is not 1"
+        )
+    if data not in (b"\x00", b"\x01"):
+        message = f"Unexpected byte received by BooleanDeserializer: {data[0]}"
+        raise ToolError(_SERIALIZATION_ERROR, message)
+    return "true" if data == b"\x01" else "false"
+
+
+def _uuid(data: bytes) -> str:
+    text = data.decode("utf-8", JAVA_REPLACE)
+    try:
+        return str(UUID(text))
+    except ValueError:
+        message = "Error parsing data into UUID"
+        raise ToolError(_SERIALIZATION_ERROR, message) from None
+
+
+_DESERIALIZERS: dict[str, Deserializer] = {
+    "StringDeserializer": lambda data: data.decode("utf-8", JAVA_REPLACE),
+    "LongDeserializer": _number(">q", "LongDeserializer"),
+    "IntegerDeserializer": _number(">i", "IntegerDeserializer"),
+    "ShortDeserializer": _number(">h", "ShortDeserializer"),
+    "BooleanDeserializer": _boolean,
+    "UUIDDeserializer": _uuid,
+}

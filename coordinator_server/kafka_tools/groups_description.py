@@ -1,0 +1,189 @@
+"""What `kafka-consumer-groups.sh --describe` prints: offsets, members or states of groups."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+
+from coordinator_server.client import Client, ClientError
+from coordinator_server.kafka_tools.frame import raise_wrapped
+from coordinator_server.kafka_tools.groups_read import (
+    DEAD,
+    Committed,
+    Group,
+    Member,
+    Partition,
+    committed_offsets,
+    describe_group,
+)
+from coordinator_server.kafka_tools.log_offsets import EXECUTION, RUNTIME, end_offsets
+
+MISSING = "-"
+_LEAST_WIDTH = 15
+_REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+_MEMBER_COLUMNS = ("GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS")
+_OFFSET_COLUMNS = (
+    "GROUP",
+    "TOPIC",
+    "PARTITION",
+    "LEADER-EPOCH",
+    "CURRENT-OFFSET",
+    "LOG-END-OFFSET",
+    "LAG",
+    "CONSUMER-ID",
+    "HOST",
+    "CLIENT-ID",
+)
+
+Row = tuple[str, ...]
+
+
+def read_groups(client: Client, names: Sequence[str]) -> list[Group]:
+    """The groups by name. Raises ToolError."""
+    try:
+        groups = [describe_group(client, name) for name in dict.fromkeys(names)]
+    except ClientError as error:
+        raise_wrapped(error, EXECUTION)
+    return sorted(groups, key=lambda group: group.name)
+
+
+def read_committed(client: Client, group: str) -> dict[Partition, Committed]:
+    """What a group has committed, by partition. Raises ToolError."""
+    try:
+        return committed_offsets(client, group)
+    except ClientError as error:
+        raise_wrapped(error, EXECUTION, RUNTIME)
+
+
+def print_offsets(client: Client, groups: Sequence[Group], *, verbose: bool) -> None:
+    """A row for each partition that a group owns or has committed. Raises ToolError."""
+    described = [(group, _offset_rows(client, group)) for group in groups]
+    for group, rows in described:
+        if not _is_shown(group, len(rows)):
+            continue
+        rows.insert(0, _OFFSET_COLUMNS)
+        widths = _widths(rows, free=(0, 1, 7, 8), fixed={2: 10})
+        for row in rows:
+            cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
+            cells[-1] = row[-1]
+            if not verbose:
+                del cells[3]
+            print("\n" + " ".join(cells), end="")
+        print()
+
+
+def _offset_rows(client: Client, group: Group) -> list[Row]:
+    committed = read_committed(client, group.name)
+    rows: list[Row] = []
+    owned: set[Partition] = set()
+    for member in sorted(group.members, key=lambda member: -len(member.partitions)):
+        owned.update(member.partitions)
+        who = (member.member_id, member.host, member.client_id)
+        rows += _partition_rows(client, group.name, member.partitions, committed, who)
+    others = sorted(committed.keys() - owned)
+    nobody = (MISSING, MISSING, MISSING)
+    return rows + _partition_rows(client, group.name, others, committed, nobody)
+
+
+def _partition_rows(
+    client: Client,
+    group: str,
+    partitions: Sequence[Partition],
+    committed: Mapping[Partition, Committed],
+    who: tuple[str, str, str],
+) -> list[Row]:
+    ends = end_offsets(client, partitions)
+    rows: list[Row] = []
+    for topic, index in partitions:
+        end = ends.get((topic, index))
+        epoch = offset = lag = MISSING
+        position = committed.get((topic, index))
+        if position is not None:
+            offset = str(position.offset)
+            epoch = str(position.leader_epoch) if position.leader_epoch >= 0 else MISSING
+            lag = MISSING if end is None else str(end - position.offset)
+        last = MISSING if end is None else str(end)
+        rows.append((group, topic, str(index), epoch, offset, last, lag, *who))
+    return rows
+
+
+def print_members(groups: Sequence[Group], *, verbose: bool) -> None:
+    """A row for each member of each group."""
+    for group in groups:
+        _is_shown(group, len(group.members))
+        rows = [_MEMBER_COLUMNS, *(_member_row(group.name, member) for member in group.members)]
+        widths = _widths(rows, free=(0, 1, 2, 3, 4), fixed={2: 17})
+        has_instances = any(member.instance_id for member in group.members)
+        tails = [("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT")]
+        # The epochs and the target are KIP-848's: a classic group has none.
+        tails += [(MISSING, _assignment(member), MISSING, MISSING) for member in group.members]
+        current, target = (max(len(tail[column]) for tail in tails) for column in (1, 3))
+        print()
+        for row, tail in zip(rows, tails, strict=True):
+            cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
+            if not has_instances:
+                del cells[2]
+            if verbose:
+                cells += (f"{tail[0]:<15}", f"{tail[1]:<{max(current, 20)}}")
+                cells += (f"{tail[2]:<15}", f"{tail[3]:<{max(target, 20)}}")
+            print(" ".join(cells if verbose else (*cells, "")))
+
+
+def _member_row(group: str, member: Member) -> Row:
+    return (
+        group,
+        member.member_id,
+        member.instance_id,
+        member.host,
+        member.client_id,
+        str(len(member.partitions)),
+    )
+
+
+def _assignment(member: Member) -> str:
+    """The partitions of a member as TOPIC:0,1;OTHER:2."""
+    topics: dict[str, list[str]] = {}
+    for topic, index in member.partitions:
+        topics.setdefault(topic, []).append(str(index))
+    return ";".join(f"{topic}:{','.join(topics[topic])}" for topic in topics) or MISSING
+
+
+def print_states(groups: Sequence[Group], *, verbose: bool) -> None:
+    """Coordinator, assignor, state and size of each group."""
+    for group in groups:
+        if not _is_shown(group, 1):
+            continue
+        host, port = group.address
+        assignor = group.assignor or MISSING
+        row = [group.name, f"{host}:{port}  ({group.node_id})", assignor, group.state]
+        header = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE"]
+        if verbose:
+            header += ("GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH")
+            row += (MISSING, MISSING)
+        widths = [max(15, len(group.name)), max(25, len(row[1])), 20, 20, 15, 25]
+        for cells, last in ((header, "#MEMBERS"), (row, str(len(group.members)))):
+            columns = [f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=False)]
+            print("\n" + " ".join((*columns, last)), end="")
+        print()
+
+
+def _is_shown(group: Group, rows: int) -> bool:
+    """Say what is to be said of the group's state; whether it has rows to be printed."""
+    if group.state == DEAD:
+        print(f"\nError: Consumer group '{group.name}' does not exist.")
+    elif group.state == "Empty":
+        print(f"\nConsumer group '{group.name}' has no active members.", file=sys.stderr)
+    elif group.state in _REBALANCING:
+        print(f"\nWarning: Consumer group '{group.name}' is rebalancing.", file=sys.stderr)
+    return group.state != DEAD and rows > 0
+
+
+def _widths(rows: Sequence[Row], free: Sequence[int], fixed: Mapping[int, int]) -> list[int]:
+    """The width of each column; `free` ones grow with what is in them."""
+    widths = []
+    for column in range(len(rows[0])):
+        width = fixed.get(column, _LEAST_WIDTH)
+        if column in free:
+            width = max(width, *(len(row[column]) for row in rows[1:] or rows))
+        widths.append(width)
+    return widths

@@ -1,0 +1,285 @@
+"""Groups and their offsets as the Admin client of Kafka reads and changes them.
+
+All functions ask again while coordinators move, until `default.api.timeout.ms` is over, and raise
+ClientError, or ToolError where Java's client wraps the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from coordinator_server.client import Address, Client, ClientError, check
+from coordinator_server.kafka_tools.frame import NotHereError, ToolError
+from protocol.errors import ErrorCode
+
+T = TypeVar("T")
+
+KAFKA_EXCEPTION = "org.apache.kafka.common.KafkaException"
+DEAD = "Dead"
+_BY_NAME = 9  # OffsetCommit and OffsetFetch: from version 10 on topics are ids
+_NOT_CLASSIC = "is not a classic group"
+
+Partition = tuple[str, int]
+
+
+class Listing(NamedTuple):
+    """A group as it is listed; empty texts where the broker is too old for them."""
+
+    name: str
+    state: str
+    kind: str
+
+
+class Member(NamedTuple):
+    """A member with the partitions of its assignment, in order."""
+
+    member_id: str
+    instance_id: str
+    host: str
+    client_id: str
+    partitions: list[Partition]
+
+
+class Group(NamedTuple):
+    """A described group; `node_id` and `address` are those of its coordinator."""
+
+    name: str
+    state: str
+    assignor: str
+    node_id: int
+    address: Address
+    members: list[Member]
+
+
+class Committed(NamedTuple):
+    """A committed offset and the leader epoch of the record before it, -1 when unknown."""
+
+    offset: int
+    leader_epoch: int
+
+
+def on_coordinator(client: Client, name: str, group: str, ask: Callable[[int], T]) -> T:
+    """What `ask` returns for the node id of the group's coordinator, again while that moves."""
+
+    def attempt() -> T:
+        return ask(client.coordinator(group))
+
+    return client.call(f"{name}(api=FIND_COORDINATOR)", attempt)
+
+
+def list_groups(
+    client: Client, states: Sequence[str] = (), types: Sequence[str] = ()
+) -> list[Listing]:
+    """The consumer groups of all brokers, by name."""
+    from protocol.apis.list_groups import ListGroupsRequest
+
+    try:
+        client.call("findAllBrokers", lambda: client.metadata([]))
+    except ClientError as error:
+        message = "Failed to find brokers to send ListGroups"
+        raise ToolError(KAFKA_EXCEPTION, message) from error
+    least = 5 if types else 4 if states else 0
+    request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+    groups: dict[str, Listing] = {}
+
+    def read(node_id: int) -> None:
+        answer = client.ask(request, node_id, min_version=least)
+        check(answer.error_code)
+        for group in answer.groups:
+            if group.protocol_type in ("", "consumer"):
+                groups[group.group_id] = Listing(
+                    group.group_id, group.group_state, group.group_type
+                )
+
+    for node_id in list(client.nodes):
+        client.call("listGroups", partial(read, node_id))
+    kinds = ("", "classic", "consumer")
+    return sorted(group for group in groups.values() if group.kind.lower() in kinds)
+
+
+def describe_group(client: Client, name: str) -> Group:
+    """One group. Raises NotHereError for one of KIP-848's."""
+    from protocol.apis.describe_groups import DescribeGroupsRequest
+
+    def attempt(node_id: int) -> Group:
+        answer = client.ask(DescribeGroupsRequest(groups=[name]), node_id).groups[0]
+        message = answer.error_message
+        if answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND and _NOT_CLASSIC in (message or ""):
+            raise NotHereError(
+                f"group {name} uses group.protocol=consumer (KIP-848), which is not here yet:"
+                " use kafka-consumer-groups.sh of Apache Kafka for it"
+            )
+        check(answer.error_code, message)
+        return Group(
+            name,
+            answer.group_state,
+            answer.protocol_data,
+            node_id,
+            client.nodes[node_id],
+            [_member(member) for member in answer.members],
+        )
+
+    return on_coordinator(client, "describeConsumerGroups", name, attempt)
+
+
+def _member(member: Any) -> Member:
+    from protocol.consumer_protocol import decode_assignment
+
+    partitions: list[Partition] = []
+    if member.member_assignment:
+        for topic in decode_assignment(member.member_assignment).assigned_partitions:
+            partitions += ((topic.topic, index) for index in topic.partitions)
+    return Member(
+        member.member_id,
+        member.group_instance_id or "",
+        member.client_host,
+        member.client_id,
+        sorted(partitions),
+    )
+
+
+def committed_offsets(
+    client: Client, group: str, partitions: Iterable[Partition] | None = None
+) -> dict[Partition, Committed]:
+    """The committed offsets of a group, of some partitions or of all, by partition."""
+    from protocol.apis.offset_fetch import (
+        OffsetFetchRequest,
+        OffsetFetchRequestGroup,
+        OffsetFetchRequestTopic,
+        OffsetFetchRequestTopics,
+    )
+
+    wanted = None if partitions is None else _by_topic(partitions)
+    request = OffsetFetchRequest(
+        group_id=group,
+        topics=None
+        if wanted is None
+        else [
+            OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
+            for name, indexes in wanted.items()
+        ],
+        groups=[
+            OffsetFetchRequestGroup(
+                group_id=group,
+                topics=None
+                if wanted is None
+                else [
+                    OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
+                    for name, indexes in wanted.items()
+                ],
+            )
+        ],
+    )
+
+    def attempt(node_id: int) -> dict[Partition, Committed]:
+        answer = client.ask(
+            request, node_id, min_version=2 if wanted is None else 1, max_version=_BY_NAME
+        )
+        of_group = answer.groups[0] if answer.groups else answer
+        check(of_group.error_code)
+        committed = {}
+        for topic in of_group.topics:
+            for partition in topic.partitions:
+                check(partition.error_code)
+                if partition.committed_offset >= 0:
+                    committed[topic.name, partition.partition_index] = Committed(
+                        partition.committed_offset, partition.committed_leader_epoch
+                    )
+        return committed
+
+    return on_coordinator(client, "listConsumerGroupOffsets", group, attempt)
+
+
+def alter_offsets(client: Client, group: str, offsets: Mapping[Partition, int]) -> None:
+    """Commit offsets for a group without members."""
+    from protocol.apis.offset_commit import (
+        OffsetCommitRequest,
+        OffsetCommitRequestPartition,
+        OffsetCommitRequestTopic,
+    )
+
+    request = OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=[
+            OffsetCommitRequestTopic(
+                name=name,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=index,
+                        committed_offset=offsets[name, index],
+                        committed_metadata="",
+                    )
+                    for index in indexes
+                ],
+            )
+            for name, indexes in _by_topic(offsets).items()
+        ],
+    )
+
+    def attempt(node_id: int) -> None:
+        answer = client.ask(request, node_id, max_version=_BY_NAME)
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                check(partition.error_code)
+
+    on_coordinator(client, "alterConsumerGroupOffsets", group, attempt)
+
+
+def delete_group(client: Client, group: str) -> None:
+    """Delete a group."""
+    from protocol.apis.delete_groups import DeleteGroupsRequest
+
+    def attempt(node_id: int) -> None:
+        answer = client.ask(DeleteGroupsRequest(groups_names=[group]), node_id)
+        check(answer.results[0].error_code)
+
+    on_coordinator(client, "deleteConsumerGroups", group, attempt)
+
+
+def delete_offsets(
+    client: Client, group: str, partitions: Iterable[Partition]
+) -> dict[Partition, ClientError | None]:
+    """Delete committed offsets; the error of each partition. Raises that of the group."""
+    from protocol.apis.offset_delete import (
+        OffsetDeleteRequest,
+        OffsetDeleteRequestPartition,
+        OffsetDeleteRequestTopic,
+    )
+
+    request = OffsetDeleteRequest(
+        group_id=group,
+        topics=[
+            OffsetDeleteRequestTopic(
+                name=name,
+                partitions=[
+                    OffsetDeleteRequestPartition(partition_index=index) for index in indexes
+                ],
+            )
+            for name, indexes in _by_topic(partitions).items()
+        ],
+    )
+
+    def attempt(node_id: int) -> dict[Partition, ClientError | None]:
+        answer = client.ask(request, node_id)
+        check(answer.error_code)
+        return {
+            (topic.name, partition.partition_index): ClientError(partition.error_code)
+            if partition.error_code
+            else None
+            for topic in answer.topics
+            for partition in topic.partitions
+        }
+
+    return on_coordinator(client, "deleteConsumerGroupOffsets", group, attempt)
+
+
+def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+    """The partition numbers of each topic."""
+    topics: dict[str, list[int]] = {}
+    for name, index in partitions:
+        topics.setdefault(name, []).append(index)
+    return topics

@@ -1,0 +1,238 @@
+"""`kafka-configs.sh` for users, clients and addresses: quotas, and SCRAM credentials of users.
+
+Brokers that do not serve them say so. Entities are printed in order, Kafka's order is that of a
+hash table.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coordinator_server.client import Client, check
+from coordinator_server.kafka_tools.frame import illegal_argument, invalid_config
+from coordinator_server.kafka_tools.java import double_text
+
+ENTITIES = {"users": "user", "clients": "client-id", "ips": "ip"}
+"""The entity types of the tool by their names on the wire."""
+
+_LABELS = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
+_CLIENT_QUOTAS = (
+    "consumer_byte_rate",
+    "controller_mutation_rate",
+    "producer_byte_rate",
+    "request_percentage",
+)
+_IP_QUOTAS = ("connection_creation_rate",)
+MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
+_ITERATIONS = 4_096  # Kafka's default, and what both mechanisms need at least
+_EXACT, _DEFAULT, _ANY = 0, 1, 2
+_NO_CREDENTIALS = 91  # RESOURCE_NOT_FOUND: a user without credentials
+
+Changes = tuple[Mapping[str, str], Sequence[str]]
+"""The settings to add, by name, and the names of those to delete."""
+
+
+def alter(client: Client, types: list[str], names: list[str], changes: Changes) -> None:
+    """Change quotas or credentials. Raises ClientError, ToolError."""
+    added, deleted = changes
+    kind = types[0]
+    if kind == "ips":
+        _check_ip_settings([*added, *deleted])
+    elif kind == "clients" or len(types) == 2:
+        _refuse("Only quota configs can be", "clients", _CLIENT_QUOTAS, changes)
+    else:
+        known = (*_CLIENT_QUOTAS, *MECHANISMS)
+        _refuse("Only quota and SCRAM credential configs can be", "users", known, changes)
+        if any(name in MECHANISMS for name in (*added, *deleted)):
+            _alter_credentials(client, names[0], changes)
+            return
+    _alter_quotas(client, types, names, changes)
+
+
+def describe(client: Client, types: list[str], names: list[str]) -> None:
+    """Print quotas, and the credentials of users. Raises ClientError, ToolError."""
+    for entity, values in sorted(_read(client, types, names), key=_entity_order):
+        label = ", ".join(
+            f"the default {_LABELS[key]}" if name is None else f"{_LABELS[key]} '{name}'"
+            for key, name in sorted(entity.items(), key=lambda item: list(_LABELS).index(item[0]))
+        )
+        quotas = ", ".join(f"{key}={double_text(value)}" for key, value in sorted(values.items()))
+        print(f"Quota configs for {label} are {quotas}")
+    if types == ["users"] and "" not in names:
+        _describe_credentials(client, names)
+
+
+def _entity_order(entry: tuple[dict[str, str | None], Any]) -> list[tuple[str, str]]:
+    return sorted((key, name or "") for key, name in entry[0].items())
+
+
+def _check_ip_settings(names: Sequence[str]) -> None:
+    unknown = [name for name in names if name not in _IP_QUOTAS]
+    if unknown:
+        illegal_argument(
+            "Only connection quota configs can be added for 'ips' using --bootstrap-server."
+            f" Unexpected config names: {','.join(unknown)}"
+        )
+
+
+def _refuse(only: str, kind: str, known: Sequence[str], changes: Changes) -> None:
+    """Refuse names that are not known, with the words and the collections of Scala."""
+    added, deleted = changes
+    end = f"for '{kind}' using --bootstrap-server. Unexpected config names:"
+    unknown = sorted(name for name in added if name not in known)
+    if unknown:
+        illegal_argument(f"{only} added {end} Set({', '.join(unknown)})")
+    unknown = [name for name in deleted if name not in known]
+    if unknown:
+        illegal_argument(f"{only} deleted {end} ArrayBuffer({', '.join(unknown)})")
+
+
+def _read(
+    client: Client, types: list[str], names: list[str]
+) -> list[tuple[dict[str, str | None], dict[str, float]]]:
+    """The quotas of the entities that match: an entity is a name (None: default) by type."""
+    from protocol.apis.describe_client_quotas import (
+        DescribeClientQuotasRequest,
+        QuotaFilterComponent,
+    )
+
+    if len(names) > len(types):
+        illegal_argument("More entity names specified than entity types")
+    components = []
+    for index, kind in enumerate(types):
+        name = names[index] if index < len(names) else None
+        match = _ANY if name is None else _EXACT if name else _DEFAULT
+        components.append(
+            QuotaFilterComponent(
+                entity_type=ENTITIES[kind], match_type=match, match=name if name else None
+            )
+        )
+    request = DescribeClientQuotasRequest(components=components, strict=True)
+    answer = client.call("describeClientQuotas", lambda: client.ask(request))
+    check(answer.error_code, answer.error_message)
+    return [
+        (
+            {part.entity_type: part.entity_name for part in entry.entity},
+            {value.key: value.value for value in entry.values},
+        )
+        for entry in answer.entries or ()
+    ]
+
+
+def _alter_quotas(client: Client, types: list[str], names: list[str], changes: Changes) -> None:
+    from protocol.apis.alter_client_quotas import (
+        AlterClientQuotasRequest,
+        AlteredQuotaEntity,
+        AlterQuotaEntry,
+        QuotaOperation,
+    )
+
+    added, deleted = changes
+    present = _read(client, types, names)
+    values = present[0][1] if present else {}
+    missing = [name for name in deleted if name not in values]
+    if missing:
+        invalid_config(f"Invalid config(s): {','.join(missing)}")
+    operations = [QuotaOperation(key=key, remove=True) for key in deleted]
+    for key, text in added.items():
+        try:
+            value = float(text)
+        except ValueError:
+            illegal_argument(f"Cannot parse quota configuration value for {key}: {text}")
+        operations.append(QuotaOperation(key=key, value=value))
+    entity = [
+        AlteredQuotaEntity(entity_type=ENTITIES[kind], entity_name=name or None)
+        for kind, name in zip(types, names, strict=True)
+    ]
+    request = AlterClientQuotasRequest(entries=[AlterQuotaEntry(entity=entity, ops=operations)])
+    answer = client.ask_controller("alterClientQuotas", request)
+    check(answer.entries[0].error_code, answer.entries[0].error_message)
+
+
+def _alter_credentials(client: Client, user: str, changes: Changes) -> None:
+    from protocol.apis.alter_user_scram_credentials import (
+        AlterUserScramCredentialsRequest,
+        ScramCredentialDeletion,
+        ScramCredentialUpsertion,
+    )
+
+    added, deleted = changes
+    if not user:
+        illegal_argument(
+            "The use of --entity-default or --user-defaults is not allowed with User SCRAM"
+            " Credentials using --bootstrap-server."
+        )
+    if any(name in _CLIENT_QUOTAS for name in (*added, *deleted)):
+        illegal_argument(
+            "Cannot alter both quota and SCRAM credential configs simultaneously for 'users' using"
+            " --bootstrap-server."
+        )
+    upsertions = []
+    for name, text in added.items():
+        iterations, password = _credential(name, text)
+        mechanism, digest = MECHANISMS[name]
+        salt = os.urandom(32)
+        upsertions.append(
+            ScramCredentialUpsertion(
+                name=user,
+                mechanism=mechanism,
+                iterations=iterations,
+                salt=salt,
+                salted_password=_salted(digest, password, salt, iterations),
+            )
+        )
+    deletions = [
+        ScramCredentialDeletion(name=user, mechanism=MECHANISMS[name][0]) for name in deleted
+    ]
+    request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
+    answer = client.ask_controller("alterUserScramCredentials", request)
+    for result in answer.results:
+        check(result.error_code, result.error_message)
+
+
+def _credential(name: str, text: str) -> tuple[int, str]:
+    """Iterations and password out of `[iterations=N,]password=...`. Raises ToolError."""
+    match = re.fullmatch(r"(?:iterations=(-?[0-9]*),)?password=(.*)", text, re.DOTALL)
+    if match is None:
+        # By the name of the constant in Kafka's enum.
+        illegal_argument(f"Invalid credential property {name.replace('-', '_')}={text}")
+    given = match[1]
+    iterations = int(given) if given not in (None, "", "-1") else _ITERATIONS
+    if iterations < _ITERATIONS:
+        illegal_argument(
+            f"Iterations {iterations} is less than the minimum {_ITERATIONS} required for {name}"
+        )
+    return iterations, match[2]
+
+
+def _salted(digest: str, password: str, salt: bytes, iterations: int) -> bytes:
+    """SaltedPassword of RFC 5802."""
+    from hashlib import pbkdf2_hmac
+
+    return pbkdf2_hmac(digest, password.encode(), salt, iterations)
+
+
+def _describe_credentials(client: Client, names: list[str]) -> None:
+    from protocol.apis.describe_user_scram_credentials import (
+        DescribeUserScramCredentialsRequest,
+        ScramUserName,
+    )
+
+    request = DescribeUserScramCredentialsRequest(
+        users=[ScramUserName(name=name) for name in names]
+    )
+    answer = client.call("describeUserScramCredentials", lambda: client.ask(request))
+    check(answer.error_code, answer.error_message)
+    mechanisms = {number: name for name, (number, _) in MECHANISMS.items()}
+    for result in sorted(answer.results, key=lambda result: result.user):
+        if result.error_code == _NO_CREDENTIALS:
+            continue
+        check(result.error_code, result.error_message)
+        infos = ", ".join(
+            f"{mechanisms.get(info.mechanism, 'UNKNOWN')}=iterations={info.iterations}"
+            for info in result.credential_infos
+        )
+        print(f"SCRAM credential configs for user-principal '{result.user}' are {infos}")

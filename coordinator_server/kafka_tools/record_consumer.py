@@ -1,0 +1,298 @@
+"""The consumer of the console: which partitions it reads, from where, and what it commits.
+
+Java's KafkaConsumer, as far as kafka-console-consumer.sh needs it: one partition by hand, or topics
+as a member of a group.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from coordinator_server.client import Client, ClientError, check
+from coordinator_server.client.fetcher import Fetched, Fetcher, FetchSettings, Partition
+from coordinator_server.client.group_member import GroupMember, MemberSettings, Membership
+from coordinator_server.kafka_tools.filters import INTERNAL_TOPICS
+from coordinator_server.kafka_tools.frame import ToolError
+from coordinator_server.kafka_tools.get_offsets import list_offsets
+from coordinator_server.kafka_tools.groups_read import committed_offsets
+from coordinator_server.kafka_tools.log_offsets import LATEST
+from protocol.errors import ErrorCode
+
+_LONGEST_WAIT_S = 1.0
+_RETRY_S = 0.1
+_COMMIT_BY_NAME = 9
+
+
+class ConsumerSettings(NamedTuple):
+    """How the consumer reads. `reset` is a timestamp, -1 latest, -2 earliest, None for an error."""
+
+    member: MemberSettings
+    fetch: FetchSettings
+    reset: int | None = LATEST
+    is_auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    metadata_max_age_ms: int = 300_000
+    may_create_topics: bool = True
+    excludes_internal: bool = True
+
+
+class RecordConsumer:
+    """Reads records one by one. `connect` makes its clients, `warn` gets errors of topics."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Client],
+        settings: ConsumerSettings,
+        warn: Callable[[str, ErrorCode], None],
+    ) -> None:
+        self.client = connect()
+        self._settings = settings
+        self._warn = warn
+        self._member = GroupMember(connect, settings.member)
+        self._membership: Membership | None = None
+        self._topics: list[str] = []
+        self._pattern: re.Pattern[str] | None = None
+        self._counts: dict[str, int] | None = None
+        """The partitions of the topics that it joined with; None before it joined."""
+        self._counts_at_s = 0.0
+        self._positions: dict[Partition, int] = {}
+        self._epochs: dict[Partition, int] = {}
+        self._fetcher = Fetcher(self.client, settings.fetch)
+        self._ready: list[Iterator[Fetched]] = []
+        """What was fetched and not yet received, by partition."""
+        self._committed_at_s = time.monotonic()
+        self._assigned: tuple[Partition, int] | None = None
+
+    def assign(self, partition: Partition, offset: int) -> None:
+        """Read one partition, outside of a group, from an offset, -1 latest or -2 earliest on."""
+        self._assigned = (partition, offset)
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Read topics as a member of the group."""
+        self._topics = list(topics)
+
+    def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
+        """Read the topics whose whole name matches as a member of the group."""
+        self._pattern = pattern
+
+    def receive(self, timeout_s: float | None) -> Fetched:
+        """The next record. Raises TimeoutError, ClientError, ToolError."""
+        start_s = time.monotonic()
+        while True:
+            fetched = self._next()
+            if fetched is not None:
+                return fetched
+            rest_s = _LONGEST_WAIT_S
+            if timeout_s is not None:
+                rest_s = start_s + timeout_s - time.monotonic()
+                if rest_s < 0:
+                    raise TimeoutError
+            self._poll(min(rest_s, _LONGEST_WAIT_S))
+
+    def _next(self) -> Fetched | None:
+        """The next record of what was fetched; None when it is used up."""
+        while self._ready:
+            for fetched in self._ready[0]:
+                self._positions[fetched.partition] = fetched.next_offset
+                self._epochs[fetched.partition] = fetched.header.leader_epoch
+                if fetched.record is not None:
+                    return fetched
+            del self._ready[0]
+        return None
+
+    def close(self) -> None:
+        """Commit what was read and leave the group."""
+        for piece in self._ready:
+            # Kafka's tool seeks back to what it has not printed, and a seek forgets the epoch.
+            unread = next((item for item in piece if item.record is not None), None)
+            if unread is not None:
+                self._epochs[unread.partition] = -1
+        try:
+            if self._settings.is_auto_commit:
+                # When the group has moved on, another member reads these records once more.
+                with suppress(ClientError):
+                    self._commit()
+        finally:
+            self._member.close(self.client)
+            self.client.close()
+
+    def _poll(self, wait_s: float) -> None:
+        """Get on: join, look up positions, fetch; takes `wait_s` at most where it can."""
+        if self._assigned is None and not self._is_member(wait_s):
+            return
+        if not self._find_positions():
+            time.sleep(min(wait_s, _RETRY_S))
+            return
+        if not self._positions:
+            time.sleep(min(wait_s, _RETRY_S))
+            return
+        pieces, errors = self._fetcher.fetch(self._positions, wait_s)
+        for partition in errors:
+            del self._positions[partition]
+            self._find_positions(may_use_committed=False)
+        self._ready = pieces
+
+    def _is_member(self, wait_s: float) -> bool:
+        """Whether it has its partitions of a generation; joins, and commits, as is due."""
+        self._refresh_topics()
+        if self._membership is None:
+            if self._counts is None:
+                time.sleep(min(wait_s, _RETRY_S))
+                return False
+            membership = self._member.wait(wait_s)
+            if membership is None:
+                return False
+            self._membership = membership
+            self._positions.clear()
+            self._epochs.clear()
+            self._committed_at_s = time.monotonic()
+        if self._member.must_rejoin():
+            self._rejoin()
+            return False
+        interval_s = self._settings.auto_commit_interval_ms / 1000
+        if self._settings.is_auto_commit and time.monotonic() > self._committed_at_s + interval_s:
+            self._commit()
+        return True
+
+    def _rejoin(self) -> None:
+        """Give up the partitions, and join for what is to be read now."""
+        if self._settings.is_auto_commit and self._membership is not None:
+            # After a rebalance that went on without it, these records are read once more.
+            with suppress(ClientError):
+                self._commit()
+        self._membership = None
+        self._ready = []
+        self._member.join(list(self._counts or ()) if self._pattern else self._topics)
+
+    def _refresh_topics(self) -> None:
+        """Ask for the topics now and then; join when they, or their partitions, have changed."""
+        now_s = time.monotonic()
+        known = self._counts or {}
+        is_missing = self._pattern is None and not known.keys() >= set(self._topics)
+        age_s = _LONGEST_WAIT_S if is_missing else self._settings.metadata_max_age_ms / 1000
+        if self._counts is not None and now_s < self._counts_at_s + age_s:
+            return
+        try:
+            answer = self.client.metadata(
+                None if self._pattern else self._topics,
+                create=self._settings.may_create_topics and not self._pattern,
+            )
+        except ClientError as error:
+            if not error.code.retriable:
+                raise
+            return
+        self._counts_at_s = now_s
+        counts = {}
+        for topic in answer.topics:
+            if self._pattern is not None and not self._is_wanted(topic):
+                continue
+            if topic.error_code:
+                self._refuse(topic)
+            else:
+                counts[topic.name] = len(topic.partitions)
+        if counts != self._counts:
+            self._counts = counts
+            self._rejoin()
+
+    def _refuse(self, topic: Any) -> None:
+        code = ErrorCode(topic.error_code)
+        self._warn(topic.name, code)
+        if code is ErrorCode.INVALID_TOPIC_EXCEPTION:
+            raise ClientError(code, f"Invalid topics: [{topic.name}]")
+        if code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not code.retriable:
+            check(code)
+
+    def _is_wanted(self, topic: Any) -> bool:
+        assert self._pattern is not None
+        if self._settings.excludes_internal and (
+            topic.is_internal or topic.name in INTERNAL_TOPICS
+        ):
+            return False
+        return self._pattern.fullmatch(topic.name) is not None
+
+    def _find_positions(self, *, may_use_committed: bool = True) -> bool:
+        """Find where to read each partition that has no position yet; whether all have one."""
+        partitions = self._membership.partitions if self._membership is not None else []
+        if self._assigned is not None:
+            partitions = [self._assigned[0]]
+        missing = [item for item in partitions if item not in self._positions]
+        if not missing:
+            return True
+        try:
+            if self._assigned is not None:
+                self._reset(missing, self._assigned[1] if may_use_committed else None)
+                return True
+            if may_use_committed:
+                group = self._settings.member.group_id
+                for item, committed in committed_offsets(self.client, group, missing).items():
+                    self._positions[item] = committed.offset
+                    self._epochs[item] = committed.leader_epoch
+            self._reset([item for item in missing if item not in self._positions], None)
+        except ClientError as error:
+            if not error.code.retriable:
+                raise
+            return False
+        return True
+
+    def _reset(self, partitions: list[Partition], start: int | None) -> None:
+        """Put partitions to an offset, else to where `auto.offset.reset` has it."""
+        if start is not None and start >= 0:
+            self._positions |= dict.fromkeys(partitions, start)
+            return
+        timestamp = self._settings.reset if start is None else start
+        if partitions and timestamp is None:
+            names = ", ".join(f"{topic}-{index}" for topic, index in sorted(partitions))
+            raise ToolError(
+                "org.apache.kafka.clients.consumer.NoOffsetForPartitionException",
+                f"Undefined offset with no reset policy for partitions: [{names}]",
+            )
+        if not partitions or timestamp is None:
+            return
+        # One attempt per poll, so that a topic that is not there yet holds up nothing else.
+        self.client.leaders(partitions)
+        for item, offset in list_offsets(self.client, dict.fromkeys(partitions, timestamp)).items():
+            if isinstance(offset, ClientError):
+                raise offset
+            self._positions[item] = offset
+
+    def _commit(self) -> None:
+        """Commit the positions. Raises ClientError."""
+        from protocol.apis.offset_commit import (
+            OffsetCommitRequest,
+            OffsetCommitRequestPartition,
+            OffsetCommitRequestTopic,
+        )
+
+        member = self._membership
+        if member is None or not self._positions:
+            return
+        self._committed_at_s = time.monotonic()
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        for name, index in sorted(self._positions):
+            topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name))
+            topic.partitions.append(
+                OffsetCommitRequestPartition(
+                    partition_index=index,
+                    committed_offset=self._positions[name, index],
+                    committed_leader_epoch=self._epochs.get((name, index), -1),
+                    committed_metadata="",
+                )
+            )
+        group = self._settings.member.group_id
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=member.generation,
+            member_id=member.member_id,
+            group_instance_id=self._settings.member.group_instance_id,
+            topics=list(topics.values()),
+        )
+        answer = self.client.ask(
+            request, self.client.coordinator(group), max_version=_COMMIT_BY_NAME
+        )
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                check(partition.error_code)

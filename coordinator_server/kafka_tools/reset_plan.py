@@ -1,0 +1,210 @@
+"""Where `kafka-consumer-groups.sh --reset-offsets` puts a group, in each of its ways."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from typing import NoReturn
+
+from coordinator_server.client import Client
+from coordinator_server.kafka_tools.frame import ToolError, raise_wrapped
+from coordinator_server.kafka_tools.groups_description import read_committed
+from coordinator_server.kafka_tools.groups_read import Partition
+from coordinator_server.kafka_tools.java import log
+from coordinator_server.kafka_tools.log_offsets import (
+    EARLIEST,
+    LATEST,
+    RUNTIME,
+    log_offsets,
+    parse_partitions,
+    topic_partitions,
+)
+from coordinator_server.kafka_tools.options import Options, UsageError
+
+WAYS = (
+    "to-offset",
+    "shift-by",
+    "to-datetime",
+    "by-duration",
+    "to-earliest",
+    "to-latest",
+    "to-current",
+    "from-file",
+)
+
+Plan = dict[Partition, int]
+"""The new offset of each partition."""
+
+_DATETIME = re.compile(
+    r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)\.(\d+)(?:Z|([+-])(\d\d):?(\d\d)?)", re.ASCII
+)
+_DURATION = re.compile(
+    r"([-+]?)P(?:([-+]?\d+)D)?"
+    r"(T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?)(\d+)(?:[.,](\d{0,9}))?S)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+def make_plan(client: Client, options: Options, group: str) -> Plan:
+    """The new offsets of a group, in the order of its partitions. Raises ToolError, UsageError."""
+    partitions = _scope(client, options, group)
+    if options.has("to-offset"):
+        offset = options.integer("to-offset") or 0
+        return _in_range(client, dict.fromkeys(partitions, offset))
+    if options.has("to-earliest"):
+        return log_offsets(client, partitions, EARLIEST)
+    if options.has("to-latest"):
+        return log_offsets(client, partitions, LATEST)
+    if options.has("shift-by"):
+        return _shifted(client, group, partitions, options.integer("shift-by") or 0)
+    if options.has("to-datetime"):
+        timestamp_ms = parse_datetime_ms(options.value("to-datetime") or "")
+        return log_offsets(client, partitions, timestamp_ms)
+    if options.has("by-duration"):
+        timestamp_ms = int(time.time() * 1000) - parse_duration_ms(
+            options.value("by-duration") or ""
+        )
+        return log_offsets(client, partitions, timestamp_ms)
+    if options.has("from-file"):
+        return _from_file(client, options, group)
+    if options.has("to-current"):
+        committed = read_committed(client, group)
+        current = {item: committed[item].offset for item in partitions if item in committed}
+        others = [item for item in partitions if item not in committed]
+        return current | log_offsets(client, others, LATEST)
+    ways = ", ".join(f"[{way}]" for way in WAYS)
+    message = f"Option '[reset-offsets]' requires one of the following scenarios: [{ways}]"
+    raise UsageError(message)
+
+
+def _scope(client: Client, options: Options, group: str) -> list[Partition]:
+    """The partitions to reset. Raises ToolError, UsageError, ClientError for a topic's error."""
+    if options.has("all-topics"):
+        return sorted(read_committed(client, group))
+    if options.has("topic"):
+        partitions, topics = parse_partitions(options.values("topic"))
+        if topics:
+            partitions += topic_partitions(client, topics)
+        return sorted(set(partitions))
+    if not options.has("from-file"):
+        raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
+    return []
+
+
+def _shifted(client: Client, group: str, partitions: Collection[Partition], shift: int) -> Plan:
+    committed = read_committed(client, group)
+    for topic, index in partitions:
+        if (topic, index) not in committed:
+            raise UsageError(
+                f"Cannot shift offset for partition {topic}-{index} since there is no current"
+                " committed offset"
+            )
+    return _in_range(client, {item: committed[item].offset + shift for item in partitions})
+
+
+def _in_range(client: Client, wanted: Mapping[Partition, int]) -> Plan:
+    """The offsets, each within what its log has."""
+    starts = log_offsets(client, wanted.keys(), EARLIEST)
+    ends = log_offsets(client, wanted.keys(), LATEST)
+    plan = {}
+    for partition, offset in wanted.items():
+        plan[partition] = min(max(offset, starts[partition]), ends[partition])
+        bound = "higher than latest" if offset > ends[partition] else "lower than earliest"
+        if plan[partition] != offset:
+            log(
+                "WARN",
+                f"New offset ({offset}) is {bound} offset for topic partition"
+                f" {partition[0]}-{partition[1]}. Value will be set to {plan[partition]}",
+                "org.apache.kafka.tools.OffsetsUtils",
+            )
+    return plan
+
+
+def _from_file(client: Client, options: Options, group: str) -> Plan:
+    plans = _read_plans(options.value("from-file") or "", options.values("group"))
+    if group not in plans:
+        print(f"\nError: No reset plan for group {group} found")
+        return {}
+    return _in_range(client, dict(sorted(plans[group].items())))
+
+
+def _read_plans(path: str, groups: list[str]) -> dict[str, Plan]:
+    """The plans of a CSV file by group: TOPIC,PARTITION,OFFSET or with GROUP in front."""
+    import csv
+
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            rows = [row for row in csv.reader(stream) if row]
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        cause = ToolError(
+            "java.nio.file.NoSuchFileException" if missing else "java.io.IOException", path
+        )
+        outer = ToolError("java.io.IOException", f"Unable to read file {path}")
+        outer.__cause__ = cause
+        raise_wrapped(outer, RUNTIME)
+    is_without_group = bool(rows) and len(rows[0]) == 3 and rows[0][1].strip().isdecimal()
+    plans: dict[str, Plan] = {}
+    for row in rows:
+        if is_without_group and len(groups) == 1:
+            row = [groups[0], *row]
+        # What is missing at the end of a line is 0, as in Kafka's reader.
+        name, topic, index, offset, *_ = [*row, *("", "0", "0")[len(row) - 1 :]]
+        partition = (topic, _number(index))
+        plans.setdefault(name, {})[partition] = _number(offset)
+    return plans
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch(r"\s*-?[0-9]+\s*", text):
+        name = "com.fasterxml.jackson.databind.exc.InvalidFormatException"
+        message = f'Cannot deserialize value of type `int` from String "{text}": not a valid value'
+        raise_wrapped(ToolError(name, message), RUNTIME)
+    return int(text)
+
+
+def parse_datetime_ms(text: str) -> int:
+    """Milliseconds since the epoch of a time like 2026-01-31T12:00:00.000, in UTC without a zone.
+
+    Raises ToolError with the words of Kafka's Utils.getDateTime and Java's SimpleDateFormat.
+    """
+    _, has_time, clock = text.partition("T")
+    if not has_time or not clock:
+        message = "Error parsing timestamp. It does not contain a 'T' according to ISO8601 format"
+        _no_date(message)
+    if not any(sign in clock for sign in "+-Z"):
+        text += "Z"
+    match = _DATETIME.match(text)
+    if match is None:
+        _no_date(f'Unparseable date: "{text}"')
+    year, month, day, hour, minute, second, millisecond = (int(match[part]) for part in range(1, 8))
+    try:
+        zone = timezone(
+            timedelta(hours=int(match[9] or 0), minutes=int(match[10] or 0))
+            * (-1 if match[8] == "-" else 1)
+        )
+        moment = datetime(year, month, day, hour, minute, second, millisecond * 1000, zone)
+    except ValueError:
+        _no_date(f'Unparseable date: "{text}"')
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+def _no_date(message: str) -> NoReturn:
+    raise_wrapped(ToolError("java.text.ParseException", message), RUNTIME)
+
+
+def parse_duration_ms(text: str) -> int:
+    """The milliseconds of a duration like PT1H30M or P2DT0.5S, as Java's Duration.parse reads it.
+
+    Raises ToolError.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None or match[3] in ("T", "t") or text.upper().lstrip("+-") == "P":
+        message = "Text cannot be parsed to a Duration"
+        raise ToolError("java.time.format.DateTimeParseException", message)
+    seconds = int(match[2] or 0) * 86_400 + int(match[4] or 0) * 3_600 + int(match[5] or 0) * 60
+    part_ns = int(match[7] or 0) * 10**9 + int((match[8] or "").ljust(9, "0"))
+    total_ns = seconds * 10**9 + (-part_ns if match[6] == "-" else part_ns)
+    return (-total_ns if match[1] == "-" else total_ns) // 10**6

@@ -1,0 +1,29 @@
+"""ListConfigResources (key 74): what has settings of its own. Versions 0-1, all flexible.
+
+Version 0 lists client metrics only (KIP-1000), 1 resources of the types asked for (KIP-1142).
+"""
+
+from __future__ import annotations
+
+from protocol.schema import ARRAY, INT8, INT16, INT32, STRING, Message, field
+
+
+class ListConfigResourcesRequest(Message, versions=(0, 1), flexible_since=0):
+    """The types to list; none means all."""
+
+    resource_types: list[int] = field(ARRAY(INT8), since=1)
+
+
+class ListedConfigResource(Message):
+    """One resource (2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group)."""
+
+    resource_name: str = field(STRING)
+    resource_type: int = field(INT8, since=1, default=16)
+
+
+class ListConfigResourcesResponse(Message, versions=(0, 1), flexible_since=0):
+    """The resources."""
+
+    throttle_time_ms: int = field(INT32)
+    error_code: int = field(INT16)
+    config_resources: list[ListedConfigResource] = field(ARRAY(ListedConfigResource))

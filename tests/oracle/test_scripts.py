@@ -1,0 +1,59 @@
+"""Kafka's command-line tools and ours, side by side on one broker: Kafka, and ours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.oracle.kafka_process import Kafka
+from tests.scripts.player import (
+    AREAS,
+    SETTINGS,
+    OfficialTools,
+    Outcome,
+    Player,
+    cases,
+    differences,
+    ours,
+)
+from tests.support import Broker
+
+SETTLE_SECONDS = 5.0
+
+
+@contextmanager
+def broker(kind: str, directory: Path) -> Iterator[str]:
+    """The bootstrap servers of a broker."""
+    if kind == "ours":
+        with Broker(SETTINGS) as own:
+            yield own.bootstrap_servers
+        return
+    apache = Kafka(directory, SETTINGS)
+    try:
+        apache.start()
+        yield apache.bootstrap_servers
+    finally:
+        apache.end()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["ours", "kafka"])
+def test_the_tools_print_the_same(kind: str, tmp_path: Path) -> None:
+    """Each call prints the same and ends with the same code, Kafka's tool or ours."""
+    differing: list[tuple[str, Outcome | None, Outcome | None]] = []
+    with OfficialTools() as official, broker(kind, tmp_path) as bootstrap:
+        theirs = Player(official, bootstrap, "k-", tmp_path / "k")
+        own = Player(ours, bootstrap, "u-", tmp_path / "u")
+        for case in (case for area in AREAS for case in cases(area)):
+            expected, answer = theirs.play(case), own.play(case)
+            end = time.monotonic() + SETTLE_SECONDS
+            while case.only_reads and answer != expected and time.monotonic() < end:
+                # A broker of Kafka's learns of a change a moment after it was acknowledged.
+                expected, answer = theirs.play(case), own.play(case)
+            if answer != expected:
+                differing.append((case.line, expected, answer))
+    assert not differing, differences(differing)

@@ -1,0 +1,268 @@
+"""Plays the cases with Kafka's tools or with ours, and gives what they print in a form to compare.
+
+What differs from run to run is replaced: ids, times, ports, Java's stack traces. Usage texts are
+ours, so they are cut: only the line above and that there is one is compared.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import kafka
+
+from coordinator_server.client import Client
+from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
+from tests.oracle.kafka_process import java
+from tests.support import wait_for
+
+TOOL_SERVER = Path(__file__).with_name("ToolServer.java")
+CLASSES = {
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+}
+SETTINGS = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0"}
+"""What the broker is started with, ours and Kafka."""
+
+_FRAMES = re.compile(r"\n(\s+at .*|\s+\.\.\. \d+ more|Caused by: (joptsimple|java\.lang)\..*)")
+
+
+class Area(NamedTuple):
+    """A file of cases, and the file with what Kafka's tools printed for them."""
+
+    cases: str
+    recorded: str
+
+    def read_recorded(self) -> Any:
+        """The recorded outcomes."""
+        return json.loads((HERE / self.recorded).read_text())
+
+
+HERE = Path(__file__).parent
+AREAS = (
+    Area("cases.txt", "recorded.json"),
+    Area("groups.txt", "groups.json"),
+    Area("console.txt", "console.json"),
+)
+
+
+# We have nothing to advertise: group.protocol=consumer is not here yet.
+_ADVERTISEMENT = re.compile(r"(?m)^The consumer rebalance protocol \(KIP-848\) .*\n")
+_UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+
+
+class Outcome(NamedTuple):
+    """What one call ends with."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Case(NamedTuple):
+    """One line of the cases."""
+
+    line: str
+    is_ordered: bool
+    has_server: bool
+    arguments: list[str]
+    input: str
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether a second call says the same."""
+        reads = ("--describe", "--list", "--dry-run", "kafka-get-offsets")
+        return any(word in self.arguments for word in reads)
+
+
+Tool = Callable[[str, Sequence[str], str], Outcome]
+
+
+def cases(area: Area) -> list[Case]:
+    """The cases of an area in order."""
+    read = []
+    for line in (HERE / area.cases).read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        call, _, text = line.partition(" <<< ")
+        words = shlex.split(call)
+        marks = [word for word in words[:1] if word in "*="]
+        typed = text.encode("latin-1").decode("unicode_escape")
+        read.append(Case(line, "*" not in marks, "=" not in marks, words[len(marks) :], typed))
+    return read
+
+
+class Player:
+    """Plays cases on one broker with one side's tools; `prefix` is the side's own."""
+
+    def __init__(self, tool: Tool, bootstrap: str, prefix: str, directory: Path) -> None:
+        self._tool = tool
+        self._bootstrap = bootstrap
+        self._prefix = prefix
+        self._directory = directory
+        self._members: list[kafka.KafkaConsumer] = []
+        directory.mkdir()
+        client = Client(bootstrap)
+        self._node = str(client.metadata([]).brokers[0].node_id)
+        client.close()
+        self._make_files()
+
+    def play(self, case: Case) -> Outcome | None:
+        """The outcome of one case, None for what is no script."""
+        words = [
+            word.replace("@", self._prefix)
+            .replace("{dir}", str(self._directory))
+            .replace("NODE", self._node)
+            for word in case.arguments
+        ]
+        if words[0] == "produce":
+            self._produce(words[1], int(words[2]), int(words[3]))
+            return None
+        if words[0] == "member":
+            self._join(words[1], words[2], *words[3:])
+            return None
+        if words[0] == "leave":
+            while self._members:
+                self._members.pop().close()
+            return None
+        server = ["--bootstrap-server", self._bootstrap] if case.has_server else []
+        outcome = self._tool(words[0], [*server, *words[1:]], case.input)
+        out, err = (self._comparable(text) for text in outcome[1:])
+        if not case.is_ordered:
+            out = "\n".join(sorted(out.split("\n")))
+        return Outcome(outcome.code, out, err)
+
+    def _comparable(self, text: str) -> str:
+        text = _FRAMES.sub("", "\n" + text)[1:]
+        text = re.sub(r"^(Option\s.*)?\nOption .*", "<usage>", text, flags=re.DOTALL)
+        text = re.sub(
+            r"\nOption +(\(\* = required\))? *Description.*", "\n<usage>", text, flags=re.S
+        )
+        text = re.sub(r"^\[[^\]]*\] (ERROR|WARN) \S+ - ", r"[time] \1 ", text, flags=re.M)
+        text = re.sub(r"^\[[^\]]*\] (ERROR|WARN) ", r"[time] \1 ", text, flags=re.M)
+        text = re.sub(r"(?m)\n? \(org\.apache\.kafka[\w.]*\)$", "", text)
+        text = re.sub(r"TopicId: \S+", "TopicId: ID", text)
+        text = re.sub(r"clientId=adminclient-\d+", "clientId=adminclient-1", text)
+        text = _ADVERTISEMENT.sub("", text)
+        text = re.sub(r"(?<=CreateTime:)\d+|(?<=LogAppendTime:)\d+", "TIME", text)
+        text = re.sub(r"(?<=console-consumer-)\d+", "N", text)
+        text = re.sub(r"(?<=correlation id )\d+", "N", text)
+        # How often a client asks before the time is over differs.
+        text = re.sub(r"(?ms)^(\S+ WARN [^\n]* recoverable issue [^\n]*\n)(?=.*^\1)", "", text)
+        text = _UUID.sub("00000000-0000-0000-0000-000000000000", text)
+        for found, put in (
+            (str(self._directory), "{dir}"),
+            (self._bootstrap, "{broker}"),
+            (self._bootstrap.rpartition(":")[2], "{port}"),
+            (self._prefix, "@"),
+        ):
+            text = text.replace(found, put)
+        text = re.sub(rf"(?<=id: ){self._node}\b", "NODE", text)
+        return re.sub(r"\n+", "\n", text)
+
+    def _produce(self, topic: str, partition: int, count: int) -> None:
+        producer = kafka.KafkaProducer(bootstrap_servers=self._bootstrap)
+        for number in range(count):
+            producer.send(topic, b"x", partition=partition, timestamp_ms=1_000 + number).get(30)
+        producer.close()
+
+    def _join(self, group: str, topic: str, instance: str | None = None) -> None:
+        """A member that owns all partitions of a topic, and that commits nothing."""
+        member = kafka.KafkaConsumer(
+            topic,
+            bootstrap_servers=self._bootstrap,
+            group_id=group,
+            group_instance_id=instance,
+            client_id="client",
+            enable_auto_commit=False,
+        )
+        self._members.append(member)
+        wait_for(lambda: member.poll(100) is not None and member.assignment(), "it owns partitions")
+
+    def _make_files(self) -> None:
+        first = {"topic": f"{self._prefix}a", "partition": 0, "offset": 2}
+        texts: dict[str, Any] = {
+            "delete.json": {
+                "partitions": [
+                    first,
+                    {**first, "partition": 2, "offset": -1},
+                    {**first, "partition": 1, "offset": 5},
+                ],
+                "version": 1,
+            },
+            "twice.json": {"partitions": [first, first]},
+            "none.json": {"partitions": []},
+            "version.json": {"partitions": [], "version": 2},
+            "empty.json": {},
+            "field.json": {"partitions": [{"topic": "t"}]},
+            "type.json": {"partitions": [{**first, "offset": "x"}]},
+        }
+        for name, content in texts.items():
+            (self._directory / name).write_text(json.dumps(content))
+        (self._directory / "text.json").write_text("partitions: none")
+        plan = f"{self._prefix}a,0,1\n{self._prefix}b,0,99\n"
+        (self._directory / "plan.csv").write_text(plan)
+        lines = "segment.ms=70000\nmax.message.bytes=2000\n"
+        (self._directory / "add.properties").write_text(lines)
+
+
+def ours(name: str, arguments: Sequence[str], typed: str = "") -> Outcome:
+    """Run one of our tools in this process."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n")
+    err = io.StringIO()
+    real_input, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(typed.encode()))
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            code = run_script(BY_NAME[name], arguments)
+            out.flush()
+    finally:
+        sys.stdin = real_input
+    assert isinstance(out.buffer, io.BytesIO)
+    return Outcome(code, out.buffer.getvalue().decode(errors="replace"), err.getvalue())
+
+
+class OfficialTools:
+    """Kafka's tools, all in one JVM."""
+
+    def __enter__(self) -> Self:
+        command = java(str(TOOL_SERVER))
+        command[1:1] = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        command = [word for word in command if not word.endswith("defaultLogLevel=error")]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate(timeout=60)
+
+    def __call__(self, name: str, arguments: Sequence[str], typed: str = "") -> Outcome:
+        """Run one of Kafka's tools."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        call = {"main": CLASSES[name], "arguments": list(arguments), "input": typed}
+        self._process.stdin.write(json.dumps(call) + "\n")
+        self._process.stdin.flush()
+        return Outcome(**json.loads(self._process.stdout.readline()))
+
+
+def differences(differing: Sequence[tuple[str, Outcome | None, Outcome | None]]) -> str:
+    """The cases in which an answer of ours is not what was expected, one below the other."""
+    return "\n".join(
+        f"{line}\n  expected {expected}\n  ours     {answer}"
+        for line, expected, answer in differing
+    )

@@ -1,0 +1,38 @@
+"""Records what Kafka's tools print about our broker: `python -m tests.scripts.record [CASES...]`.
+
+It needs Java and the jars of the oracle tests. `test_recorded` plays what is recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.scripts.player import AREAS, HERE, SETTINGS, Area, OfficialTools, Player, cases
+from tests.support import Broker
+
+
+def main() -> None:
+    """Write the records of the files of cases that the arguments name, else of all."""
+    for area in AREAS:
+        if not sys.argv[1:] or area.cases in sys.argv[1:]:
+            record(area)
+
+
+def record(area: Area) -> None:
+    """Write the records of an area."""
+    with tempfile.TemporaryDirectory() as directory, Broker(SETTINGS) as broker:
+        recorded = []
+        with OfficialTools() as tools:
+            player = Player(tools, broker.bootstrap_servers, "k-", Path(directory, "files"))
+            for case in cases(area):
+                outcome = player.play(case)
+                if outcome is not None:
+                    recorded.append({"case": case.line, **outcome._asdict()})
+    (HERE / area.recorded).write_text(json.dumps(recorded, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

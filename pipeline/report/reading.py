@@ -7,6 +7,7 @@ more than the greatest offset among the records with a timestamp up to it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -40,6 +41,11 @@ class Line:
     lags: list[int]
 
 
+def among(column: str, values: Iterable[str]) -> pc.Expression:
+    """Rows whose column has one of these values; none if there are none."""
+    return pc.field(column).isin(pa.array(values, pa.string()))
+
+
 class Output:
     """The folder that `run --out` wrote. NoReportError where it holds no tables."""
 
@@ -68,7 +74,7 @@ class Output:
             self._out / "bronze" / "offsets_log",
             schema.OFFSETS_LOG,
             (pc.field("kind") == COMMIT)
-            & pc.field("group").isin(groups)
+            & among("group", groups)
             & (pc.field("log_timestamp_ms") <= at_ms),
         )
         commits.sort(key=lambda row: row["log_offset"])
@@ -85,7 +91,7 @@ class Output:
         records = self._table(
             self._out / "bronze" / "topic_records",
             schema.TOPIC_RECORDS,
-            pc.field("topic").isin(topics) & pc.field("timestamp_ms").is_valid(),
+            among("topic", topics) & pc.field("timestamp_ms").is_valid(),
         )
         if records is None or not records.num_rows:
             return {}

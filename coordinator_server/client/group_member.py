@@ -188,7 +188,7 @@ class GroupMember:
         self._member_id = answer.member_id
         assignments: dict[str, list[Partition]] = {}
         if answer.leader == answer.member_id and not answer.skip_assignment:
-            assignments = _assign(client, answer.members)
+            assignments = range_assignments(client, answer.members)
         self._sync(client, answer, assignments)
 
     def _sync(self, client: Client, joined: Any, assignments: dict[str, list[Partition]]) -> None:
@@ -243,7 +243,7 @@ class GroupMember:
         check(answer.error_code)
 
 
-def _assign(client: Client, members: Sequence[Any]) -> dict[str, list[Partition]]:
+def range_assignments(client: Client, members: Sequence[Any]) -> dict[str, list[Partition]]:
     """The partitions of each member: Kafka's RangeAssignor, without racks.
 
     Per topic: runs of partitions for the members in order, static ones first; the first of them

@@ -17,7 +17,7 @@ from coordinator_server.client import (
     ClientSettings,
     parse_addresses,
 )
-from coordinator_server.kafka_tools.console import ended_by_sigterm, warn_topic
+from coordinator_server.kafka_tools.console import stopped_by_signals, warn_topic
 from coordinator_server.kafka_tools.frame import (
     Failure,
     Tool,
@@ -179,12 +179,10 @@ def run(options: Options) -> int:
     """Write standard input to the topic; returns the exit code."""
     _check_arguments(options)
     try:
-        reader = _reader(options)
-        _produce(options, reader)
+        return _produce(options, _reader(options))
     except OptionsError as error:
         print(error, file=sys.stderr)
         return 1
-    return 0
 
 
 def _check_arguments(options: Options) -> None:
@@ -226,8 +224,8 @@ def _reader(options: Options) -> LineReader:
     return LineReader(properties)
 
 
-def _produce(options: Options, reader: LineReader) -> None:
-    """Write all lines. Raises ToolError, OptionsError, UnsupportedSettingError."""
+def _produce(options: Options, reader: LineReader) -> int:
+    """Write all lines; returns the exit code. Raises ToolError, OptionsError."""
     from coordinator_server.client.producer import Producer
 
     properties = _properties(options)
@@ -257,15 +255,17 @@ def _produce(options: Options, reader: LineReader) -> None:
         print_stack_trace(error)
 
     producer = Producer(client, topic, settings, failed, partial(warn_topic, label, topic))
-    with closing(client), ended_by_sigterm():
+    typed = _Typed(reader)
+    with closing(client), stopped_by_signals(typed.end) as stop:
         try:
-            for line in _lines(reader, producer):
+            for line in typed.lines(producer):
                 producer.add(line.key, line.value, line.headers)
                 if is_synchronous:
                     producer.flush()
         finally:
-            # As the shutdown hook of Kafka's tool does, also after a wrong line or Ctrl-C.
+            # As the shutdown hook of Kafka's tool does, also after a wrong line.
             producer.flush()
+    return stop.code
 
 
 def _properties(options: Options) -> dict[str, str]:
@@ -307,36 +307,49 @@ def _settings(properties: Mapping[str, str]) -> ProducerSettings:
     )
 
 
-def _lines(reader: LineReader, producer: Producer) -> Iterator[Line]:
-    """The records of standard input; while it is silent, what has lingered is sent.
+class _Typed:
+    """The records of standard input, read by a thread: it waits where a batch must not."""
 
-    Raises ToolError for a line that the reader refuses.
-    """
-    queued: queue.Queue[Line | ToolError | None] = queue.Queue(_QUEUED_LINES)
-    threading.Thread(target=_read_input, args=(reader, queued), daemon=True).start()
-    while True:
-        wait_s = producer.wait_s()
+    def __init__(self, reader: LineReader) -> None:
+        self._reader = reader
+        # What a signal handler may put into, unlike queue.Queue.
+        self._queue: queue.SimpleQueue[Line | ToolError | None] = queue.SimpleQueue()
+        self._free = threading.Semaphore(_QUEUED_LINES)
+
+    def end(self) -> None:
+        """End after what was read so far."""
+        self._queue.put(None)
+
+    def lines(self, producer: Producer) -> Iterator[Line]:
+        """The records; while there are none, `producer` sends what has lingered.
+
+        Raises ToolError for a line that the reader refuses.
+        """
+        threading.Thread(target=self._read, daemon=True).start()
+        while True:
+            wait_s = producer.wait_s()
+            try:
+                line = self._queue.get(timeout=_LONGEST_WAIT_S if wait_s is None else wait_s)
+            except queue.Empty:
+                producer.send_due()
+                continue
+            if line is None:
+                return
+            if isinstance(line, ToolError):
+                raise line
+            self._free.release()
+            yield line
+            if producer.wait_s() == 0:
+                producer.send_due()
+
+    def _read(self) -> None:
         try:
-            line = queued.get(timeout=_LONGEST_WAIT_S if wait_s is None else wait_s)
-        except queue.Empty:
-            producer.send_due()
-            continue
-        if line is None:
-            return
-        if isinstance(line, ToolError):
-            raise line
-        yield line
-        if producer.wait_s() == 0:
-            producer.send_due()
-
-
-def _read_input(reader: LineReader, queued: queue.Queue[Line | ToolError | None]) -> None:
-    try:
-        for line in reader.read(_typed_lines()):
-            queued.put(line)
-    except ToolError as error:
-        queued.put(error)
-    queued.put(None)
+            for line in self._reader.read(_typed_lines()):
+                self._free.acquire()
+                self._queue.put(line)
+        except ToolError as error:
+            self._queue.put(error)
+        self._queue.put(None)
 
 
 def _typed_lines() -> Iterator[str]:

@@ -14,6 +14,7 @@ import confluent_kafka
 import kafka
 import pytest
 
+from tests.scripts.player import ours
 from tests.support import ROOT, Broker
 
 SEGMENTS = ROOT / "tests" / "data" / "transactions" / "plain-0"
@@ -103,8 +104,32 @@ def read_with_aiokafka(
     return asyncio.run(read())
 
 
+def read_with_our_console_consumer(
+    bootstrap: str, topic: str, isolation_level: str = "read_committed"
+) -> Records:
+    """What our kafka-console-consumer prints until nothing comes any more."""
+    line = ["--bootstrap-server", bootstrap, "--topic", topic, "--partition", "0"]
+    line += ["--from-beginning", "--timeout-ms", "500", "--isolation-level", isolation_level]
+    line += ["--command-property", "max.partition.fetch.bytes=700"]
+    for name in ("print.offset=true", "print.key=true", "null.literal=<null>"):
+        line += ["--formatter-property", name]
+    found: Records = []
+    for printed in ours("kafka-console-consumer", line).out.splitlines():
+        offset, key, value = (
+            None if text == "<null>" else text.encode() for text in printed.split("\t")
+        )
+        assert offset is not None
+        found.append((int(offset.removeprefix(b"Offset:")), key, value))
+    return found
+
+
 Reader = Callable[..., Records]
-READERS: list[Reader] = [read_with_kafka_python, read_with_confluent_kafka, read_with_aiokafka]
+READERS: list[Reader] = [
+    read_with_kafka_python,
+    read_with_confluent_kafka,
+    read_with_aiokafka,
+    read_with_our_console_consumer,
+]
 
 
 @pytest.fixture(scope="module")

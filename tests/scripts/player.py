@@ -107,13 +107,19 @@ def cases(area: Area) -> list[Case]:
 
 
 class Player:
-    """Plays cases on one broker with one side's tools; `prefix` is the side's own."""
+    """Plays cases on one broker with one side's tools; `prefix` is the side's own.
 
-    def __init__(self, tool: Tool, bootstrap: str, prefix: str, directory: Path) -> None:
+    Groups are listed without those of the other side, whose names begin with `hidden`.
+    """
+
+    def __init__(
+        self, tool: Tool, bootstrap: str, prefix: str, directory: Path, hidden: str = ""
+    ) -> None:
         self._tool = tool
         self._bootstrap = bootstrap
         self._prefix = prefix
         self._directory = directory
+        self._hidden = hidden
         self._members: list[kafka.KafkaConsumer] = []
         directory.mkdir()
         client = Client(bootstrap)
@@ -164,6 +170,8 @@ class Player:
         # How often a client asks before the time is over differs.
         text = re.sub(r"(?ms)^(\S+ WARN [^\n]* recoverable issue [^\n]*\n)(?=.*^\1)", "", text)
         text = _UUID.sub("00000000-0000-0000-0000-000000000000", text)
+        if self._hidden:
+            text = re.sub(rf"(?m)^{self._hidden}.*\n", "", text)
         for found, put in (
             (str(self._directory), "{dir}"),
             (self._bootstrap, "{broker}"),

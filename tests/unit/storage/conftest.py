@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,14 +11,6 @@ import pytest
 def msvcrt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows' file locks, made of those of this system."""
     if sys.platform != "win32":
-        import fcntl
+        from tests.windows import msvcrt
 
-        def locking(descriptor: int, mode: int, size_bytes: int) -> None:
-            assert (mode, size_bytes) == (stand_in.LK_NBLCK, 1)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise PermissionError(13, "Permission denied") from error
-
-        stand_in = SimpleNamespace(LK_NBLCK=2, locking=locking)
-        monkeypatch.setitem(sys.modules, "msvcrt", stand_in)
+        monkeypatch.setitem(sys.modules, "msvcrt", msvcrt)

@@ -22,8 +22,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-assert sys.platform != "win32"
-
 ROOT = Path(__file__).parents[1]
 LOADED_BEFORE = (concurrent.futures.thread, shutil, subprocess, tempfile)
 """What looks at the system when it is imported, and has to see this one."""

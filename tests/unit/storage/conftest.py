@@ -6,11 +6,10 @@ import sys
 
 import pytest
 
+from tests.windows import msvcrt as stand_in
+
 
 @pytest.fixture
 def msvcrt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows' file locks, made of those of this system."""
-    if sys.platform != "win32":
-        from tests.windows import msvcrt
-
-        monkeypatch.setitem(sys.modules, "msvcrt", msvcrt)
+    monkeypatch.setitem(sys.modules, "msvcrt", stand_in)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,8 +19,6 @@ from storage.log_manager import LogManager
 from storage.partition_log import PartitionLog
 from storage.portable_disk import PortableDisk
 from tests.unit.storage.support import NOW_MS, all_records, batch
-
-assert sys.platform != "win32"  # which has neither such limits nor such names
 
 
 @pytest.fixture(params=[LocalDisk, PortableDisk])

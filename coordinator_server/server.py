@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from coordinator_server.clock.broker_clock import SystemClock
@@ -109,7 +110,8 @@ def _announce(line: str) -> None:
 def _stop_on_signal() -> asyncio.Future[str]:
     """A future that the first of these signals resolves; the second one ends the process.
 
-    SIGTERM, SIGINT, and SIGHUP as in Java, unless nohup has it ignored.
+    SIGTERM, SIGINT, and SIGHUP as in Java, unless nohup has it ignored. On Windows Ctrl-C and
+    Ctrl-Break.
     """
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[str] = loop.create_future()
@@ -123,6 +125,8 @@ def _stop_on_signal() -> asyncio.Future[str]:
     numbers = [signal.SIGTERM, signal.SIGINT]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
+    if sys.platform == "win32":
+        numbers.append(signal.SIGBREAK)
     for number in numbers:
         try:
             loop.add_signal_handler(number, on_signal, number)
@@ -139,18 +143,31 @@ def _stop_at_end_of_stdin(stop: asyncio.Future[str]) -> None:
     loop = asyncio.get_running_loop()
     stdin = 0
 
-    def on_readable() -> None:
+    def has_ended() -> bool:
         try:
-            has_ended = not os.read(stdin, 4096)
+            return not os.read(stdin, 4096)
         except OSError:
-            has_ended = True
-        if has_ended:
+            return True
+
+    def on_end() -> None:
+        if not stop.done():
+            stop.set_result("end of standard input")
+
+    def on_readable() -> None:
+        if has_ended():
             loop.remove_reader(stdin)
-            if not stop.done():
-                stop.set_result("end of standard input")
+            on_end()
+
+    def read_to_end() -> None:
+        while not has_ended():
+            pass
+        with suppress(RuntimeError):  # the loop is closed, the broker has stopped
+            loop.call_soon_threadsafe(on_end)
 
     try:
         loop.add_reader(stdin, on_readable)
+    except NotImplementedError:  # Windows' loop can watch no pipe
+        Thread(target=read_to_end, name="stdin", daemon=True).start()
     except OSError as error:
         reason = "standard input has to be a pipe, a socket or a terminal"
         raise StartError(f"--watch-stdin: {reason}: {error.strerror}") from error

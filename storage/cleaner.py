@@ -14,7 +14,7 @@ swap file gets its final name. Its transaction index waits as `.txnindex.cleaned
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from protocol.raw_records import raw_keys, records_section
 from storage.apart import Pause, apart
 from storage.batch_scan import RELATIVE_OFFSET_MAX
 from storage.cleaned_transactions import CleanedTransactions
-from storage.disk import Disk, File
+from storage.disk import Disk
 from storage.errors import CorruptBatchError, StorageError
 from storage.latest_keys import LatestKeys
 from storage.log_loader import CLEANED_SUFFIX, SWAP_SUFFIX
@@ -205,10 +205,10 @@ class Cleaning:
             log.config.index_interval_bytes,
             sources[0].created_ms,
         )
-        file = self._disk.open(cleaned_path, create=True)
         committed = False
         try:
-            yield from self._copy(sources, target, file)
+            self._disk.open(cleaned_path, create=True).close()
+            yield from self._copy(sources, target, cleaned_path)
             if not self._is_still(first, count, sources):
                 return True
             if not target.size_bytes and first:
@@ -218,11 +218,12 @@ class Cleaning:
                 log.replace_segments(first, count, [])
                 self._disk.unlink(cleaned_path)
                 return False
-            yield from apart(log.files.worker, file.sync)
+            yield from self._sync(cleaned_path)
             if self._transactions.retained:
-                contents = encoded(self._transactions.retained)
-                write = partial(_write_synced, self._disk, index_path, contents)
-                yield from apart(log.files.worker, write)
+                if self._disk.exists(index_path):
+                    self._disk.unlink(index_path)
+                self._append(index_path, encoded(self._transactions.retained))
+                yield from self._sync(index_path)
             if not self._is_still(first, count, sources):
                 return True
             self._disk.rename(cleaned_path, stem + LOG_SUFFIX + SWAP_SUFFIX)
@@ -241,10 +242,25 @@ class Cleaning:
                 log.abandon()
             raise
         finally:
-            file.close()
             for path in (cleaned_path, index_path) if not committed else ():
                 if self._disk.exists(path):
                     self._disk.unlink(path)
+
+    def _append(self, path: str, data: bytes) -> None:
+        """Write to a file and close it: while one is open, Windows deletes no topic."""
+        file = self._disk.open(path, create=True)
+        try:
+            file.append([data])
+        finally:
+            file.close()
+
+    def _sync(self, path: str) -> Iterator[Pause]:
+        """Sync a file apart from the loop; nothing is wrong when its topic is deleted meanwhile."""
+        try:
+            yield from apart(self._log.files.worker, partial(self._disk.sync_file, path))
+        except FileNotFoundError:
+            if not self._log.closed:
+                raise
 
     def _is_still(self, first: int, count: int, sources: list[Segment]) -> bool:
         """Whether the log is as it was; the topic may be deleted, retention may be faster."""
@@ -270,9 +286,9 @@ class Cleaning:
         self._disk.rename(stem + LOG_SUFFIX + SWAP_SUFFIX, stem + LOG_SUFFIX)
 
     def _copy(
-        self, sources: list[Segment], target: Segment, file: File
+        self, sources: list[Segment], target: Segment, path: str
     ) -> Generator[Pause | None, None, None]:
-        """Write what stays of the sources into `file`, and index it as the target."""
+        """Write what stays of the sources into the file `path`, and index it as the target."""
         waiting: list[bytes] = []
         waiting_bytes = 0
         for source in sources:
@@ -295,15 +311,15 @@ class Cleaning:
                     max_timestamp_ms = read_header(data).max_timestamp_ms
                     target.appended(len(data), batch.last_offset, max_timestamp_ms)
                 if waiting_bytes >= WRITE_BYTES:
-                    file.append([b"".join(waiting)])
+                    self._append(path, b"".join(waiting))
                     # Piece by piece: the one sync at the end is then short.
-                    yield from apart(self._log.files.worker, file.sync)
+                    yield from self._sync(path)
                     waiting.clear()
                     waiting_bytes = 0
                 if self._worked(batch.size_bytes):
                     yield None
-        if waiting:
-            file.append([b"".join(waiting)])
+        if waiting and not self._log.closed:
+            self._append(path, b"".join(waiting))
 
     def _retained(self, data: bytes, batch: BatchHeader, is_aborted: bool) -> bytes:
         """Return what stays of a batch: all of it, a smaller one, or nothing."""
@@ -367,17 +383,6 @@ class Cleaning:
         if entry.batches:
             return entry.batches[-1].last_offset == batch.last_offset
         return batch.is_control and batch.producer_epoch == entry.epoch
-
-
-def _write_synced(disk: Disk, path: str, contents: bytes) -> None:
-    if disk.exists(path):
-        disk.unlink(path)
-    file = disk.open(path, create=True)
-    try:
-        file.append([contents])
-        file.sync()
-    finally:
-        file.close()
 
 
 def _check_crc(data: bytes, batch: BatchHeader) -> None:

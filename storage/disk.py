@@ -1,8 +1,9 @@
 """The one interface to the disk: what storage asks of a file system, and nothing more.
 
-`storage.local_disk` is the operating system; `storage.memory_disk` is the twin that tests make
-fail, tear and forget at any operation. Paths are strings joined with "/". Every method may raise
-OSError; the callers turn it into a StorageError where they know what it means.
+`storage.local_disk` is the operating system (`posix_disk` or, on Windows, `portable_disk`),
+`storage.memory_disk` the twin that tests make fail, tear and forget at any operation. Paths are
+strings joined with "/". Every method may raise OSError; the callers turn it
+into a StorageError where they know what it means.
 """
 
 from __future__ import annotations
@@ -70,7 +71,10 @@ class Disk(Protocol):
         """Make a directory and its missing parents; one that is there already is no error."""
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file or directory a new name; a file that is in the way is replaced atomically."""
+        """Give a file or directory a new name; a file that is in the way is replaced atomically.
+
+        Like `unlink`, it may fail while a file in question is open (Windows).
+        """
 
     def unlink(self, path: str) -> None:
         """Remove a file."""
@@ -82,7 +86,10 @@ class Disk(Protocol):
         """Return when a file's contents would survive a power cut; any thread may ask."""
 
     def sync_directory(self, path: str) -> None:
-        """Return when the names in a directory would survive a power cut; any thread may."""
+        """Return when the names in a directory would survive a power cut, where that is possible.
+
+        Any thread may ask.
+        """
 
     def space(self, path: str) -> tuple[int, int]:
         """Return the size of the volume that `path` is on, and what is free of it, in bytes."""

@@ -5,6 +5,9 @@ It counts every operation that changes something. `fail_at(n)` makes the n-th on
 written. `power_cut()` then forgets whatever was not synced: contents without `sync`, names without
 `sync_directory`; `power_cut(random)` lets some of these contents reach the disk, in any order. What
 a plain kill -9 leaves is simply the disk as it is: `processes_died()`.
+
+As on Windows, a file that is open can neither be renamed, replaced nor removed, nor can a directory
+with such a file be renamed. What works on this disk works on systems that allow more.
 """
 
 from __future__ import annotations
@@ -70,7 +73,7 @@ class MemoryFile:
         self._path = path
         self._contents = contents
         self._closed = False
-        disk.open_files += 1
+        disk.open_files[self] = path
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         """Write all buffers at the end, or half of them when this write is to be torn."""
@@ -110,9 +113,8 @@ class MemoryFile:
 
     def close(self) -> None:
         """Release the descriptor."""
-        if not self._closed:
-            self._closed = True
-            self._disk.open_files -= 1
+        self._closed = True
+        self._disk.open_files.pop(self, None)
 
 
 class MemoryLock:
@@ -138,7 +140,7 @@ class MemoryDisk:
         self.locks: set[str] = set()
         self.unreadable: set[str] = set()
         self.now_ms = 0
-        self.open_files = 0
+        self.open_files: dict[MemoryFile, str] = {}
         self.reads = 0
         self.operations: list[tuple[str, str]] = []
         self._fault_at = -1
@@ -168,7 +170,7 @@ class MemoryDisk:
     def processes_died(self) -> None:
         """Forget the dead process's locks and descriptors; all it wrote is there (kill -9)."""
         self.locks.clear()
-        self.open_files = 0
+        self.open_files.clear()
         self._fault_at = -1
 
     def power_cut(self, random: Random | None = None) -> None:
@@ -260,7 +262,9 @@ class MemoryDisk:
             self._directories.add(path)
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file or directory a new name. Raises FileNotFoundError."""
+        """Give a file or directory a new name. Raises FileNotFoundError, PermissionError."""
+        self._check_closed(source)
+        self._check_closed(target)
         if source in self._files:
             self.step("rename", source)
             self._files[target] = self._files.pop(source)
@@ -274,8 +278,9 @@ class MemoryDisk:
         self._directories.add(target)
 
     def unlink(self, path: str) -> None:
-        """Remove a file."""
+        """Remove a file. Raises FileNotFoundError, PermissionError."""
         self._existing(path)
+        self._check_closed(path)
         self.step("unlink", path)
         del self._files[path]
 
@@ -327,6 +332,12 @@ class MemoryDisk:
             return None
         self.locks.add(path)
         return MemoryLock(self, path)
+
+    def _check_closed(self, path: str) -> None:
+        """Raise PermissionError for a file that is open, or a directory that holds such a file."""
+        for name in self.open_files.values():
+            if name == path or name.startswith(path + "/"):
+                raise PermissionError(errno.EACCES, "The file is open", name)
 
     def _existing(self, path: str) -> _Contents:
         contents = self._files.get(path)

@@ -449,8 +449,8 @@ class PartitionLog:
         for _ in range(count):
             self.segments[0].delete(self.files.disk)
             del self.segments[0], self._bases[0]
-        self._forget_positions()
-        self.log_start_offset = max(self.log_start_offset, self._bases[0])
+            self._forget_positions()
+            self.log_start_offset = max(self.log_start_offset, self._bases[0])
 
     def _forget_positions(self) -> None:
         self._tail = self._hint = (-1, None, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 from storage.open_files import DEFAULT_MAX_OPEN_FILES
 
@@ -15,26 +16,22 @@ def raise_limit() -> None:
 
     Windows limits no process like that.
     """
-    if sys.platform == "win32":
-        return
-    import resource
+    if sys.platform != "win32":
+        import resource
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        except (ValueError, OSError):  # a system with a lower limit of its own
-            return
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            with suppress(ValueError, OSError):  # a system with a lower limit of its own
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def for_logs() -> int:
     """How many files of logs may be open at once: a quarter of the limit, clients need the rest."""
-    if sys.platform == "win32":
-        return DEFAULT_MAX_OPEN_FILES
-    import resource
+    if sys.platform != "win32":
+        import resource
 
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return DEFAULT_MAX_OPEN_FILES
-    return max(min(soft // 4, DEFAULT_MAX_OPEN_FILES), _LEAST_OF_LOGS)
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != resource.RLIM_INFINITY:
+            return max(min(soft // 4, DEFAULT_MAX_OPEN_FILES), _LEAST_OF_LOGS)
+    return DEFAULT_MAX_OPEN_FILES

@@ -39,8 +39,8 @@ def remove_left_behind(disk: Disk, parent: Path, now_s: float | None = None) -> 
             continue
         if lock is None:
             continue
+        lock.release()  # Windows removes no open file; nobody takes a directory that was left
         shutil.rmtree(directory, ignore_errors=True)
-        lock.release()
         removed += 1
         if removed == _MOST_AT_ONCE:
             break

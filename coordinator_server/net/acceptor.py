@@ -23,6 +23,7 @@ ACCEPTS_PER_TURN = 200
 """So many at once: even a thousand clients are in after a few turns."""
 
 _OUT_OF_RESOURCES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+_NETNAME_DELETED = 64  # Windows: the client of an accept was gone before
 _RETRY_SECONDS = 1.0  # asyncio waits as long
 
 
@@ -44,12 +45,16 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._connecting: dict[asyncio.Task[object], socket.socket] = {}
         self._retry: asyncio.TimerHandle | None = None
+        self._accepting: asyncio.Task[None] | None = None
 
     def start(self, backlog: int) -> None:
         """Begin to listen and accept."""
         self._socket.setblocking(False)
         self._socket.listen(backlog)
-        self._loop.add_reader(self._socket.fileno(), self._accept)
+        try:
+            self._loop.add_reader(self._socket.fileno(), self._accept)
+        except NotImplementedError:  # the loop of Windows waits for accepts, not for readiness
+            self._accepting = self._loop.create_task(self._accept_in_turn())
 
     def close(self) -> None:
         """Accept no more; connections that are open go on, those still being set up are closed."""
@@ -57,7 +62,10 @@ class Acceptor:
             task.cancel()
         if self._retry is not None:
             self._retry.cancel()
-        self._loop.remove_reader(self._socket.fileno())
+        if self._accepting is not None:
+            self._accepting.cancel()
+        else:
+            self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
 
     def _accept(self) -> None:
@@ -73,12 +81,29 @@ class Acceptor:
                     raise
                 self._pause(error)
                 return
-            accepted.setblocking(False)
-            task = self._loop.create_task(
-                self._loop.connect_accepted_socket(self._new_protocol, accepted)
-            )
-            self._connecting[task] = accepted
-            task.add_done_callback(self._connected)
+            self._connect(accepted)
+
+    async def _accept_in_turn(self) -> None:
+        while True:
+            try:
+                accepted, _ = await self._loop.sock_accept(self._socket)
+            except OSError as error:
+                client_is_gone = isinstance(error, ConnectionError) or (
+                    getattr(error, "winerror", 0) == _NETNAME_DELETED
+                )
+                if not client_is_gone:
+                    self._failed(error)
+                await asyncio.sleep(0 if client_is_gone else _RETRY_SECONDS)
+            else:
+                self._connect(accepted)
+
+    def _connect(self, accepted: socket.socket) -> None:
+        accepted.setblocking(False)
+        task = self._loop.create_task(
+            self._loop.connect_accepted_socket(self._new_protocol, accepted)
+        )
+        self._connecting[task] = accepted
+        task.add_done_callback(self._connected)
 
     def _connected(self, task: asyncio.Task[object]) -> None:
         accepted = self._connecting.pop(task)
@@ -88,9 +113,12 @@ class Acceptor:
             accepted.close()
             LOG.emit("connection.failed", reason=str(task.exception()))
 
+    def _failed(self, error: OSError) -> None:
+        LOG.emit("connection.failed", reason=f"no connection can be accepted: {error.strerror}")
+
     def _pause(self, error: OSError) -> None:
         """No file descriptors are left: the socket would stay readable, so look again later."""
-        LOG.emit("connection.failed", reason=f"no connection can be accepted: {error.strerror}")
+        self._failed(error)
         self._loop.remove_reader(self._socket.fileno())
         self._retry = self._loop.call_later(_RETRY_SECONDS, self._resume)
 

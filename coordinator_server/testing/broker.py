@@ -108,7 +108,7 @@ class Broker(Helpers):
         STARTED.add(self)
 
     def stop(self) -> None:
-        """Stop the broker in good order, as SIGTERM does, and wait for it."""
+        """Stop the broker in good order and wait for it."""
         self._control = None
         self._process.stop()
 
@@ -202,7 +202,7 @@ class Broker(Helpers):
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of the last process: 0 after a clean stop, -9 after `kill`.
+        """The exit code of the last process: 0 after a clean stop, -9 (on Windows 1) after `kill`.
 
         None before it has ended.
         """

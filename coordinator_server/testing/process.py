@@ -1,26 +1,34 @@
 """The broker's process: started, watched, stopped.
 
 Its standard input is a pipe that only we hold: when this process ends, however it ends, the pipe
-closes and the broker stops by itself. Its log goes to a file without a name, which needs no thread
-to be read and leaves nothing behind.
+closes and the broker stops by itself. What it writes goes to temporary files, which
+are read without a thread on any system, and are gone with the last process that has them open.
 """
 
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from threading import Lock
+from weakref import finalize
 
 from coordinator_server.testing.control import BrokerError
 
 COMMAND = (sys.executable, "-P", "-m", "coordinator_server")
 START_SECONDS = 30.0
 STOP_SECONDS = 10.0
+POLL_SECONDS = 0.003
+
+HAS_SIGNALS = os.name == "posix"
+"""Windows can only kill a process, so there the end of standard input asks the broker to stop."""
+
+_TEMPORARY = getattr(os, "O_TEMPORARY", 0)  # Windows removes the file when it is closed
+_NEW_GROUP = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 
 class BrokerProcess:
@@ -41,9 +49,10 @@ class BrokerProcess:
         self._command = tuple(command)
         self._environment = {**kept, **(environment or {})}
         self._directory = directory
-        self._log = tempfile.TemporaryFile(prefix="coordinator-server-log-")  # noqa: SIM115
+        self._log = _Captured()
+        self._output = _Captured()
+        self._output_start = 0
         self._process: subprocess.Popen[bytes] | None = None
-        self._output = b""
         self._exit_code: int | None = None
         self.data_directory: str | None = None
         """What is to be removed should the process have no time for it."""
@@ -62,21 +71,26 @@ class BrokerProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of the last process, -N if signal N ended it; None before it has ended."""
+        """The exit code of the last process, -N if signal N ended it; None before it has ended.
+
+        After `kill` it is 1 on Windows.
+        """
         return self._exit_code if self._process is None else self._process.poll()
 
     def launch(self, arguments: Sequence[str]) -> None:
         """Start `coordinator-server serve ...` and wait for nothing."""
         assert not self.is_running, "started twice"
-        self._output = b""
+        self._output_start = self._output.size
         self._process = subprocess.Popen(
             [*self._command, "serve", *arguments],
             cwd=self._directory,
             env=self._environment,
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            start_new_session=True,  # Ctrl-C is for the tests; the broker ends with them
+            stdout=self._output.descriptor,
+            stderr=self._log.descriptor,
+            # Ctrl-C is for the tests; the broker ends with them.
+            start_new_session=True,
+            creationflags=_NEW_GROUP,
         )
 
     def wait_for_line(self, start: str) -> str:
@@ -84,23 +98,20 @@ class BrokerProcess:
         deadline = time.monotonic() + START_SECONDS
         process = self._process
         assert process is not None, "not launched"
-        assert process.stdout is not None
-        output = process.stdout.fileno()
         while True:
-            for line in self._output.decode().splitlines(keepends=True):
+            has_ended = process.poll() is not None  # if so, nothing follows what is read now
+            for line in self.output.splitlines(keepends=True):
                 if line.startswith(start) and line.endswith("\n"):
                     return line.removeprefix(start).strip()
-            left = deadline - time.monotonic()
-            if left <= 0 or not _is_readable(output, left):
+            if has_ended:
+                code = self.wait()
+                raise BrokerError(f"the broker ended with exit code {code}: {self.log().strip()}")
+            if time.monotonic() > deadline:
                 self.kill()
                 raise BrokerError(
                     f"the broker did not start within {START_SECONDS:g} s\n{self.log()}"
                 )
-            part = os.read(output, 4096)
-            if not part:
-                code = self.wait()
-                raise BrokerError(f"the broker ended with exit code {code}: {self.log().strip()}")
-            self._output += part
+            time.sleep(POLL_SECONDS)
 
     def wait(self, timeout_seconds: float | None = None) -> int:
         """Wait until the process has ended; its exit code. Raises subprocess.TimeoutExpired."""
@@ -110,17 +121,20 @@ class BrokerProcess:
         return code
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL if that is not enough; fine when it does not run."""
+        """Ask it to stop, and kill it if that is not enough; fine when it does not run."""
         if self._process is None:
             return
-        self._process.terminate()
+        if HAS_SIGNALS:
+            self._process.terminate()
+        else:
+            self._close_stdin()
         try:
             self.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
 
     def kill(self) -> None:
-        """SIGKILL: what the process had not written is lost; fine when it does not run."""
+        """End it at once (SIGKILL): what it had not written is lost; fine when it does not run."""
         if self._process is None:
             return
         self._process.kill()
@@ -129,44 +143,52 @@ class BrokerProcess:
             shutil.rmtree(self.data_directory, ignore_errors=True)
 
     def _close(self) -> None:
-        self._read_what_is_there()
-        process, self._process = self._process, None
-        if process is not None:
-            self._exit_code = process.returncode
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    stream.close()
+        self._close_stdin()
+        if self._process is not None:
+            self._exit_code = self._process.returncode
+            self._process = None
+
+    def _close_stdin(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
 
     @property
     def output(self) -> str:
         """What the last process wrote to standard output so far."""
-        self._read_what_is_there()
-        return self._output.decode(errors="replace")
-
-    def _read_what_is_there(self) -> None:
-        """Read standard output without waiting for more of it."""
-        if self._process is None or self._process.stdout is None:
-            return
-        output = self._process.stdout.fileno()
-        while _is_readable(output, 0):
-            part = os.read(output, 4096)
-            if not part:
-                return
-            self._output += part
+        return self._output.text(self._output_start)
 
     @property
     def log_size(self) -> int:
         """How long the log is, in bytes."""
-        return os.fstat(self._log.fileno()).st_size
+        return self._log.size
 
     def log(self, start: int = 0) -> str:
         """The log from byte `start` on."""
-        size = self.log_size - start
-        return os.pread(self._log.fileno(), size, start).decode(errors="replace")
+        return self._log.text(start)
 
 
-def _is_readable(descriptor: int, timeout_seconds: float) -> bool:
-    """Wait until something can be read. Unlike `select`, `poll` takes descriptors above 1023."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(timeout_seconds * 1000))
+class _Captured:
+    """What processes write to `descriptor`, read by a second one that has a position of its own."""
+
+    def __init__(self) -> None:
+        created, path = tempfile.mkstemp(prefix="coordinator-server-log-")
+        os.close(created)
+        self.descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | _TEMPORARY)
+        self._reading = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | _TEMPORARY)
+        if not _TEMPORARY:
+            os.unlink(path)
+        self._lock = Lock()
+        for descriptor in (self.descriptor, self._reading):
+            finalize(self, os.close, descriptor)
+
+    @property
+    def size(self) -> int:
+        """How much was written, in bytes."""
+        return os.fstat(self._reading).st_size
+
+    def text(self, start: int) -> str:
+        """What was written from byte `start` on."""
+        with self._lock:
+            os.lseek(self._reading, start, os.SEEK_SET)
+            written = os.read(self._reading, max(self.size - start, 0))
+        return written.decode(errors="replace").replace(os.linesep, "\n")

@@ -21,27 +21,27 @@ class ReadOnlyFile:
     """A file that is read at any position; `size_bytes` is that of the moment of opening."""
 
     def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._file = path.open("rb", buffering=0)
         self.path = path
-        status = os.fstat(self._descriptor)
+        status = os.fstat(self._file.fileno())
         self.size_bytes = status.st_size
         self.inode = status.st_ino
 
     def pread(self, length: int, position: int) -> bytes:
         """Return up to `length` bytes from `position`; fewer only at the end of the file."""
         parts = []
+        self._file.seek(position)
         while length > 0:
-            part = os.pread(self._descriptor, length, position)
+            part = self._file.read(length)
             if not part:
                 break
             parts.append(part)
             length -= len(part)
-            position += len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
         """Release the descriptor."""
-        os.close(self._descriptor)
+        self._file.close()
 
     def __enter__(self) -> Self:
         return self

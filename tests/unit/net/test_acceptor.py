@@ -19,11 +19,13 @@ class Listening(socket.socket):
     """A listening socket that counts, and fails with `error_number` if that is set."""
 
     accepted = 0
+    failed = 0
     error_number: int | None = None
 
     def accept(self) -> tuple[socket.socket, object]:
         """As the socket does, or not."""
         if self.error_number is not None:
+            self.failed += 1
             raise OSError(self.error_number, "made up")
         accepted = super().accept()
         self.accepted += 1
@@ -125,3 +127,44 @@ async def test_closing_leaves_no_connection_half_set_up(listening: Listening) ->
         client.setblocking(False)
         assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
     close([client])
+
+
+@pytest.fixture
+def without_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that can watch no socket, as that of Windows; to be asked for by tests with a loop."""
+
+    def add_reader(*_: object) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(asyncio.SelectorEventLoop, "add_reader", add_reader)
+
+
+@pytest.mark.usefixtures("without_readers")
+async def test_a_loop_that_watches_no_sockets_accepts_too(
+    listening: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that was gone before is passed over, a lack of descriptors waited for."""
+    monkeypatch.setattr(acceptor, "_RETRY_SECONDS", 0.01)
+    made: list[asyncio.Protocol] = []
+
+    def new_protocol() -> asyncio.Protocol:
+        made.append(asyncio.Protocol())
+        return made[-1]
+
+    accepting = Acceptor(listening, new_protocol)
+    accepting.start(BACKLOG)
+    for error_number in (errno.ECONNABORTED, errno.EMFILE):
+        failed_before, made_before = listening.failed, len(made)
+        listening.error_number = error_number
+        clients = connect(listening, 3)
+        async with asyncio.timeout(10):
+            while listening.failed == failed_before:
+                await asyncio.sleep(0)
+            listening.error_number = None
+            while len(made) < made_before + 3:
+                await asyncio.sleep(0)
+        close(clients)
+    accepting.close()
+    assert accepting._accepting is not None
+    await asyncio.wait([accepting._accepting])
+    assert accepting._accepting.cancelled()

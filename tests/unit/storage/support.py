@@ -102,7 +102,9 @@ def open_log(
     log_start_offset: int = 0,
     max_open_files: int = 64,
 ) -> PartitionLog:
-    """The log of partition t-0."""
+    """The log of partition t-0; the process that had it open before has ended."""
+    if isinstance(disk, MemoryDisk):
+        disk.open_files.clear()
     loader = LogLoader(
         OpenFiles(disk, max_open_files),
         DIRECTORY,

@@ -6,26 +6,32 @@ import errno
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from storage.disk import Disk, File, write_atomically
 from storage.index import PENDING_ENTRIES_MAX, OffsetIndex, TimeIndex
-from storage.local_disk import BUFFERS_PER_WRITE, LocalDisk
+from storage.local_disk import LocalDisk
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_disk import Crash, MemoryDisk
 from storage.open_files import LazyFile, OpenFiles
+from storage.portable_disk import PortableDisk, PortableFile
 from tests.unit.storage.support import NOW_MS, batch, values_of
 
+MANY_BUFFERS = 2000
+"""More than any system writes in one call."""
 
-@pytest.fixture(params=["local", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, str]:
+
+@pytest.fixture(params=[LocalDisk, PortableDisk, MemoryDisk])
+def place(request: pytest.FixtureRequest, tmp_path: Path, msvcrt: None) -> tuple[Disk, str]:
     """A disk and an existing directory on it."""
-    if request.param == "local":
-        return LocalDisk(), str(tmp_path)
-    disk = MemoryDisk()
+    disk: Disk = request.param()
+    if not isinstance(disk, MemoryDisk):
+        return disk, str(tmp_path)
     disk.mkdir("root/deep")
     return disk, "root/deep"
 
@@ -38,8 +44,8 @@ def test_files(place: tuple[Disk, str]) -> None:
         disk.open(path)
     file = disk.open(path, create=True)
     file.append([b"ab", memoryview(b"cde"), bytearray(b"f")])
-    file.append([bytes([n % 256]) for n in range(BUFFERS_PER_WRITE + 5)])
-    assert file.size() == 6 + BUFFERS_PER_WRITE + 5
+    file.append([bytes([n % 256]) for n in range(MANY_BUFFERS)])
+    assert file.size() == 6 + MANY_BUFFERS
     file.truncate(6)
     assert (file.pread(3, 1), file.pread(9, 4), file.pread(1, 6)) == (b"bcd", b"ef", b"")
     file.append([b"!"])
@@ -138,11 +144,55 @@ def test_the_twin_forgets_what_was_not_synced() -> None:
     disk.sync_directory("")
     disk.sync_directory("d")
     file.append([b"lost"])
+    file.close()
     disk.open("d/g", create=True).append([b"x"])
     disk.rename("d/f", "d/h")
     disk.power_cut()
     assert disk.listdir("d") == ["f"]
     assert disk.read_file("d/f") == b"kept"
+
+
+def test_the_twin_keeps_open_files_where_they_are() -> None:
+    """As on Windows: they are not renamed, replaced or removed, nor is their directory renamed."""
+    disk = MemoryDisk()
+    disk.mkdir("d")
+    disk.open("d/closed", create=True).close()
+    file = disk.open("d/open", create=True)
+    with pytest.raises(PermissionError):
+        disk.unlink("d/open")
+    for source, target in (("d/open", "d/f"), ("d/closed", "d/open"), ("d", "e")):
+        with pytest.raises(PermissionError):
+            disk.rename(source, target)
+    file.close()
+    disk.rename("d/closed", "d/open")
+    disk.rename("d", "e")
+    disk.unlink("e/open")
+
+
+def test_a_sync_holds_up_renames_and_removals_on_windows(tmp_path: Path) -> None:
+    """The file is open for it, in a thread: it can be moved afterwards, and is."""
+    begun, may_end = Event(), Event()
+
+    class SlowFile(PortableFile):
+        def sync(self) -> None:
+            begun.set()
+            assert may_end.wait(10)
+
+    class SlowDisk(PortableDisk):
+        file_type = SlowFile
+
+    disk = SlowDisk()
+    names = [f"{tmp_path}/{name}" for name in ("f", "g")]
+    for name in names:
+        disk.open(name, create=True).close()
+    with ThreadPoolExecutor() as threads:
+        syncing = threads.submit(disk.sync_file, names[0])
+        assert begun.wait(10)
+        others = [threads.submit(disk.unlink, names[1]), threads.submit(disk.rename, *names)]
+        assert not wait(others, timeout=0.05).done
+        may_end.set()
+        for one in (syncing, *others):
+            one.result(10)
 
 
 def test_open_files_are_bounded_and_come_back() -> None:
@@ -153,7 +203,7 @@ def test_open_files_are_bounded_and_come_back() -> None:
     disk.mkdir("")
     for number, lazy in enumerate(lazies):
         lazy.get(create=True).append([b"%d" % number])
-    assert len(files) == disk.open_files == 2
+    assert len(files) == len(disk.open_files) == 2
     assert [lazy.pread(1, 0) for lazy in lazies] == [b"0", b"1", b"2", b"3"]
     lazies[0].close()
     disk.unlink("/0")
@@ -168,7 +218,7 @@ class FewDescriptors(MemoryDisk):
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Fail as the system does, once they are used up."""
-        if self.open_files >= self.left:
+        if len(self.open_files) >= self.left:
             raise OSError(errno.EMFILE, "Too many open files", path)
         return super().open(path, create=create)
 
@@ -181,7 +231,7 @@ def test_open_files_make_do_with_fewer() -> None:
     lazies = [LazyFile(files, f"/{n}") for n in range(4)]
     for lazy in lazies:
         lazy.get(create=True).append([b"x"])
-    assert len(files) == disk.open_files == 2
+    assert len(files) == len(disk.open_files) == 2
     disk.left = 0
     with pytest.raises(OSError, match="Too many open files"):
         lazies[0].get()
@@ -236,20 +286,23 @@ def test_an_index_survives_a_failed_save() -> None:
     ]
 
 
-def test_a_real_directory_end_to_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("disk_type", [LocalDisk, PortableDisk])
+def test_a_real_directory_end_to_end(
+    disk_type: type[PortableDisk], tmp_path: Path, msvcrt: None
+) -> None:
     """The same code on the operating system's files: write, die without closing, open, go on."""
     path = str(tmp_path / "data")
-    manager = LogManager.open(LocalDisk(), path, LogConfig(), now_ms=NOW_MS)
+    manager = LogManager.open(disk_type(), path, LogConfig(), now_ms=NOW_MS)
     manager.create_topic("t", bytes(16), 2, {})
     manager.log("t", 1).append(batch(b"1"), NOW_MS)
     manager._lock.release()  # what the system does when the process dies
-    manager = LogManager.open(LocalDisk(), path, LogConfig(), now_ms=NOW_MS)
+    manager = LogManager.open(disk_type(), path, LogConfig(), now_ms=NOW_MS)
     assert not manager.clean_start
     log = manager.log("t", 1)
     log.append(batch(b"2"), NOW_MS)
     log.flush()
     manager.close()
-    manager = LogManager.open(LocalDisk(), path, LogConfig(), now_ms=NOW_MS)
+    manager = LogManager.open(disk_type(), path, LogConfig(), now_ms=NOW_MS)
     assert manager.clean_start
     assert values_of(manager.log("t", 1)) == [(0, b"1"), (1, b"2")]
     manager.close()

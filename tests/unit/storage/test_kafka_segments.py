@@ -18,6 +18,7 @@ from storage.local_disk import LocalDisk
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.own_logs import own_pass
+from storage.portable_disk import PortableDisk
 from tests.unit.storage.support import NOW_MS, all_bytes, all_records, headers_of
 
 DATA = Path(__file__).parents[2] / "data"
@@ -30,12 +31,14 @@ def segments(request: pytest.FixtureRequest) -> Path:
     return DATA / str(request.param)
 
 
-@pytest.fixture
-def manager(segments: Path, tmp_path: Path) -> LogManager:
+@pytest.fixture(params=[LocalDisk, PortableDisk])
+def manager(
+    request: pytest.FixtureRequest, segments: Path, tmp_path: Path, msvcrt: None
+) -> LogManager:
     """A data directory of Kafka's, copied; without marks, so everything is recovered."""
     for name in PARTITIONS:
         shutil.copytree(segments / name, tmp_path / name, copy_function=shutil.copyfile)
-    return LogManager.open(LocalDisk(durable=False), str(tmp_path), LogConfig(), now_ms=NOW_MS)
+    return LogManager.open(request.param(), str(tmp_path), LogConfig(), now_ms=NOW_MS)
 
 
 def dumped(segments: Path, name: str, kind: str) -> list[dict[str, str]]:

@@ -108,10 +108,10 @@ def test_descriptors_are_bounded() -> None:
     log = open_log(disk, SMALL, clean=True, max_open_files=3)
     assert len(log.segments) > 8
     assert len(all_bytes(log)) == log.size_bytes
-    assert disk.open_files <= 3
+    assert len(disk.open_files) <= 3
     log.append(batch(), NOW_MS)
     log.close()
-    assert disk.open_files == 0
+    assert len(disk.open_files) == 0
 
 
 def test_sequential_reads_do_not_search() -> None:

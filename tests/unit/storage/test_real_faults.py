@@ -17,13 +17,14 @@ from storage.local_disk import LocalDisk
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.partition_log import PartitionLog
+from storage.portable_disk import PortableDisk
 from tests.unit.storage.support import NOW_MS, all_records, batch
 
 
-@pytest.fixture
-def manager(tmp_path: Path) -> Iterator[LogManager]:
+@pytest.fixture(params=[LocalDisk, PortableDisk])
+def manager(request: pytest.FixtureRequest, tmp_path: Path, msvcrt: None) -> Iterator[LogManager]:
     """A data directory with topic "t" of two partitions, one record in each."""
-    made = LogManager.open(LocalDisk(durable=False), str(tmp_path / "data"), LogConfig())
+    made = LogManager.open(request.param(durable=False), str(tmp_path / "data"), LogConfig())
     made.create_topic("t", bytes(16), 2, {})
     for partition in (0, 1):
         made.log("t", partition).append(batch(b"first"), NOW_MS)

@@ -136,9 +136,9 @@ def test_it_is_there_after_a_restart(clean: bool) -> None:
     if clean:
         log.close()
     else:
+        disk.processes_died()
         for name in files_in(disk, DIRECTORY, ".txnindex"):
             disk.unlink(f"{DIRECTORY}/{name}")
-        disk.processes_died()
     disk.operations.clear()
     again = open_log(disk, SMALL, clean=clean)
     assert told(again) == ABORTED

@@ -414,8 +414,8 @@ THE_TASK = [
     Bug(
         "a failed sync is told to no client",
         "coordinator.task",
-        "        if error is None:\n            reply.send()",
-        "        if True:\n            reply.send()",
+        "            if error is None:\n                reply.send()",
+        "            if True:\n                reply.send()",
     ),
     Bug(
         "a deletion shares its drain with what came before it",

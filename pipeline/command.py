@@ -57,7 +57,6 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
     from pipeline.run import run_batch, run_stream
     from pipeline.session import open_session
     from pipeline.shipping import check_workers, is_local
-    from pipeline.sources.checks import check_bootstrap, check_log_dir, check_out
     from pipeline.sources.errors import InputError
     from pipeline.sources.jars import connector_settings, no_connector
     from pipeline.sources.kafka import BrokerSource
@@ -73,16 +72,10 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
         settings = {**connector_settings(options.jars), **settings}
     elif options.jars:
         settings["spark.jars"] = options.jars
-    check_out(options.out)
-    if options.log_dir is not None:
-        check_log_dir(options.log_dir)
-    if options.client_config is not None and options.bootstrap is None:
-        raise InputError("--client-config goes with --bootstrap")
+    _check_places(options)
     progress = [row for path in options.spark_checkpoint for row in read_progress(path)]
     if progress and options.command == "run" and options.parquet is not None:
         raise InputError("--spark-checkpoint goes with --bootstrap or --log-dir, not --parquet")
-    if options.bootstrap is not None:
-        check_bootstrap(options.bootstrap)
     try:
         spark = open_session(options.master, settings=settings)
     except PySparkRuntimeError as error:
@@ -121,6 +114,20 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
         assert source is not None
         interval = None if options.interval is None else options.interval / 1000
         run_stream(source, store, ask, options.groups, tell, interval)
+
+
+def _check_places(options: argparse.Namespace) -> None:
+    """What can be seen before Spark starts; InputError for what is wrong."""
+    from pipeline.sources.checks import check_bootstrap, check_log_dir, check_out
+    from pipeline.sources.errors import InputError
+
+    check_out(options.out)
+    if options.log_dir is not None:
+        check_log_dir(options.log_dir)
+    if options.bootstrap is not None:
+        check_bootstrap(options.bootstrap)
+    elif options.client_config is not None:
+        raise InputError("--client-config goes with --bootstrap")
 
 
 def _settings(pairs: Sequence[str]) -> dict[str, str]:

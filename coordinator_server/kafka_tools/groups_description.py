@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from coordinator_server.client import Client, ClientError
-from coordinator_server.kafka_tools.frame import raise_wrapped
+from coordinator_server.kafka_tools.frame import NotHereError, raise_wrapped
 from coordinator_server.kafka_tools.groups_read import (
     DEAD,
     Committed,
@@ -39,12 +39,21 @@ Row = tuple[str, ...]
 
 
 def read_groups(client: Client, names: Sequence[str]) -> list[Group]:
-    """The groups by name. Raises ToolError."""
-    try:
-        groups = [describe_group(client, name) for name in dict.fromkeys(names)]
-    except ClientError as error:
-        raise_wrapped(error, EXECUTION)
-    return sorted(groups, key=lambda group: group.name)
+    """The groups by name. Raises ToolError, NotHereError for the only one.
+
+    Of several groups those that cannot be described here do not hold up the others.
+    """
+    groups = []
+    for name in sorted(set(names)):
+        try:
+            groups.append(describe_group(client, name))
+        except ClientError as error:
+            raise_wrapped(error, EXECUTION)
+        except NotHereError as error:
+            if len(names) == 1:
+                raise
+            print(f"kafka-consumer-groups: {error}", file=sys.stderr)
+    return groups
 
 
 def read_committed(client: Client, group: str) -> dict[Partition, Committed]:

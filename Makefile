@@ -15,7 +15,7 @@ WORKERS ?= 4
 # Tests start hundreds of processes; without byte code on disk each would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all test-lowest pipeline compose-test lint lock coverage sim mutations bench \
+.PHONY: run test test-all test-lowest test-pythons pipeline compose-test lint lock coverage sim mutations bench \
 	settings clean
 
 run: .venv/.installed
@@ -40,6 +40,10 @@ test-lowest: .venv-lowest/.installed
 		tests/unit tests/codec tests/e2e/test_migration.py tests/testing/test_plugin.py \
 		$(addprefix tests/clients/test_,aiokafka.py codecs.py confluent_kafka.py kafka_python.py) \
 		$(addprefix tests/pipeline/,tables decode report test_files.py test_golden.py)
+
+# The unit tests and the main client tests on each other version of Python that is installed.
+test-pythons: .venv/.installed-dev
+	WORKERS=$(WORKERS) tests/pythons.sh
 
 # A small workload, the tables of the Spark pipeline on its log, and a report; see docs/pipeline.md.
 pipeline: .venv/.installed-pipeline
@@ -89,7 +93,7 @@ lock: .venv/bin/python
 		--output-file requirements-lowest.lock
 
 clean:
-	rm -rf .venv .venv-lowest .pipeline dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-3.* .pipeline dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python .venv-lowest/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed" >&2; exit 1; }

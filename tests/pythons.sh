@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# The unit tests and the main client tests on each Python that is found, but for that of .venv, which
+# `make test` uses. Says at the end which were tested and which were not found. With arguments: only
+# these versions.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# On the path (pyenv's shims are there for versions that are switched off), or installed by pyenv.
+find_python() {
+  local python
+  for python in "python$1" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python3; do
+    if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+      echo "$python"
+      return
+    fi
+  done
+  return 1
+}
+
+own=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+tested=() missing=()
+[ $# -gt 0 ] || set -- 3.11 3.12 3.13 3.14
+for version; do
+  [ "$version" != "$own" ] || continue
+  if ! python=$(find_python "$version"); then
+    missing+=("$version")
+    continue
+  fi
+  echo "== Python $version"
+  bin=.venv-$version/bin
+  [ -x "$bin/python" ] || "$python" -m venv ".venv-$version"
+  if [ ! "$bin/../installed" -nt requirements.lock ]; then
+    "$bin/python" -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+    "$bin/python" -m pip install --quiet -c requirements.lock -e . --group test
+    touch "$bin/../installed"
+  fi
+  # Without the rules about our text and imports, whose tools are not installed.
+  "$bin/python" -m pytest -q -p no:cacheprovider -n "${WORKERS:-4}" -m "not slow" \
+    --ignore=tests/unit/test_tidy.py --ignore=tests/unit/test_import_circles.py \
+    tests/unit tests/testing tests/e2e/test_loops.py \
+    tests/clients/test_{kafka_python,confluent_kafka,aiokafka}.py
+  tested+=("$version")
+done
+echo "Python: tested ${tested[*]:-none} beside $own; not found: ${missing[*]:-none}"

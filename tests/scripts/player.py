@@ -198,6 +198,8 @@ class Player:
             enable_auto_commit=False,
         )
         self._members.append(member)
+        # A member that leads before it knows the topic gives out no partitions of it.
+        wait_for(lambda: member.partitions_for_topic(topic), "it knows the topic")
         wait_for(lambda: member.poll(100) is not None and member.assignment(), "it owns partitions")
 
     def _make_files(self) -> None:

@@ -121,13 +121,13 @@ def _check_places(options: argparse.Namespace) -> None:
     from pipeline.sources.checks import check_bootstrap, check_log_dir, check_out
     from pipeline.sources.errors import InputError
 
+    if options.client_config is not None and options.bootstrap is None:
+        raise InputError("--client-config goes with --bootstrap")
     check_out(options.out)
     if options.log_dir is not None:
         check_log_dir(options.log_dir)
     if options.bootstrap is not None:
         check_bootstrap(options.bootstrap)
-    elif options.client_config is not None:
-        raise InputError("--client-config goes with --bootstrap")
 
 
 def _settings(pairs: Sequence[str]) -> dict[str, str]:

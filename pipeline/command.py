@@ -72,7 +72,8 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
         settings = {**connector_settings(options.jars), **settings}
     elif options.jars:
         settings["spark.jars"] = options.jars
-    _check_places(options)
+    if options.client_config is not None and options.bootstrap is None:
+        raise InputError("--client-config goes with --bootstrap")
     progress = [row for path in options.spark_checkpoint for row in read_progress(path)]
     if progress and options.command == "run" and options.parquet is not None:
         raise InputError("--spark-checkpoint goes with --bootstrap or --log-dir, not --parquet")
@@ -114,20 +115,6 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
         assert source is not None
         interval = None if options.interval is None else options.interval / 1000
         run_stream(source, store, ask, options.groups, tell, interval)
-
-
-def _check_places(options: argparse.Namespace) -> None:
-    """What can be seen before Spark starts; InputError for what is wrong."""
-    from pipeline.sources.checks import check_bootstrap, check_log_dir, check_out
-    from pipeline.sources.errors import InputError
-
-    if options.client_config is not None and options.bootstrap is None:
-        raise InputError("--client-config goes with --bootstrap")
-    check_out(options.out)
-    if options.log_dir is not None:
-        check_log_dir(options.log_dir)
-    if options.bootstrap is not None:
-        check_bootstrap(options.bootstrap)
 
 
 def _settings(pairs: Sequence[str]) -> dict[str, str]:

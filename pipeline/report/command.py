@@ -45,11 +45,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"coordinator-server pipeline report: {error}", file=sys.stderr)
         return 1
     page = options.html or options.out / "report.html"
-    try:
-        page.write_text(render(findings), encoding="utf-8")
-    except OSError as error:
-        print(f"coordinator-server pipeline report: {page}: {error.strerror}", file=sys.stderr)
-        return 1
+    page.write_text(render(findings), encoding="utf-8")
     from pipeline.report.summary import summary
 
     print(summary(findings, _SHOWN))

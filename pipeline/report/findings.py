@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from pipeline import schema
 from pipeline.inputs import DAY_MS, MINUTE_MS
-from pipeline.report.reading import Line, NoReportError, Output, TableRow, among
+from pipeline.report.reading import Line, NoReportError, Output, TableRow
 
 SHOWN_ROWS = 50
 SHOWN_LINES = 6
@@ -86,7 +86,7 @@ def find(output: Output) -> ReportFindings:
     busiest = Counter(row["group"] for row in rebalances).most_common(SHOWN_HOLDINGS)
     expiries = output.rows(schema.OFFSET_EXPIRY_FORECAST, pc.field("expires_ms").is_valid())
     expiries.sort(key=lambda row: (row["expires_ms"], row["group"], row["topic"]))
-    risks = output.rows(schema.DATA_LOSS_FORECAST, among("verdict", _AT_RISK))
+    risks = output.rows(schema.DATA_LOSS_FORECAST, pc.field("verdict").isin(_AT_RISK))
     risks.sort(key=lambda row: (_AT_RISK.index(row["verdict"]), row["loss_at_ms"] or 0))
     skews = [row for row in output.rows(schema.MEMBER_SKEW) if row["verdicts"]]
     abandoned = output.rows(schema.ABANDONED_GROUPS)
@@ -113,7 +113,7 @@ def find(output: Output) -> ReportFindings:
 
 def _holdings(output: Output, groups: list[str], from_ms: int, at_ms: int) -> list[Holding]:
     """The assignments of each generation, from its record to the next one of the group."""
-    chosen = among("group", groups)
+    chosen = pc.field("group").isin(groups)
     members = output.rows(schema.GROUP_MEMBERS, chosen)
     generations = output.rows(schema.GROUP_GENERATIONS, chosen)
     holdings = []

@@ -7,7 +7,6 @@ more than the greatest offset among the records with a timestamp up to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -41,11 +40,6 @@ class Line:
     lags: list[int]
 
 
-def among(column: str, values: Iterable[str]) -> pc.Expression:
-    """Rows whose column has one of these values; none if there are none."""
-    return pc.field(column).isin(pa.array(values, pa.string()))
-
-
 class Output:
     """The folder that `run --out` wrote. NoReportError where it holds no tables."""
 
@@ -74,7 +68,7 @@ class Output:
             self._out / "bronze" / "offsets_log",
             schema.OFFSETS_LOG,
             (pc.field("kind") == COMMIT)
-            & among("group", groups)
+            & pc.field("group").isin(groups)
             & (pc.field("log_timestamp_ms") <= at_ms),
         )
         commits.sort(key=lambda row: row["log_offset"])
@@ -91,7 +85,7 @@ class Output:
         records = self._table(
             self._out / "bronze" / "topic_records",
             schema.TOPIC_RECORDS,
-            among("topic", topics) & pc.field("timestamp_ms").is_valid(),
+            pc.field("topic").isin(topics) & pc.field("timestamp_ms").is_valid(),
         )
         if records is None or not records.num_rows:
             return {}

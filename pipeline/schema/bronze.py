@@ -106,7 +106,6 @@ PARTITION_ENDS = Table(
         ),
         Column("sampled_at_ms", "bigint", "When it was looked at; after the commits were read."),
         Column("source", "string", "`broker` or `log`."),
-        Column("topic_id", "string", "Id of the topic, as Kafka prints it; null: not known."),
     ),
 )
 

@@ -26,7 +26,6 @@ from pipeline.sources.source import PartitionOffsets
 _EARLIEST = -2
 _TIMEOUT_MS = 30_000
 _CLEANUP = "cleanup.policy"
-_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # of a broker that knows no topic ids
 _BY_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 
 
@@ -49,7 +48,6 @@ class BrokerSource:
         self._records_per_trigger = records_per_trigger
         # By its admin client the connector leaves internal topics out; by a consumer it does not.
         spark.conf.set(_BY_CONSUMER, "true")
-        self._topic_ids: dict[str, str] = {}
         self._partitions = self._ask_partitions()
         if OFFSETS_TOPIC not in self._partitions:
             raise InputError(f"--bootstrap {bootstrap}: no group has committed there yet")
@@ -91,7 +89,6 @@ class BrokerSource:
                 retentions.get(topic[0]),
                 now_ms,
                 "broker",
-                self._topic_ids.get(topic[0]),
             )
             for topic in wanted
         ]
@@ -190,13 +187,11 @@ class BrokerSource:
         return {str(name): str(properties.getProperty(name)) for name in properties}
 
     def _ask_partitions(self) -> dict[str, int]:
-        """Number of partitions of every topic; the topics' ids are noted."""
+        """Number of partitions of every topic."""
         with self._admin() as admin:
             options = self._kafka.clients.admin.ListTopicsOptions().listInternal(True)
             names = admin.listTopics(options).names().get()
             answer = admin.describeTopics(names).allTopicNames().get()
-            ids = {str(name): str(answer[name].topicId()) for name in answer}
-            self._topic_ids = {name: one for name, one in ids.items() if one != _NO_ID}
             return {str(name): len(answer[name].partitions()) for name in answer}
 
     def _offsets(

@@ -12,13 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.sources.errors import InputError
-from storage.checkpoints import (
-    CLEANER_FILE,
-    LOG_START_FILE,
-    read_offsets,
-    read_partition_metadata,
-    topic_id_text,
-)
+from storage.checkpoints import CLEANER_FILE, LOG_START_FILE, read_offsets
 from storage.errors import StorageError
 from storage.local_disk import LocalDisk
 from storage.topic_catalogue import TopicCatalogue
@@ -106,15 +100,6 @@ def log_starts(log_dir: str) -> dict[tuple[str, int], int]:
 def cleaned_offsets(log_dir: str) -> dict[tuple[str, int], int]:
     """Where the cleaner has come to in compacted partitions: no transaction is open below."""
     return read_offsets(LocalDisk(), f"{log_dir}/{CLEANER_FILE}")
-
-
-def topic_id_of(partition: LogPartition) -> str | None:
-    """The id of the partition's topic as Kafka prints it; None where no file says it."""
-    try:
-        topic_id = read_partition_metadata(LocalDisk(), partition.path)
-    except (OSError, ValueError):
-        return None
-    return None if topic_id is None else topic_id_text(topic_id)
 
 
 def retentions(log_dir: str) -> dict[str, int]:

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pipeline import schema
-from pipeline.sources.checks import check_log_dir
 from pipeline.sources.datasource import OFFSETS_LOG, TOPIC_LOG, OffsetsLogSource, TopicLogSource
+from pipeline.sources.errors import InputError
 from pipeline.sources.events import group_events
 from pipeline.sources.logdir import (
     EVENTS_TOPIC,
@@ -21,7 +21,6 @@ from pipeline.sources.logdir import (
     partitions_of,
     retentions,
     segments_of,
-    topic_id_of,
 )
 from pipeline.sources.scan import PartitionScan
 from pipeline.sources.source import PartitionOffsets
@@ -36,7 +35,8 @@ class LogDirSource:
         self._records_per_trigger = records_per_trigger
         self._notes: list[str] = []
         self._damage: Observation | None = None
-        check_log_dir(log_dir)
+        if not partitions_of(log_dir, OFFSETS_TOPIC):
+            raise InputError(f"--log-dir {log_dir}: no partition of {OFFSETS_TOPIC} lies there")
         spark.dataSource.register(OffsetsLogSource)
         spark.dataSource.register(TopicLogSource)
 
@@ -74,10 +74,7 @@ class LogDirSource:
                 now_ms = time.time_ns() // 1_000_000
                 kept = kept_ms.get(partition.topic)
                 rows.append(
-                    (
-                        *(partition.topic, partition.number, start, end, end, kept, now_ms),
-                        *("log", topic_id_of(partition)),
-                    )
+                    (partition.topic, partition.number, start, end, end, kept, now_ms, "log")
                 )
         return self._spark.createDataFrame(rows, schema.PARTITION_ENDS.spark())
 

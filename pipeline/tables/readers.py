@@ -41,8 +41,7 @@ def standing_groups(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
     Columns: `group`, `is_modern` (KIP-848), `protocol_type`, `members` (how many),
     `state_timestamp_ms`, `subscribed` (array of topics; null: unknown), `assigned` (array
-    of topic and partition), `unresolved` (whether `assigned` lacks topics whose names are not
-    known).
+    of topic and partition).
     """
     groups = pl.concat([_classic(bronze, questions), _modern(bronze, questions)])
     # A group that changed its kind has records of both; the newer one decides.
@@ -75,14 +74,15 @@ def subscriptions(groups: pl.LazyFrame) -> pl.LazyFrame:
 
 @by_partition
 def topic_names(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """`topic_id`, `topic`, `partition`: the names that the topics themselves and commits give ids.
+    """`topic_id`, `topic`, `partition`: the names that commits give to the ids of topics.
 
     An id is there once for each partition and each name; the greatest name of it counts.
     """
     names = ("topic_id", "topic", "partition")
-    commits = decoded_records(bronze, questions).filter(pl.col("kind") == COMMIT)
     return (
-        pl.concat([commits.select(names), bronze.partition_ends.select(names)])
+        decoded_records(bronze, questions)
+        .filter(pl.col("kind") == COMMIT)
+        .select(names)
         .drop_nulls(("topic_id", "topic"))
         .unique()
     )
@@ -114,7 +114,6 @@ def _classic(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         "state_timestamp_ms",
         pl.when(readable).then(subscribed).alias("subscribed"),
         pl.when(pl.col("members").is_not_null()).then(_given()).alias("assigned"),
-        pl.lit(False).alias("unresolved"),
     )
 
 
@@ -135,7 +134,6 @@ def _modern(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             pl.lit(None, pl.Int64).alias("state_timestamp_ms"),
             pl.coalesce("subscribed", pl.lit([], _TOPICS)),
             _given().alias("assigned"),
-            pl.col("unresolved").fill_null(value=False),
         )
     )
 
@@ -170,10 +168,7 @@ def _modern_members(parts: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _modern_partitions(parts: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame:
-    """`group`, `assigned`, `unresolved` (whether the id of a topic has no name).
-
-    Topics are known by id there; `names` maps ids to names.
-    """
+    """`group`, `assigned`. Topics are known by id there; `names` maps ids to names."""
     name = names.group_by("topic_id").agg(pl.max("topic"))
     partitions = (
         parts.filter(pl.col("kind") == ASSIGNMENT)
@@ -181,12 +176,10 @@ def _modern_partitions(parts: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame
         .explode("of_topic", keep_nulls=False)
         .unnest("of_topic")
         .explode("partitions", keep_nulls=False)
-        .join(name, left_on="topicId", right_on="topic_id", how="left")
+        .join(name, left_on="topicId", right_on="topic_id")
         .select("group", "topic", partition="partitions")
     )
-    unresolved = partitions.group_by("group").agg(unresolved=pl.col("topic").is_null().any())
-    named = _by_group(partitions.drop_nulls("topic"))
-    return unresolved.join(named, on="group", how="left")
+    return _by_group(partitions)
 
 
 def _by_group(partitions: pl.LazyFrame) -> pl.LazyFrame:

@@ -53,7 +53,7 @@ from pipeline.tables.kept import by_partition, kept
 from pipeline.tables.keys import KEY, PARTITION
 from pipeline.tables.log_ends import ends_at
 from pipeline.tables.positions import GROUP, commits_that_live, in_window
-from pipeline.tables.readers import assignments, standing_groups, subscriptions, topic_names
+from pipeline.tables.readers import assignments, standing_groups, subscriptions
 from pipeline.tables.standings import standings
 
 if TYPE_CHECKING:
@@ -89,20 +89,15 @@ def _partitions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         .join(assignments(groups).unique().with_columns(owned=True), on=KEY, how="left")
         .join(
             groups.select(
-                "group",
-                "members",
-                "state_timestamp_ms",
-                "unresolved",
-                unreadable=pl.col("subscribed").is_null(),
+                "group", "members", "state_timestamp_ms", unreadable=pl.col("subscribed").is_null()
             ),
             on="group",
             how="left",
         )
-        .join(_with_id(bronze, questions), on="topic", how="left")
         .join(subscriptions(groups), on=("group", "topic"), how="left")
         .with_columns(
             pl.col("commits").fill_null(0),
-            pl.col("owned", "is_subscribed", "has_id").fill_null(value=False),
+            pl.col("owned", "is_subscribed").fill_null(value=False),
             allowed_lag=pl.lit(questions.allowed_lag, pl.Int64),
             window_ms=pl.lit(questions.window_ms, pl.Int64),
         )
@@ -230,11 +225,6 @@ def waiting(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     ).select(*KEY, "passed_ms")
 
 
-def _with_id(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """`topic`, `has_id` (true): the topics whose ids are known."""
-    return topic_names(bronze, questions).select("topic").unique().with_columns(has_id=True)
-
-
 def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
     """The verdicts, each rule a column first: a table to read."""
     at_ms, window_ms, allowed = questions.at_ms, questions.window_ms, questions.allowed_lag
@@ -252,12 +242,8 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
     repeats = (last_ms - pl.col("run_ms") >= tenth_ms) & (pl.col("run_min_lag") > allowed)
     rewound = pl.col("committed_offset") < pl.col("highest")
     framed = joined.with_columns(
-        # Members of which it cannot be read what they subscribe to or own may own it. So may those
-        # of a group that owns topics of unknown names, if the topic is one whose id is not known.
-        read_by=(
-            is_live
-            & (pl.col("unreadable") | pl.col("owned") | (pl.col("unresolved") & ~pl.col("has_id")))
-        ).fill_null(value=False),
+        # Members of which it cannot be read what they subscribe to or own may own it.
+        read_by=(is_live & (pl.col("unreadable") | pl.col("owned"))).fill_null(value=False),
         waited_ms=at_ms - since_ms,
         patience_ms=pl.when(empty)
         .then(patience_ms.clip(upper_bound=tenth_ms))

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from pipeline import schema
 from pipeline.command import main
 from pipeline.report import command
 from pipeline.report.drawing import TimeAxis, number
 from pipeline.report.findings import Holding, find
 from pipeline.report.page import duration, render
 from pipeline.report.reading import NoReportError, Output
-from tests.pipeline.report.scene import AT_MS, BEGIN_MS, EVIL, ago, scene, write
+from tests.pipeline.report.scene import AT_MS, BEGIN_MS, EVIL, ago, scene
 
 
 def report(*arguments: str) -> int:
@@ -59,29 +57,6 @@ def test_what_is_found_is_worst_first(tmp_path: Path) -> None:
     assert [row["group"] for row in found.expiries] == ["stopped"]
     assert found.storms == ["lagging"]
     assert found.dead_letters == {"unknown record type 99": 1}
-
-
-def test_a_calm_cluster_has_a_page_too(tmp_path: Path) -> None:
-    """No group rebalanced in the last day: nothing is drawn there, and everything else is said."""
-    out = scene(tmp_path)
-    shutil.rmtree(out / "tables" / schema.REBALANCES.name)
-    write(out, "tables", schema.REBALANCES, [])
-    metrics = tmp_path / "metrics.prom"
-    assert report("--out", str(out), "--alert", "--prometheus", str(metrics)) == command.ALERT
-    found = find(Output(out))
-    assert (found.rebalances, found.holdings, found.storms) == ([], [], [])
-    assert [row["group"] for row in found.groups] == ["stopped", "lagging", EVIL, "healthy"]
-    assert metrics.exists()
-
-
-def test_a_page_that_cannot_be_written_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The place is named, and there is no traceback."""
-    out = scene(tmp_path)
-    assert report("--out", str(out), "--html", str(tmp_path)) == 1
-    expected = f"coordinator-server pipeline report: {tmp_path}: Is a directory\n"
-    assert capsys.readouterr().err == expected
 
 
 def test_the_lag_over_time_is_replayed(tmp_path: Path) -> None:

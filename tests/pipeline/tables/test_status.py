@@ -9,22 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import pytest
-
 from pipeline import schema
 from pipeline.inputs import HOUR_MS, MINUTE_MS, Questions
 from pipeline.tables import status
 from tests.pipeline.frames import bronze, rows_of
-from tests.pipeline.tables.log_rows import (
-    Row,
-    commit,
-    epoch,
-    generation,
-    member,
-    modern_assignment,
-    modern_member,
-    removal,
-)
+from tests.pipeline.tables.log_rows import Row, commit, generation, member, removal
 
 AT_MS = 1000 * HOUR_MS
 SECOND_MS = 1000
@@ -323,52 +312,3 @@ def test_each_rule_with_its_evidence() -> None:
          "t-0: REWIND, committed below where it was, and did not come back: 900 records to read",
          900, 0, HOUR_MS, 3, 0.0, ago(30), ago(0), *none, 200, 1, 11),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("known", ["by the topic", "by nobody", "of other topics alone"])
-def test_members_of_a_kip_848_group_own_what_is_theirs(known: str) -> None:
-    """Assignments name topics by id, and Kafka's commits carry none.
-
-    The id is that of the topic itself where that was asked. A partition that a member may own is
-    not without an owner because a name is missing.
-    """
-    since_ms = AT_MS - 600 * SECOND_MS
-    log = [
-        epoch("g", since_ms, 1, 1),
-        modern_member("g", since_ms, 2, "m", "orders"),
-        modern_assignment("g", since_ms, 3, "m", 1, {"ORDERS-ID": [0, 1]}),
-        *(commit("g", since_ms + 1, 10 + number, f"orders-{number}", 5) for number in range(2)),
-    ]
-    records = [
-        {**_record("orders", 20, since_ms), "partition": number, "offset": offset}
-        for number in range(2)
-        for offset in (0, 20)
-    ]
-    topic_id = "ORDERS-ID" if known == "by the topic" else None
-    ends = [
-        {**_end("orders", 21), "partition": number, "topic_id": topic_id} for number in range(2)
-    ]
-    if known == "of other topics alone":
-        ends.append({**_end("others", 0), "topic_id": "OTHERS-ID"})
-    frames = bronze(offsets_log=log, topic_records=records, partition_ends=ends)
-    made = status.make(frames, Questions(at_ms=AT_MS, window_ms=100 * SECOND_MS))
-    rules = rows_of(made, schema.STATUS, "topic", "status", "rule")
-    assert len([rule for topic, _, rule in rules if topic == "orders"]) == 2
-    assert not [rule for _, _, rule in rules if "no member owns" in rule]
-
-
-def test_a_partition_of_a_kip_848_group_without_an_owner_is_told() -> None:
-    """Where the topic's id is known and no member has it, nobody reads it."""
-    since_ms = AT_MS - 600 * SECOND_MS
-    log = [
-        epoch("g", since_ms, 1, 1),
-        modern_member("g", since_ms, 2, "m", "orders"),
-        modern_assignment("g", since_ms, 3, "m", 1, {"NOT-KNOWN": [0]}),
-        commit("g", since_ms + 1, 10, "orders-0", 5),
-    ]
-    records = [_record("orders", offset, since_ms) for offset in (0, 20)]
-    ends = [{**_end("orders", 21), "topic_id": "ORDERS-ID"}]
-    frames = bronze(offsets_log=log, topic_records=records, partition_ends=ends)
-    made = status.make(frames, Questions(at_ms=AT_MS, window_ms=100 * SECOND_MS))
-    rules = rows_of(made, schema.STATUS, "topic", "rule")
-    assert [rule for topic, rule in rules if topic and "no member owns" in rule]

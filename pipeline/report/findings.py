@@ -113,6 +113,8 @@ def find(output: Output) -> ReportFindings:
 
 def _holdings(output: Output, groups: list[str], from_ms: int, at_ms: int) -> list[Holding]:
     """The assignments of each generation, from its record to the next one of the group."""
+    if not groups:  # pyarrow gives an empty list the type null, which is no string
+        return []
     chosen = pc.field("group").isin(groups)
     members = output.rows(schema.GROUP_MEMBERS, chosen)
     generations = output.rows(schema.GROUP_GENERATIONS, chosen)

@@ -67,6 +67,12 @@ def all_partitions(log_dir: str) -> list[LogPartition]:
     return sorted(partitions)
 
 
+def check_log_dir(log_dir: str) -> None:
+    """Raise InputError if the directory is missing or has no partition of the offsets topic."""
+    if not partitions_of(log_dir, OFFSETS_TOPIC):
+        raise InputError(f"--log-dir {log_dir}: no partition of {OFFSETS_TOPIC} lies there")
+
+
 def segments_of(partition: LogPartition) -> list[SegmentFile]:
     """The segments in order of their offsets; none where the directory has gone or is empty.
 

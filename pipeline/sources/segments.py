@@ -11,12 +11,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pipeline import schema
 from pipeline.sources.datasource import OFFSETS_LOG, TOPIC_LOG, OffsetsLogSource, TopicLogSource
-from pipeline.sources.errors import InputError
 from pipeline.sources.events import group_events
 from pipeline.sources.logdir import (
     EVENTS_TOPIC,
     OFFSETS_TOPIC,
     all_partitions,
+    check_log_dir,
     log_starts,
     partitions_of,
     retentions,
@@ -35,8 +35,7 @@ class LogDirSource:
         self._records_per_trigger = records_per_trigger
         self._notes: list[str] = []
         self._damage: Observation | None = None
-        if not partitions_of(log_dir, OFFSETS_TOPIC):
-            raise InputError(f"--log-dir {log_dir}: no partition of {OFFSETS_TOPIC} lies there")
+        check_log_dir(log_dir)
         spark.dataSource.register(OffsetsLogSource)
         spark.dataSource.register(TopicLogSource)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -156,6 +157,18 @@ def test_an_alert_is_an_exit_code_with_reasons(
     assert report("--out", str(bad), "--html", str(tmp_path / "page.html")) == 0
     assert (tmp_path / "page.html").exists()
     assert report("--out", str(well), "--alert") == 0
+
+
+def test_a_calm_cluster_has_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a rebalance in a day, or a commit in bronze, there are a page, alerts and metrics."""
+    out = scene(tmp_path / "calm", calm=True)
+    metrics = tmp_path / "lag.prom"
+    assert report("--out", str(out), "--alert", "--prometheus", str(metrics)) == command.ALERT
+    assert "group stopped is ERR" in capsys.readouterr().err
+    assert "stopped" in (out / "report.html").read_text(encoding="utf-8")
+    assert 'group="stopped"' in metrics.read_text(encoding="utf-8")
+    shutil.rmtree(out / "bronze" / "offsets_log")
+    assert report("--out", str(out)) == 0
 
 
 def test_what_is_not_there_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,6 +106,12 @@ PARTITION_ENDS = Table(
         ),
         Column("sampled_at_ms", "bigint", "When it was looked at; after the commits were read."),
         Column("source", "string", "`broker` or `log`."),
+        Column(
+            "topic_id",
+            "string",
+            "Id of the topic, as Kafka prints it (base64): from Metadata or `partition.metadata`; "
+            "null: not known.",
+        ),
     ),
 )
 

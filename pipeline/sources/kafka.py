@@ -25,6 +25,8 @@ from pipeline.sources.source import PartitionOffsets
 
 _EARLIEST = -2
 _TIMEOUT_MS = 30_000
+_NO_TOPIC_ID = "A" * 22
+"""The id of a topic from a broker that knows none: 16 zero bytes as Kafka prints them."""
 _CLEANUP = "cleanup.policy"
 _BY_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 
@@ -48,6 +50,7 @@ class BrokerSource:
         self._records_per_trigger = records_per_trigger
         # By its admin client the connector leaves internal topics out; by a consumer it does not.
         spark.conf.set(_BY_CONSUMER, "true")
+        self._topic_ids: dict[str, str] = {}
         self._partitions = self._ask_partitions()
         if OFFSETS_TOPIC not in self._partitions:
             raise InputError(f"--bootstrap {bootstrap}: no group has committed there yet")
@@ -89,6 +92,7 @@ class BrokerSource:
                 retentions.get(topic[0]),
                 now_ms,
                 "broker",
+                self._topic_ids.get(topic[0]),
             )
             for topic in wanted
         ]
@@ -187,11 +191,13 @@ class BrokerSource:
         return {str(name): str(properties.getProperty(name)) for name in properties}
 
     def _ask_partitions(self) -> dict[str, int]:
-        """Number of partitions of every topic."""
+        """Number of partitions of every topic; keeps the ids of topics (KIP-516) as well."""
         with self._admin() as admin:
             options = self._kafka.clients.admin.ListTopicsOptions().listInternal(True)
             names = admin.listTopics(options).names().get()
             answer = admin.describeTopics(names).allTopicNames().get()
+            ids = {str(name): str(answer[name].topicId().toString()) for name in answer}
+            self._topic_ids = {name: text for name, text in ids.items() if text != _NO_TOPIC_ID}
             return {str(name): len(answer[name].partitions()) for name in answer}
 
     def _offsets(

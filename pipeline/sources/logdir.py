@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.sources.errors import InputError
-from storage.checkpoints import CLEANER_FILE, LOG_START_FILE, read_offsets
+from storage.checkpoints import (
+    CLEANER_FILE,
+    LOG_START_FILE,
+    read_offsets,
+    read_partition_metadata,
+    topic_id_text,
+)
 from storage.errors import StorageError
 from storage.local_disk import LocalDisk
 from storage.topic_catalogue import TopicCatalogue
@@ -96,6 +102,12 @@ def _list_segments(partition: LogPartition) -> list[SegmentFile]:
         base_offset = int(named["base"])
         segments[base_offset] = SegmentFile(str(path), base_offset, status.st_size, status.st_ino)
     return [segments[base_offset] for base_offset in sorted(segments)]
+
+
+def topic_id_of(partition: LogPartition) -> str | None:
+    """The topic's id as Kafka prints it, from `partition.metadata`; None without a sound one."""
+    topic_id = read_partition_metadata(LocalDisk(), partition.path)
+    return None if topic_id is None else topic_id_text(topic_id)
 
 
 def log_starts(log_dir: str) -> dict[tuple[str, int], int]:

@@ -21,6 +21,7 @@ from pipeline.sources.logdir import (
     partitions_of,
     retentions,
     segments_of,
+    topic_id_of,
 )
 from pipeline.sources.scan import PartitionScan
 from pipeline.sources.source import PartitionOffsets
@@ -73,7 +74,17 @@ class LogDirSource:
                 now_ms = time.time_ns() // 1_000_000
                 kept = kept_ms.get(partition.topic)
                 rows.append(
-                    (partition.topic, partition.number, start, end, end, kept, now_ms, "log")
+                    (
+                        partition.topic,
+                        partition.number,
+                        start,
+                        end,
+                        end,
+                        kept,
+                        now_ms,
+                        "log",
+                        topic_id_of(partition),
+                    )
                 )
         return self._spark.createDataFrame(rows, schema.PARTITION_ENDS.spark())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
 
@@ -99,7 +99,7 @@ def find(output: Output) -> ReportFindings:
         partitions=output.rows(
             schema.STATUS, pc.field("topic").is_valid() & (pc.field("status") != "OK")
         ),
-        lines=output.lines(shown, from_ms, at_ms),
+        lines=_ending_now(output.lines(shown, from_ms, at_ms), groups),
         rebalances=rebalances,
         storms=sorted({row["group"] for row in rebalances if row["storm"]}),
         holdings=_holdings(output, [group for group, _ in busiest], from_ms, at_ms),
@@ -109,6 +109,18 @@ def find(output: Output) -> ReportFindings:
         skews=skews,
         dead_letters=Counter(row["reason"] for row in output.rows(schema.DEAD_LETTERS)),
     )
+
+
+def _ending_now(lines: list[Line], groups: list[TableRow]) -> list[Line]:
+    """Lines that end in the lag that `status` says: records of open transactions have no place in
+    bronze, so the replay does not see them."""
+    lags = {row["group"]: row["lag"] for row in groups}
+    return [
+        line
+        if lags[line.group] is None
+        else replace(line, lags=[*line.lags[:-1], lags[line.group]])
+        for line in lines
+    ]
 
 
 def _holdings(output: Output, groups: list[str], from_ms: int, at_ms: int) -> list[Holding]:

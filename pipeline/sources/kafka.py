@@ -82,6 +82,8 @@ class BrokerSource:
             )
             starts = self._offsets(admin, wanted, "earliest")
             ends = self._offsets(admin, wanted, "latest")
+            stable = self._offsets(admin, wanted, "latest", committed=True)
+        held = self._open_transactions([place for place in wanted if stable[place] < ends[place]])
         now_ms = time.time_ns() // 1_000_000
         rows = [
             (
@@ -93,6 +95,8 @@ class BrokerSource:
                 now_ms,
                 "broker",
                 self._topic_ids.get(topic[0]),
+                stable[topic],
+                *held.get(topic, (None, None)),
             )
             for topic in wanted
         ]
@@ -201,9 +205,9 @@ class BrokerSource:
             return {str(name): len(answer[name].partitions()) for name in answer}
 
     def _offsets(
-        self, admin: Any, wanted: Sequence[tuple[str, int]], which: str
+        self, admin: Any, wanted: Sequence[tuple[str, int]], which: str, *, committed: bool = False
     ) -> dict[tuple[str, int], int]:
-        """Earliest or latest offsets."""
+        """Earliest or latest offsets; the latest `committed` ones are last stable offsets."""
         java: Any = self._spark._jvm
         asked = java.java.util.HashMap()
         places = {}
@@ -211,8 +215,56 @@ class BrokerSource:
             places[topic, number] = self._kafka.common.TopicPartition(topic, number)
             spec = getattr(self._kafka.clients.admin.OffsetSpec, which)()
             asked.put(places[topic, number], spec)
-        answer = admin.listOffsets(asked).all().get()
+        levels = self._kafka.common.IsolationLevel
+        level = levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
+        options = self._kafka.clients.admin.ListOffsetsOptions(level)
+        answer = admin.listOffsets(asked, options).all().get()
         return {key: int(answer.get(place).offset()) for key, place in places.items()}
+
+    def _open_transactions(
+        self, places: Sequence[tuple[str, int]]
+    ) -> dict[tuple[str, int], tuple[str, int | None]]:
+        """Who holds the last stable offset of each partition, and since when (KIP-664).
+
+        A place is missing where the principal may not ask, or the transaction ended meanwhile.
+        """
+        java: Any = self._spark._jvm
+        held: dict[tuple[str, int], tuple[str, int | None]] = {}
+        for topic, number in places:
+            asked = java.java.util.ArrayList()
+            asked.add(self._kafka.common.TopicPartition(topic, number))
+            try:
+                with self._admin() as admin:
+                    states = admin.describeProducers(asked).all().get().get(asked[0])
+                    open_ones = [
+                        (int(state.currentTransactionStartOffset().getAsLong()), state)
+                        for state in states.activeProducers()
+                        if state.currentTransactionStartOffset().isPresent()
+                    ]
+                    if open_ones:
+                        _, first = min(open_ones, key=lambda pair: pair[0])
+                        held[topic, number] = self._holder(admin, first)
+            except InputError:
+                continue
+        return held
+
+    def _holder(self, admin: Any, producer: Any) -> tuple[str, int | None]:
+        """Transactional id and begin of a producer's transaction; else its id, last record."""
+        java: Any = self._spark._jvm
+        ids = java.java.util.HashSet()
+        ids.add(java.java.lang.Long(producer.producerId()))
+        options = self._kafka.clients.admin.ListTransactionsOptions().filterProducerIds(ids)
+        try:
+            for listing in admin.listTransactions(options).all().get():
+                name = str(listing.transactionalId())
+                asked = java.java.util.Collections.singleton(name)
+                told = admin.describeTransactions(asked).all().get().get(name)
+                since = told.transactionStartTimeMs()
+                if since.isPresent():
+                    return name, int(since.getAsLong())
+        except Py4JJavaError:  # needs Describe on the transactional id
+            pass
+        return f"producer {producer.producerId()}", int(producer.lastTimestamp())
 
     def _retentions(self, admin: Any, topics: Sequence[str]) -> dict[str, int]:
         """retention.ms of topics that delete by it."""

@@ -84,6 +84,9 @@ class LogDirSource:
                         now_ms,
                         "log",
                         topic_id_of(partition),
+                        min(scan.last_stable_offset, end),
+                        scan.holder,
+                        None,
                     )
                 )
         return self._spark.createDataFrame(rows, schema.PARTITION_ENDS.spark())

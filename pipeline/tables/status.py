@@ -6,6 +6,8 @@ the instant n, log end e(t). The first rule that holds decides:
 1. Lag at n <= A: OK. A lag that is not known (no commit, no topic) cannot be judged: OK, in words.
 2. No live member and no commit for `group_expires_ms`: OK, expired. `abandoned_groups` has it.
 3. Live members, but none subscribes to the topic any more: OK, left behind.
+   An open transaction at the last stable offset, with no committed record left to read: the
+   reader is not at fault; WARN from a tenth of the window on, as the transaction may hang.
    An assignment (KIP-848) of a topic whose id has no known name may be of this partition: OK, in
    words.
 4. STOP: no member reads the partition and records beyond A have waited for too long.
@@ -252,6 +254,12 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
         read_by=(
             is_live & (pl.col("unreadable") | pl.col("owned") | pl.col("unresolved"))
         ).fill_null(value=False),
+        held=(
+            (pl.col("last_stable_offset") < pl.col("log_end"))
+            & (pl.col("committed_offset") <= pl.col("last_stable_offset"))
+            & pl.col("passed_ms").is_null()
+        ).fill_null(value=False),
+        held_ms=at_ms - pl.col("held_since_ms"),
         owner_unknown=(is_live & pl.col("unresolved") & ~pl.col("owned")).fill_null(value=False),
         waited_ms=at_ms - since_ms,
         patience_ms=pl.when(empty)
@@ -264,10 +272,10 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
         backwards=pl.col("backwards_at").is_not_null() & rewound,
         behind=pl.col("min_lag") > allowed,
     )
-    return _with_evidence(framed.with_columns(_verdict(allowed)), questions)
+    return _with_evidence(framed.with_columns(_verdict(allowed, tenth_ms)), questions)
 
 
-def _verdict(allowed: int) -> list[pl.Expr]:
+def _verdict(allowed: int, tenth_ms: int) -> list[pl.Expr]:
     """status, severity, rule: the rules in order, each with what it says."""
     waited_ms, members = pl.col("waited_ms"), pl.col("members")
     reader = (
@@ -279,6 +287,13 @@ def _verdict(allowed: int) -> list[pl.Expr]:
     )
     seconds = pl.format("{} s", waited_ms // 1000)
     behind = pl.format("{} records to read", "lag")
+    held_for = pl.format(" for {} s", pl.col("held_ms") // 1000).fill_null("")
+    held = pl.format(
+        "an open transaction of {} holds back {} records{}",
+        pl.col("held_by").fill_null("an unknown producer"),
+        pl.col("log_end") - pl.col("last_stable_offset"),
+        held_for,
+    )
     rules = (
         (pl.col("state") == "NO_COMMIT", "OK", pl.lit("no commit to judge by")),
         (pl.col("state") == "NO_TOPIC", "OK", pl.lit("the topic is not known")),
@@ -289,6 +304,8 @@ def _verdict(allowed: int) -> list[pl.Expr]:
             pl.lit("expired: nobody committed for long, see abandoned_groups"),
         ),
         (pl.col("left_behind"), "OK", pl.lit("no member subscribes to the topic any more")),
+        (pl.col("held") & (pl.col("held_ms") >= tenth_ms), "WARN", held),
+        (pl.col("held"), "OK", held),
         (
             pl.col("owner_unknown"),
             "OK",

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from pipeline import schema
 from pipeline.command import main
 from pipeline.report import command
 from pipeline.report.drawing import TimeAxis, number
 from pipeline.report.findings import Holding, find
 from pipeline.report.page import duration, render
 from pipeline.report.reading import NoReportError, Output
-from tests.pipeline.report.scene import AT_MS, BEGIN_MS, EVIL, ago, scene
+from tests.pipeline.report.scene import AT_MS, BEGIN_MS, EVIL, ago, group_row, scene, write
 
 
 def report(*arguments: str) -> int:
@@ -157,6 +158,16 @@ def test_an_alert_is_an_exit_code_with_reasons(
     assert report("--out", str(bad), "--html", str(tmp_path / "page.html")) == 0
     assert (tmp_path / "page.html").exists()
     assert report("--out", str(well), "--alert") == 0
+
+
+def test_the_chart_ends_in_the_lag_of_the_verdict(tmp_path: Path) -> None:
+    """Records of an open transaction are not in bronze: the lag now is that of `status`."""
+    out = scene(tmp_path)
+    shutil.rmtree(out / "tables" / schema.STATUS.name)
+    write(out, "tables", schema.STATUS, [group_row("healthy", "OK", "held back", 7, 1)])
+    (line,) = find(Output(out)).lines
+    assert line.lags[-1] == 7
+    assert "7 now" in render(find(Output(out)))
 
 
 def test_a_calm_cluster_has_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

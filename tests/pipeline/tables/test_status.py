@@ -13,7 +13,7 @@ import pytest
 
 from pipeline import schema
 from pipeline.inputs import HOUR_MS, MINUTE_MS, Questions
-from pipeline.tables import group_members, status
+from pipeline.tables import group_members, lag, status
 from tests.pipeline.frames import bronze, rows_of
 from tests.pipeline.tables.log_rows import (
     Row,
@@ -76,10 +76,10 @@ def _bronze_of(name: str, case: Case, *, live: bool = False) -> tuple[list[Row],
     """A case as rows: offsets log, records of its topic, its end. Each has a topic of its own."""
     shift_ms = AT_MS - round(case.now * SECOND_MS)
     log, records = [], []
-    for number, (second, offset, lag) in enumerate(case.commits):
+    for number, (second, offset, unread) in enumerate(case.commits):
         at_ms = shift_ms + round(second * SECOND_MS)
         log.append(commit(name, at_ms, number + 10, f"{name}-0", offset))
-        records.append(_record(name, offset + lag - 1, at_ms - 1))
+        records.append(_record(name, offset + unread - 1, at_ms - 1))
     last = case.commits[-1][1]
     if case.since is not None:
         second, log_end = case.since
@@ -278,6 +278,27 @@ def test_a_short_lived_reader_that_stopped_is_not_on_its_way() -> None:
     )
     rule = "too early to judge: 4 records to read wait for 90 s, STOP after 3600 s"
     assert (group, partition) == (("OK", f"t-0: {rule}"), ("OK", rule))
+
+
+@pytest.mark.parametrize(("minutes", "verdict"), [(1, "OK"), (7, "WARN")])
+def test_an_open_transaction_is_named(minutes: int, verdict: str) -> None:
+    """A read_committed reader behind one is not at fault: who holds what back, and for how long."""
+    log = [commit("g", AT_MS - 50 * MINUTE_MS, 10, "t-0", 3)]
+    records = [_record("t", offset, AT_MS - 51 * MINUTE_MS) for offset in range(3)]
+    since_ms = AT_MS - minutes * MINUTE_MS
+    hold = {"last_stable_offset": 3, "held_by": "payments", "held_since_ms": since_ms}
+    frames = bronze(
+        offsets_log=log, topic_records=records, partition_ends=[{**_end("t", 10), **hold}]
+    )
+    questions = Questions(at_ms=AT_MS)
+    made = rows_of(status.make(frames, questions), schema.STATUS, "topic", "status", "rule")
+    rule = f"an open transaction of payments holds back 7 records for {60 * minutes} s"
+    assert made[1] == ("t", verdict, rule)
+    assert made[0][1] == verdict
+    ages = rows_of(
+        lag.make(frames, questions), schema.LAG, "lag", "oldest_unread_age_ms", "interpolation"
+    )
+    assert ages == [(7, minutes * MINUTE_MS, None)]
 
 
 def _modern_group(topic_id: str) -> list[Row]:

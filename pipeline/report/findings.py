@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from pipeline import schema
 from pipeline.inputs import DAY_MS, MINUTE_MS
+from pipeline.report.every_group import GroupSummary, group_summaries
 from pipeline.report.reading import Line, NoReportError, Output, TableRow
 
 SHOWN_ROWS = 50
@@ -41,6 +42,7 @@ class ReportFindings:
     from_ms: int
     verdicts: Counter[str]
     groups: list[TableRow]
+    summaries: list[GroupSummary]
     partitions: list[TableRow]
     lines: list[Line]
     rebalances: list[TableRow]
@@ -96,6 +98,7 @@ def find(output: Output) -> ReportFindings:
         from_ms=from_ms,
         verdicts=Counter(row["status"] for row in groups),
         groups=groups,
+        summaries=group_summaries(output, groups),
         partitions=output.rows(
             schema.STATUS, pc.field("topic").is_valid() & (pc.field("status") != "OK")
         ),

@@ -50,7 +50,7 @@ tr:last-child td { border-bottom: 0; } td { overflow-wrap: anywhere; }
 .n { text-align: right; padding-right: 26px; white-space: nowrap;
   font-variant-numeric: tabular-nums; }
 .w { white-space: nowrap; }
-.tag { font-weight: 600; font-size: 12px; } .tag.ok { color: var(--ok); }
+.tag { font-weight: 600; font-size: 12px; white-space: nowrap; } .tag.ok { color: var(--ok); }
 .tag.warn { color: var(--warn); } .tag.err { color: var(--bad); }
 svg { display: block; width: 100%; min-width: 720px; height: auto; }
 svg text { font: 13px system-ui, sans-serif; fill: var(--ink); }
@@ -66,7 +66,7 @@ summary { cursor: pointer; } details ul { margin: 4px 0; padding-left: 20px; col
   color: var(--ink); background: var(--page); border: 1px solid var(--rule); border-radius: 6px; }
 #groups td:nth-child(2), #groups td:last-child { min-width: 150px; }
 @media (max-width: 600px) { main { padding: 18px 10px 40px; } .n { padding-right: 12px; }
-  .card { padding: 8px 10px; } }
+  td:nth-child(2) { min-width: 90px; } .card { padding: 8px 10px; } }
 .mark { fill: var(--soft); } .mark.storm { fill: var(--bad); }
 """ + "\n".join(f".c{color} .bar {{ fill: var(--m{color}); }}" for color in range(8))
 

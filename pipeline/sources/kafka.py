@@ -251,11 +251,11 @@ class BrokerSource:
     def _holder(self, admin: Any, producer: Any) -> tuple[str, int | None]:
         """Transactional id and begin of a producer's transaction; else its id, last record."""
         java: Any = self._spark._jvm
-        ids = java.java.util.HashSet()
-        ids.add(java.java.lang.Long(producer.producerId()))
-        options = self._kafka.clients.admin.ListTransactionsOptions().filterProducerIds(ids)
         try:
-            for listing in admin.listTransactions(options).all().get():
+            # Filtered here: py4j makes Integers of ids, over which the admin client falls silent.
+            for listing in admin.listTransactions().all().get():
+                if listing.producerId() != producer.producerId():
+                    continue
                 name = str(listing.transactionalId())
                 asked = java.java.util.Collections.singleton(name)
                 told = admin.describeTransactions(asked).all().get().get(name)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pipeline import schema
-from pipeline.decode.kinds import COMMIT
+from pipeline.decode.kinds import COMMIT, EXPRESSION, MEMBER
 from pipeline.progress import Tell
 from pipeline.sources.source import Source
 from pipeline.store import Store
@@ -56,7 +56,10 @@ def read_the_rest(source: Source, store: Store, tell: Tell) -> None:
     commits = store.read_bronze(schema.OFFSETS_LOG).filter(F.col("kind") == COMMIT)
     rows = commits.select("topic").filter("topic is not null").distinct().collect()
     topics = sorted(row[0] for row in rows)
-    store.replace_bronze(schema.PARTITION_ENDS, source.partition_ends(topics))
+    # Assignments of KIP-848 groups name topics by id: the ends have the names, commits may not.
+    subscribed = _subscribed_topics(store)
+    ends = source.partition_ends(sorted({*topics, *subscribed}))
+    store.replace_bronze(schema.PARTITION_ENDS, ends)
     tell(f"partition ends: {len(topics)} topics that groups committed to")
     _read_topics(source, store, topics)
     events = store.read_bronze(schema.GROUP_EVENTS)
@@ -67,6 +70,18 @@ def read_the_rest(source: Source, store: Store, tell: Tell) -> None:
         new = fetched.filter(F.col("event_offset") >= start)
         store.add_bronze(schema.GROUP_EVENTS, _new_name(), new)
     tell("topic records and group events: read")
+
+
+def _subscribed_topics(store: Store) -> list[str]:
+    """Topics that members of KIP-848 groups subscribed to, by name or by regular expression."""
+    log = store.read_bronze(schema.OFFSETS_LOG)
+    details = log.filter(F.col("kind").isin(MEMBER, EXPRESSION)).select("details").distinct()
+    paths = ("$.value.subscribedTopicNames", "$.value.topics")
+    lists = F.array(
+        *(F.from_json(F.get_json_object("details", path), "array<string>") for path in paths)
+    )
+    named = details.select(F.explode(lists).alias("names")).select(F.explode("names").alias("name"))
+    return [row[0] for row in named.filter("name <> ''").distinct().collect()]
 
 
 def _read_topics(source: Source, store: Store, topics: list[str]) -> None:

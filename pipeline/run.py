@@ -26,6 +26,13 @@ from pipeline.shards import ROWS_PER_SHARD, make_files, make_pieces, shards_for,
 from pipeline.sources.source import Source
 from pipeline.store import Store
 
+LARGE_GROUP_RECORDS = 500_000
+"""Records of one group that are worth a note: all of them lie in the memory of one worker."""
+
+_NOTED_GROUPS = 5
+_BYTES_PER_RECORD = 1_000
+"""Measured: three million commits of one group took 2.9 GB."""
+
 _WRITERS = 2
 """Tables written at the same time: while one is planned or ends, another has the processors."""
 
@@ -115,7 +122,11 @@ def start_stream(
 def make_tables(store: Store, questions: Questions, groups: str | None, tell: Tell) -> None:
     """Make every table from bronze and put it in the place of the one before."""
     large = (schema.OFFSETS_LOG, schema.TOPIC_RECORDS)
-    shards = shards_for(store.spark, sum(store.read_bronze(table).count() for table in large))
+    records = {table.name: store.read_bronze(table).count() for table in large}
+    shards = shards_for(store.spark, sum(records.values()))
+    if records[schema.OFFSETS_LOG.name] >= LARGE_GROUP_RECORDS:
+        for note in _large_groups(store):
+            tell(f"note: {note}")
     tell(f"tables: making them in {shards} parts")
     asked = _with_past(store, questions)
     folder = store.folder_for_files()
@@ -126,6 +137,17 @@ def make_tables(store: Store, questions: Questions, groups: str | None, tell: Te
     for table in schema.TABLES:
         store.put_table(table, folder)
         tell(f"table {table.name}: {counts.get(table.name, 0)} rows")
+
+
+def _large_groups(store: Store) -> list[str]:
+    """What a worker will need for groups with many records, said before it may run out."""
+    counts = store.read_bronze(schema.OFFSETS_LOG).groupBy("group").count()
+    large = counts.filter(F.col("count") >= LARGE_GROUP_RECORDS).orderBy(F.desc("count"), "group")
+    return [
+        f"group {row['group']} has {row['count']} records in the offsets log: the worker that makes"
+        f" its tables takes about {row['count'] * _BYTES_PER_RECORD / 1e9:.1f} GB of memory"
+        for row in large.limit(_NOTED_GROUPS).collect()
+    ]
 
 
 def _write_by_spark(store: Store, pieces: DataFrame, tell: Tell) -> None:

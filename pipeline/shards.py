@@ -174,8 +174,9 @@ def _cut_bronze(store: Store, part: _Part, groups: str | None, shards: int) -> D
 
 def _read(content: bytes, part: _Part, groups: str | None) -> pl.DataFrame:
     """The rows of a file that a part wants."""
-    columns = part.columns or part.table.names
-    rows = pl.read_parquet(io.BytesIO(content), columns=list(columns), hive_partitioning=False)
+    there = pl.read_parquet_schema(io.BytesIO(content))  # bronze of an older release lacks some
+    columns = [name for name in part.columns or part.table.names if name in there]
+    rows = pl.read_parquet(io.BytesIO(content), columns=columns, hive_partitioning=False)
     if part.where is not None:
         rows = rows.filter(part.where)
     if groups is None or part.group is None:

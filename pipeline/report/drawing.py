@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from html import escape
+from typing import TYPE_CHECKING
 
 from pipeline.inputs import DAY_MS, HOUR_MS, MINUTE_MS
-from pipeline.report.findings import Holding
 from pipeline.report.reading import Line, TableRow
+
+if TYPE_CHECKING:
+    from pipeline.report.findings import Holding
 
 WIDTH, LEFT, RIGHT = 960, 190, 16
 COLOURS = 8
@@ -39,6 +42,15 @@ def short(text: str, length: int = 26) -> str:
 def number(value: float) -> str:
     """A count to read: 55 030."""
     return f"{value:,.0f}".replace(",", "\u202f")
+
+
+def duration(span_ms: float) -> str:
+    """A length of time to read: 3.2 d, 14 min."""
+    for unit_ms, name in ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (1000, "s")):
+        if abs(span_ms) >= unit_ms:
+            amount = f"{span_ms / unit_ms:.1f}".removesuffix(".0")
+            return f"{amount} {name}"
+    return f"{span_ms:.0f} ms"
 
 
 class TimeAxis:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
 
 from pipeline import schema
 from pipeline.inputs import DAY_MS, MINUTE_MS
+from pipeline.report.every_group import GroupSummary, group_summaries
 from pipeline.report.reading import Line, NoReportError, Output, TableRow
 
 SHOWN_ROWS = 50
@@ -41,6 +42,7 @@ class ReportFindings:
     from_ms: int
     verdicts: Counter[str]
     groups: list[TableRow]
+    summaries: list[GroupSummary]
     partitions: list[TableRow]
     lines: list[Line]
     rebalances: list[TableRow]
@@ -96,10 +98,11 @@ def find(output: Output) -> ReportFindings:
         from_ms=from_ms,
         verdicts=Counter(row["status"] for row in groups),
         groups=groups,
+        summaries=group_summaries(output, groups),
         partitions=output.rows(
             schema.STATUS, pc.field("topic").is_valid() & (pc.field("status") != "OK")
         ),
-        lines=output.lines(shown, from_ms, at_ms),
+        lines=_ending_now(output.lines(shown, from_ms, at_ms), groups),
         rebalances=rebalances,
         storms=sorted({row["group"] for row in rebalances if row["storm"]}),
         holdings=_holdings(output, [group for group, _ in busiest], from_ms, at_ms),
@@ -111,8 +114,22 @@ def find(output: Output) -> ReportFindings:
     )
 
 
+def _ending_now(lines: list[Line], groups: list[TableRow]) -> list[Line]:
+    """Lines that end in the lag that `status` says: records of open transactions have no place in
+    bronze, so the replay does not see them."""
+    lags = {row["group"]: row["lag"] for row in groups}
+    return [
+        line
+        if lags[line.group] is None
+        else replace(line, lags=[*line.lags[:-1], lags[line.group]])
+        for line in lines
+    ]
+
+
 def _holdings(output: Output, groups: list[str], from_ms: int, at_ms: int) -> list[Holding]:
     """The assignments of each generation, from its record to the next one of the group."""
+    if not groups:  # pyarrow gives an empty list the type null, which is no string
+        return []
     chosen = pc.field("group").isin(groups)
     members = output.rows(schema.GROUP_MEMBERS, chosen)
     generations = output.rows(schema.GROUP_GENERATIONS, chosen)

@@ -6,16 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from pipeline.inputs import DAY_MS, HOUR_MS, MINUTE_MS
 from pipeline.report.drawing import (
     SHOWN_PARTITIONS,
     TimeAxis,
     clock,
+    duration,
     holding_lanes,
     lag_panels,
     number,
     rebalance_lanes,
 )
+from pipeline.report.every_group import groups_table
 from pipeline.report.findings import SHOWN_LANES, SHOWN_ROWS, ReportFindings
 from pipeline.report.reading import TableRow
 
@@ -49,7 +50,7 @@ tr:last-child td { border-bottom: 0; } td { overflow-wrap: anywhere; }
 .n { text-align: right; padding-right: 26px; white-space: nowrap;
   font-variant-numeric: tabular-nums; }
 .w { white-space: nowrap; }
-.tag { font-weight: 600; font-size: 12px; } .tag.ok { color: var(--ok); }
+.tag { font-weight: 600; font-size: 12px; white-space: nowrap; } .tag.ok { color: var(--ok); }
 .tag.warn { color: var(--warn); } .tag.err { color: var(--bad); }
 svg { display: block; width: 100%; min-width: 720px; height: auto; }
 svg text { font: 13px system-ui, sans-serif; fill: var(--ink); }
@@ -60,6 +61,12 @@ svg .note { fill: var(--soft); font-size: 12px; } svg .owner { font-size: 11.5px
 .ok .line { stroke: var(--ok); } .ok .area { fill: var(--ok); }
 .warn .line { stroke: var(--warn); } .warn .area { fill: var(--warn); }
 .err .line { stroke: var(--bad); } .err .area { fill: var(--bad); }
+summary { cursor: pointer; } details ul { margin: 4px 0; padding-left: 20px; color: var(--soft); }
+#search { font: inherit; width: 100%; max-width: 320px; padding: 6px 10px; margin-bottom: 8px;
+  color: var(--ink); background: var(--page); border: 1px solid var(--rule); border-radius: 6px; }
+#groups td:nth-child(2), #groups td:last-child { min-width: 150px; }
+@media (max-width: 600px) { main { padding: 18px 10px 40px; } .n { padding-right: 12px; }
+  td:nth-child(2) { min-width: 90px; } .card { padding: 8px 10px; } }
 .mark { fill: var(--soft); } .mark.storm { fill: var(--bad); }
 """ + "\n".join(f".c{color} .bar {{ fill: var(--m{color}); }}" for color in range(8))
 
@@ -73,6 +80,7 @@ def render(findings: ReportFindings) -> str:
     sections = (
         _tiles(findings),
         _attention(findings),
+        groups_table(findings.summaries),
         _lag(findings, axis),
         _rebalances(findings, axis),
         _holdings(findings, axis),
@@ -86,17 +94,23 @@ def render(findings: ReportFindings) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8"/>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
         f"<title>Consumer groups, {when}</title><style>{_STYLE}</style></head><body><main>"
-        f"<h1>Consumer groups</h1><p>{when}</p>{''.join(sections)}</main></body></html>\n"
+        f"<h1>Consumer groups</h1><p>{when}. {_covered(findings)}</p>"
+        f"{''.join(sections)}</main></body></html>\n"
     )
 
 
-def duration(span_ms: float) -> str:
-    """A length of time to read: 3.2 d, 14 min."""
-    for unit_ms, name in ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (1000, "s")):
-        if abs(span_ms) >= unit_ms:
-            amount = f"{span_ms / unit_ms:.1f}".removesuffix(".0")
-            return f"{amount} {name}"
-    return f"{span_ms:.0f} ms"
+def _covered(findings: ReportFindings) -> str:
+    """What the run looked at, and how much of its window the commits of a group span."""
+    if not findings.groups:
+        return ""
+    window = duration(findings.groups[0]["window_ms"])
+    spans = sorted(row["complete"] or 0.0 for row in findings.groups)
+    partitions = sum(len(one.partitions) for one in findings.summaries)
+    return (
+        f"{number(len(findings.groups))} groups, {number(partitions)} partitions; verdicts look"
+        f" back {window}, of which the commits of a group span {spans[len(spans) // 2]:.0%}"
+        f" (median; least {spans[0]:.0%})."
+    )
 
 
 def _tiles(findings: ReportFindings) -> str:

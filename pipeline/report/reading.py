@@ -82,6 +82,8 @@ class Output:
 
     def _ends(self, topics: list[str]) -> dict[tuple[str, int], tuple[Any, Any]]:
         """Of each partition: times in rising order, and the log end from then on."""
+        if not topics:  # pyarrow gives an empty list the type null, which is no string
+            return {}
         records = self._table(
             self._out / "bronze" / "topic_records",
             schema.TOPIC_RECORDS,

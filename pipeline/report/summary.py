@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.report.drawing import clock, number
+from pipeline.report.drawing import clock, duration, number
 from pipeline.report.findings import ReportFindings
-from pipeline.report.page import duration
 
 
 def summary(findings: ReportFindings, most: int) -> str:

@@ -106,6 +106,24 @@ PARTITION_ENDS = Table(
         ),
         Column("sampled_at_ms", "bigint", "When it was looked at; after the commits were read."),
         Column("source", "string", "`broker` or `log`."),
+        Column(
+            "topic_id",
+            "string",
+            "Id of the topic, as Kafka prints it (base64): from Metadata or `partition.metadata`; "
+            "null: not known.",
+        ),
+        Column(
+            "last_stable_offset",
+            "bigint",
+            "Offset below which `read_committed` consumers read; null: not known.",
+        ),
+        Column(
+            "held_by",
+            "string",
+            "The open transaction at the last stable offset: its transactional id, else its "
+            "producer id.",
+        ),
+        Column("held_since_ms", "bigint", "When that transaction began; null: not known."),
     ),
 )
 

@@ -25,6 +25,8 @@ from pipeline.sources.source import PartitionOffsets
 
 _EARLIEST = -2
 _TIMEOUT_MS = 30_000
+_NO_TOPIC_ID = "A" * 22
+"""The id of a topic from a broker that knows none: 16 zero bytes as Kafka prints them."""
 _CLEANUP = "cleanup.policy"
 _BY_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 
@@ -48,6 +50,7 @@ class BrokerSource:
         self._records_per_trigger = records_per_trigger
         # By its admin client the connector leaves internal topics out; by a consumer it does not.
         spark.conf.set(_BY_CONSUMER, "true")
+        self._topic_ids: dict[str, str] = {}
         self._partitions = self._ask_partitions()
         if OFFSETS_TOPIC not in self._partitions:
             raise InputError(f"--bootstrap {bootstrap}: no group has committed there yet")
@@ -79,6 +82,8 @@ class BrokerSource:
             )
             starts = self._offsets(admin, wanted, "earliest")
             ends = self._offsets(admin, wanted, "latest")
+            stable = self._offsets(admin, wanted, "latest", committed=True)
+        held = self._open_transactions([place for place in wanted if stable[place] < ends[place]])
         now_ms = time.time_ns() // 1_000_000
         rows = [
             (
@@ -89,6 +94,9 @@ class BrokerSource:
                 retentions.get(topic[0]),
                 now_ms,
                 "broker",
+                self._topic_ids.get(topic[0]),
+                stable[topic],
+                *held.get(topic, (None, None)),
             )
             for topic in wanted
         ]
@@ -187,17 +195,19 @@ class BrokerSource:
         return {str(name): str(properties.getProperty(name)) for name in properties}
 
     def _ask_partitions(self) -> dict[str, int]:
-        """Number of partitions of every topic."""
+        """Number of partitions of every topic; keeps the ids of topics (KIP-516) as well."""
         with self._admin() as admin:
             options = self._kafka.clients.admin.ListTopicsOptions().listInternal(True)
             names = admin.listTopics(options).names().get()
             answer = admin.describeTopics(names).allTopicNames().get()
+            ids = {str(name): str(answer[name].topicId().toString()) for name in answer}
+            self._topic_ids = {name: text for name, text in ids.items() if text != _NO_TOPIC_ID}
             return {str(name): len(answer[name].partitions()) for name in answer}
 
     def _offsets(
-        self, admin: Any, wanted: Sequence[tuple[str, int]], which: str
+        self, admin: Any, wanted: Sequence[tuple[str, int]], which: str, *, committed: bool = False
     ) -> dict[tuple[str, int], int]:
-        """Earliest or latest offsets."""
+        """Earliest or latest offsets; the latest `committed` ones are last stable offsets."""
         java: Any = self._spark._jvm
         asked = java.java.util.HashMap()
         places = {}
@@ -205,8 +215,56 @@ class BrokerSource:
             places[topic, number] = self._kafka.common.TopicPartition(topic, number)
             spec = getattr(self._kafka.clients.admin.OffsetSpec, which)()
             asked.put(places[topic, number], spec)
-        answer = admin.listOffsets(asked).all().get()
+        levels = self._kafka.common.IsolationLevel
+        level = levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
+        options = self._kafka.clients.admin.ListOffsetsOptions(level)
+        answer = admin.listOffsets(asked, options).all().get()
         return {key: int(answer.get(place).offset()) for key, place in places.items()}
+
+    def _open_transactions(
+        self, places: Sequence[tuple[str, int]]
+    ) -> dict[tuple[str, int], tuple[str, int | None]]:
+        """Who holds the last stable offset of each partition, and since when (KIP-664).
+
+        A place is missing where the principal may not ask, or the transaction ended meanwhile.
+        """
+        java: Any = self._spark._jvm
+        held: dict[tuple[str, int], tuple[str, int | None]] = {}
+        for topic, number in places:
+            asked = java.java.util.ArrayList()
+            asked.add(self._kafka.common.TopicPartition(topic, number))
+            try:
+                with self._admin() as admin:
+                    states = admin.describeProducers(asked).all().get().get(asked[0])
+                    open_ones = [
+                        (int(state.currentTransactionStartOffset().getAsLong()), state)
+                        for state in states.activeProducers()
+                        if state.currentTransactionStartOffset().isPresent()
+                    ]
+                    if open_ones:
+                        _, first = min(open_ones, key=lambda pair: pair[0])
+                        held[topic, number] = self._holder(admin, first)
+            except InputError:
+                continue
+        return held
+
+    def _holder(self, admin: Any, producer: Any) -> tuple[str, int | None]:
+        """Transactional id and begin of a producer's transaction; else its id, last record."""
+        java: Any = self._spark._jvm
+        try:
+            # Filtered here: py4j makes Integers of ids, over which the admin client falls silent.
+            for listing in admin.listTransactions().all().get():
+                if listing.producerId() != producer.producerId():
+                    continue
+                name = str(listing.transactionalId())
+                asked = java.java.util.Collections.singleton(name)
+                told = admin.describeTransactions(asked).all().get().get(name)
+                since = told.transactionStartTimeMs()
+                if since.isPresent():
+                    return name, int(since.getAsLong())
+        except Py4JJavaError:  # needs Describe on the transactional id
+            pass
+        return f"producer {producer.producerId()}", int(producer.lastTimestamp())
 
     def _retentions(self, admin: Any, topics: Sequence[str]) -> dict[str, int]:
         """retention.ms of topics that delete by it."""

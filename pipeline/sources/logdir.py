@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.sources.errors import InputError
-from storage.checkpoints import CLEANER_FILE, LOG_START_FILE, read_offsets
+from storage.checkpoints import (
+    CLEANER_FILE,
+    LOG_START_FILE,
+    read_offsets,
+    read_partition_metadata,
+    topic_id_text,
+)
 from storage.errors import StorageError
 from storage.local_disk import LocalDisk
 from storage.topic_catalogue import TopicCatalogue
@@ -67,6 +73,12 @@ def all_partitions(log_dir: str) -> list[LogPartition]:
     return sorted(partitions)
 
 
+def check_log_dir(log_dir: str) -> None:
+    """Raise InputError if the directory is missing or has no partition of the offsets topic."""
+    if not partitions_of(log_dir, OFFSETS_TOPIC):
+        raise InputError(f"--log-dir {log_dir}: no partition of {OFFSETS_TOPIC} lies there")
+
+
 def segments_of(partition: LogPartition) -> list[SegmentFile]:
     """The segments in order of their offsets; none where the directory has gone or is empty.
 
@@ -90,6 +102,12 @@ def _list_segments(partition: LogPartition) -> list[SegmentFile]:
         base_offset = int(named["base"])
         segments[base_offset] = SegmentFile(str(path), base_offset, status.st_size, status.st_ino)
     return [segments[base_offset] for base_offset in sorted(segments)]
+
+
+def topic_id_of(partition: LogPartition) -> str | None:
+    """The topic's id as Kafka prints it, from `partition.metadata`; None without a sound one."""
+    topic_id = read_partition_metadata(LocalDisk(), partition.path)
+    return None if topic_id is None else topic_id_text(topic_id)
 
 
 def log_starts(log_dir: str) -> dict[tuple[str, int], int]:

@@ -81,6 +81,12 @@ class PartitionScan:
         """Below it every transaction has ended; the log's end if none is open."""
         return min([self.log_end, *self._open.values()])
 
+    @property
+    def holder(self) -> str | None:
+        """The producer whose open transaction is at the last stable offset; None without one."""
+        first = min(self._open.items(), key=lambda pair: pair[1], default=None)
+        return None if first is None else f"producer {first[0]}"
+
     def refresh(self, segments: list[SegmentFile] | None = None) -> None:
         """Read the headers of what is new; of everything if what was seen has changed.
 

@@ -11,16 +11,17 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pipeline import schema
 from pipeline.sources.datasource import OFFSETS_LOG, TOPIC_LOG, OffsetsLogSource, TopicLogSource
-from pipeline.sources.errors import InputError
 from pipeline.sources.events import group_events
 from pipeline.sources.logdir import (
     EVENTS_TOPIC,
     OFFSETS_TOPIC,
     all_partitions,
+    check_log_dir,
     log_starts,
     partitions_of,
     retentions,
     segments_of,
+    topic_id_of,
 )
 from pipeline.sources.scan import PartitionScan
 from pipeline.sources.source import PartitionOffsets
@@ -35,8 +36,7 @@ class LogDirSource:
         self._records_per_trigger = records_per_trigger
         self._notes: list[str] = []
         self._damage: Observation | None = None
-        if not partitions_of(log_dir, OFFSETS_TOPIC):
-            raise InputError(f"--log-dir {log_dir}: no partition of {OFFSETS_TOPIC} lies there")
+        check_log_dir(log_dir)
         spark.dataSource.register(OffsetsLogSource)
         spark.dataSource.register(TopicLogSource)
 
@@ -74,7 +74,20 @@ class LogDirSource:
                 now_ms = time.time_ns() // 1_000_000
                 kept = kept_ms.get(partition.topic)
                 rows.append(
-                    (partition.topic, partition.number, start, end, end, kept, now_ms, "log")
+                    (
+                        partition.topic,
+                        partition.number,
+                        start,
+                        end,
+                        end,
+                        kept,
+                        now_ms,
+                        "log",
+                        topic_id_of(partition),
+                        min(scan.last_stable_offset, end),
+                        scan.holder,
+                        None,
+                    )
                 )
         return self._spark.createDataFrame(rows, schema.PARTITION_ENDS.spark())
 

@@ -41,7 +41,7 @@ def standing_groups(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
     Columns: `group`, `is_modern` (KIP-848), `protocol_type`, `members` (how many),
     `state_timestamp_ms`, `subscribed` (array of topics; null: unknown), `assigned` (array
-    of topic and partition).
+    of topic and partition), `unresolved` (assigned topics whose ids have no known name).
     """
     groups = pl.concat([_classic(bronze, questions), _modern(bronze, questions)])
     # A group that changed its kind has records of both; the newer one decides.
@@ -74,15 +74,16 @@ def subscriptions(groups: pl.LazyFrame) -> pl.LazyFrame:
 
 @by_partition
 def topic_names(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """`topic_id`, `topic`, `partition`: the names that commits give to the ids of topics.
+    """`topic_id`, `topic`, `partition`: the names of topics, as commits and the input give them.
 
-    An id is there once for each partition and each name; the greatest name of it counts.
+    Commits of Apache Kafka have an id from OffsetCommit 10 on alone; the input knows the ids of
+    the topics that exist. An id has a row for each partition and each name; the greatest name of it
+    counts.
     """
     names = ("topic_id", "topic", "partition")
+    committed = decoded_records(bronze, questions).filter(pl.col("kind") == COMMIT).select(names)
     return (
-        decoded_records(bronze, questions)
-        .filter(pl.col("kind") == COMMIT)
-        .select(names)
+        pl.concat([committed, bronze.partition_ends.select(names)])
         .drop_nulls(("topic_id", "topic"))
         .unique()
     )
@@ -114,6 +115,7 @@ def _classic(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         "state_timestamp_ms",
         pl.when(readable).then(subscribed).alias("subscribed"),
         pl.when(pl.col("members").is_not_null()).then(_given()).alias("assigned"),
+        pl.lit(0, pl.Int64).alias("unresolved"),
     )
 
 
@@ -134,6 +136,7 @@ def _modern(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             pl.lit(None, pl.Int64).alias("state_timestamp_ms"),
             pl.coalesce("subscribed", pl.lit([], _TOPICS)),
             _given().alias("assigned"),
+            pl.col("unresolved").fill_null(0),
         )
     )
 
@@ -168,7 +171,7 @@ def _modern_members(parts: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _modern_partitions(parts: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame:
-    """`group`, `assigned`. Topics are known by id there; `names` maps ids to names."""
+    """`group`, `assigned`, `unresolved`. Records have ids of topics; `names` maps ids to names."""
     name = names.group_by("topic_id").agg(pl.max("topic"))
     partitions = (
         parts.filter(pl.col("kind") == ASSIGNMENT)
@@ -176,10 +179,14 @@ def _modern_partitions(parts: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame
         .explode("of_topic", keep_nulls=False)
         .unnest("of_topic")
         .explode("partitions", keep_nulls=False)
-        .join(name, left_on="topicId", right_on="topic_id")
-        .select("group", "topic", partition="partitions")
+        .join(name, left_on="topicId", right_on="topic_id", how="left")
+        .select("group", "topic", "topicId", partition="partitions")
     )
-    return _by_group(partitions)
+    named = pl.col("topic").is_not_null()
+    return partitions.group_by("group").agg(
+        pl.struct("topic", "partition").filter(named).alias("assigned"),
+        pl.col("topicId").filter(~named).n_unique().cast(pl.Int64).alias("unresolved"),
+    )
 
 
 def _by_group(partitions: pl.LazyFrame) -> pl.LazyFrame:

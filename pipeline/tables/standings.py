@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
 
 
+_HOLD = ("last_stable_offset", "held_by", "held_since_ms")
+
+
 @kept
 def standings(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """One row for each reader's position, and for each partition assigned without one.
@@ -78,7 +81,8 @@ def partition_facts(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """What is known of each partition at the instant.
 
     Columns: `topic`, `partition`, `log_start`, `log_end`, `retention_ms`, `first_offset` (of the
-    records known), `last_offset` and `last_timestamp_ms` (of the last one then), and for a past
+    records known), `last_stable_offset`, `held_by`, `held_since_ms` (null for a past instant),
+    `last_offset` and `last_timestamp_ms` (of the last one then), and for a past
     instant `end_at_most`: the log end was somewhere from `log_end` to there.
     """
     offset, timestamp_ms = pl.col("offset"), pl.col("timestamp_ms")
@@ -90,7 +94,13 @@ def partition_facts(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         offset.filter(timestamp_ms.is_not_null() & (offset == 0)).min().alias("began"),
         offset.filter(offset > then.max()).min().alias("next_offset"),
     )
-    ends = bronze.partition_ends.select(*PARTITION, "log_start", "log_end", "retention_ms")
+    ends = bronze.partition_ends.select(
+        *PARTITION,
+        "log_start",
+        "log_end",
+        "retention_ms",
+        *(pl.lit(None).alias(name) if questions.past else pl.col(name) for name in _HOLD),
+    )
     if not questions.past:
         return ends.join(of_records, on=PARTITION, how="left").drop("began", "next_offset")
     never_written = pl.when(pl.col("log_end") == 0).then(pl.lit(0, pl.Int64))

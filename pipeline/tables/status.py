@@ -6,6 +6,10 @@ the instant n, log end e(t). The first rule that holds decides:
 1. Lag at n <= A: OK. A lag that is not known (no commit, no topic) cannot be judged: OK, in words.
 2. No live member and no commit for `group_expires_ms`: OK, expired. `abandoned_groups` has it.
 3. Live members, but none subscribes to the topic any more: OK, left behind.
+   An open transaction at the last stable offset, with no committed record left to read: the
+   reader is not at fault; WARN from a tenth of the window on, as the transaction may hang.
+   An assignment (KIP-848) of a topic whose id has no known name may be of this partition: OK, in
+   words.
 4. STOP: no member reads the partition and records beyond A have waited for too long.
 5. REWIND: c_N lies below a commit of the window (or the last one before it).
 6. STALL: a live consumer stays at c_N; either it commits c_N again and again for a tenth of the
@@ -13,7 +17,7 @@ the instant n, log end e(t). The first rule that holds decides:
 7. WARN: more than A to read at every commit, and in the tenths of the window that have a commit (at
    least three of them), the lag at the last commit of each never falls and ends above where it
    began.
-8. OK.
+8. OK; in words when no member reads the partition and rule 4 needs more time to tell.
 
 What differs from Burrow, and why (numbers are issues of linkedin/Burrow):
 
@@ -89,7 +93,11 @@ def _partitions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         .join(assignments(groups).unique().with_columns(owned=True), on=KEY, how="left")
         .join(
             groups.select(
-                "group", "members", "state_timestamp_ms", unreadable=pl.col("subscribed").is_null()
+                "group",
+                "members",
+                "state_timestamp_ms",
+                unreadable=pl.col("subscribed").is_null(),
+                unresolved=pl.col("unresolved") > 0,
             ),
             on="group",
             how="left",
@@ -243,7 +251,16 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
     rewound = pl.col("committed_offset") < pl.col("highest")
     framed = joined.with_columns(
         # Members of which it cannot be read what they subscribe to or own may own it.
-        read_by=(is_live & (pl.col("unreadable") | pl.col("owned"))).fill_null(value=False),
+        read_by=(
+            is_live & (pl.col("unreadable") | pl.col("owned") | pl.col("unresolved"))
+        ).fill_null(value=False),
+        held=(
+            (pl.col("last_stable_offset") < pl.col("log_end"))
+            & (pl.col("committed_offset") <= pl.col("last_stable_offset"))
+            & pl.col("passed_ms").is_null()
+        ).fill_null(value=False),
+        held_ms=at_ms - pl.col("held_since_ms"),
+        owner_unknown=(is_live & pl.col("unresolved") & ~pl.col("owned")).fill_null(value=False),
         waited_ms=at_ms - since_ms,
         patience_ms=pl.when(empty)
         .then(patience_ms.clip(upper_bound=tenth_ms))
@@ -255,10 +272,10 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
         backwards=pl.col("backwards_at").is_not_null() & rewound,
         behind=pl.col("min_lag") > allowed,
     )
-    return _with_evidence(framed.with_columns(_verdict(allowed)), questions)
+    return _with_evidence(framed.with_columns(_verdict(allowed, tenth_ms)), questions)
 
 
-def _verdict(allowed: int) -> list[pl.Expr]:
+def _verdict(allowed: int, tenth_ms: int) -> list[pl.Expr]:
     """status, severity, rule: the rules in order, each with what it says."""
     waited_ms, members = pl.col("waited_ms"), pl.col("members")
     reader = (
@@ -270,6 +287,13 @@ def _verdict(allowed: int) -> list[pl.Expr]:
     )
     seconds = pl.format("{} s", waited_ms // 1000)
     behind = pl.format("{} records to read", "lag")
+    held_for = pl.format(" for {} s", pl.col("held_ms") // 1000).fill_null("")
+    held = pl.format(
+        "an open transaction of {} holds back {} records{}",
+        pl.col("held_by").fill_null("an unknown producer"),
+        pl.col("log_end") - pl.col("last_stable_offset"),
+        held_for,
+    )
     rules = (
         (pl.col("state") == "NO_COMMIT", "OK", pl.lit("no commit to judge by")),
         (pl.col("state") == "NO_TOPIC", "OK", pl.lit("the topic is not known")),
@@ -280,6 +304,13 @@ def _verdict(allowed: int) -> list[pl.Expr]:
             pl.lit("expired: nobody committed for long, see abandoned_groups"),
         ),
         (pl.col("left_behind"), "OK", pl.lit("no member subscribes to the topic any more")),
+        (pl.col("held") & (pl.col("held_ms") >= tenth_ms), "WARN", held),
+        (pl.col("held"), "OK", held),
+        (
+            pl.col("owner_unknown"),
+            "OK",
+            pl.format("the owner is not known, as ids of topics have no name: {}", behind),
+        ),
         (
             ~pl.col("read_by") & (waited_ms > pl.col("patience_ms")),
             "STOP",
@@ -304,6 +335,16 @@ def _verdict(allowed: int) -> list[pl.Expr]:
             pl.col("behind") & pl.col("rising"),
             "WARN",
             pl.format("commits, but the lag never falls: {}", behind),
+        ),
+        (
+            ~pl.col("read_by") & (waited_ms > MIN_PATIENCE_MS),
+            "OK",
+            pl.format(
+                "too early to judge: {} wait for {}, STOP after {} s",
+                behind,
+                seconds,
+                pl.col("patience_ms") // 1000,
+            ),
         ),
     )
     # Wrapped from the last rule to the first: the outermost is asked first.
@@ -332,7 +373,7 @@ def _with_evidence(judged: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
 
 
 def _groups(partitions: pl.LazyFrame) -> pl.LazyFrame:
-    """One row a group: as bad as its worst partition, the first of the worst by name."""
+    """One row a group: as bad as its worst partition, of equals the one with the greatest lag."""
     worst = ("topic", "partition", "status", "severity", "rule", "evidence_offset")
     is_ok = pl.col("severity") == _SEVERITY["OK"]
     place = pl.format(
@@ -343,7 +384,13 @@ def _groups(partitions: pl.LazyFrame) -> pl.LazyFrame:
         "rule",
     )
     return (
-        partitions.sort("severity", "topic", "partition", descending=[True, False, False])
+        partitions.sort(
+            "severity",
+            pl.col("lag").fill_null(-1),
+            "topic",
+            "partition",
+            descending=[True, True, False, False],
+        )
         .group_by("group")
         .agg(
             pl.first(*worst, "allowed_lag", "window_ms", "members"),

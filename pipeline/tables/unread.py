@@ -38,6 +38,9 @@ def standings_with_ages(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     nothing_there = first.is_null() | (first >= pl.col("log_end"))
     # Nothing but control records is left; without any record of the partition, who knows.
     all_read = (lag == 0) | (nothing_there & pl.col("first_offset").is_not_null() & ~gone)
+    # What an open transaction holds back is unread, and its records are not known.
+    held = nothing_there & (lag > 0) & (pl.col("last_stable_offset") < pl.col("log_end"))
+    all_read &= ~pl.coalesce(held, False)
     all_read = pl.coalesce(all_read, False)
     unknown = lag.is_null() | nothing_there
     oldest_ms = pl.when(~(all_read | unknown | gone)).then("next_ms")
@@ -47,7 +50,10 @@ def standings_with_ages(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     return (
         standings(bronze, questions)
         .join(neighbours(bronze, questions), on=READER, how="left")
-        .with_columns(oldest_unread_ms=oldest_ms, interpolation=kind)
+        .with_columns(
+            oldest_unread_ms=pl.when(held).then("held_since_ms").otherwise(oldest_ms),
+            interpolation=kind,
+        )
         .with_columns(
             oldest_unread_age_ms=oldest_age,
             interpolated_age_ms=interpolated_age,

@@ -111,7 +111,11 @@ def _verdict(
     if back and last.offset < highest:
         words = f"committed below where it was, and did not come back: {behind}"
         return "REWIND", words, back[-1].order
-    return *_slow(model, inside, behind, owned, waited_ms, seconds), last.order
+    verdict, words = _slow(model, inside, behind, owned, waited_ms, seconds)
+    if words.startswith("on its way") and not owned and waited_ms > PATIENCE_LEAST_MS:
+        words = f"too early to judge: {behind} wait for {seconds}, STOP after"
+        words += f" {patience_ms // 1000} s"
+    return verdict, words, last.order
 
 
 def _waiting(
@@ -174,14 +178,19 @@ def _slow(
 
 
 def _group(model: Model, group: str, partitions: list[Row]) -> Row:
-    """As bad as the worst of its partitions, of which the first by name counts."""
+    """As bad as the worst of its partitions; of equals the one with the greatest lag counts."""
 
     def known(name: str) -> list[int]:
         return [row[name] for row in partitions if row[name] is not None]
 
     worst = min(
         partitions,
-        key=lambda row: (-WORST_LAST.index(row["status"]), row["topic"], row["partition"]),
+        key=lambda row: (
+            -WORST_LAST.index(row["status"]),
+            1 if row["lag"] is None else -row["lag"],
+            row["topic"],
+            row["partition"],
+        ),
     )
     verdict = worst["status"]
     said = worst["rule"] if verdict == "OK" else f"{verdict}, {worst['rule']}"

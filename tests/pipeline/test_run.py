@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pipeline import run, schema
 from pipeline.progress import silent
 from pipeline.store import Store
+from tests.pipeline.report.scene import commits, write
 from tests.pipeline.story import AT_MS
 from tests.pipeline.ways import questions
 
@@ -38,3 +39,20 @@ def test_a_table_that_fails_ends_the_run(spark: SparkSession, tmp_path: Path) ->
     with pytest.raises(OSError, match="No space left"):
         run.make_tables(store, questions(AT_MS), None, silent)
     assert len(store.written) < len(schema.TABLES) // 2
+
+
+def test_the_memory_for_a_large_group_is_told_first(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before tables are made: the group, its records, and what its worker takes."""
+    write(tmp_path, "bronze", schema.OFFSETS_LOG, commits("big", "t", 9, 0, range(4)))
+    monkeypatch.setattr(run, "LARGE_GROUP_RECORDS", 4)
+    monkeypatch.setattr(run, "_BYTES_PER_RECORD", 1_000_000_000)
+    monkeypatch.setattr(run, "make_files", lambda *_: {})
+    said: list[str] = []
+    run.make_tables(Store(spark, str(tmp_path)), questions(), None, said.append)
+    assert said[0] == (
+        "note: group big has 4 records in the offsets log: the worker that makes its tables takes"
+        " about 4.0 GB of memory"
+    )
+    assert said[1].startswith("tables: making them")

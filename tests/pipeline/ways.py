@@ -27,7 +27,9 @@ from tests.pipeline.story import AT_MS, Story
 
 Row = dict[str, Any]
 
-NOT_OF_THE_INPUT = {schema.PARTITION_ENDS.name: ("sampled_at_ms", "source")}
+NOT_OF_THE_INPUT = {
+    schema.PARTITION_ENDS.name: ("sampled_at_ms", "source", "topic_id", "held_by", "held_since_ms")
+}
 """Bronze columns that tell how it was read. Golden tables have none of them."""
 
 

@@ -67,8 +67,8 @@ def commits(group: str, topic: str, first: float, last: float, places: Sequence[
     ]
 
 
-def scene(out: Path, *, well: bool = False) -> Path:
-    """Write it; `well`: without what an alert is raised for."""
+def scene(out: Path, *, well: bool = False, calm: bool = False) -> Path:
+    """Write it; `well`: without what an alert is raised for; `calm`: without rebalances."""
     error = "orders-0: STOP, the group is empty while 4000 records to read wait for 2400 s"
     warn = "orders-0: WARN, commits, but the lag never falls: 6000 records to read"
     groups = [
@@ -95,7 +95,7 @@ def scene(out: Path, *, well: bool = False) -> Path:
     ]  # fmt: skip
     write(out, "tables", schema.STATUS, groups)
     write(out, "tables", schema.LAG, [{"group": "healthy", "at_ms": AT_MS}])
-    write(out, "tables", schema.REBALANCES, [one[2] for one in made])
+    write(out, "tables", schema.REBALANCES, [] if calm else [one[2] for one in made])
     write(out, "tables", schema.GROUP_GENERATIONS, [one[0] for one in made])
     write(out, "tables", schema.GROUP_MEMBERS, [row for one in made for row in one[1]])
     write(out, "tables", schema.DATA_LOSS_FORECAST, risks)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from pipeline import schema
 from pipeline.command import main
 from pipeline.report import command
-from pipeline.report.drawing import TimeAxis, number
+from pipeline.report.drawing import TimeAxis, duration, number
 from pipeline.report.findings import Holding, find
-from pipeline.report.page import duration, render
+from pipeline.report.page import render
 from pipeline.report.reading import NoReportError, Output
-from tests.pipeline.report.scene import AT_MS, BEGIN_MS, EVIL, ago, scene
+from tests.pipeline.report.scene import AT_MS, BEGIN_MS, EVIL, ago, group_row, scene, write
 
 
 def report(*arguments: str) -> int:
@@ -97,7 +99,11 @@ def test_the_page_stands_alone_and_trusts_no_name(tmp_path: Path) -> None:
     tags.feed(page)
     assert tags.open == []
     names = {tag for tag, _ in tags.seen}
-    assert not names & {"script", "link", "img", "iframe", "object"}
+    # One script, which is the same whatever the groups are: the search.
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    assert len(scripts) == 1
+    assert EVIL not in page
+    assert not names & {"link", "img", "iframe", "object"}
     assert not any({"src", "href"} & set(attributes) for _, attributes in tags.seen)
     assert not re.search(r"url\(|@import", page)
     assert "&lt;script&gt;alert(" in page
@@ -156,6 +162,56 @@ def test_an_alert_is_an_exit_code_with_reasons(
     assert report("--out", str(bad), "--html", str(tmp_path / "page.html")) == 0
     assert (tmp_path / "page.html").exists()
     assert report("--out", str(well), "--alert") == 0
+
+
+def test_the_chart_ends_in_the_lag_of_the_verdict(tmp_path: Path) -> None:
+    """Records of an open transaction are not in bronze: the lag now is that of `status`."""
+    out = scene(tmp_path)
+    shutil.rmtree(out / "tables" / schema.STATUS.name)
+    write(out, "tables", schema.STATUS, [group_row("healthy", "OK", "held back", 7, 1)])
+    (line,) = find(Output(out)).lines
+    assert line.lags[-1] == 7
+    assert "7 now" in render(find(Output(out)))
+
+
+def test_every_group_is_in_a_table_with_its_lag_in_time(tmp_path: Path) -> None:
+    """A thousand healthy groups all have a row: lag, its age, rate, members, partitions."""
+    out = scene(tmp_path)
+    names = [f"healthy-{index:04}" for index in range(1000)]
+    place = {"topic": "orders", "at_ms": AT_MS}
+    lags = [
+        {**place, "group": name, "partition": number, "lag": 3 * number,
+         "oldest_unread_age_ms": 1500 * number} for name in names for number in range(2)
+    ]  # fmt: skip
+    rates = [
+        {"group": "healthy-0007", "topic": "orders", "partition": one, "consumed_per_second": 2.25}
+        for one in range(2)
+    ]
+    for table, rows in (
+        (schema.STATUS, [group_row(name, "OK", "fine", 3, 1) for name in names]),
+        (schema.LAG, lags),
+    ):
+        shutil.rmtree(out / "tables" / table.name)
+        write(out, "tables", table, rows)
+    write(out, "tables", schema.RATES, rates)
+    page = render(find(Output(out)))
+    assert page.count("<tr data-group=") == 1000
+    row = page[page.index('<tr data-group="healthy-0007">') :].split("</tr>")[0]
+    assert re.findall(r'class="n">([^<]*)<', row) == ["3", "1.5 s", "4.5", "1"]
+    assert "<li>orders-1: 3</li><li>orders-0: 0</li>" in row
+    assert f"{number(1000)} groups, {number(2000)} partitions; verdicts look back 1 h" in page
+
+
+def test_a_calm_cluster_has_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a rebalance in a day, or a commit in bronze, there are a page, alerts and metrics."""
+    out = scene(tmp_path / "calm", calm=True)
+    metrics = tmp_path / "lag.prom"
+    assert report("--out", str(out), "--alert", "--prometheus", str(metrics)) == command.ALERT
+    assert "group stopped is ERR" in capsys.readouterr().err
+    assert "stopped" in (out / "report.html").read_text(encoding="utf-8")
+    assert 'group="stopped"' in metrics.read_text(encoding="utf-8")
+    shutil.rmtree(out / "bronze" / "offsets_log")
+    assert report("--out", str(out)) == 0
 
 
 def test_what_is_not_there_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

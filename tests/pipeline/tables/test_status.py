@@ -9,11 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import pytest
+
 from pipeline import schema
 from pipeline.inputs import HOUR_MS, MINUTE_MS, Questions
-from pipeline.tables import status
+from pipeline.tables import group_members, lag, status
 from tests.pipeline.frames import bronze, rows_of
-from tests.pipeline.tables.log_rows import Row, commit, generation, member, removal
+from tests.pipeline.tables.log_rows import (
+    Row,
+    commit,
+    epoch,
+    generation,
+    member,
+    modern_assignment,
+    modern_member,
+    removal,
+)
 
 AT_MS = 1000 * HOUR_MS
 SECOND_MS = 1000
@@ -65,10 +76,10 @@ def _bronze_of(name: str, case: Case, *, live: bool = False) -> tuple[list[Row],
     """A case as rows: offsets log, records of its topic, its end. Each has a topic of its own."""
     shift_ms = AT_MS - round(case.now * SECOND_MS)
     log, records = [], []
-    for number, (second, offset, lag) in enumerate(case.commits):
+    for number, (second, offset, unread) in enumerate(case.commits):
         at_ms = shift_ms + round(second * SECOND_MS)
         log.append(commit(name, at_ms, number + 10, f"{name}-0", offset))
-        records.append(_record(name, offset + lag - 1, at_ms - 1))
+        records.append(_record(name, offset + unread - 1, at_ms - 1))
     last = case.commits[-1][1]
     if case.since is not None:
         second, log_end = case.since
@@ -240,6 +251,90 @@ def _rule_rows() -> tuple[list[Row], list[Row], list[Row]]:
     ]  # fmt: skip
     ends = [_end("t", 1000), {**_end("t", 5), "partition": 1}]
     return log, records, ends
+
+
+def test_a_healthy_group_is_shown_by_its_partition_with_the_greatest_lag() -> None:
+    """Not by the first one, which has nothing to read; the evidence is of that partition too."""
+    start_ms = AT_MS - 99 * MINUTE_MS
+    log = [
+        generation("g", start_ms, 1, 1, member("m", {"t": [0, 1, 2]})),
+        commit("g", AT_MS - 1, 10, "t-0", 5),
+        commit("g", AT_MS - 1, 11, "t-1", 10),
+        commit("g", AT_MS - 1, 12, "t-2", 2),
+    ]
+    ends = [{**_end("t", log_end), "partition": one} for one, log_end in enumerate((5, 8060, 5))]
+    made = status.make(bronze(offsets_log=log, partition_ends=ends), Questions(at_ms=AT_MS))
+    found = rows_of(made, schema.STATUS, "topic", "status", "rule", "lag", "evidence_offset")
+    assert found[0] == (None, "OK", "t-1: on its way: 8050 records to read", 8053, 11)
+
+
+def test_a_short_lived_reader_that_stopped_is_not_on_its_way() -> None:
+    """Its few commits span too little to judge by: that is said, with when it will be judged."""
+    log = [commit("g", AT_MS - 100 * SECOND_MS, 10, "t-0", 5)]
+    records = [_record("t", offset, AT_MS - 90 * SECOND_MS) for offset in range(9)]
+    frames = bronze(offsets_log=log, topic_records=records, partition_ends=[_end("t", 9)])
+    (group, partition) = rows_of(
+        status.make(frames, Questions(at_ms=AT_MS)), schema.STATUS, "status", "rule"
+    )
+    rule = "too early to judge: 4 records to read wait for 90 s, STOP after 3600 s"
+    assert (group, partition) == (("OK", f"t-0: {rule}"), ("OK", rule))
+
+
+@pytest.mark.parametrize(("minutes", "verdict"), [(1, "OK"), (7, "WARN")])
+def test_an_open_transaction_is_named(minutes: int, verdict: str) -> None:
+    """A read_committed reader behind one is not at fault: who holds what back, and for how long."""
+    log = [commit("g", AT_MS - 50 * MINUTE_MS, 10, "t-0", 3)]
+    records = [_record("t", offset, AT_MS - 51 * MINUTE_MS) for offset in range(3)]
+    since_ms = AT_MS - minutes * MINUTE_MS
+    hold = {"last_stable_offset": 3, "held_by": "payments", "held_since_ms": since_ms}
+    frames = bronze(
+        offsets_log=log, topic_records=records, partition_ends=[{**_end("t", 10), **hold}]
+    )
+    questions = Questions(at_ms=AT_MS)
+    made = rows_of(status.make(frames, questions), schema.STATUS, "topic", "status", "rule")
+    rule = f"an open transaction of payments holds back 7 records for {60 * minutes} s"
+    assert made[1] == ("t", verdict, rule)
+    assert made[0][1] == verdict
+    ages = rows_of(
+        lag.make(frames, questions), schema.LAG, "lag", "oldest_unread_age_ms", "interpolation"
+    )
+    assert ages == [(7, minutes * MINUTE_MS, None)]
+
+
+def _modern_group(topic_id: str) -> list[Row]:
+    """A KIP-848 group whose member owns partition 0 of the topic with that id; it lags."""
+    start_ms = AT_MS - 99 * MINUTE_MS
+    return [
+        modern_member("modern", start_ms, 1, "m", "t"),
+        epoch("modern", start_ms, 2, 1),
+        modern_assignment("modern", start_ms, 3, "m", 1, {topic_id: [0]}),
+        commit("modern", AT_MS - 45 * MINUTE_MS, 4, "t-0", 300),
+        commit("modern", AT_MS - 40 * MINUTE_MS, 5, "t-0", 400),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("known_id", "rule"),
+    [
+        ("T-ID", "on its way: 600 records to read"),
+        (None, "the owner is not known, as ids of topics have no name: 600 records to read"),
+    ],
+)
+def test_ids_of_topics_come_from_the_input(known_id: str | None, rule: str) -> None:
+    """Kafka's commits have no topic id: the partition's end has it, else the owner is unknown."""
+    _, records, ends = _rule_rows()
+    frames = bronze(
+        offsets_log=_modern_group("T-ID"),
+        topic_records=records,
+        partition_ends=[{**ends[0], "topic_id": known_id}],
+    )
+    made = rows_of(status.make(frames, Questions(at_ms=AT_MS)), schema.STATUS, "status", "rule")
+    assert made == [("OK", f"t-0: {rule}"), ("OK", rule)]
+    (owner,) = rows_of(
+        group_members.make(frames, Questions(at_ms=AT_MS)), schema.GROUP_MEMBERS, "assigned"
+    )
+    name = "T-ID" if known_id is None else "t"
+    assert owner == ([{"topic": name, "partitions": [0]}],)
 
 
 def test_each_rule_with_its_evidence() -> None:

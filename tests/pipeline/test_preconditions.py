@@ -1,0 +1,79 @@
+"""A path or an address that cannot work is reported in one line, before Spark starts."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline import session
+from pipeline.command import main
+from pipeline.preconditions import check_bootstrap, check_out
+from pipeline.sources.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that is opened fails the test."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(session, "open_session", refuse)
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port on which connections are refused: bound, and not listening."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line of a `run` that exits with 1."""
+    assert main(["run", *arguments]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_out_is_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file, or a folder below a file, is refused; a new folder and another scheme are not."""
+    log_dir = tmp_path / "data"
+    (log_dir / "__consumer_offsets-0").mkdir(parents=True)
+    file = tmp_path / "file"
+    file.touch()
+    said = error_of(capsys, "--log-dir", str(log_dir), "--out", str(file))
+    assert said.endswith(f"--out {file}: {file} is a file, not a directory")
+    said = error_of(capsys, "--log-dir", str(log_dir), "--out", str(file / "below"))
+    assert said.endswith(f"{file} is a file, not a directory")
+    check_out(str(tmp_path / "new" / "folder"))
+    check_out("s3a://lake/offsets")
+
+
+def test_log_dir_has_an_offsets_topic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A directory that is missing, or that has other topics alone, is named."""
+    out = str(tmp_path / "out")
+    missing = tmp_path / "missing"
+    said = error_of(capsys, "--log-dir", str(missing), "--out", out)
+    assert said.endswith(f"--log-dir {missing}: there is no such directory")
+    (missing / "orders-0").mkdir(parents=True)
+    said = error_of(capsys, "--log-dir", str(missing), "--out", out)
+    assert said.endswith("no partition of __consumer_offsets lies there")
+
+
+def test_bootstrap_accepts_a_connection(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], closed_port: int
+) -> None:
+    """Each dead address is named with its reason; one that is alive is enough."""
+    dead = f"127.0.0.1:{closed_port}"
+    said = error_of(capsys, "--bootstrap", dead, "--out", str(tmp_path / "out"))
+    assert f"--bootstrap {dead}: no broker answers ({dead}: " in said
+    assert "refused" in said
+    with socket.create_server(("127.0.0.1", 0)) as alive:
+        check_bootstrap(f"{dead}, 127.0.0.1:{alive.getsockname()[1]}")
+    for wrong in ("localhost", "localhost:kafka", ":9092"):
+        with pytest.raises(InputError, match=f"'{wrong}' is not HOST:PORT"):
+            check_bootstrap(wrong)

@@ -54,29 +54,22 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
     from pyspark.errors import PySparkRuntimeError
 
     from pipeline.bronze import keep_spark_progress
-    from pipeline.preconditions import check_bootstrap, check_out
     from pipeline.run import run_batch, run_stream
     from pipeline.session import open_session
     from pipeline.shipping import check_workers, is_local
     from pipeline.sources.errors import InputError
     from pipeline.sources.jars import connector_settings, no_connector
     from pipeline.sources.kafka import BrokerSource
-    from pipeline.sources.logdir import check_log_dir
     from pipeline.sources.segments import LogDirSource
     from pipeline.sources.source import Source
     from pipeline.sources.spark_progress import read_progress
     from pipeline.store import DELTA, DELTA_SETTINGS, Store, has_delta
 
-    if options.client_config is not None and options.bootstrap is None:
-        raise InputError("--client-config goes with --bootstrap")
     settings = _settings(options.conf)
-    check_out(options.out)
-    if options.log_dir is not None:
-        check_log_dir(options.log_dir)
+    _check_places(options)
     if options.format == DELTA:
         settings = {**DELTA_SETTINGS, **settings}
     if options.bootstrap is not None:
-        check_bootstrap(options.bootstrap)
         settings = {**connector_settings(options.jars), **settings}
     elif options.jars:
         settings["spark.jars"] = options.jars
@@ -121,6 +114,21 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
         assert source is not None
         interval = None if options.interval is None else options.interval / 1000
         run_stream(source, store, ask, options.groups, tell, interval)
+
+
+def _check_places(options: argparse.Namespace) -> None:
+    """What can be seen before Spark starts; InputError for what is wrong."""
+    from pipeline.preconditions import check_bootstrap, check_out
+    from pipeline.sources.errors import InputError
+    from pipeline.sources.logdir import check_log_dir
+
+    if options.client_config is not None and options.bootstrap is None:
+        raise InputError("--client-config goes with --bootstrap")
+    check_out(options.out)
+    if options.log_dir is not None:
+        check_log_dir(options.log_dir)
+    if options.bootstrap is not None:
+        check_bootstrap(options.bootstrap)
 
 
 def _settings(pairs: Sequence[str]) -> dict[str, str]:

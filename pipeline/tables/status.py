@@ -276,7 +276,33 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
 
 
 def _verdict(allowed: int, tenth_ms: int) -> list[pl.Expr]:
-    """status, severity, rule: the rules in order, each with what it says."""
+    """status, severity, rule: the first rule that holds."""
+    behind = pl.format("{} records to read", "lag")
+    # Wrapped from the last rule to the first: the outermost is asked first.
+    status, severity, rule = (
+        pl.lit("OK"),
+        pl.lit(_SEVERITY["OK"]),
+        pl.format("on its way: {}", behind),
+    )
+    for holds, name, words in reversed(_rules(allowed, tenth_ms)):
+        status = pl.when(holds).then(pl.lit(name)).otherwise(status)
+        severity = pl.when(holds).then(_SEVERITY[name]).otherwise(severity)
+        rule = pl.when(holds).then(words).otherwise(rule)
+    return [status.alias("status"), severity.alias("severity"), rule.alias("rule")]
+
+
+def _held() -> pl.Expr:
+    """Who holds back what, and for how long if that is known."""
+    return pl.format(
+        "an open transaction of {} holds back {} records{}",
+        pl.col("held_by").fill_null("an unknown producer"),
+        pl.col("log_end") - pl.col("last_stable_offset"),
+        pl.format(" for {} s", pl.col("held_ms") // 1000).fill_null(""),
+    )
+
+
+def _rules(allowed: int, tenth_ms: int) -> list[tuple[pl.Expr, str, pl.Expr]]:
+    """The rules in order: when each holds, its verdict, what it says."""
     waited_ms, members = pl.col("waited_ms"), pl.col("members")
     reader = (
         pl.when(members.is_null())
@@ -287,14 +313,8 @@ def _verdict(allowed: int, tenth_ms: int) -> list[pl.Expr]:
     )
     seconds = pl.format("{} s", waited_ms // 1000)
     behind = pl.format("{} records to read", "lag")
-    held_for = pl.format(" for {} s", pl.col("held_ms") // 1000).fill_null("")
-    held = pl.format(
-        "an open transaction of {} holds back {} records{}",
-        pl.col("held_by").fill_null("an unknown producer"),
-        pl.col("log_end") - pl.col("last_stable_offset"),
-        held_for,
-    )
-    rules = (
+    held = _held()
+    return [
         (pl.col("state") == "NO_COMMIT", "OK", pl.lit("no commit to judge by")),
         (pl.col("state") == "NO_TOPIC", "OK", pl.lit("the topic is not known")),
         (pl.col("lag") <= allowed, "OK", pl.lit("no more to read than is allowed")),
@@ -346,18 +366,7 @@ def _verdict(allowed: int, tenth_ms: int) -> list[pl.Expr]:
                 pl.col("patience_ms") // 1000,
             ),
         ),
-    )
-    # Wrapped from the last rule to the first: the outermost is asked first.
-    status, severity, rule = (
-        pl.lit("OK"),
-        pl.lit(_SEVERITY["OK"]),
-        pl.format("on its way: {}", behind),
-    )
-    for holds, name, words in reversed(rules):
-        status = pl.when(holds).then(pl.lit(name)).otherwise(status)
-        severity = pl.when(holds).then(_SEVERITY[name]).otherwise(severity)
-        rule = pl.when(holds).then(words).otherwise(rule)
-    return [status.alias("status"), severity.alias("severity"), rule.alias("rule")]
+    ]
 
 
 def _with_evidence(judged: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:

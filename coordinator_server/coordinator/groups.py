@@ -176,15 +176,11 @@ class GroupCoordinator:
         if OFFSETS_TOPIC in topics:
             self._unload(tuple(self._led))
             return
-        self.step_runner.run_now(self._delete_offsets(topics))
-
-    def _delete_offsets(self, topics: Mapping[str, Topic]) -> Iterator[None]:
-        for group_id, task in tuple(self.tasks.items()):
+        for task in tuple(self.tasks.values()):
             deleted = topics.keys() & task.group.offsets.by_topic.keys()
-            if deleted and self.tasks.get(group_id) is task:
+            if deleted:
                 delete = partial(topics_deleted, topics=sorted(deleted))
-                task.post(InternalOperation(delete, is_exclusive=True), at_once=True)
-            yield
+                task.post(InternalOperation(delete, is_exclusive=True))
 
     # --- loading ----------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from coordinator_server.coordinator.operations import InternalOperation
 from coordinator_server.group.classic.lifecycle import load_finished, unload
 from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.classic.state import DEAD
 from coordinator_server.group.driver import settle
 from coordinator_server.group.effects import Effects
 from coordinator_server.group.storage_errors import client_error
@@ -106,11 +105,11 @@ class GroupTask:
         self._timer_at_ms = 0
         self._is_woken = self._is_draining = self._is_broken = self._is_stopped = False
 
-    def post(self, operation: Operation, *, at_once: bool = False) -> None:
+    def post(self, operation: Operation) -> None:
         """Put an operation into the mailbox; it is applied in the next turn of the loop.
 
         One that writes nothing is applied at once if it is the only one: it gains nothing by
-        sharing a drain. So is one of work over many groups, which is in steps (`at_once`).
+        sharing a drain.
         """
         if self._is_broken:
             operation.fail()
@@ -118,7 +117,7 @@ class GroupTask:
         self._mailbox.append(operation)
         if self._is_woken or self._is_draining or self._large is not None:
             return
-        if at_once or (operation.is_read_only and not operation.is_large):
+        if operation.is_read_only and not operation.is_large:
             self._wake()
         else:
             self._wake_later()
@@ -337,8 +336,7 @@ class GroupTask:
         log.emit("group.failed", group=group.group_id, exc_info=True)
         try:
             self._effects.writes.clear()
-            if group.state is not DEAD:
-                unload(group, now_ms, self._effects)
+            unload(group, now_ms, self._effects)
             self.group = self._context.new_group(group.group_id)
             self.partition.reload(self.group)
             load_finished(self.group, now_ms, self._effects)

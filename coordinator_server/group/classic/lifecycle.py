@@ -73,7 +73,12 @@ def _restore(group: GroupMetadata, recorded: GroupMetadataValue) -> None:
 
 
 def unload(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
-    """The partition moves, or the broker stops: answer what is parked, and end."""
+    """The partition moves, or the broker stops: answer what is parked, and end.
+
+    A group that has ended in the same drain has nothing parked.
+    """
+    if group.state is DEAD:
+        return
     error = ErrorCode.NOT_COORDINATOR
     for member in group.membership.members.values():
         joining = member.awaiting_join

@@ -1,6 +1,6 @@
 """Loading, unloading, and what the log says."""
 
-from coordinator_server.group.classic.lifecycle import load_finished
+from coordinator_server.group.classic.lifecycle import load_finished, unload
 from coordinator_server.group.classic.state import GroupState
 from coordinator_server.group.effects import Effects
 from coordinator_server.group.offsets import CommittedOffsets
@@ -110,6 +110,19 @@ def test_a_record_of_version_0() -> None:
     assert group.membership.rebalance_timeout_ms == 7_000
     assert group.membership.leader_id == "m"
     assert group.state is GroupState.STABLE
+
+
+def test_a_group_that_has_ended_is_unloaded_like_any_other() -> None:
+    """Its state stays, and nothing is done twice."""
+    context = GroupContext()
+    context.stable("A")
+    group = context.broker.group
+    assert group is not None
+    effects = Effects(debug=True)
+    for _ in range(2):
+        unload(group, 0, effects)
+    assert group.state is GroupState.DEAD
+    assert [name for name, _ in effects.events] == ["group.unloaded"]
 
 
 def test_unloading_answers_what_is_parked() -> None:

@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,15 @@ def test_it_prints_one_line_and_answers() -> None:
         assert broker.output.count("\n") == 1
 
 
+@pytest.fixture
+def _sighup_ends() -> Iterator[None]:
+    """Processes begin with SIGHUP at its default, though the tests may run under nohup."""
+    inherited = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, inherited)
+
+
+@pytest.mark.usefixtures("_sighup_ends")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_stops_cleanly(number: int) -> None:
     """SIGTERM, SIGINT and SIGHUP close the connections and end with exit code 0."""

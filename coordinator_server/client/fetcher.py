@@ -17,7 +17,7 @@ from protocol.control_record import end_marker_of
 from protocol.errors import ErrorCode, ProtocolError
 
 _BY_NAME = 12  # Fetch: from version 13 on topics are ids
-_RETRY_S = 0.1
+_RETRY_S, _LONGEST_RETRY_S = 0.1, 1.0
 
 Partition = tuple[str, int]
 
@@ -48,6 +48,8 @@ class Fetcher:
         self._client = client
         self._settings = settings
         self._leaders: dict[Partition, int] = {}
+        self._look_up_at_s = 0.0
+        self._pause_s = _RETRY_S
         self._turn = 0
 
     def fetch(
@@ -55,16 +57,19 @@ class Fetcher:
     ) -> tuple[list[Iterator[Fetched]], dict[Partition, ClientError]]:
         """What is at the positions, by partition, waited for; errors that the caller must mend.
 
-        Other errors, as a leader that moves, take a pause and give nothing. Raises ClientError
-        for those that no later attempt mends, CORRUPT_MESSAGE for bytes that do not parse.
+        Partitions without a leader at the moment give nothing, and hold up no others. Raises
+        ClientError for errors that no later attempt mends, CORRUPT_MESSAGE for bytes that do not
+        parse.
         """
         deadline_s = time.monotonic() + wait_s
-        try:
-            by_leader = self._by_leader(positions)
-        except ClientError as error:
-            if not error.code.retriable:
-                raise
-            time.sleep(max(0.0, min(_RETRY_S, wait_s)))
+        self._look_up(positions)
+        by_leader: dict[int, list[Partition]] = {}
+        for partition in positions:
+            if partition in self._leaders:
+                by_leader.setdefault(self._leaders[partition], []).append(partition)
+        if not by_leader:
+            self._plan_look_up(positions)
+            time.sleep(max(0.0, min(self._look_up_at_s, deadline_s) - time.monotonic()))
             return [], {}
         pieces: list[Iterator[Fetched]] = []
         errors: dict[Partition, ClientError] = {}
@@ -76,24 +81,47 @@ class Fetcher:
                 # Of several leaders none may hold up what another has.
                 rest_ms = max(0, int((deadline_s - time.monotonic()) * 1000))
                 share_ms = min(self._settings.fetch_max_wait_ms, rest_ms) // len(leaders)
-                partitions = {item: positions[item] for item in by_leader[leader]}
+                partitions = {
+                    item: positions[item] for item in by_leader[leader] if item in self._leaders
+                }
                 max_wait_ms = share_ms if is_waiting or len(leaders) == 1 else 0
-                self._ask(leader, partitions, max_wait_ms, pieces, errors)
+                if partitions:
+                    self._ask(leader, partitions, max_wait_ms, pieces, errors)
             if pieces or errors or len(leaders) == 1:
                 break
+        self._plan_look_up(positions)
         return pieces, errors
 
-    def _by_leader(self, positions: Mapping[Partition, int]) -> dict[int, list[Partition]]:
-        if not self._leaders.keys() >= positions.keys():
+    def _look_up(self, positions: Mapping[Partition, int]) -> None:
+        """Find the leaders, where some are not known, unless the pause after the last time lasts.
+
+        Raises ClientError for the error of a topic that no later attempt mends.
+        """
+        if self._leaders.keys() >= positions.keys() or time.monotonic() < self._look_up_at_s:
+            return
+        try:
+            answer = self._client.metadata(sorted({topic for topic, _ in positions}))
+            for topic in answer.topics:
+                if topic.error_code and not ClientError(topic.error_code).code.retriable:
+                    raise ClientError(topic.error_code)
+        except ClientError as error:
+            if not error.code.retriable:
+                raise
+        else:
             self._leaders = {
-                partition: node_id
-                for node_id, led in self._client.leaders(positions).items()
-                for partition in led
+                (topic.name, partition.partition_index): partition.leader_id
+                for topic in answer.topics
+                for partition in topic.partitions
+                if partition.leader_id in self._client.nodes
             }
-        by_leader: dict[int, list[Partition]] = {}
-        for partition in positions:
-            by_leader.setdefault(self._leaders[partition], []).append(partition)
-        return by_leader
+
+    def _plan_look_up(self, positions: Mapping[Partition, int]) -> None:
+        """Where leaders are missing, look them up again after a pause, which grows."""
+        if self._leaders.keys() >= positions.keys():
+            self._pause_s = _RETRY_S
+        elif time.monotonic() >= self._look_up_at_s:
+            self._look_up_at_s = time.monotonic() + self._pause_s
+            self._pause_s = min(2 * self._pause_s, _LONGEST_RETRY_S)
 
     def _ask(
         self,
@@ -110,7 +138,8 @@ class Fetcher:
         except ClientError as error:
             if not error.code.retriable:
                 raise
-            self._forget()
+            for partition in positions:
+                del self._leaders[partition]
             return
         for topic in answer.responses:
             for data in topic.partitions:
@@ -119,16 +148,11 @@ class Fetcher:
                 if code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     errors[partition] = ClientError(code)
                 elif code and ClientError(code).code.retriable:
-                    self._forget()
+                    self._leaders.pop(partition, None)
                 elif code:
                     raise ClientError(code)
                 elif data.records:
                     pieces.append(self._records(partition, positions[partition], data))
-
-    def _forget(self) -> None:
-        """The leaders are looked up again, after a pause."""
-        self._leaders.clear()
-        time.sleep(_RETRY_S)
 
     def _request(self, positions: Mapping[Partition, int], max_wait_ms: int) -> Any:
         from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -24,7 +24,7 @@ from protocol.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, ProtocolError
 
 PROTOCOL_TYPE, ASSIGNOR = "consumer", "range"
 _JOIN_GRACE_MS = 5_000
@@ -72,15 +72,17 @@ class GroupMember:
         self._is_closed = False
         self._member_id = ""
         self._connection: ClientConnection | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread: threading.Thread | None = None
 
     def join(self, topics: Sequence[str]) -> None:
-        """Join, or join once more, to read some topics."""
+        """Join, or join once more, to read some topics. Raises what `connect` does."""
         with self._changed:
             self._membership = None
             self._topics = list(topics)
             self._changed.notify_all()
-        if not self._thread.is_alive() and not self._is_closed:
+        if self._thread is None and not self._is_closed:
+            arguments = (self._connect(),)
+            self._thread = threading.Thread(target=self._run, args=arguments, daemon=True)
             self._thread.start()
 
     def wait(self, timeout_s: float) -> Membership | None:
@@ -120,8 +122,7 @@ class GroupMember:
         except ClientError:
             return  # the session ends by itself
 
-    def _run(self) -> None:
-        client = self._connect()
+    def _run(self, client: Client) -> None:
         try:
             while True:
                 with self._changed:
@@ -148,11 +149,18 @@ class GroupMember:
                 self._connection.close()
                 self._connection = None
             if not error.code.retriable:
-                with self._changed:
-                    self._error, self._topics = error, None
-                    self._changed.notify_all()
+                self._fail(error)
                 return
             time.sleep(_PAUSE_S)
+        except ProtocolError as error:  # of another member's subscription, or of its assignment
+            message = f"group {self._settings.group_id} cannot be read: {error}"
+            self._fail(ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
+
+    def _fail(self, error: ClientError) -> None:
+        """End the membership with an error, which `wait` and `must_rejoin` raise."""
+        with self._changed:
+            self._error, self._topics = error, None
+            self._changed.notify_all()
 
     def _coordinator(self, client: Client) -> ClientConnection:
         """A connection of the member's own, as the coordinator holds JoinGroup for long."""
@@ -181,8 +189,10 @@ class GroupMember:
             request, timeout_ms=settings.max_poll_interval_ms + _JOIN_GRACE_MS
         )
         if answer.error_code in _AGAIN:
-            keeps_id = answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
-            self._member_id = answer.member_id if keeps_id else ""
+            if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+                self._member_id = answer.member_id
+            elif answer.error_code in _LOST:
+                self._member_id = ""
             return
         check(answer.error_code)
         self._member_id = answer.member_id

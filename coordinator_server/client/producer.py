@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from coordinator_server.client.client import ANY_BROKER, Client
+from coordinator_server.client.connection import ClientConnection
 from coordinator_server.client.errors import ClientError, check
 from protocol.batch import Record, build_batch
 from protocol.batch_header import NO_PRODUCER_ID, NO_SEQUENCE, add_to_sequence
@@ -38,6 +39,7 @@ class ProducerSettings(NamedTuple):
     retries: int = 3
     retry_backoff_ms: int = 100
     request_timeout_ms: int = 1_500
+    delivery_timeout_ms: int = 120_000
     max_block_ms: int = 60_000
     max_request_size: int = 1_048_576
     compression: Compression = Compression.NONE
@@ -47,11 +49,21 @@ class ProducerSettings(NamedTuple):
 class _Batch:
     """The records of one partition that are not sent yet."""
 
-    def __init__(self) -> None:
-        self.records: list[Record] = []
+    def __init__(self, records: list[Record] | None = None, since_s: float | None = None) -> None:
+        self.records = [] if records is None else records
         self.size = _BATCH_OVERHEAD_BYTES
-        self.since_s = time.monotonic()
+        self.since_s = time.monotonic() if since_s is None else since_s
         self.sequence = NO_SEQUENCE
+        self.attempts = 0
+        """How often it was sent to a broker."""
+
+    def halves(self) -> tuple[_Batch, _Batch]:
+        """Two batches of the same records."""
+        middle = len(self.records) // 2
+        return (
+            _Batch(self.records[:middle], self.since_s),
+            _Batch(self.records[middle:], self.since_s),
+        )
 
 
 class Producer:
@@ -186,49 +198,74 @@ class Producer:
 
     def _send(self, partitions: list[int]) -> None:
         """Send batches until each is written or has failed."""
-        waiting = {index: self._batches.pop(index) for index in partitions}
-        attempts = 0
+        self._send_batches({index: self._batches.pop(index) for index in partitions})
+
+    def _send_batches(self, waiting: dict[int, _Batch]) -> None:
+        """As `_send`. While no broker can be reached, no attempt is used up, only time."""
+        delivery_s = self._settings.delivery_timeout_ms / 1000
+        pause_s = self._settings.retry_backoff_ms / 1000
         while waiting:
             errors = self._attempt(waiting)
             retried = {}
             for index, error in errors.items():
-                if error.code.retriable and attempts < self._settings.retries:
-                    retried[index] = waiting[index]
-                    continue
-                # It may be written all the same, so its sequence numbers must not be used again.
-                self._producer_id = NO_PRODUCER_ID
-                for record in waiting[index].records:
-                    self._failed(record, error)
+                batch = waiting[index]
+                if error.code is ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
+                    # Nothing of it is written: the limit of the topic is smaller than our batches.
+                    for half in batch.halves():
+                        self._send_batches({index: half})
+                elif not error.code.retriable or batch.attempts > self._settings.retries:
+                    self._give_up(batch, error)
+                elif (age_s := time.monotonic() - batch.since_s) >= delivery_s:
+                    self._give_up(batch, self._expired(index, batch, age_s))
+                else:
+                    retried[index] = batch
             waiting = retried
-            attempts += 1
             if waiting:
-                time.sleep(self._settings.retry_backoff_ms / 1000)
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, self._client.settings.retry_backoff_max_ms / 1000)
                 try:
                     self._read_leaders()
                 except ClientError:
                     continue  # the next attempt fails for the old leaders, or finds them back
+
+    def _give_up(self, batch: _Batch, error: ClientError) -> None:
+        # It may be written all the same, so its sequence numbers must not be used again.
+        self._producer_id = NO_PRODUCER_ID
+        for record in batch.records:
+            self._failed(record, error)
+
+    def _expired(self, index: int, batch: _Batch, age_s: float) -> ClientError:
+        return ClientError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"Expiring {len(batch.records)} record(s) for {self._topic}-{index}:"
+            f"{int(age_s * 1000)} ms has passed since batch creation",
+        )
 
     def _attempt(self, batches: dict[int, _Batch]) -> dict[int, ClientError]:
         """Send each batch once; the errors by partition."""
         by_leader: dict[int, list[int]] = {}
         errors: dict[int, ClientError] = {}
         for index in batches:
-            leader = self._leaders[index]
+            # A topic that was deleted and created may have fewer partitions.
+            leader = self._leaders.get(index, -1)
             if leader < 0:
                 errors[index] = ClientError(ErrorCode.LEADER_NOT_AVAILABLE)
             else:
                 by_leader.setdefault(leader, []).append(index)
         for leader, led in by_leader.items():
             try:
+                connection = self._client.connection(leader)
                 if self._settings.is_idempotent and self._producer_id == NO_PRODUCER_ID:
                     self._begin()
-                errors |= self._ask({index: batches[index] for index in led}, leader)
+                for index in led:
+                    batches[index].attempts += 1
+                errors |= self._ask({index: batches[index] for index in led}, connection)
             except ClientError as error:
                 errors |= dict.fromkeys(led, error)
         return errors
 
     def _begin(self) -> None:
-        """Get a producer id; sequences begin anew with it."""
+        """Get a producer id; sequences start at 0 with it."""
         from protocol.apis.init_producer_id import InitProducerIdRequest
 
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
@@ -237,7 +274,9 @@ class Producer:
         self._producer_id, self._producer_epoch = answer.producer_id, answer.producer_epoch
         self._sequences.clear()
 
-    def _ask(self, batches: dict[int, _Batch], leader: int) -> dict[int, ClientError]:
+    def _ask(
+        self, batches: dict[int, _Batch], connection: ClientConnection
+    ) -> dict[int, ClientError]:
         from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
         request = ProduceRequest(
@@ -254,13 +293,10 @@ class Producer:
             ],
         )
         if self._settings.acks == 0:
-            self._client.connection(leader).send(request, max_version=_BY_NAME)
+            connection.send(request, max_version=_BY_NAME)
             return {}
-        answer = self._client.ask(
-            request,
-            leader,
-            max_version=_BY_NAME,
-            timeout_ms=self._settings.request_timeout_ms,
+        answer = connection.ask(
+            request, max_version=_BY_NAME, timeout_ms=self._settings.request_timeout_ms
         )
         errors: dict[int, ClientError] = {}
         for topic in answer.responses:

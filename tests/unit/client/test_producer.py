@@ -12,16 +12,28 @@ from coordinator_server.client.producer import Producer, ProducerSettings
 from protocol.batch import Record, iterate_records
 from protocol.batch_header import BatchHeader, iterate_batches
 from protocol.errors import ErrorCode
+from protocol.hashing import partition_for_key
 
 
 class Cluster:
-    """A client of one broker, which answers each Produce with the next of `errors`, then none."""
+    """A client of one broker, which answers each Produce with the next of `errors`, then none.
+
+    The first `unreachable` connections fail; a batch of more than `largest` records is too large.
+    """
 
     settings = ClientSettings()
 
-    def __init__(self, *errors: ErrorCode, partitions: int = 1) -> None:
+    def __init__(
+        self,
+        *errors: ErrorCode,
+        partitions: int = 1,
+        unreachable: int = 0,
+        largest: int = 1_000_000,
+    ) -> None:
         self._errors = list(errors)
-        self._partitions = partitions
+        self.partitions = partitions
+        self._unreachable = unreachable
+        self._largest = largest
         self.batches: list[tuple[int, BatchHeader, list[bytes | None]]] = []
         """What was sent: partition, header, values."""
         self.producer_ids = 0
@@ -29,22 +41,33 @@ class Cluster:
     def metadata(self, names: list[str], *, create: bool) -> Any:
         """The topic, led by broker 1."""
         partitions = [
-            SimpleNamespace(partition_index=index, leader_id=1) for index in range(self._partitions)
+            SimpleNamespace(partition_index=index, leader_id=1) for index in range(self.partitions)
         ]
         topic = SimpleNamespace(name=names[0], error_code=0, partitions=partitions)
         return SimpleNamespace(topics=[topic])
 
-    def ask(self, request: Any, node_id: int | None, **_: Any) -> Any:
-        """A producer id, or the outcome of a Produce."""
-        if type(request).__name__ == "InitProducerIdRequest":
-            self.producer_ids += 1
-            return SimpleNamespace(error_code=0, producer_id=self.producer_ids, producer_epoch=0)
+    def ask(self, request: Any, node_id: int | None) -> Any:
+        """A producer id."""
+        assert type(request).__name__ == "InitProducerIdRequest"
+        self.producer_ids += 1
+        return SimpleNamespace(error_code=0, producer_id=self.producer_ids, producer_epoch=0)
+
+    def connection(self, node_id: int) -> Any:
+        """A connection, which takes Produce requests."""
+        if self._unreachable:
+            self._unreachable -= 1
+            raise ClientError(ErrorCode.NETWORK_EXCEPTION)
+        return SimpleNamespace(ask=self._produce)
+
+    def _produce(self, request: Any, **_: Any) -> Any:
         answers = []
         for partition in request.topic_data[0].partition_data:
             (header,) = iterate_batches(partition.records)
             values = [record.value for record in iterate_records(partition.records, header)]
             self.batches.append((partition.index, header, values))
             code = self._errors.pop(0) if self._errors else ErrorCode.NONE
+            if len(values) > self._largest:
+                code = ErrorCode.MESSAGE_TOO_LARGE
             if code is ErrorCode.NETWORK_EXCEPTION:
                 raise ClientError(code)
             answers.append(
@@ -58,6 +81,7 @@ class Outcome:
 
     def __init__(self, cluster: Cluster, **settings: Any) -> None:
         self.failed: list[tuple[bytes | None, ErrorCode]] = []
+        self.messages: list[str] = []
         self.producer = Producer(
             cast(Client, cluster),
             "t",
@@ -68,6 +92,7 @@ class Outcome:
 
     def _fail(self, record: Record, error: ClientError) -> None:
         self.failed.append((record.value, error.code))
+        self.messages.append(str(error))
 
     def write(self, *values: bytes) -> None:
         """Write records without keys in one batch."""
@@ -132,3 +157,48 @@ def test_without_keys_a_batch_fills_before_the_partition_changes() -> None:
     assert {index for index, _, _ in cluster.batches} == {0, 1}
     written = [value or b"" for _, _, values in cluster.batches for value in values]
     assert sorted(written) == [b"%040d" % number for number in range(200)]
+
+
+def test_a_broker_that_cannot_be_reached_uses_up_no_attempt() -> None:
+    """It restarts: the batch waits for it, for as long as delivery.timeout.ms allows."""
+    cluster = Cluster(unreachable=5)
+    outcome = Outcome(cluster, retries=1)
+    outcome.write(b"1")
+    assert outcome.failed == []
+    assert [values for _, _, values in cluster.batches] == [[b"1"]]
+
+
+def test_a_batch_that_no_broker_takes_in_time_fails() -> None:
+    """With the text of Kafka's TimeoutException; delivery.timeout.ms is over at once here."""
+    cluster = Cluster(unreachable=1)
+    outcome = Outcome(cluster, delivery_timeout_ms=0)
+    outcome.write(b"1", b"2")
+    assert outcome.failed == [
+        (b"1", ErrorCode.REQUEST_TIMED_OUT),
+        (b"2", ErrorCode.REQUEST_TIMED_OUT),
+    ]
+    assert outcome.messages[0].startswith("Expiring 2 record(s) for t-0:")
+    assert cluster.batches == []
+
+
+def test_a_batch_that_is_too_large_is_sent_in_smaller_ones() -> None:
+    """max.message.bytes of the topic may be less than batch.size; the order of records stays."""
+    cluster = Cluster(largest=2)
+    outcome = Outcome(cluster)
+    outcome.write(b"1", b"2", b"3", b"4", b"5")
+    written = [
+        (header.base_sequence, values) for _, header, values in cluster.batches if len(values) <= 2
+    ]
+    assert written == [(0, [b"1", b"2"]), (2, [b"3"]), (3, [b"4", b"5"])]
+    assert (outcome.failed, cluster.producer_ids) == ([], 1)
+
+
+def test_a_partition_that_is_gone_fails_its_records_alone() -> None:
+    """The topic was deleted and created with fewer partitions, while a batch was sent again."""
+    cluster = Cluster(ErrorCode.NOT_LEADER_OR_FOLLOWER, partitions=3)
+    outcome = Outcome(cluster, delivery_timeout_ms=100)
+    keys = (b"%d" % number for number in range(100))
+    outcome.producer.add(next(key for key in keys if partition_for_key(key, 3) == 2), b"1", [])
+    cluster.partitions = 1
+    outcome.producer.flush()
+    assert outcome.failed == [(b"1", ErrorCode.REQUEST_TIMED_OUT)]

@@ -1,0 +1,107 @@
+"""The fetcher in a cluster whose brokers fail: which partitions it reads all the same."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from coordinator_server.client import Client, ClientError
+from coordinator_server.client.fetcher import Fetcher, FetchSettings, Partition
+from protocol.batch import Record, build_batch
+from protocol.errors import ErrorCode
+
+RECORDS = build_batch([Record(0, 0, None, b"value", [])]).to_bytes()
+
+
+class Cluster:
+    """Brokers by id, each the leader of the partitions that `leaders` gives it; -1 is none."""
+
+    def __init__(self, leaders: dict[Partition, int]) -> None:
+        self.leaders = leaders
+        self.nodes = {1: None, 2: None}
+        self.down: set[int] = set()
+        self.missing: set[str] = set()
+        self.look_ups = 0
+
+    def metadata(self, names: list[str]) -> Any:
+        """The leaders; an error for topics that are missing."""
+        self.look_ups += 1
+        topics = []
+        for name in names:
+            partitions = [
+                SimpleNamespace(partition_index=index, leader_id=leader)
+                for (topic, index), leader in self.leaders.items()
+                if topic == name and name not in self.missing
+            ]
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name in self.missing else 0
+            topics.append(SimpleNamespace(name=name, error_code=code, partitions=partitions))
+        return SimpleNamespace(topics=topics)
+
+    def ask(self, request: Any, node_id: int, **_: Any) -> Any:
+        """A record of each partition that this broker leads."""
+        if node_id in self.down:
+            raise ClientError(ErrorCode.NETWORK_EXCEPTION)
+        responses = []
+        for topic in request.topics:
+            partitions = [
+                SimpleNamespace(
+                    partition_index=item.partition,
+                    error_code=0
+                    if self.leaders[topic.topic, item.partition] == node_id
+                    else ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                    records=RECORDS,
+                    aborted_transactions=None,
+                )
+                for item in topic.partitions
+            ]
+            responses.append(SimpleNamespace(topic=topic.topic, partitions=partitions))
+        return SimpleNamespace(responses=responses)
+
+
+def read(fetcher: Fetcher, *partitions: Partition) -> set[Partition]:
+    """The partitions of which one fetch gives records."""
+    pieces, errors = fetcher.fetch(dict.fromkeys(partitions, 0), 1.0)
+    assert not errors
+    return {fetched.partition for piece in pieces for fetched in piece}
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Two brokers, a partition on each."""
+    return Cluster({("t", 0): 1, ("t", 1): 2})
+
+
+def test_a_partition_without_a_leader_holds_up_no_other(cluster: Cluster) -> None:
+    """Its broker is down and has no replica; the others are read."""
+    cluster.leaders["t", 1] = -1
+    fetcher = Fetcher(cast(Client, cluster), FetchSettings())
+    assert read(fetcher, ("t", 0), ("t", 1)) == {("t", 0)}
+
+
+def test_a_leader_that_cannot_be_reached_holds_up_no_other(cluster: Cluster) -> None:
+    """The controller may take some seconds to notice; leaders are not looked up all the time."""
+    cluster.down.add(2)
+    fetcher = Fetcher(cast(Client, cluster), FetchSettings())
+    for _ in range(50):
+        assert read(fetcher, ("t", 0), ("t", 1)) == {("t", 0)}
+    assert cluster.look_ups < 10
+
+
+def test_a_topic_that_is_deleted_holds_up_no_other(cluster: Cluster) -> None:
+    """Until a member with a pattern joins without it."""
+    cluster.leaders["u", 0] = 1
+    cluster.missing.add("u")
+    fetcher = Fetcher(cast(Client, cluster), FetchSettings())
+    assert read(fetcher, ("t", 0), ("t", 1), ("u", 0)) == {("t", 0), ("t", 1)}
+
+
+def test_a_leader_that_moves_is_followed(cluster: Cluster) -> None:
+    """NOT_LEADER_OR_FOLLOWER leads to a look-up."""
+    fetcher = Fetcher(cast(Client, cluster), FetchSettings())
+    assert read(fetcher, ("t", 0)) == {("t", 0)}
+    cluster.leaders["t", 0] = 2
+    assert read(fetcher, ("t", 0)) == set()
+    assert read(fetcher, ("t", 0)) == set()  # waits for the pause after the last look-up
+    assert read(fetcher, ("t", 0)) == {("t", 0)}

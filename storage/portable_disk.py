@@ -163,7 +163,7 @@ class PortableDisk:
                 file.close()
 
     def sync_directory(self, path: str) -> None:
-        """Do nothing: a directory cannot be synced on Windows, where the file system logs names."""
+        """Do nothing: Windows has no call for it. What a power cut takes: docs/storage.md."""
 
     def space(self, path: str) -> tuple[int, int]:
         """Return the size of the volume, and what an ordinary process may still write."""

@@ -68,7 +68,6 @@ class Fetcher:
             if partition in self._leaders:
                 by_leader.setdefault(self._leaders[partition], []).append(partition)
         if not by_leader:
-            self._plan_look_up(positions)
             time.sleep(max(0.0, min(self._look_up_at_s, deadline_s) - time.monotonic()))
             return [], {}
         pieces: list[Iterator[Fetched]] = []
@@ -89,16 +88,19 @@ class Fetcher:
                     self._ask(leader, partitions, max_wait_ms, pieces, errors)
             if pieces or errors or len(leaders) == 1:
                 break
-        self._plan_look_up(positions)
+        if self._leaders.keys() >= positions.keys():
+            self._pause_s = _RETRY_S
         return pieces, errors
 
     def _look_up(self, positions: Mapping[Partition, int]) -> None:
-        """Find the leaders, where some are not known, unless the pause after the last time lasts.
+        """Find the leaders where some are not known, at growing intervals while that goes on.
 
         Raises ClientError for the error of a topic that no later attempt mends.
         """
         if self._leaders.keys() >= positions.keys() or time.monotonic() < self._look_up_at_s:
             return
+        self._look_up_at_s = time.monotonic() + self._pause_s
+        self._pause_s = min(2 * self._pause_s, _LONGEST_RETRY_S)
         try:
             answer = self._client.metadata(sorted({topic for topic, _ in positions}))
             for topic in answer.topics:
@@ -114,14 +116,6 @@ class Fetcher:
                 for partition in topic.partitions
                 if partition.leader_id in self._client.nodes
             }
-
-    def _plan_look_up(self, positions: Mapping[Partition, int]) -> None:
-        """Where leaders are missing, look them up again after a pause, which grows."""
-        if self._leaders.keys() >= positions.keys():
-            self._pause_s = _RETRY_S
-        elif time.monotonic() >= self._look_up_at_s:
-            self._look_up_at_s = time.monotonic() + self._pause_s
-            self._pause_s = min(2 * self._pause_s, _LONGEST_RETRY_S)
 
     def _ask(
         self,

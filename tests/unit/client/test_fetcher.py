@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from coordinator_server.client import Client, ClientError
+from coordinator_server.client import Client, ClientError, fetcher
 from coordinator_server.client.fetcher import Fetcher, FetchSettings, Partition
 from protocol.batch import Record, build_batch
 from protocol.errors import ErrorCode
@@ -24,6 +24,15 @@ class Cluster:
         self.down: set[int] = set()
         self.missing: set[str] = set()
         self.look_ups = 0
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        """The clock: it goes on by half a second with each Fetch, and by what is slept."""
+        return self.now_s
+
+    def sleep(self, pause_s: float) -> None:
+        """Let time pass."""
+        self.now_s += pause_s
 
     def metadata(self, names: list[str]) -> Any:
         """The leaders; an error for topics that are missing."""
@@ -43,6 +52,7 @@ class Cluster:
         """A record of each partition that this broker leads."""
         if node_id in self.down:
             raise ClientError(ErrorCode.NETWORK_EXCEPTION)
+        self.now_s += 0.5
         responses = []
         for topic in request.topics:
             partitions = [
@@ -60,48 +70,59 @@ class Cluster:
         return SimpleNamespace(responses=responses)
 
 
-def read(fetcher: Fetcher, *partitions: Partition) -> set[Partition]:
+def read(reader: Fetcher, *partitions: Partition) -> set[Partition]:
     """The partitions of which one fetch gives records."""
-    pieces, errors = fetcher.fetch(dict.fromkeys(partitions, 0), 1.0)
+    pieces, errors = reader.fetch(dict.fromkeys(partitions, 0), 1.0)
     assert not errors
     return {fetched.partition for piece in pieces for fetched in piece}
 
 
 @pytest.fixture
-def cluster() -> Cluster:
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Two brokers, a partition on each."""
-    return Cluster({("t", 0): 1, ("t", 1): 2})
+    cluster = Cluster({("t", 0): 1, ("t", 1): 2})
+    monkeypatch.setattr(fetcher, "time", cluster)
+    return cluster
 
 
 def test_a_partition_without_a_leader_holds_up_no_other(cluster: Cluster) -> None:
     """Its broker is down and has no replica; the others are read."""
     cluster.leaders["t", 1] = -1
-    fetcher = Fetcher(cast(Client, cluster), FetchSettings())
-    assert read(fetcher, ("t", 0), ("t", 1)) == {("t", 0)}
+    reader = Fetcher(cast(Client, cluster), FetchSettings())
+    assert read(reader, ("t", 0), ("t", 1)) == {("t", 0)}
 
 
 def test_a_leader_that_cannot_be_reached_holds_up_no_other(cluster: Cluster) -> None:
     """The controller may take some seconds to notice; leaders are not looked up all the time."""
     cluster.down.add(2)
-    fetcher = Fetcher(cast(Client, cluster), FetchSettings())
-    for _ in range(50):
-        assert read(fetcher, ("t", 0), ("t", 1)) == {("t", 0)}
-    assert cluster.look_ups < 10
+    reader = Fetcher(cast(Client, cluster), FetchSettings())
+    for _ in range(100):
+        assert read(reader, ("t", 0), ("t", 1)) == {("t", 0)}
+    assert cluster.look_ups < cluster.now_s + 5
+
+
+def test_a_leader_that_returns_is_read_again(cluster: Cluster) -> None:
+    """However long it was away, and however long the fetches from the others take."""
+    cluster.leaders["t", 1] = -1
+    reader = Fetcher(cast(Client, cluster), FetchSettings())
+    for _ in range(100):
+        read(reader, ("t", 0), ("t", 1))
+    cluster.leaders["t", 1] = 2
+    assert ("t", 1) in set().union(*[read(reader, ("t", 0), ("t", 1)) for _ in range(4)])
 
 
 def test_a_topic_that_is_deleted_holds_up_no_other(cluster: Cluster) -> None:
     """Until a member with a pattern joins without it."""
     cluster.leaders["u", 0] = 1
     cluster.missing.add("u")
-    fetcher = Fetcher(cast(Client, cluster), FetchSettings())
-    assert read(fetcher, ("t", 0), ("t", 1), ("u", 0)) == {("t", 0), ("t", 1)}
+    reader = Fetcher(cast(Client, cluster), FetchSettings())
+    assert read(reader, ("t", 0), ("t", 1), ("u", 0)) == {("t", 0), ("t", 1)}
 
 
 def test_a_leader_that_moves_is_followed(cluster: Cluster) -> None:
     """NOT_LEADER_OR_FOLLOWER leads to a look-up."""
-    fetcher = Fetcher(cast(Client, cluster), FetchSettings())
-    assert read(fetcher, ("t", 0)) == {("t", 0)}
+    reader = Fetcher(cast(Client, cluster), FetchSettings())
+    assert read(reader, ("t", 0)) == {("t", 0)}
     cluster.leaders["t", 0] = 2
-    assert read(fetcher, ("t", 0)) == set()
-    assert read(fetcher, ("t", 0)) == set()  # waits for the pause after the last look-up
-    assert read(fetcher, ("t", 0)) == {("t", 0)}
+    assert read(reader, ("t", 0)) == set()
+    assert read(reader, ("t", 0)) == {("t", 0)}

@@ -300,6 +300,7 @@ def _settings(properties: Mapping[str, str]) -> ProducerSettings:
         retries=number(properties, "retries", 3),
         retry_backoff_ms=number(properties, "retry.backoff.ms", 100, "LONG"),
         request_timeout_ms=number(properties, "request.timeout.ms", 1_500),
+        delivery_timeout_ms=number(properties, "delivery.timeout.ms", 120_000),
         max_block_ms=number(properties, "max.block.ms", 60_000, "LONG"),
         max_request_size=number(properties, "max.request.size", 1_048_576),
         compression=Compression[codec.upper()],

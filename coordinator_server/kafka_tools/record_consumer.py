@@ -155,7 +155,9 @@ class RecordConsumer:
             return False
         interval_s = self._settings.auto_commit_interval_ms / 1000
         if self._settings.is_auto_commit and time.monotonic() > self._committed_at_s + interval_s:
-            self._commit()
+            # The next one commits these too. That the group has moved on its heartbeat learns.
+            with suppress(ClientError):
+                self._commit()
         return True
 
     def _rejoin(self) -> None:
@@ -268,9 +270,9 @@ class RecordConsumer:
         )
 
         member = self._membership
+        self._committed_at_s = time.monotonic()
         if member is None or not self._positions:
             return
-        self._committed_at_s = time.monotonic()
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for name, index in sorted(self._positions):
             topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name))

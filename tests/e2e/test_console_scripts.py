@@ -108,7 +108,7 @@ def test_two_consumers_share_a_group_and_the_one_that_stays_takes_over() -> None
             "--group",
             "g",
             "--from-beginning",
-            "--consumer-property",
+            "--command-property",
             "heartbeat.interval.ms=100",
         )
         with started(*line) as first, started(*line) as second:
@@ -258,3 +258,30 @@ def test_the_console_tools_do_their_work_within_three_tenths_of_a_second() -> No
                 took.append(time.monotonic() - start)
                 assert done.returncode == 0, done.stderr
             assert min(took) < SECONDS, (line, took)
+
+
+@pytest.mark.real_time
+def test_a_consumer_of_a_group_survives_the_restart_of_its_broker(tmp_path: Path) -> None:
+    """Commits that are due while the broker is away fail; it goes on with what comes then."""
+    with Broker(SETTINGS, data_dir=tmp_path / "data") as broker:
+        make_topic(broker, "restart")
+        produce(broker, "restart", "k:before\n")
+        with started(
+            "kafka-console-consumer.sh",
+            "--bootstrap-server",
+            broker.bootstrap_servers,
+            "--topic",
+            "restart",
+            "--group",
+            "steady",
+            "--from-beginning",
+            "--command-property",
+            "auto.commit.interval.ms=50",
+        ) as consumer:
+            assert read_line(consumer) == "before\n"
+            broker.kill()
+            time.sleep(1)  # in which many commits are due
+            assert consumer.poll() is None
+            broker.start()
+            produce(broker, "restart", "k:after\n")
+            assert read_line(consumer) == "after\n"

@@ -26,6 +26,7 @@ from protocol.batch_header import (
     BatchHeader,
 )
 from protocol.compression import Compression, compress
+from protocol.control_record import EndMarker
 from protocol.crc32c import crc32c
 from protocol.errors import ProtocolError
 from protocol.raw_records import raw_records, records_section
@@ -39,7 +40,7 @@ from protocol.varint import (
 
 if TYPE_CHECKING:
     from protocol.batch_header import BatchBuffer
-    from protocol.control_record import EndMarker
+    from protocol.control_record import EndTransaction
 
 _LENGTH_BEFORE_BODY = CRC_START - LOG_OVERHEAD_BYTES
 
@@ -219,6 +220,20 @@ def build_batch(
         len(records),
     )
     return _encoded(base_offset, leader_epoch, fields, section)
+
+
+def end_transaction_batch(end: EndTransaction, timestamp_ms: int) -> EncodedBatch:
+    """The control batch with the marker of a transaction's end."""
+    key = (0).to_bytes(2, "big") + int(end.commits).to_bytes(2, "big")
+    value = (0).to_bytes(2, "big") + end.coordinator_epoch.to_bytes(4, "big", signed=True)
+    batch = build_batch(
+        [Record(0, timestamp_ms, key, value)],
+        producer_id=end.producer_id,
+        producer_epoch=end.producer_epoch,
+        transactional=True,
+        control=True,
+    )
+    return batch._replace(marker=EndMarker(end.commits, end.coordinator_epoch))
 
 
 def rebuilt_batch(header: BatchHeader, section: bytes) -> EncodedBatch:

@@ -23,6 +23,16 @@ class EndMarker(NamedTuple):
     coordinator_epoch: int
 
 
+class EndTransaction(NamedTuple):
+    """What a marker is to end (Kafka's TxnMarkerEntry)."""
+
+    producer_id: int
+    producer_epoch: int
+    commits: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
 def end_marker(key: bytes | None, value: bytes | None) -> EndMarker | None:
     """A control record's key and value; None when its type is not that of a transaction's end."""
     if key is None or len(key) < 4:

@@ -111,6 +111,11 @@ SPECS: tuple[ApiSpec, ...] = (
     ApiSpec(21, "DeleteRecords", "delete_records", 0, 2, 2, 2),
     ApiSpec(22, "InitProducerId", "init_producer_id", 0, 5, 2, 2),
     ApiSpec(23, "OffsetForLeaderEpoch", "offset_for_leader_epoch", 2, 4, 4, 4),
+    ApiSpec(24, "AddPartitionsToTxn", "add_partitions_to_txn", 0, 5, 3, 3),
+    ApiSpec(25, "AddOffsetsToTxn", "add_offsets_to_txn", 0, 4, 3, 3),
+    ApiSpec(26, "EndTxn", "end_txn", 0, 5, 3, 3),
+    ApiSpec(27, "WriteTxnMarkers", "write_txn_markers", 1, 2, 1, 1),
+    ApiSpec(28, "TxnOffsetCommit", "txn_offset_commit", 0, 5, 3, 3),
     ApiSpec(32, "DescribeConfigs", "describe_configs", 1, 4, 4, 4),
     ApiSpec(33, "AlterConfigs", "alter_configs", 0, 2, 2, 2),
     ApiSpec(35, "DescribeLogDirs", "describe_log_dirs", 1, 5, 2, 2),
@@ -119,6 +124,9 @@ SPECS: tuple[ApiSpec, ...] = (
     ApiSpec(44, "IncrementalAlterConfigs", "incremental_alter_configs", 0, 1, 1, 1),
     ApiSpec(47, "OffsetDelete", "offset_delete", 0, 0, None, None),
     ApiSpec(60, "DescribeCluster", "describe_cluster", 0, 2, 0, 0),
+    ApiSpec(61, "DescribeProducers", "describe_producers", 0, 0, 0, 0),
+    ApiSpec(65, "DescribeTransactions", "describe_transactions", 0, 0, 0, 0),
+    ApiSpec(66, "ListTransactions", "list_transactions", 0, 2, 0, 0),
     ApiSpec(75, "DescribeTopicPartitions", "describe_topic_partitions", 0, 0, 0, 0),
 )
 

@@ -6,9 +6,16 @@ value is a tombstone.
 
 from __future__ import annotations
 
-from protocol.codec import decoder
+from struct import Struct
+
+from protocol.codec import decoder, encoder
 from protocol.errors import ProtocolError
 from protocol.schema import ARRAY, INT8, INT16, INT32, INT64, STRING, Message, field
+
+VALUE_VERSION = 1
+"""What Kafka writes since transactions have tagged fields there (`transaction.version` 1)."""
+
+_INT16 = Struct(">h")
 
 
 class TransactionLogKey(Message, versions=(0, 0)):
@@ -44,6 +51,17 @@ class TransactionLogValue(Message, versions=(0, 1), flexible_since=1):
     transaction_last_update_timestamp_ms: int = field(INT64)
     transaction_start_timestamp_ms: int = field(INT64)
     client_transaction_version: int = field(INT16, since=1, default=0, tag=2)
+
+
+def encode_transaction_key(transactional_id: str) -> bytes:
+    """The bytes of a key, its record type in front."""
+    key = TransactionLogKey(transactional_id=transactional_id)
+    return _INT16.pack(0) + encoder(TransactionLogKey, 0)(key)
+
+
+def encode_transaction_value(value: TransactionLogValue) -> bytes:
+    """The bytes of a value, its version in front."""
+    return _INT16.pack(VALUE_VERSION) + encoder(TransactionLogValue, VALUE_VERSION)(value)
 
 
 def decode_transaction_key(data: bytes) -> TransactionLogKey:

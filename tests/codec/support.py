@@ -8,7 +8,7 @@ from pathlib import Path
 from construct import ConstructError
 
 from protocol import consumer_group_records, consumer_protocol, headers, offsets_log
-from protocol.codec import decoder
+from protocol.codec import decoder, encoder
 from protocol.errors import ProtocolError
 from protocol.registry import ASKED_SPECS, SPECS
 from protocol.schema import Message
@@ -89,3 +89,10 @@ def construct_verdict(case: Case, data: bytes) -> Message | None:
     except ConstructError:
         return None
     return parsed
+
+
+def same_verdict(case: Case, one: Message | None, other: Message | None) -> bool:
+    """Whether two verdicts agree; bytes are compared where a NaN makes equal messages unequal."""
+    if one is None or other is None or one == other:
+        return one == other
+    return encoder(*case)(one) == encoder(*case)(other)

@@ -1,0 +1,63 @@
+"""TxnOffsetCommit (key 28): offsets of a group that count when a transaction commits. Versions 0-5.
+
+Version 2 adds the leader epoch, 3 is flexible and names the member (KIP-447). 4 knows
+TRANSACTION_ABORTABLE; 5 makes the group's partition part of the transaction by itself (KIP-890).
+"""
+
+from __future__ import annotations
+
+from protocol.schema import ARRAY, INT16, INT32, INT64, STRING, Message, field
+
+
+class TxnOffsetCommitRequestPartition(Message):
+    """The offset of one partition; null metadata counts as empty."""
+
+    partition_index: int = field(INT32)
+    committed_offset: int = field(INT64)
+    committed_leader_epoch: int = field(INT32, since=2, default=-1)
+    committed_metadata: str | None = field(STRING, nullable_since=0)
+
+
+class TxnOffsetCommitRequestTopic(Message):
+    """The offsets of one topic."""
+
+    name: str = field(STRING)
+    partitions: list[TxnOffsetCommitRequestPartition] = field(
+        ARRAY(TxnOffsetCommitRequestPartition)
+    )
+
+
+class TxnOffsetCommitRequest(Message, versions=(0, 5), flexible_since=3):
+    """Who commits: the producer with its transaction, and since 3 the member of the group."""
+
+    transactional_id: str = field(STRING)
+    group_id: str = field(STRING)
+    producer_id: int = field(INT64)
+    producer_epoch: int = field(INT16)
+    generation_id: int = field(INT32, since=3, default=-1)
+    member_id: str = field(STRING, since=3, default="")
+    group_instance_id: str | None = field(STRING, since=3, nullable_since=3, default=None)
+    topics: list[TxnOffsetCommitRequestTopic] = field(ARRAY(TxnOffsetCommitRequestTopic))
+
+
+class TxnOffsetCommitResponsePartition(Message):
+    """What became of one offset."""
+
+    partition_index: int = field(INT32)
+    error_code: int = field(INT16)
+
+
+class TxnOffsetCommitResponseTopic(Message):
+    """What became of the offsets of one topic."""
+
+    name: str = field(STRING)
+    partitions: list[TxnOffsetCommitResponsePartition] = field(
+        ARRAY(TxnOffsetCommitResponsePartition)
+    )
+
+
+class TxnOffsetCommitResponse(Message, versions=(0, 5), flexible_since=3):
+    """An error for each partition."""
+
+    throttle_time_ms: int = field(INT32)
+    topics: list[TxnOffsetCommitResponseTopic] = field(ARRAY(TxnOffsetCommitResponseTopic))

@@ -83,6 +83,18 @@ class InvalidProducerEpochError(StorageError):
     code = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+class InvalidTxnStateError(StorageError):
+    """A plain batch of a producer whose transaction is open (INVALID_TXN_STATE)."""
+
+    code = ErrorCode.INVALID_TXN_STATE
+
+
+class TransactionCoordinatorFencedError(StorageError):
+    """A marker of a coordinator that a later one has replaced (TRANSACTION_COORDINATOR_FENCED)."""
+
+    code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
 class TopicConfigError(StorageError):
     """A topic setting with an unknown name or a bad value (INVALID_CONFIG)."""
 

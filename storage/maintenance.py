@@ -1,8 +1,8 @@
 """The background work of a data directory, as one generator of small steps.
 
-Removing deleted topics' files, retention, forgetting idle producers, syncing sealed segments,
-compaction, checkpoints. The server pulls a step whenever it has a moment; a partition whose disk
-fails is reported and left, the others go on.
+Removing deleted topics' files, retention, syncing sealed segments, compaction, checkpoints; between
+rounds `flush.ms` and idle producers. The server pulls a step whenever it has a moment; a partition
+whose disk fails is reported and left, the others go on.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ def maintenance_steps(
             log = manager.log(name, partition)
             if retention:
                 yield from delete_old_segments(log, now_ms)
-            log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
             yield from flush_steps(log, sealed_only=not _flush_is_due(manager, log, now_ms))
             if log.config.compacts and not log.closed:
                 yield from compaction_steps(manager, log, now_ms, starting=starting)
@@ -67,6 +66,13 @@ def flush_ms_steps(manager: LogManager, now_ms: int) -> Iterator[Step]:
                 yield from flush_steps(log)
         except StorageError as error:
             yield error
+
+
+def expiry_steps(manager: LogManager, now_ms: int) -> Iterator[Step]:
+    """Forget the producers of the open logs that were silent for `producer.id.expiration.ms`."""
+    for log in manager.open_logs():
+        yield None
+        log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
 
 
 def flush_steps(log: PartitionLog, *, sealed_only: bool = False) -> Iterator[Pause]:

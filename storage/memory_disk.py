@@ -176,8 +176,15 @@ class MemoryDisk:
     def power_cut(self, random: Random | None = None) -> None:
         """Forget everything that was not synced; with `random` only some of it, in any order."""
         self.processes_died()
-        self._files = dict(self._durable_files)
         self._directories = set(self._durable_directories)
+        # What lies in a directory whose own name was not synced cannot be reached any more. A data
+        # directory at the root counts as made before the process began.
+        self._durable_files = {
+            path: contents
+            for path, contents in self._durable_files.items()
+            if path.strip("/").count("/") < 2 or path.rpartition("/")[0] in self._directories
+        }
+        self._files = dict(self._durable_files)
         for contents in self._files.values():
             data = contents.durable if random is None else contents.reordered(random)
             contents.durable = data

@@ -9,6 +9,8 @@ StorageErrors that carry the code of the answer.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from protocol.batch import EncodedBatch
@@ -129,6 +131,15 @@ class PartitionLog:
     def size_bytes(self) -> int:
         """The bytes of all segments' logs."""
         return sum(segment.size_bytes for segment in self.segments)
+
+    def bytes_below(self, offset: int) -> int:
+        """The bytes of the batches that end below `offset`. Raises StorageError."""
+        if offset >= self.log_end_offset:
+            return self.size_bytes
+        number = max(bisect_right(self._bases, offset) - 1, 0)
+        with self._reading():
+            below = self.segments[number].position_of(offset)
+        return below + sum(segment.size_bytes for segment in self.segments[:number])
 
     @property
     def active_segment(self) -> Segment:
@@ -327,10 +338,8 @@ class PartitionLog:
         """
         number = max(bisect_right(self._bases, start) - 1, 0)
         indexes = (segment.transaction_index for segment in self.segments[number:])
-        try:
+        with self._reading():
             return aborted_between(indexes, start, end)
-        except OSError as error:
-            raise self.failed("read", error) from error
 
     def _position_of(self, segment: Segment, offset: int) -> int:
         """Return where the batch with `offset` lies; mostly where the last read or append ended."""
@@ -344,20 +353,21 @@ class PartitionLog:
 
         Raises StorageError, CorruptBatchError.
         """
-        try:
+        with self._reading():
             return first_record_since(self.segments, timestamp, self.log_start_offset)
-        except OSError as error:
-            raise self.failed("read", error) from error
-        except ProtocolError as error:
-            raise CorruptBatchError(f"the records of a batch cannot be read: {error}") from error
 
     def max_timestamp(self) -> TimestampedOffset | None:
         """Return the first record with the log's largest timestamp (KIP-734); None when empty.
 
         Raises StorageError, CorruptBatchError.
         """
-        try:
+        with self._reading():
             return record_with_max_timestamp(self.segments, self.log_start_offset)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise self.failed("read", error) from error
         except ProtocolError as error:

@@ -18,14 +18,20 @@ from protocol.batch_header import (
     BatchHeader,
     add_to_sequence,
 )
-from protocol.control_record import EndMarker
+from protocol.control_record import EndMarker, EndTransaction
 from protocol.crc32c import crc32c
 from storage.disk import Disk
-from storage.errors import InvalidProducerEpochError, OutOfOrderSequenceError
+from storage.errors import (
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    OutOfOrderSequenceError,
+    TransactionCoordinatorFencedError,
+)
 from storage.transaction_index import AbortedTxn
 
 CACHED_BATCHES = 5
 SEQUENCE_MAX = 2**31 - 1
+EPOCH_MAX = 2**15 - 1
 SNAPSHOT_SUFFIX = ".snapshot"
 
 _SNAPSHOT_HEADER = struct.Struct(">hIi")  # version, CRC-32C of what follows it, count
@@ -62,6 +68,16 @@ class ProducerEntry:
         self.batches: list[CachedBatch] = []
 
 
+class PendingVerification(NamedTuple):
+    """A transaction that the coordinator is asked about before its first records are appended
+    (Kafka's VerificationStateEntry, KIP-890). `bumps_epochs`: it is of transactions v2."""
+
+    epoch: int
+    lowest_sequence: int
+    bumps_epochs: bool
+    since_ms: int
+
+
 class ProducerState:
     """All producers of a partition."""
 
@@ -69,44 +85,117 @@ class ProducerState:
         self.entries: dict[int, ProducerEntry] = {}
         # Open transactions: producer id -> first offset.
         self.transactions: dict[int, int] = {}
+        # By producer id. Not in snapshots: a request does not outlive the process.
+        self._verifications: dict[int, PendingVerification] = {}
 
     def check(self, header: BatchHeader) -> CachedBatch | None:
-        """Return the stored batch that this one repeats, None when it is new and in order.
+        """Return the stored batch that a client's batch repeats, None when it is new and in order.
 
-        InvalidProducerEpochError for an older epoch, OutOfOrderSequenceError for a gap. A producer
-        id that is not known here may begin with any sequence: its state may have expired (KIP-360).
+        A producer id that is not known here may begin with any sequence: its state may have expired
+        (KIP-360). Raises InvalidProducerEpochError for an older epoch, OutOfOrderSequenceError for
+        a gap, InvalidTxnStateError for a plain batch while the producer's transaction is open.
+        Source: UnifiedLog.analyzeAndValidateProducerState, ProducerAppendInfo.
         """
-        producer_id, epoch = header.producer_id, header.producer_epoch
-        base_sequence, offset_delta = header.base_sequence, header.last_offset_delta
+        # Taken apart at once, as in `check_client_batch`.
+        _, _, _, _, _, attributes, offset_delta, _, _, producer_id, epoch, sequence, _, _ = header
         entry = self.entries.get(producer_id)
         if entry is None:
+            if self._verifications:
+                self._check_verified(producer_id, sequence, is_empty=True)
             return None
-        if epoch < entry.epoch:
-            raise InvalidProducerEpochError(
-                f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen "
-                f"epoch {entry.epoch}"
-            )
+        batches = entry.batches
         last_sequence = NO_SEQUENCE
-        if epoch == entry.epoch:
-            if entry.batches:
-                final = add_to_sequence(base_sequence, offset_delta)
-                for batch in entry.batches:
+        if epoch == entry.epoch and batches:
+            last_sequence = batches[-1].last_sequence
+            # What is in sequence repeats nothing.
+            if sequence != last_sequence + 1:
+                final = add_to_sequence(sequence, offset_delta)
+                for batch in batches:
                     if batch.last_sequence == final and batch.offset_delta == offset_delta:
                         return batch
-                last_sequence = entry.batches[-1].last_sequence
-        elif base_sequence != 0:
+        elif epoch < entry.epoch:
+            raise _fenced(producer_id, epoch, entry.epoch)
+        if self._verifications:
+            self._check_verified(producer_id, sequence, is_empty=not batches)
+        if epoch != entry.epoch:
+            if sequence != 0:
+                raise OutOfOrderSequenceError(
+                    f"Invalid sequence number for new epoch of producer {producer_id}: "
+                    f"{epoch} (request epoch), {sequence} (seq. number), {entry.epoch} "
+                    "(current producer epoch)"
+                )
+        elif sequence != last_sequence + 1 and (sequence or last_sequence != SEQUENCE_MAX):
             raise OutOfOrderSequenceError(
-                f"Invalid sequence number for new epoch of producer {producer_id}: "
-                f"{epoch} (request epoch), {base_sequence} (seq. number), {entry.epoch} "
-                "(current producer epoch)"
-            )
-        expected = 0 if last_sequence == SEQUENCE_MAX else last_sequence + 1
-        if base_sequence != expected:
-            raise OutOfOrderSequenceError(
-                f"Out of order sequence number for producer {producer_id}: {base_sequence} "
+                f"Out of order sequence number for producer {producer_id}: {sequence} "
                 f"(incoming seq. number), {last_sequence} (current end sequence number)"
             )
+        if entry.transaction_start >= 0 and not attributes & TRANSACTIONAL:
+            raise InvalidTxnStateError(
+                f"Expected transactional write from producer {producer_id}, whose transaction is "
+                f"open since offset {entry.transaction_start}"
+            )
         return None
+
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether this incarnation has a transaction open here (Kafka's hasOngoingTransaction)."""
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.epoch == producer_epoch and entry.transaction_start >= 0
+
+    def begin_verification(self, header: BatchHeader, *, bumps_epochs: bool, now_ms: int) -> None:
+        """Take note that the coordinator is asked whether this batch may open a transaction here.
+
+        Until records of the transaction are appended, none with a higher sequence may come before
+        these, and in transactions v2 a producer without state here has to begin with 0.
+        """
+        producer_id, epoch, sequence = header[9:12]
+        pending = self._verifications.get(producer_id)
+        if pending is None:
+            pending = PendingVerification(epoch, sequence, bumps_epochs, now_ms)
+        elif epoch > pending.epoch:
+            pending = pending._replace(epoch=epoch, lowest_sequence=sequence)
+        elif epoch == pending.epoch and sequence < pending.lowest_sequence:
+            pending = pending._replace(lowest_sequence=sequence)
+        self._verifications[producer_id] = pending
+
+    def _check_verified(self, producer_id: int, sequence: int, *, is_empty: bool) -> None:
+        """Raise OutOfOrderSequenceError for what cannot be the first batch of a transaction that
+        waits for its verification; `is_empty`: no batches of the producer are known."""
+        pending = self._verifications.get(producer_id)
+        if pending is None:
+            return
+        if pending.bumps_epochs and sequence != 0 and is_empty:
+            raise OutOfOrderSequenceError(
+                f"Invalid sequence number for producer {producer_id}: {sequence} "
+                "(incoming seq. number), expected 0 from a producer without state here"
+            )
+        if sequence > pending.lowest_sequence:
+            raise OutOfOrderSequenceError(
+                f"Out of order sequence number for producer {producer_id}: {sequence} "
+                f"(incoming seq. number), {pending.lowest_sequence} (earliest seen sequence)"
+            )
+
+    def check_end(self, end: EndTransaction) -> None:
+        """Raise the error of a marker that may not be written: InvalidProducerEpochError if a later
+        incarnation of the producer wrote here, TransactionCoordinatorFencedError if a later
+        coordinator did.
+
+        In transactions v2 the marker's epoch is above that of the records. It is equal when the
+        marker is written again, and after the last epoch (KIP-1228). Source: ProducerAppendInfo.
+        """
+        entry = self.entries.get(end.producer_id)
+        if entry is None:
+            return
+        epoch = end.producer_epoch
+        is_old = epoch < entry.epoch
+        if end.transaction_version >= 2 and epoch == entry.epoch:
+            is_old = entry.transaction_start >= 0 and epoch != EPOCH_MAX
+        if is_old:
+            raise _fenced(end.producer_id, epoch, entry.epoch)
+        if end.coordinator_epoch < entry.coordinator_epoch:
+            raise TransactionCoordinatorFencedError(
+                f"Invalid coordinator epoch for producer {end.producer_id}: "
+                f"{end.coordinator_epoch} (zombie), {entry.coordinator_epoch} (current)"
+            )
 
     def append(
         self, header: BatchHeader, last_offset: int, marker: EndMarker | None
@@ -132,9 +221,11 @@ class ProducerState:
         last_sequence = add_to_sequence(header.base_sequence, offset_delta)
         batches.append(CachedBatch(last_sequence, last_offset, offset_delta, timestamp_ms))
         entry.last_timestamp = timestamp_ms
-        if attributes & TRANSACTIONAL and entry.transaction_start < 0:
-            entry.transaction_start = last_offset - offset_delta
-            self.transactions[producer_id] = entry.transaction_start
+        if attributes & TRANSACTIONAL:
+            if entry.transaction_start < 0:
+                entry.transaction_start = last_offset - offset_delta
+                self.transactions[producer_id] = entry.transaction_start
+            self._verifications.pop(producer_id, None)
         return None
 
     def _end_transaction(
@@ -149,6 +240,10 @@ class ProducerState:
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.max_timestamp_ms
         self.transactions.pop(producer_id, None)
+        pending = self._verifications.get(producer_id)
+        # In transactions v2 the next transaction may already wait, with the marker's epoch.
+        if pending is not None and not (pending.bumps_epochs and pending.epoch == epoch):
+            del self._verifications[producer_id]
         if start < 0 or marker.commits:
             return None
         stable = self.first_unstable_offset
@@ -180,6 +275,9 @@ class ProducerState:
         ]
         for producer_id in gone:
             del self.entries[producer_id]
+        for producer_id, pending in tuple(self._verifications.items()):
+            if now_ms - pending.since_ms >= expiration_ms:
+                del self._verifications[producer_id]
 
     # --- snapshots --------------------------------------------------------------------------------
 
@@ -228,6 +326,12 @@ class ProducerState:
             if last_offset >= 0:
                 entry.batches.append(CachedBatch(last_sequence, last_offset, delta, timestamp))
         return state
+
+
+def _fenced(producer_id: int, epoch: int, last_epoch: int) -> InvalidProducerEpochError:
+    return InvalidProducerEpochError(
+        f"Epoch of producer {producer_id} is {epoch}, and the last seen epoch is {last_epoch}"
+    )
 
 
 def snapshot_path(directory: str, offset: int) -> str:

@@ -3,7 +3,8 @@
 A round over all partitions (compaction, syncing of sealed segments, checkpoints, removal of deleted
 topics' files) begins every `log.cleaner.backoff.ms` or `log.retention.check.interval.ms`, whichever
 is shorter; old records are deleted in the rounds that are due by the latter. Between rounds the
-broker's own logs are checked several times a second, and compacted.
+broker's own logs are checked several times a second, and compacted, and idempotent producers that
+are silent are forgotten every `producer.id.expiration.check.interval.ms`.
 
 All of it is cut into slices of a millisecond, so that no client waits for it. Slices grow and the
 pauses between them shrink while too large a part of the own logs is dirty: under commits as fast as
@@ -79,6 +80,8 @@ class MaintenanceScheduler:
         "_own_logs",
         "_own_logs_due_ms",
         "_pressure",
+        "_producers_due_ms",
+        "_producers_interval_ms",
         "_retention_due_ms",
         "_retention_interval_ms",
         "_round",
@@ -100,6 +103,7 @@ class MaintenanceScheduler:
         self._interval_ms = min(
             config.integer("log.cleaner.backoff.ms"), self._retention_interval_ms
         )
+        self._producers_interval_ms = config.integer("producer.id.expiration.check.interval.ms")
         self._own_logs: OwnLogs | None = None
         # What cannot wait, and a round; what cannot wait goes first.
         self._frequent: Iterator[Step] | None = None
@@ -111,6 +115,7 @@ class MaintenanceScheduler:
         first_ms = min(FIRST_RETENTION_DELAY_MS, self._retention_interval_ms)
         self._retention_due_ms = now_ms + first_ms
         self._frequent_due_ms = self._own_logs_due_ms = now_ms + FREQUENT_MS
+        self._producers_due_ms = now_ms + self._producers_interval_ms
         self._is_starting = True
 
     @property
@@ -124,6 +129,7 @@ class MaintenanceScheduler:
         self._retention_due_ms -= elapsed_ms
         self._frequent_due_ms -= elapsed_ms
         self._own_logs_due_ms -= elapsed_ms
+        self._producers_due_ms -= elapsed_ms
         self._logs.unsynced_since_ms.clear()
 
     def step(self) -> int:
@@ -143,8 +149,17 @@ class MaintenanceScheduler:
             if self.is_working:
                 is_over = self._ended_s >= end_s
                 return round(PAUSE_MS * (1 - self._pressure)) if is_over else WAIT_MS
-        due_ms = min(self._round_due_ms, self._frequent_due_ms, self._own_logs_due_ms)
-        return max(due_ms - now_ms, 0)
+        return max(self._due_ms - now_ms, 0)
+
+    @property
+    def _due_ms(self) -> int:
+        """When the next work begins, if there is none now."""
+        return min(
+            self._round_due_ms,
+            self._frequent_due_ms,
+            self._own_logs_due_ms,
+            self._producers_due_ms,
+        )
 
     def _work(self, steps: Iterator[Step], end_s: float) -> bool:
         """Work until all is done or waits for the disk; whether the slice ended before that."""
@@ -175,10 +190,10 @@ class MaintenanceScheduler:
         return max(SLICE_MS / 1000, pressed_s)
 
     def _begin_what_is_due(self, now_ms: int) -> None:
-        if min(self._round_due_ms, self._frequent_due_ms, self._own_logs_due_ms) > now_ms:
+        if self._due_ms > now_ms:
             return
         # Imported late: a broker that starts does not need the cleaner.
-        from storage.maintenance import flush_ms_steps, maintenance_steps
+        from storage.maintenance import expiry_steps, flush_ms_steps, maintenance_steps
         from storage.own_logs import OwnLogs
 
         own_logs = self._own_logs = self._own_logs or OwnLogs(self._logs)
@@ -206,6 +221,9 @@ class MaintenanceScheduler:
         if now_ms >= self._frequent_due_ms:
             self._frequent_due_ms = now_ms + FREQUENT_MS
             frequent.append(flush_ms_steps(self._logs, now_ms))
+        if now_ms >= self._producers_due_ms:
+            self._producers_due_ms = now_ms + self._producers_interval_ms
+            frequent.append(expiry_steps(self._logs, now_ms))
         if frequent:
             self._frequent = chain(*frequent)
 

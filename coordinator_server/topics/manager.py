@@ -20,6 +20,7 @@ from coordinator_server.maintenance.scheduler import MaintenanceScheduler
 from coordinator_server.topics.leadership import Leadership
 from coordinator_server.topics.names import (
     OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
     collision_key,
     is_internal,
     name_error,
@@ -40,6 +41,21 @@ There is one for each topic, each partition and each config.
 """
 
 TOO_MANY_RECORDS = "Unable to perform excessively large batch operation."
+
+
+_COORDINATOR_TOPICS = {
+    OFFSETS_TOPIC: (
+        "offsets.topic.num.partitions",
+        "offsets.topic.replication.factor",
+        "offsets.topic.segment.bytes",
+    ),
+    TRANSACTIONS_TOPIC: (
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.segment.bytes",
+    ),
+}
+"""The topics of coordinators, with the settings that they are created by."""
 
 
 DeletionListener = Callable[[Mapping[str, Topic]], None]
@@ -193,16 +209,16 @@ class TopicManager:
         return topic
 
     def create_internal(self, name: str) -> Topic:
-        """Create one of the broker's own topics, if it is not there yet. Raises StorageError."""
-        assert name == OFFSETS_TOPIC, name
+        """Create a topic of coordinators, if it is not there yet. Raises StorageError."""
         topic = self._by_name.get(name)
         if topic is not None:
             return topic
+        partitions, _, segment_bytes = _COORDINATOR_TOPICS[name]
         configs = {
             **INTERNAL_TOPIC_CONFIGS,
-            "segment.bytes": str(self._config.integer("offsets.topic.segment.bytes")),
+            "segment.bytes": str(self._config.integer(segment_bytes)),
         }
-        return self.create(name, self._config.integer("offsets.topic.num.partitions"), configs)
+        return self.create(name, self._config.integer(partitions), configs)
 
     def auto_create(self, names: Sequence[str]) -> Steps:
         """Create topics that a client has asked for, if the broker's settings allow that.
@@ -214,8 +230,8 @@ class TopicManager:
         if not self._auto_create or len(names) * (1 + partition_count) > MAX_RECORDS_PER_REQUEST:
             return
         try:
-            if OFFSETS_TOPIC in names:
-                self.create_internal(OFFSETS_TOPIC)
+            for name in _COORDINATOR_TOPICS.keys() & set(names):
+                self.create_internal(name)
             topics: list[Topic] = []
             for name in names:
                 if not is_internal(name):
@@ -328,8 +344,8 @@ class TopicManager:
     def _default_factor(self, name: str) -> int:
         """Replicas of a topic that names none; never more than there are brokers."""
         setting = "default.replication.factor"
-        if name == OFFSETS_TOPIC:
-            setting = "offsets.topic.replication.factor"
+        if name in _COORDINATOR_TOPICS:
+            _, setting, _ = _COORDINATOR_TOPICS[name]
         # A default made for a bigger cluster must not keep topics from being created here.
         return min(self._config.integer(setting), len(self.broker_ids))
 

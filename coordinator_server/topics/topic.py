@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from coordinator_server.topics.names import is_internal
-from protocol.batch import EncodedBatch
+from protocol.batch import EncodedBatch, end_transaction_batch
+from protocol.control_record import EndTransaction
 from protocol.errors import ErrorCode
 from storage.disk import Buffer
 from storage.errors import StorageError, UnknownPartitionError
@@ -110,6 +111,15 @@ class Partition:
         result = self.log.append_own(batch, now_ms)
         self._changed(self)
         return result
+
+    def end_transaction(self, end: EndTransaction, now_ms: int) -> AppendResult:
+        """Append the marker of a transaction's end, and wake the fetches.
+
+        A producer that has no open transaction here gets its marker all the same, as in Kafka.
+        Raises InvalidProducerEpochError, TransactionCoordinatorFencedError, StorageError.
+        """
+        self.log.producers.check_end(end)
+        return self.append_own(end_transaction_batch(end, now_ms), now_ms)
 
     @property
     def flush_is_due(self) -> bool:

@@ -82,6 +82,23 @@ def test_compacted_logs_keep_the_last_record_of_a_key() -> None:
     assert partition(broker, "t").log.log_end_offset == 20
 
 
+def test_silent_producers_are_forgotten() -> None:
+    """They are looked for every producer.id.expiration.check.interval.ms."""
+    broker = FakeBroker(
+        producer_id_expiration_ms="5000", producer_id_expiration_check_interval_ms="4000"
+    )
+    broker.topics.create("t", 1, {})
+    log = partition(broker, "t").log
+    sent = build_batch([Record(0, START_MS, b"k", b"v")], producer_id=7, producer_epoch=0)
+    log.append_own(sent, START_MS)
+    while True:
+        wait_ms = broker.topics.maintenance_step()
+        if 7 not in log.producers.entries:
+            break
+        broker.scheduler.advance(wait_ms)
+    assert broker.clock.time_ms == START_MS + 8000, "the second look is the first one after 5 s"
+
+
 def test_what_a_round_does_is_logged_at_level_debug(log_text: io.StringIO) -> None:
     """A deleted segment and a pass of compaction are events of the vocabulary, not seen at info."""
     for level, expected in ((INFO, {}), (DEBUG, {"old": "segment.deleted", "c": "log.compacted"})):

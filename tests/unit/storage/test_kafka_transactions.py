@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.batch import iterate_records
+from protocol.batch import end_transaction_batch, iterate_records
 from protocol.batch_header import DELETE_HORIZON, iterate_batches
+from protocol.control_record import EndTransaction, end_marker_of
 from storage.cleaner import Cleaning
 from storage.local_disk import LocalDisk
 from storage.log_config import LogConfig
@@ -138,3 +139,22 @@ def test_the_index_of_a_pass_is_kafkas(tmp_path: Path) -> None:
     theirs = b"".join(data for _, data in sorted(indexes(TRANSACTIONS / "compact/1").items()))
     assert ours == theirs
     assert log.aborted_transactions(0, WRITTEN)[0].first_offset == 2
+
+
+def test_markers_are_kafkas() -> None:
+    """A marker that is made again from what Kafka's says has the same bytes."""
+    count = 0
+    for path in sorted(TRANSACTIONS.glob("plain-0/*.log")):
+        data = path.read_bytes()
+        for header in iterate_batches(data):
+            marker = end_marker_of(data, header) if header.is_control else None
+            if marker is None:
+                continue
+            (record,) = iterate_records(data, header)
+            end = EndTransaction(header.producer_id, header.producer_epoch, *marker, 0)
+            made = end_transaction_batch(end, record.timestamp_ms)
+            given = {"base_offset": header.base_offset, "leader_epoch": header.leader_epoch}
+            ours = made._replace(header=made.header._replace(**given)).to_bytes()
+            assert ours == data[header.position : header.end]
+            count += 1
+    assert count > 10

@@ -65,9 +65,9 @@ lint: .venv/.installed-dev
 	done
 	$(BIN)/lint-imports
 
-# Every branch of the group coordinator is taken by its unit tests and those of its runtime.
+# Every branch of both cores is taken by their unit tests and those of their runtime.
 coverage: .venv/.installed-dev
-	$(BIN)/python -m coverage run -m pytest -q tests/unit/group tests/unit/coordinator
+	$(BIN)/python -m coverage run -m pytest -q tests/unit/group tests/unit/transactions tests/unit/coordinator
 	$(BIN)/python -m coverage report
 
 # `make sim SEEDS=0-999`; see docs/simulation.md.

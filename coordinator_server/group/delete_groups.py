@@ -52,8 +52,9 @@ def delete(
         effects.reply(reply, refuse(request, reply.caller, ErrorCode.NON_EMPTY_GROUP))
         return
     records: list[CoordinatorRecord] = []
-    for topic, partitions in group.offsets.by_topic.items():
-        for partition in partitions:
+    offsets = group.offsets
+    for topic in (*offsets.by_topic, *(offsets.pending.by_topic.keys() - offsets.by_topic.keys())):
+        for partition in offsets.partitions_of(topic):
             records.append(offset_tombstone(group.group_id, topic, partition))
             if not len(records) % STEP_ITEMS:
                 yield

@@ -7,13 +7,15 @@ in production and in the simulation.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 from coordinator_server.group.storage_errors import TOO_LARGE
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinator_server.group.effects import Effects, Write
+    from coordinator_server.group.effects import Effects, ProducerIdAndEpoch, Write
     from coordinator_server.group.group import Group
     from coordinator_server.group.records import CoordinatorRecord
 
@@ -21,33 +23,53 @@ if TYPE_CHECKING:
 class GroupLog(Protocol):
     """Where the records of groups go: a partition of `__consumer_offsets`."""
 
-    def append(self, records: Sequence[CoordinatorRecord]) -> ErrorCode:
-        """Append records as one batch, all or nothing; NONE or the error of the log."""
+    def append(
+        self, records: Sequence[CoordinatorRecord], producer: ProducerIdAndEpoch | None = None
+    ) -> ErrorCode:
+        """Append records as one batch, all or nothing; NONE or the error of the log.
+
+        With a `producer` it is a batch of its transaction.
+        """
 
 
 def settle(group: Group, effects: Effects, log: GroupLog, now_ms: int) -> None:
     """Settle every write in `effects` and what follows from it.
 
-    Afterwards `effects` holds replies and events only. All writes so far share one append. A batch
-    that is too large is tried again write by write, so that one oversized record fails no other
-    request.
+    Afterwards `effects` holds replies and events only. All writes so far share one append, but for
+    those of transactions, which have batches of their own. A batch that is too large is tried again
+    write by write, so that one oversized record fails no other request.
     """
     while effects.writes:
         writes, effects.writes = effects.writes, []
-        error = _append(group, writes, log)
-        if error in TOO_LARGE and len(writes) > 1:
-            for write in writes:
-                _finish([write], _append(group, [write], log), now_ms, effects)
-        else:
-            _finish(writes, error, now_ms, effects)
+        for run in _runs(writes):
+            error = _append(group, run, log)
+            if error in TOO_LARGE and len(run) > 1:
+                for write in run:
+                    _finish([write], _append(group, [write], log), now_ms, effects)
+            else:
+                _finish(run, error, now_ms, effects)
+
+
+def _runs(writes: list[Write]) -> Sequence[list[Write]]:
+    """Writes that can share a batch: those of no transaction, or of one and the same."""
+    if all(write.producer is None for write in writes):
+        return (writes,)
+    return [list(run) for _, run in groupby(writes, key=attrgetter("producer"))]
 
 
 def _append(group: Group, writes: Sequence[Write], log: GroupLog) -> ErrorCode:
     records = [record for write in writes for record in write.records]
-    error = log.append(records)
+    producer = writes[0].producer
+    if producer is None:
+        error = log.append(records)
+    else:
+        error = log.append(records, producer)
     if error is ErrorCode.NONE:
         for record in records:
-            group.replay(record)
+            if producer is None:
+                group.replay(record)
+            else:
+                group.replay_pending(record, producer.producer_id)
     return error
 
 

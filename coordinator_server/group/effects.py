@@ -63,13 +63,29 @@ class Reply(ABC, Generic[Response]):
         """Send a response that carries `error` wherever the API has a place for it, instead."""
 
 
+class ProducerIdAndEpoch(NamedTuple):
+    """The producer of a transaction."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class Write:
-    """Records that go into the log together, and what happens once their fate is known."""
+    """Records that go into the log together, and what happens once their fate is known.
 
-    __slots__ = ("callbacks", "records")
+    Those of a transaction have the `producer` that it belongs to.
+    """
 
-    def __init__(self, records: list[CoordinatorRecord], done: Done | None) -> None:
+    __slots__ = ("callbacks", "producer", "records")
+
+    def __init__(
+        self,
+        records: list[CoordinatorRecord],
+        done: Done | None,
+        producer: ProducerIdAndEpoch | None,
+    ) -> None:
         self.records = records
+        self.producer = producer
         self.callbacks: list[Done] = [] if done is None else [done]
 
     def then(self, done: Done) -> None:
@@ -110,9 +126,17 @@ class Effects:
         reply.response = response
         (self.replies_to_writes if self.after_append else self.replies).append(reply)
 
-    def write(self, records: list[CoordinatorRecord], done: Done | None = None) -> Write:
-        """Append `records` in one batch, replay them, then call `done`."""
-        write = Write(records, done)
+    def write(
+        self,
+        records: list[CoordinatorRecord],
+        done: Done | None = None,
+        producer: ProducerIdAndEpoch | None = None,
+    ) -> Write:
+        """Append `records` in one batch, replay them, then call `done`.
+
+        With a `producer` they are part of its transaction.
+        """
+        write = Write(records, done, producer)
         self.writes.append(write)
         return write
 

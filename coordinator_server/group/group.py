@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from coordinator_server.group.offsets import CommittedOffsets
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 
 if TYPE_CHECKING:
     from coordinator_server.group.effects import Effects
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from coordinator_server.group.settings import GroupSettings
     from protocol.apis.offset_commit import OffsetCommitRequest
     from protocol.errors import ErrorCode
-    from protocol.offsets_log import OffsetCommitValue
 
 
 LARGE_OFFSETS = 2000
@@ -43,6 +43,18 @@ class Group(ABC):
     @abstractmethod
     def replay(self, record: CoordinatorRecord) -> None:
         """Apply a record of this group, live or while the log is loaded."""
+
+    def replay_pending(self, record: CoordinatorRecord, producer_id: int) -> None:
+        """Apply a record that belongs to a transaction."""
+        self.is_new = False
+        key, value = record
+        assert isinstance(key, OffsetCommitKey)
+        assert isinstance(value, OffsetCommitValue)
+        self.offsets.replay_pending(key, value, producer_id)
+
+    def replay_end(self, producer_id: int, *, commits: bool) -> None:
+        """Apply the marker that ends a transaction."""
+        self.offsets.replay_end(producer_id, commits=commits)
 
     def restore(self, topic: str, offsets: dict[int, OffsetCommitValue]) -> None:
         """Apply offsets from a snapshot, by partition."""
@@ -75,6 +87,10 @@ class Group(ABC):
     @abstractmethod
     def is_empty(self) -> bool:
         """Whether the group exists and has no members."""
+
+    @abstractmethod
+    def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
+        """Whether the caller may commit in a transaction. Source: validateOffsetCommit."""
 
     @abstractmethod
     def check_commit(self, request: OffsetCommitRequest) -> ErrorCode:

@@ -24,7 +24,13 @@ from protocol.schema import ZERO_UUID
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator
 
-    from coordinator_server.group.effects import Caller, Effects, Reply, Steps
+    from coordinator_server.group.effects import (
+        Caller,
+        Effects,
+        ProducerIdAndEpoch,
+        Reply,
+        Steps,
+    )
     from coordinator_server.group.group import Group
     from coordinator_server.group.records import CoordinatorRecord
 
@@ -84,6 +90,18 @@ def commit(
         effects.reply(reply, refuse(request, reply.caller, error))
         return
     group.committed_by(request.member_id, now_ms)
+    yield from store(group, request, reply, now_ms, effects)
+
+
+def store(
+    group: Group,
+    request: OffsetCommitRequest,
+    reply: Reply[OffsetCommitResponse],
+    now_ms: int,
+    effects: Effects,
+    producer: ProducerIdAndEpoch | None = None,
+) -> Steps:
+    """Store offsets that may be committed; with a `producer` as part of its transaction."""
     limit = group.settings.offset_metadata_max_length
     retention_ms = request.retention_time_ms
     expire_ms = -1 if retention_ms == NO_RETENTION else _java_long(now_ms + retention_ms)
@@ -104,8 +122,9 @@ def commit(
                 metadata=metadata,
                 commit_timestamp=now_ms,
                 expire_timestamp=expire_ms,
-                # A value with an expiry is written as version 1, which has no topic id.
-                topic_id=topic.topic_id if expire_ms == -1 else ZERO_UUID,
+                # A value with an expiry is written as version 1, which has no topic id, and Kafka
+                # knows none from TxnOffsetCommit.
+                topic_id=topic.topic_id if expire_ms == -1 and producer is None else ZERO_UUID,
             )
             records.append((key, value))
             if not len(records) % STEP_ITEMS:
@@ -130,7 +149,7 @@ def commit(
                     one.error_code = one.error_code or refused
         effects.reply(reply, response)
 
-    effects.write(records, done)
+    effects.write(records, done, producer)
 
 
 def _response(

@@ -56,7 +56,7 @@ def offset_delete(
     records: list[CoordinatorRecord] = []
     topics: list[OffsetDeleteResponseTopic] = []
     for topic in request.topics:
-        stored = group.offsets.by_topic.get(topic.name, {})
+        stored = group.offsets.partitions_of(topic.name)
         is_subscribed = group.is_subscribed(topic.name)
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else ErrorCode.NONE
         results: list[OffsetDeleteResponsePartition] = []

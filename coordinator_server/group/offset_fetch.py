@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.group.api import GroupApi
-from protocol.apis.offset_fetch import OffsetFetchRequestGroup
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from coordinator_server.group.effects import Caller, Effects, Reply
     from coordinator_server.group.group import Group
+    from protocol.apis.offset_fetch import OffsetFetchRequestTopics
     from protocol.offsets_log import OffsetCommitValue
 
 
@@ -25,21 +25,31 @@ class FetchedOffsets(NamedTuple):
 
     error: ErrorCode
     by_topic: Mapping[str, Mapping[int, OffsetCommitValue]]
+    unstable: Mapping[str, Collection[int]]
+    """The partitions with pending offsets, if stable ones were asked for."""
 
 
-def refuse(_: OffsetFetchRequestGroup, __: Caller, error: ErrorCode) -> FetchedOffsets:
+class FetchOffsets(NamedTuple):
+    """An OffsetFetch of one group; `requires_stable`: none while a transaction may change it."""
+
+    group_id: str
+    topics: list[OffsetFetchRequestTopics] | None
+    requires_stable: bool
+
+
+def refuse(_: FetchOffsets, __: Caller, error: ErrorCode) -> FetchedOffsets:
     """An OffsetFetch refused for one group."""
-    return FetchedOffsets(error, {})
+    return FetchedOffsets(error, {}, {})
 
 
-def missing(_: OffsetFetchRequestGroup, __: Caller) -> FetchedOffsets:
+def missing(_: FetchOffsets, __: Caller) -> FetchedOffsets:
     """No offset anywhere, and no error."""
-    return FetchedOffsets(ErrorCode.NONE, {})
+    return FetchedOffsets(ErrorCode.NONE, {}, {})
 
 
 def fetch(
     group: Group,
-    request: OffsetFetchRequestGroup,
+    request: FetchOffsets,
     reply: Reply[FetchedOffsets],
     now_ms: int,
     effects: Effects,
@@ -52,11 +62,15 @@ def fetch(
         copied = {topic: offsets.copy() for topic, offsets in stored.items()}
     else:
         copied = {topic.name: stored[topic.name].copy() for topic in topics if topic.name in stored}
-    effects.reply(reply, FetchedOffsets(ErrorCode.NONE, copied))
+    unstable: Mapping[str, Collection[int]] = {}
+    if request.requires_stable and group.offsets.pending:
+        pending = group.offsets.pending.by_topic
+        unstable = {topic: tuple(partitions) for topic, partitions in pending.items()}
+    effects.reply(reply, FetchedOffsets(ErrorCode.NONE, copied, unstable))
 
 
 OFFSET_FETCH = GroupApi(
-    request_type=OffsetFetchRequestGroup,
+    request_type=FetchOffsets,
     serve=fetch,
     refuse=refuse,
     missing=missing,

@@ -41,7 +41,9 @@ def expire_offsets(group: Group, now_ms: int, effects: Effects) -> Steps:
             kept += len(partitions)
             continue
         for partition, stored in partitions.items():
-            if _is_expired(group, stored, now_ms):
+            if group.offsets.pending.has(topic, partition):
+                kept += 1
+            elif _is_expired(group, stored, now_ms):
                 records.append(offset_tombstone(group.group_id, topic, partition))
             else:
                 kept += 1
@@ -49,7 +51,7 @@ def expire_offsets(group: Group, now_ms: int, effects: Effects) -> Steps:
             if not seen % STEP_ITEMS:
                 yield
     expired = len(records)
-    ends = not kept and group.is_empty
+    ends = not kept and group.is_empty and not group.offsets.pending
     if ends:
         records.append(group_tombstone(group.group_id))
     if not records:
@@ -80,7 +82,7 @@ def topics_deleted(
     """Delete the offsets of deleted topics; the group stays."""
     records: list[CoordinatorRecord] = []
     for topic in topics:
-        for partition in group.offsets.by_topic.get(topic, {}):
+        for partition in group.offsets.partitions_of(topic):
             records.append(offset_tombstone(group.group_id, topic, partition))
             if not len(records) % STEP_ITEMS:
                 yield

@@ -23,7 +23,14 @@ from coordinator_server.coordinator.operations import Operation, PendingRequest
 from coordinator_server.coordinator.task import EXPIRE_TIMERS, GroupTask, TaskContext
 from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.classic.state import EMPTY, STABLE, GroupState
-from coordinator_server.group.effects import Caller, Effects, Reply, Response, Steps
+from coordinator_server.group.effects import (
+    Caller,
+    Effects,
+    ProducerIdAndEpoch,
+    Reply,
+    Response,
+    Steps,
+)
 from coordinator_server.group.explain import Rebalance
 from coordinator_server.group.offsets import CommittedOffsets
 from coordinator_server.group.records import CoordinatorRecord, encode_record
@@ -329,8 +336,11 @@ class SimulatedPartition(OffsetsPartition):
         """Whether there is nothing to load."""
         return not self.broker.log
 
-    def append(self, records: Sequence[CoordinatorRecord]) -> ErrorCode:
-        """Append, fail, or die."""
+    def append(
+        self, records: Sequence[CoordinatorRecord], producer: ProducerIdAndEpoch | None = None
+    ) -> ErrorCode:
+        """Append, fail, or die. No simulated client commits in transactions yet."""
+        assert producer is None
         broker = self.broker
         error = broker.append_error()
         if broker.batch_limit is not None and len(records) > broker.batch_limit:

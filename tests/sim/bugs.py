@@ -189,8 +189,8 @@ ANSWERS = [
     Bug(
         "a commit is answered before the append",
         "group.offset_commit",
-        "    effects.write(records, done)\n",
-        "    effects.write(records)\n"
+        "    effects.write(records, done, producer)\n",
+        "    effects.write(records, None, producer)\n"
         "    effects.reply(reply, _response(request, ErrorCode.NONE, too_long))\n",
         True,
     ),
@@ -346,8 +346,8 @@ THE_LOG = [
     Bug(
         "a deleted group leaves an offset",
         "group.delete_groups",
-        "        for partition in partitions:\n",
-        "        for partition in sorted(partitions)[1:]:\n",
+        "        for partition in offsets.partitions_of(topic):\n",
+        "        for partition in sorted(offsets.partitions_of(topic))[1:]:\n",
         True,
     ),
     Bug("a tombstone is not replayed", "group.offsets", "partitions.pop(partition, None)", "pass"),
@@ -366,8 +366,8 @@ THE_LOG = [
     Bug(
         "an oversized commit spoils the others of its batch",
         "group.driver",
-        "if error in TOO_LARGE and len(writes) > 1:",
-        "if error in TOO_LARGE and not writes:",
+        "if error in TOO_LARGE and len(run) > 1:",
+        "if error in TOO_LARGE and not run:",
     ),
     Bug(
         "offsets expire a millisecond late",

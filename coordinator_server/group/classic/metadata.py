@@ -214,6 +214,23 @@ class GroupMetadata(Group):
             return ErrorCode.ILLEGAL_GENERATION
         return COMMIT_ANSWER[state]
 
+    def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
+        """A member has to be one of this generation. Who names no member may commit at any time.
+
+        Before version 3 a request cannot name one.
+        """
+        if self.state is DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        generation_id = request.generation_id_or_member_epoch
+        if generation_id < 0:
+            is_stranger = not request.member_id and request.group_instance_id is None
+            if is_stranger or self.state is EMPTY:
+                return ErrorCode.NONE
+        error = self.check_member(request.member_id, request.group_instance_id)
+        if error is ErrorCode.NONE and generation_id != self.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        return error
+
     def committed_by(self, member_id: str, now_ms: int) -> None:
         """A commit renews the session of a member, except while the group is completing."""
         if self.state is STABLE or self.state is PREPARING_REBALANCE:

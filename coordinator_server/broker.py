@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from coordinator_server.coordinator.groups import GroupCoordinator
+from coordinator_server.coordinator.transactions import TransactionCoordinator
 from coordinator_server.group.settings import GroupSettings
 from coordinator_server.topics.fetch_session import FetchSessionCache
+from coordinator_server.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
@@ -41,6 +43,7 @@ class Broker:
             config.integer("max.incremental.fetch.session.cache.slots"), _session_id
         )
         self.step_runner = cluster.step_runner
+        self.markers = cluster.markers
         self.groups = GroupCoordinator(
             group_settings(config),
             cluster.clock,
@@ -52,18 +55,32 @@ class Broker:
             explain=cluster.journal.take,
             keeps_snapshots=not config.ephemeral,
         )
+        self.transactions = TransactionCoordinator(
+            transaction_settings(config),
+            cluster.clock,
+            cluster.step_runner,
+            cluster.topics,
+            cluster.transactions_topic,
+            cluster.producer_ids,
+            cluster.markers,
+            node_id=self.node_id,
+            peer=cluster.transactions_of,
+        )
         self._cluster = cluster
 
     def start(self) -> None:
-        """Begin to load the groups; needs a running loop."""
+        """Begin to load groups and transactional ids; needs a running loop."""
         self.groups.start()
+        self.transactions.start()
 
     def shutting_down(self) -> None:
-        """Answer what is parked in groups, so that the connections can be closed."""
+        """Answer what waits in the coordinators, so that the connections can be closed."""
+        self.transactions.stop()
         self.groups.stop()
 
     def forget(self) -> None:
-        """Let all groups and fetch sessions go; the topics are about to be deleted."""
+        """Let groups, transactions and fetch sessions go; the topics are about to be deleted."""
+        self.transactions.emigrate_all()
         self.groups.emigrate_all()
         self.fetch_sessions.clear()
 
@@ -95,6 +112,21 @@ def group_settings(config: Config) -> GroupSettings:
         offset_metadata_max_length=config.integer("offset.metadata.max.bytes"),
         offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
         offsets_retention_check_interval_ms=config.integer("offsets.retention.check.interval.ms"),
+    )
+
+
+def transaction_settings(config: Config) -> TransactionSettings:
+    """What the transaction coordinator reads of the broker's settings."""
+    return TransactionSettings(
+        max_timeout_ms=config.integer("transaction.max.timeout.ms"),
+        abort_interval_ms=config.integer(
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+        ),
+        id_expiration_ms=config.integer("transactional.id.expiration.ms"),
+        expiration_interval_ms=config.integer(
+            "transaction.remove.expired.transaction.cleanup.interval.ms"
+        ),
+        verifies_partitions=config.boolean("transaction.partition.verification.enable"),
     )
 
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.broker import Broker
 from coordinator_server.clock.step_runner import StepRunner, run_all
-from coordinator_server.coordinator.offsets_topic import OffsetsTopic
+from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
+from coordinator_server.coordinator.markers import Markers
 from coordinator_server.events.log import LOG
 from coordinator_server.maintenance import descriptors, ephemeral
 from coordinator_server.maintenance.flusher import Flusher
@@ -30,7 +31,7 @@ from coordinator_server.rebalances.journal import RebalanceJournal
 from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
 from coordinator_server.topics.leadership import NOBODY
 from coordinator_server.topics.manager import TopicManager
-from coordinator_server.topics.names import OFFSETS_TOPIC
+from coordinator_server.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from coordinator_server.topics.producer_ids import ProducerIdManager
 from coordinator_server.topics.topic_configs import log_defaults
 from storage.local_disk import LocalDisk
@@ -39,6 +40,8 @@ from storage.log_manager import LogManager
 if TYPE_CHECKING:
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from coordinator_server.config.config import Config, Listener
+    from coordinator_server.coordinator.groups import GroupCoordinator
+    from coordinator_server.coordinator.transactions import TransactionCoordinator
     from coordinator_server.net.connection import Connection
     from coordinator_server.topics.topic import Partition, Topic
     from storage.disk import Disk
@@ -61,7 +64,9 @@ class Cluster:
     """
 
     topics: TopicManager
-    offsets_topic: OffsetsTopic
+    offsets_topic: CoordinatorTopic
+    transactions_topic: CoordinatorTopic
+    markers: Markers
     journal: RebalanceJournal
     producer_ids: ProducerIdManager
     fetch_purgatory: KeyedPurgatory
@@ -123,7 +128,11 @@ class Cluster:
             logs, config, clock, node_ids=self.node_ids, changed=self.fetch_purgatory.notify
         )
         self.topics.leadership.on_moved.append(self._on_moved)
-        self.offsets_topic = OffsetsTopic(self.topics)
+        self.offsets_topic = CoordinatorTopic(self.topics, OFFSETS_TOPIC)
+        self.transactions_topic = CoordinatorTopic(self.topics, TRANSACTIONS_TOPIC)
+        self.markers = Markers(
+            self.topics, self._groups_of, clock, self.machine_clock, self.step_runner
+        )
         self.journal = RebalanceJournal(config, clock, self.topics, asyncio.get_running_loop())
         for node_id, broker_config in self._configs.items():
             broker = self.brokers[node_id] = Broker(self, broker_config)
@@ -297,14 +306,29 @@ class Cluster:
         self.topics.clock_set_back(before_ms - self.clock.now_ms())
 
     def _on_moved(self, partition: Partition, before: int) -> None:
-        """The groups follow their partition; fetches that wait for it are told where it is."""
+        """Groups and transactional ids follow their partition; fetches are told where it is."""
+        old, new = self.brokers.get(before), self.brokers.get(partition.leader_id)
         if partition.topic_name == OFFSETS_TOPIC:
-            old, new = self.brokers.get(before), self.brokers.get(partition.leader_id)
             if old is not None:
                 old.groups.emigrate(partition.index)
             if new is not None:
                 new.groups.immigrate(partition)
+        elif partition.topic_name == TRANSACTIONS_TOPIC:
+            if old is not None:
+                old.transactions.emigrate(partition.index)
+            if new is not None:
+                new.transactions.immigrate(partition)
         self.fetch_purgatory.check_and_complete(partition)
+
+    def _groups_of(self, node_id: int) -> GroupCoordinator | None:
+        """The groups of a broker that runs."""
+        broker = self.brokers.get(node_id)
+        return None if broker is None else broker.groups
+
+    def transactions_of(self, node_id: int) -> TransactionCoordinator | None:
+        """The transactional ids of a broker that runs."""
+        broker = self.brokers.get(node_id)
+        return None if broker is None else broker.transactions
 
     # --- for the control of the clock -------------------------------------------------------------
 

@@ -25,9 +25,20 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _PRODUCE_KEY = 0
 
 # Name, lowest and highest level that the reference version can run, and the level that runs: those
-# of a new cluster of that version (metadata.version 30 is 4.3-IV0). Features of APIs that are not
-# served are left out.
-_FEATURES = (("group.version", 0, 1, 1), ("metadata.version", 7, 30, 30))
+# of a new cluster of that version (metadata.version 30 is 4.3-IV0). What Kafka shows besides would
+# not be true here: share.version and streams.version (APIs that are not served), kraft.version and
+# eligible.leader.replicas.version (no quorum of controllers, no replicas).
+_FEATURES = (
+    ("group.version", 0, 1, 1),
+    ("metadata.version", 7, 30, 30),
+    # At level 2 the Java client uses transactions v2 (KIP-890): Produce 12 and EndTxn 5, and no
+    # AddPartitionsToTxn. librdkafka reads no features and uses v1.
+    ("transaction.version", 0, 2, 2),
+)
+
+# The Java client keeps the features of the largest epoch that any broker has answered. In Kafka it
+# is an offset of the metadata log; the sum of all levels grows with each of them as well.
+_FEATURES_EPOCH = sum(level for _, _, _, level in _FEATURES)
 
 
 def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> None:
@@ -57,7 +68,7 @@ def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> None:
                 for name, least, most, _ in _FEATURES
                 if version >= 4 or least > 0
             ],
-            finalized_features_epoch=0,
+            finalized_features_epoch=_FEATURES_EPOCH,
             finalized_features=[
                 FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
                 for name, _, _, level in _FEATURES

@@ -55,8 +55,8 @@ class _Found(NamedTuple):
     log_start_offset: int
     records: bytes
     aborted: list[AbortedTransaction]
-    log_size_bytes: int = 0
-    """When it was read; 0 if a byte is enough."""
+    readable_bytes: int = 0
+    """Of the whole log, when it was read; 0 if a byte is enough."""
 
 
 class DelayedFetch(KeyedOperation):
@@ -162,18 +162,24 @@ class DelayedFetch(KeyedOperation):
             return self.force_complete()
         return self._is_enough(moved) and self.force_complete()
 
+    def _end_of(self, log: PartitionLog) -> int:
+        """Up to which offset this client reads."""
+        return log.last_stable_offset if self._committed else log.high_watermark
+
     def _is_enough(self, moved: list[int]) -> bool:
         """Whether what came to these partitions makes up min_bytes with what was there."""
         bytes_there = sum([len(one.records) for one in self._found])
         for number in moved:
             target, partition = self._to_read[number]
             log, before = partition.log, self._found[number]
-            if self._committed and log.last_stable_offset == before.last_stable_offset:
+            end = self._end_of(log)
+            if self._committed and end == before.last_stable_offset:
                 continue
             if self._min_bytes <= 1:
                 return True
             # Retention may have made the log smaller meanwhile; then the deadline answers.
-            bytes_there += min(max(log.size_bytes - before.log_size_bytes, 0), target.max_bytes)
+            new_bytes = log.bytes_below(end) - before.readable_bytes
+            bytes_there += min(max(new_bytes, 0), target.max_bytes)
         return bytes_there >= self._min_bytes
 
     def on_complete(self) -> None:
@@ -219,11 +225,12 @@ class DelayedFetch(KeyedOperation):
             log = partition.log
             high_watermark = log.high_watermark
             last_stable_offset = log.last_stable_offset
-            end = last_stable_offset if self._committed else high_watermark
+            end = self._end_of(log)
             if target.fetch_offset < end and (limit or at_least_one):
                 records = log.read(target.fetch_offset, limit, at_least_one=at_least_one, up_to=end)
                 if self._committed:
                     aborted = _aborted_in(log, target.fetch_offset, records)
+            readable_bytes = log.bytes_below(end) if self._min_bytes > 1 else 0
         except StorageError as failure:
             return _failed(target, failure.code)
         return _Found(
@@ -234,7 +241,7 @@ class DelayedFetch(KeyedOperation):
             log.log_start_offset,
             records,
             aborted,
-            log.size_bytes if self._min_bytes > 1 else 0,
+            readable_bytes,
         )
 
     def _error_of(self, target: FetchTarget, partition: Partition) -> ErrorCode:

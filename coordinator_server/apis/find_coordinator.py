@@ -19,12 +19,10 @@ _NO_NODE_ID, _NO_HOST, _NO_PORT = -1, "", -1
 
 
 def handle(broker: Broker, call: Call, request: FindCoordinatorRequest) -> Steps:
-    """The leader of a group's partition; the offsets topic is made when it is first asked for.
+    """The leader of the partition of a group or a transactional id.
 
-    Transactions are coordinated by the broker that is asked.
-
-    Kafka answers COORDINATOR_NOT_AVAILABLE while it makes the topic and the client asks again;
-    here the topic is there at once.
+    The topic is made when it is first asked for. Kafka answers COORDINATOR_NOT_AVAILABLE while it
+    makes the topic and the client asks again; here the topic is there at once.
     """
     many = call.api_version >= _MANY_KEYS_SINCE
     if many:
@@ -53,7 +51,11 @@ def _find(broker: Broker, call: Call, key_type: int, key: str) -> Coordinator:
         error = broker.groups.ensure_offsets_topic()
         if error is ErrorCode.NONE:
             node_id = broker.groups.coordinator_of(key)
-    elif key_type != _TRANSACTION:
+    elif key_type == _TRANSACTION:
+        error = broker.transactions.ensure_topic()
+        if error is ErrorCode.NONE:
+            node_id = broker.transactions.coordinator_of(key)
+    else:
         error = ErrorCode.INVALID_REQUEST  # share groups (type 2) are not served
         # From version 4 on this is the only error that comes with its message.
         message = "" if key_type == _SHARE else error.message

@@ -1,14 +1,20 @@
-"""InitProducerId: a producer id for an idempotent producer.
+"""InitProducerId: id and epoch for a producer, idempotent or transactional.
 
 Without a transactional id every request gets a new id at epoch 0, also one that asks to go on
 with an older id: that is what Kafka answers, epochs of plain idempotent producers are bumped by
-the client.
+the client. With one the transaction coordinator answers. Source: KafkaApis'
+handleInitProducerIdRequest, TransactionCoordinator.handleInitProducerId.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coordinator_server.transactions.init_producer_id import (
+    ProducerIdAndEpoch,
+    init_producer_id,
+)
+from coordinator_server.transactions.metadata import NO_PRODUCER_ID, TransactionMetadata
 from protocol.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
@@ -16,34 +22,66 @@ from storage.errors import StorageError
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
+    from coordinator_server.transactions.decision import Decision
+
+PRODUCER_FENCED_SINCE = 4
 
 
 def handle(broker: Broker, call: Call, request: InitProducerIdRequest) -> None:
-    """Answer with an id that was never given before, or with an error."""
-    error = _refusal(request)
-    producer_id = -1
-    if error is ErrorCode.NONE:
-        try:
-            producer_id = broker.producer_ids.next_id()
-        except StorageError:
-            # The client tries again; an id that may be given twice would be worse.
-            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    """Answer with an id that was never given before, with that of the transactional id, or not."""
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        _reply(call, ErrorCode.INVALID_REQUEST)
+    elif request.transactional_id is None:
+        _new_idempotent(broker, call)
+    elif not request.transactional_id:
+        _reply(call, ErrorCode.INVALID_REQUEST)
+    elif not 0 < request.transaction_timeout_ms <= broker.transactions.settings.max_timeout_ms:
+        _reply(call, ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    else:
+        _init_transactional(broker, call, request, request.transactional_id)
+
+
+def _new_idempotent(broker: Broker, call: Call) -> None:
+    try:
+        producer_id = broker.producer_ids.next_id()
+    except StorageError:
+        # The client tries again; an id that may be given twice would be worse.
+        _reply(call, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return
+    _reply(call, ErrorCode.NONE, producer_id, 0)
+
+
+def _init_transactional(
+    broker: Broker, call: Call, request: InitProducerIdRequest, transactional_id: str
+) -> None:
+    coordinator = broker.transactions
+    expected = None
+    if request.producer_id != NO_PRODUCER_ID:
+        expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+
+    def decide(metadata: TransactionMetadata | None, now_ms: int) -> Decision:
+        if metadata is None:
+            metadata = TransactionMetadata(transactional_id, coordinator.new_producer_id())
+        return init_producer_id(
+            metadata,
+            request.transaction_timeout_ms,
+            expected,
+            now_ms,
+            coordinator.new_producer_id,
+        )
+
+    def done(decision: Decision) -> None:
+        error = decision.error
+        if error is ErrorCode.PRODUCER_FENCED and call.api_version < PRODUCER_FENCED_SINCE:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        _reply(call, error, decision.producer_id, decision.producer_epoch)
+
+    coordinator.submit(transactional_id, decide, done)
+
+
+def _reply(call: Call, error: ErrorCode, producer_id: int = -1, producer_epoch: int = -1) -> None:
     call.reply(
         InitProducerIdResponse(
-            error_code=error,
-            producer_id=producer_id,
-            producer_epoch=0 if error is ErrorCode.NONE else -1,
+            error_code=error, producer_id=producer_id, producer_epoch=producer_epoch
         )
     )
-
-
-def _refusal(request: InitProducerIdRequest) -> ErrorCode:
-    """The checks that need no producer id, in Kafka's order."""
-    if (request.producer_id == -1) != (request.producer_epoch == -1):
-        return ErrorCode.INVALID_REQUEST
-    if request.transactional_id is None:
-        return ErrorCode.NONE
-    if not request.transactional_id:
-        return ErrorCode.INVALID_REQUEST
-    # Transactions are not served. A retriable error would let the producer wait in vain.
-    return ErrorCode.UNSUPPORTED_VERSION

@@ -7,7 +7,7 @@ the others. Source: KafkaApis, and the builders of OffsetCommitResponse and Offs
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from coordinator_server.topics.counts import ShardedDict
 from protocol.apis.offset_commit import OffsetCommitResponse, OffsetCommitResponseTopic
@@ -16,7 +16,6 @@ from protocol.apis.offset_delete import OffsetDeleteResponse, OffsetDeleteRespon
 if TYPE_CHECKING:
     from coordinator_server.clock.step_runner import Steps
     from coordinator_server.group.effects import Caller
-    from coordinator_server.net.call import Call
 
 Response = TypeVar("Response", OffsetCommitResponse, OffsetDeleteResponse)
 Topic = TypeVar("Topic", OffsetCommitResponseTopic, OffsetDeleteResponseTopic)
@@ -49,12 +48,51 @@ class MergedTopics(Generic[Topic]):
         return self.topics
 
 
+class CommitCall(Protocol):
+    """The call of a commit: that of OffsetCommit itself, or what makes it of another request."""
+
+    @property
+    def caller(self) -> Caller:
+        """Who sent the request."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the request has to be handled in steps."""
+
+    def reply(self, response: OffsetCommitResponse, /) -> None:
+        """Answer the request."""
+
+    def run(self, steps: Steps) -> None:
+        """Do work for the request in steps."""
+
+    def fail(self) -> None:
+        """The request fails."""
+
+
+class WholeCall(Protocol):
+    """What a merged call needs of the call that it answers in the end."""
+
+    @property
+    def caller(self) -> Caller:
+        """Who sent the request."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the request has to be handled in steps."""
+
+    def run(self, steps: Steps) -> None:
+        """Do work for the request in steps."""
+
+    def fail(self) -> None:
+        """The request fails."""
+
+
 class MergedCall(Generic[Response]):
     """A GroupCall of which `answer(response)` answers `call`, in steps."""
 
     __slots__ = ("_answer", "call")
 
-    def __init__(self, call: Call, answer: Callable[[Response], Steps]) -> None:
+    def __init__(self, call: WholeCall, answer: Callable[[Response], Steps]) -> None:
         self.call = call
         self._answer: Callable[[Response], Steps] = answer
 
@@ -71,6 +109,10 @@ class MergedCall(Generic[Response]):
     def reply(self, response: Response, /) -> None:
         """Answer the whole request."""
         self.call.run(self._answer(response))
+
+    def run(self, steps: Steps) -> None:
+        """Do work for the whole request in steps."""
+        self.call.run(steps)
 
     def fail(self) -> None:
         """The whole request fails."""

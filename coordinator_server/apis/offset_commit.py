@@ -20,9 +20,14 @@ from protocol.apis.offset_commit import (
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coordinator_server.apis.merged_call import CommitCall
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.coordinator.operations import GroupCall
     from coordinator_server.net.call import Call
+    from coordinator_server.topics.manager import TopicManager
     from protocol.apis.offset_commit import OffsetCommitRequest
 
 
@@ -31,13 +36,24 @@ _NAME_AND_ID = attrgetter("name", "topic_id")
 
 
 def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps:
+    """To the group, without the partitions that do not exist."""
+    by_id = call.api_version >= TOPIC_IDS_SINCE
+    return split(broker.topics, call, request, broker.groups.submit, by_id=by_id)
+
+
+def split(
+    topics: TopicManager,
+    call: CommitCall,
+    request: OffsetCommitRequest,
+    submit: Callable[[GroupCall[OffsetCommitResponse], OffsetCommitRequest], None],
+    *,
+    by_id: bool,
+) -> Steps:
     """Split the request; without a partition that exists the group is not asked at all.
 
     Every topic that exists gets its name and its id: records carry both, whatever the version.
     """
-    by_id = call.api_version >= TOPIC_IDS_SINCE
     unknown_topic = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    topics = broker.topics
     existing: list[OffsetCommitRequestTopic] = []
     unknown: MergedTopics[OffsetCommitResponseTopic] = MergedTopics(_NAME_AND_ID)
     for topic in request.topics:
@@ -70,7 +86,7 @@ def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps:
         call.reply(OffsetCommitResponse(topics=(yield from unknown.add_all(()))))
         return
     if not unknown.topics:
-        broker.groups.submit(call, request)
+        submit(call, request)
         return
 
     def answer(response: OffsetCommitResponse) -> Steps:
@@ -78,4 +94,4 @@ def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps:
 
     for_group = request.copy()
     for_group.topics = existing
-    broker.groups.submit(MergedCall(call, answer), for_group)
+    submit(MergedCall(call, answer), for_group)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.coordinator.fan_in import FanIn
+from coordinator_server.group.offset_fetch import FetchedOffsets, FetchOffsets
 from protocol.apis.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
-    from coordinator_server.group.offset_fetch import FetchedOffsets
     from coordinator_server.net.call import Call
     from coordinator_server.topics.manager import TopicManager
     from protocol.apis.offset_fetch import OffsetFetchRequest
@@ -53,7 +53,8 @@ def handle(broker: Broker, call: Call, request: OffsetFetchRequest) -> Steps:
 
     fan_in = FanIn(call, len(groups), finish)
     for index, group in enumerate(groups):
-        broker.groups.submit(fan_in.part(index), group)
+        of_group = FetchOffsets(group.group_id, group.topics, request.require_stable)
+        broker.groups.submit(fan_in.part(index), of_group)
         if index % STEP_ITEMS == STEP_ITEMS - 1:
             yield
 
@@ -143,12 +144,16 @@ def _topics(
     for name, topic_id, indexes in _wanted(topics, group, fetched, by_id=by_id):
         error = ErrorCode.UNKNOWN_TOPIC_ID if by_id and not name else ErrorCode.NONE
         offsets = fetched.by_topic.get(name, {})
+        unstable = fetched.unstable.get(name, ())
         partitions: list[OffsetFetchResponsePartitions] = []
         for index in indexes:
             stored = offsets.get(index)
             if stored and checks_id and stored.topic_id not in (topic_id, ZERO_UUID):
                 stored = None
-            partitions.append(_partition(index, stored, error))
+            if index in unstable and error is ErrorCode.NONE:
+                partitions.append(_partition(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+            else:
+                partitions.append(_partition(index, stored, error))
             built += 1
             if not built % STEP_ITEMS:
                 yield
@@ -201,7 +206,7 @@ def _partition(
 def _old_topics(
     topics: list[OffsetFetchResponseTopics], error: ErrorCode
 ) -> Generator[None, None, list[OffsetFetchResponseTopic]]:
-    """Topics in the form of v0..7, with `error` on each partition."""
+    """Topics in the form of v0..7, with `error` on each partition that has none of its own."""
     old: list[OffsetFetchResponseTopic] = []
     built = 0
     for topic in topics:
@@ -213,7 +218,7 @@ def _old_topics(
                     committed_offset=one.committed_offset,
                     committed_leader_epoch=one.committed_leader_epoch,
                     metadata=one.metadata,
-                    error_code=error,
+                    error_code=one.error_code or error,
                 )
             )
             built += 1

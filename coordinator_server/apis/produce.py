@@ -9,6 +9,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from coordinator_server.apis.verification import (
+    TransactionSupport,
+    Verification,
+    error_message,
+    produce_error,
+)
 from coordinator_server.events.log import LOG
 from protocol.apis.produce import (
     BatchIndexAndErrorMessage,
@@ -18,6 +24,7 @@ from protocol.apis.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from protocol.batch_header import (
@@ -43,6 +50,9 @@ ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Kafka."""
 
 _FIRST_VERSION_WITH_LEADERS = 10
+_FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 11
+_FIRST_VERSION_OF_TRANSACTIONS_V2 = 12
+_FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 # Kafka tells no log start offset with these.
 _BARE_ERRORS = frozenset(
@@ -55,28 +65,88 @@ _BARE_ERRORS = frozenset(
 )
 
 
-def handle(broker: Broker, call: Call, request: ProduceRequest) -> Steps:
-    """Append each partition's batch and answer; nothing with acks=0, or a closed connection."""
+def handle(broker: Broker, call: Call, request: ProduceRequest) -> Steps | None:
+    """Append each partition's batch and answer; nothing with acks=0, or a closed connection.
+
+    The first records of a transaction in a partition wait for what its coordinator says.
+    """
+    if request.transactional_id is None:
+        return _append_all(broker, call, request, None)
+    return _verify(broker, call, request, request.transactional_id)
+
+
+def _verify(broker: Broker, call: Call, request: ProduceRequest, transactional_id: str) -> Steps:
+    """Have the transaction coordinator add or confirm the partitions, then append."""
+    support = TransactionSupport.DEFAULT_ERROR
+    if call.api_version >= _FIRST_VERSION_OF_TRANSACTIONS_V2:
+        support = TransactionSupport.ADD_PARTITION
+    elif call.api_version >= _FIRST_VERSION_WITH_TRANSACTION_ABORTABLE:
+        support = TransactionSupport.GENERIC_ERROR
+    adds = support is TransactionSupport.ADD_PARTITION
+    verification = Verification(broker, transactional_id, support)
+    if adds or broker.transactions.settings.verifies_partitions:
+        for topic_data in request.topic_data:
+            topic = _topic(broker, call, topic_data)
+            for data in topic_data.partition_data:
+                if _refusal(call, request, topic, data) is ErrorCode.NONE:
+                    assert topic is not None
+                    assert data.records is not None
+                    verification.needs(topic.partitions[data.index], data.records)
+                yield
+    else:
+        verification.is_off = True
+    if not verification.partitions:
+        yield from _append_all(broker, call, request, verification)
+        return
+
+    def done(error: ErrorCode) -> None:
+        verification.error = produce_error(error, support)
+        call.run(_append_all(broker, call, request, verification))
+
+    broker.transactions.verify(
+        transactional_id,
+        verification.producer_id,
+        verification.producer_epoch,
+        verification.partitions,
+        adds=adds,
+        done=done,
+    )
+
+
+def _topic(broker: Broker, call: Call, topic_data: TopicProduceData) -> Topic | None:
+    if call.api_version < _FIRST_VERSION_WITH_TOPIC_IDS:
+        return broker.topics.topic(topic_data.name)
+    return broker.topics.topic_by_id(topic_data.topic_id)
+
+
+def _append_all(
+    broker: Broker, call: Call, request: ProduceRequest, verification: Verification | None
+) -> Steps:
     version = call.api_version
     now_ms = broker.clock.now_ms()
-    topics = broker.topics
     responses = []
     unsynced: Unsynced = []
     first_error = ErrorCode.NONE
     for topic_data in request.topic_data:
-        if version < 13:
-            topic = topics.topic(topic_data.name)
-        else:
-            topic = topics.topic_by_id(topic_data.topic_id)
+        topic = _topic(broker, call, topic_data)
         answers = []
         for data in topic_data.partition_data:
-            refusal = _refusal(call, request, topic, data)
+            refusal, message = _refusal(call, request, topic, data), None
+            if refusal is ErrorCode.NONE and verification is not None:
+                assert topic is not None
+                assert data.records is not None
+                refusal = verification.refusal(topic.partitions[data.index], data.records)
+                message = error_message(refusal)
+            if refusal is ErrorCode.NONE and topic is not None and topic.is_internal:
+                # Only now: the partition may have been added to the transaction, as in Kafka.
+                is_allowed = call.client_id == ADMIN_CLIENT_ID
+                refusal = ErrorCode.NONE if is_allowed else ErrorCode.INVALID_TOPIC_EXCEPTION
             if refusal is ErrorCode.NONE:
                 assert topic is not None
                 answer = _append(broker.node_id, topic, data, now_ms, unsynced)
             else:
                 answer = PartitionProduceResponse(
-                    index=data.index, error_code=refusal, base_offset=-1
+                    index=data.index, error_code=refusal, base_offset=-1, error_message=message
                 )
             if answer.error_code and not first_error:
                 first_error = ErrorCode(answer.error_code)
@@ -187,7 +257,7 @@ def _refusal(
     """Why a batch does not even reach the log; the checks in Kafka's order."""
     version = call.api_version
     if topic is None or topic.partitions[0].is_deleted:  # perhaps between the steps
-        by_id = version >= 13
+        by_id = version >= _FIRST_VERSION_WITH_TOPIC_IDS
         return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not 0 <= data.index < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -202,11 +272,6 @@ def _refusal(
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if request.acks not in (-1, 0, 1):
         return ErrorCode.INVALID_REQUIRED_ACKS
-    if attributes & TRANSACTIONAL:
-        # No transaction was ever begun here, so none can be known.
-        if request.transactional_id is None:
-            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if topic.is_internal and call.client_id != ADMIN_CLIENT_ID:
-        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if attributes & TRANSACTIONAL and request.transactional_id is None:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return ErrorCode.NONE

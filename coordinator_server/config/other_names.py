@@ -87,7 +87,6 @@ num.replica.alter.log.dirs.threads
 num.replica.fetchers
 principal.builder.class
 process.roles
-producer.id.expiration.check.interval.ms
 producer.purgatory.purge.interval.requests
 queued.max.request.bytes
 queued.max.requests
@@ -229,16 +228,7 @@ ssl.truststore.location
 ssl.truststore.password
 ssl.truststore.type
 telemetry.max.bytes
-transaction.abort.timed.out.transaction.cleanup.interval.ms
-transaction.partition.verification.enable
-transaction.remove.expired.transaction.cleanup.interval.ms
-transaction.state.log.load.buffer.size
-transaction.state.log.min.isr
-transaction.state.log.num.partitions
-transaction.state.log.replication.factor
-transaction.state.log.segment.bytes
 transaction.two.phase.commit.enable
-transactional.id.expiration.ms
 unclean.leader.election.interval.ms
 unstable.api.versions.enable
 unstable.feature.versions.enable

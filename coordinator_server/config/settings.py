@@ -214,8 +214,33 @@ _TOPICS = (
          "Fetch sessions that are kept at a time."),
     _int("producer.id.expiration.ms", PRODUCER_ID_EXPIRATION_MS,
          "How long the sequence numbers of a silent producer are kept.", least=1),
+    _int("producer.id.expiration.check.interval.ms", 600000,
+         "How often silent producers are looked for, to forget them.",
+         least=1)._replace(internal=True),
+)
+
+_TRANSACTIONS = (
     _int("transaction.max.timeout.ms", 900000,
          "Longest transaction timeout that a producer may ask for.", least=1),
+    _int("transaction.abort.timed.out.transaction.cleanup.interval.ms", 10000,
+         "How often transactions that are open for too long are looked for, to abort them.",
+         least=1),
+    _int("transactional.id.expiration.ms", 604800000,
+         "How long an unused transactional id is kept.", least=1),
+    _int("transaction.remove.expired.transaction.cleanup.interval.ms", 3600000,
+         "How often unused transactional ids are looked for.", least=1),
+    _boolean("transaction.partition.verification.enable", True,
+         "Whether records are refused for a partition that is not in the transaction (KIP-890)."),
+    _int("transaction.state.log.num.partitions", 50,
+         "Partitions of __transaction_state when it is created.", least=1),
+    _short("transaction.state.log.replication.factor", 3,
+         "Replicas of __transaction_state, at most as many as there are brokers.", least=1),
+    _int("transaction.state.log.segment.bytes", 104857600,
+         "Segment size of __transaction_state.", least=1),
+    _int("transaction.state.log.min.isr", 2,
+         "Replicas that must have a record of __transaction_state; there is one log.", least=1),
+    _int("transaction.state.log.load.buffer.size", 5242880,
+         "Bytes that are read at a time when transactional ids are loaded.", least=1),
 )
 
 _LOGS = (
@@ -240,6 +265,7 @@ SECTIONS: tuple[tuple[str, tuple[Setting, ...]], ...] = (
     ("Groups of the newer protocols", _MODERN_GROUPS),
     ("Committed offsets", _OFFSETS),
     ("Topics, producers and fetches", _TOPICS),
+    ("Transactions", _TRANSACTIONS),
     ("Logs", _LOGS),
     ("Defaults of topics", _TOPIC_DEFAULTS),
 )
@@ -268,7 +294,8 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "log.cleaner.enable",
         "offsets.commit.timeout.ms",
         "offsets.load.buffer.size",
-        "transaction.max.timeout.ms",
+        "transaction.state.log.load.buffer.size",
+        "transaction.state.log.min.isr",
         *(name for name, topic in TOPIC_CONFIGS.items() if topic in TOPIC_SETTINGS_WITHOUT_EFFECT),
     }
 )

@@ -18,6 +18,7 @@ from coordinator_server.group.delete_groups import DELETE_GROUPS
 from coordinator_server.group.offset_commit import OFFSET_COMMIT
 from coordinator_server.group.offset_delete import OFFSET_DELETE
 from coordinator_server.group.offset_fetch import OFFSET_FETCH
+from coordinator_server.group.transactional_commit import TRANSACTIONAL_COMMIT
 
 GROUP_APIS: dict[type[GroupRequest], object] = {
     api.request_type: api
@@ -29,6 +30,7 @@ GROUP_APIS: dict[type[GroupRequest], object] = {
         OFFSET_COMMIT,
         OFFSET_FETCH,
         OFFSET_DELETE,
+        TRANSACTIONAL_COMMIT,
         DESCRIBE_GROUPS,
         DELETE_GROUPS,
     )

@@ -22,6 +22,7 @@ from coordinator_server.group.classic.describe_groups import list_entry
 from coordinator_server.group.classic.lifecycle import load_finished
 from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.retention import expire_offsets, topics_deleted
+from coordinator_server.group.transactional_commit import TransactionalCommit
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.errors import ErrorCode, ProtocolError
 from storage.errors import StorageError
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from coordinator_server.clock.step_runner import StepRunner
-    from coordinator_server.coordinator.offsets_topic import OffsetsTopic
+    from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
     from coordinator_server.coordinator.operations import GroupCall
     from coordinator_server.events.log import EventLog
     from coordinator_server.group.api import A, GroupApi, Q
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.topic import Partition, Topic
     from protocol.apis.list_groups import ListedGroup
+    from protocol.control_record import EndTransaction
 
 _ERROR_IN = {
     PartitionState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -64,7 +66,7 @@ class GroupCoordinator:
         clock: BrokerClock,
         step_runner: StepRunner,
         topics: TopicManager,
-        offsets_topic: OffsetsTopic,
+        offsets_topic: CoordinatorTopic,
         *,
         node_id: int,
         new_member_id: Callable[[str], str],
@@ -87,6 +89,8 @@ class GroupCoordinator:
         self._led: dict[int, OffsetsPartition] = {}
         self._seen: tuple[Partition, ...] = ()
         self._to_load: deque[OffsetsPartition] = deque()
+        # By partition and producer id: the groups that take part in its open transaction.
+        self._in_transaction: dict[tuple[int, int], set[str]] = {}
         self._is_loading = self._is_expiring = self._is_stopping = False
         self._expiry_timer: Timer | None = None
 
@@ -159,6 +163,9 @@ class GroupCoordinator:
                     del self.tasks[group_id]
         for led in closing:
             led.state = PartitionState.CLOSED
+        indexes_closed = {led.index for led in closing}
+        for key in [one for one in self._in_transaction if one[0] in indexes_closed]:
+            del self._in_transaction[key]
         if self._keeps_snapshots and self._topics.partition_count(OFFSETS_TOPIC):
             for led, groups_of_led in groups.items():
                 led.save_snapshot(groups_of_led)
@@ -177,7 +184,8 @@ class GroupCoordinator:
             self._unload(tuple(self._led))
             return
         for task in tuple(self.tasks.values()):
-            deleted = topics.keys() & task.group.offsets.by_topic.keys()
+            offsets = task.group.offsets
+            deleted = topics.keys() & (offsets.by_topic.keys() | offsets.pending.by_topic.keys())
             if deleted:
                 delete = partial(topics_deleted, topics=sorted(deleted))
                 task.post(InternalOperation(delete, is_exclusive=True))
@@ -216,7 +224,10 @@ class GroupCoordinator:
             if group.is_blank:
                 continue
             loaded += 1
-            self._adopt(group, led).post(LOAD_FINISHED)
+            task = self._adopt(group, led)
+            for producer_id in group.offsets.pending.producer_ids:
+                self._note_transaction(task, producer_id)
+            task.post(LOAD_FINISHED)
         self.log.emit(
             "coordinator.loaded",
             topic=OFFSETS_TOPIC,
@@ -256,6 +267,8 @@ class GroupCoordinator:
                 call.reply(api.missing(request, call.caller))
                 return
             task = self._create(request.group_id)
+        if isinstance(request, TransactionalCommit):
+            self._note_transaction(task, request.producer.producer_id)
         task.post(PendingRequest(api, call, request))
 
     def unavailable(self, group_id: str) -> ErrorCode:
@@ -273,6 +286,10 @@ class GroupCoordinator:
         error = self._offsets_topic.ensure()
         self._look()
         return error
+
+    def partition_index(self, group_id: str) -> int:
+        """The partition of the offsets topic that a group lives in; the topic must exist."""
+        return self._offsets_topic.partition_of(group_id).index
 
     def coordinator_of(self, group_id: str) -> int:
         """The id of the broker that coordinates a group, -1 for none; the topic must exist."""
@@ -315,6 +332,47 @@ class GroupCoordinator:
         if task.is_done and self.tasks.get(group_id) is task:
             del self.tasks[group_id]
             task.stop()
+
+    # --- transactions -----------------------------------------------------------------------------
+
+    def _note_transaction(self, task: GroupTask, producer_id: int) -> None:
+        """Remember that a group takes part in the transaction of a producer."""
+        key = task.partition.index, producer_id
+        self._in_transaction.setdefault(key, set()).add(task.group.group_id)
+
+    def end_transaction(
+        self, index: int, end: EndTransaction, done: Callable[[ErrorCode], None]
+    ) -> None:
+        """End a transaction in one partition: write the marker, and settle the groups' offsets.
+
+        What the groups were asked before is settled first, so the log has the commits of the
+        transaction before the marker. `done` is called when the marker survives what it has to;
+        CONCURRENT_TRANSACTIONS says that a group is busy with something long.
+        """
+        led = self._led.get(index)
+        error = ErrorCode.NOT_COORDINATOR if led is None else _ERROR_IN[led.state]
+        if led is None or error is not ErrorCode.NONE:
+            done(error)
+            return
+        group_ids = self._in_transaction.get((index, end.producer_id), ())
+        for task in [self.tasks[one] for one in group_ids if one in self.tasks]:
+            if task.is_draining:  # an answer let its connection go on with this request
+                self.clock.call_soon(partial(self.end_transaction, index, end, done))
+                return
+            if not task.settle():
+                done(ErrorCode.CONCURRENT_TRANSACTIONS)
+                return
+        error = led.append_end(end)
+        if error is not ErrorCode.NONE:
+            done(error)
+            return
+        for group_id in self._in_transaction.pop((index, end.producer_id), ()):
+            if group_id in self.tasks:
+                self.tasks[group_id].group.replay_end(end.producer_id, commits=end.commits)
+        if led.flush_is_due:
+            led.when_flushed(lambda error: done(ErrorCode.NONE if error is None else error.code))
+        else:
+            done(ErrorCode.NONE)
 
     # --- expiry of offsets ------------------------------------------------------------------------
 

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
     from coordinator_server.clock.broker_clock import Clock
     from coordinator_server.group.classic.metadata import GroupMetadata
-    from coordinator_server.group.effects import Steps
+    from coordinator_server.group.effects import ProducerIdAndEpoch, Steps
     from coordinator_server.group.records import CoordinatorRecord
     from coordinator_server.topics.topic import Partition
+    from protocol.control_record import EndTransaction
     from storage.flush import Done
 
+_NO_PRODUCER = (-1, -1)
 _FIRST_SEQUENCE = 0  # Kafka's coordinator writes it though there is no producer id
 
 
@@ -66,8 +68,12 @@ class OffsetsPartition:
             return False
         return log.log_start_offset == log.log_end_offset
 
-    def append(self, records: Sequence[CoordinatorRecord]) -> ErrorCode:
+    def append(
+        self, records: Sequence[CoordinatorRecord], producer: ProducerIdAndEpoch | None = None
+    ) -> ErrorCode:
         """Write records as one batch, all or nothing. NONE, or the log's error.
+
+        With a `producer` the batch is part of its transaction.
 
         NOT_LEADER_OR_FOLLOWER once another broker leads: its log must not get our records.
         """
@@ -83,7 +89,14 @@ class OffsetsPartition:
                 if left_bytes < 0:  # so are the batches that would take long to build
                     return ErrorCode.MESSAGE_TOO_LARGE
                 encoded.append(Record(offset, now_ms, key, value))
-            batch = build_batch(encoded, base_sequence=_FIRST_SEQUENCE)
+            producer_id, producer_epoch = producer or _NO_PRODUCER
+            batch = build_batch(
+                encoded,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=_FIRST_SEQUENCE,
+                transactional=producer is not None,
+            )
             self._partition.append_own(batch, now_ms)
         except StorageError as error:
             LOG.emit(
@@ -92,6 +105,24 @@ class OffsetsPartition:
                 partition=self.index,
                 error=error.code.name,
                 reason=str(error),
+            )
+            return error.code
+        return ErrorCode.NONE
+
+    def append_end(self, end: EndTransaction) -> ErrorCode:
+        """Write the marker that ends a transaction. NONE, or the log's error."""
+        if self.state is PartitionState.CLOSED or self._partition.epoch != self._epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        try:
+            self._partition.end_transaction(end, self._clock.now_ms())
+        except StorageError as error:
+            LOG.emit(
+                "marker.failed",
+                topic=OFFSETS_TOPIC,
+                partition=self.index,
+                producer_id=end.producer_id,
+                error=error.code.name,
+                reason=error.message,
             )
             return error.code
         return ErrorCode.NONE
@@ -124,6 +155,7 @@ class OffsetsPartition:
         yield from replay.steps()
         restoring = Restoring(new_group)
         yield from restoring.steps(replay.latest.items())
+        yield from restoring.pending_steps(replay.pending())
         groups.update(restoring.groups)
         if replay.damaged or restoring.skipped:
             LOG.emit(
@@ -151,5 +183,9 @@ class OffsetsPartition:
         name = group.group_id.encode()
         front = len(name).to_bytes(2, "big") + name  # follows the type in every key
         own = [pair for pair in replay.latest.items() if pair[0].startswith(front, 2)]
-        for _ in Restoring(lambda _: group).steps(own):
+        restoring = Restoring(lambda _: group)
+        for _ in restoring.steps(own):
+            pass
+        pending = [one for one in replay.pending() if one.key.startswith(front, 2)]
+        for _ in restoring.pending_steps(pending):
             pass

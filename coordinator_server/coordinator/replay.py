@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.batch_header import (
     COMPRESSION_MASK,
@@ -36,6 +36,7 @@ from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from coordinator_server.group.classic.metadata import GroupMetadata
+    from protocol.schema import Message
     from storage.partition_log import PartitionLog
 
 STEP_BYTES = 128 * 1024
@@ -50,15 +51,27 @@ _EMPTY_METADATA = 1
 _NO_TAGS = b"\x00"
 _TOPIC_ID_TAG = b"\x01\x00\x10"  # one tagged field, its number, its size
 
+GroupKey = OffsetCommitKey | GroupMetadataKey | LegacyOffsetCommitKey
 KeyValue = tuple[bytes, bytes | None]
+
+
+class PendingRecord(NamedTuple):
+    """A record of a transaction that is open; `is_superseded` if a later one counts already."""
+
+    offset: int
+    producer_id: int
+    key: bytes
+    value: bytes | None
+    is_superseded: bool
 
 
 class OffsetsReplay:
     """The last value of each key of one partition, in `latest`; None is a tombstone.
 
     Records of a transaction count once its commit marker comes, and never without it; then each
-    one counts only if nothing that counts has been written after it for the same key. `damaged`
-    counts batches and records that do not parse though their CRC is right.
+    one counts only if nothing that counts has been written after it for the same key. Those whose
+    marker is not in the log are `pending` in the end. `damaged` counts batches and records that do
+    not parse though their CRC is right.
     """
 
     __slots__ = ("_counting", "_log", "_offset", "_open", "damaged", "last_reason", "latest")
@@ -69,8 +82,8 @@ class OffsetsReplay:
         self.last_reason = ""
         self._log = log
         self._offset = log.log_start_offset
-        # By producer id: (offset, key, value) of what its open transaction has written so far.
-        self._open: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
+        # By producer id and key: offset and value of what its open transaction has written so far.
+        self._open: dict[int, dict[bytes, tuple[int, bytes | None]]] = {}
         # Where the record lies that counts for a key, as far as it came while one was open.
         self._counting: dict[bytes, int] = {}
 
@@ -125,19 +138,34 @@ class OffsetsReplay:
             marker = end_marker(records[0][1], records[0][2]) if records else None
             if marker is None:
                 return
-            ended = self._open.pop(producer_id, [])
-            for offset, key, value in ended if marker.commits else ():
+            ended = self._open.pop(producer_id, {})
+            for key, (offset, value) in ended.items() if marker.commits else ():
                 if self._counting.get(key, -1) < offset:
                     self._counting[key] = offset
                     self.latest[key] = value
             if not self._open:
                 self._counting.clear()
         elif header.is_transactional:
-            self._open.setdefault(producer_id, []).extend(records)
+            written = self._open.setdefault(producer_id, {})
+            for offset, key, value in records:
+                written[key] = offset, value
         else:
             for offset, key, value in records:
                 self._counting[key] = offset
                 self.latest[key] = value
+                if value is None:  # what is pending for this key goes with it
+                    for left in self._open.values():
+                        left.pop(key, None)
+
+    def pending(self) -> list[PendingRecord]:
+        """The records of open transactions, in the order of the log; call it after `steps`."""
+        pending = [
+            PendingRecord(offset, producer_id, key, value, self._counting.get(key, -1) > offset)
+            for producer_id, records in self._open.items()
+            for key, (offset, value) in records.items()
+        ]
+        pending.sort()
+        return pending
 
 
 class Restoring:
@@ -183,20 +211,48 @@ class Restoring:
                 topic_id=topic_id,
             )
 
-    def _take(self, key_bytes: bytes, value_bytes: bytes) -> None:
-        """Take in one record the long way."""
+    def pending_steps(self, pending: Iterable[PendingRecord]) -> Iterator[None]:
+        """Take in the records of open transactions, after `steps`."""
+        for number, record in enumerate(pending, start=1):
+            if not number % STEP_RECORDS:
+                yield
+            decoded = None if record.value is None else self._decoded(record.key, record.value)
+            if decoded is None:
+                continue
+            key, value = decoded
+            if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
+                offsets = self._group(key.group).offsets
+                kept = None if record.is_superseded else value
+                offsets.pending.add(record.producer_id, key.topic, key.partition, kept)
+                self._group(key.group).is_new = False
+
+    def _group(self, group_id: str) -> GroupMetadata:
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = self._make(group_id)
+        return group
+
+    def _decoded(
+        self, key_bytes: bytes, value_bytes: bytes
+    ) -> tuple[GroupKey, Message | None] | None:
+        """Key and value of a record; None for one that is skipped."""
         try:
             key = decode_key(key_bytes)
             if not isinstance(key, OffsetCommitKey | GroupMetadataKey | LegacyOffsetCommitKey):
                 self._skip(f"{type(key).__name__} is not served")
-                return
-            value = decode_value(key, value_bytes)
+                return None
+            return key, decode_value(key, value_bytes)
         except ProtocolError as error:
             self._skip(str(error))
+            return None
+
+    def _take(self, key_bytes: bytes, value_bytes: bytes) -> None:
+        """Take in one record the long way."""
+        decoded = self._decoded(key_bytes, value_bytes)
+        if decoded is None:
             return
-        group = self.groups.get(key.group)
-        if group is None:
-            group = self.groups[key.group] = self._make(key.group)
+        key, value = decoded
+        group = self._group(key.group)
         group.replay((key, value))
         if isinstance(key, OffsetCommitKey) and key_bytes == encode_key(key):
             self._offsets[key_bytes[:-4]] = group.offsets.by_topic[key.topic]

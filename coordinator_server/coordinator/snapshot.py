@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from coordinator_server.group.records import value_version
 from protocol.offsets_log import (
     GroupMetadataKey,
+    OffsetCommitKey,
     OffsetCommitValue,
     decode_value,
     encode_value,
@@ -22,12 +23,15 @@ from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from coordinator_server.group.classic.metadata import GroupMetadata
+    from coordinator_server.group.pending_offsets import PendingOffsets
 
-VERSION = 1
+VERSION = 2
+_OFFSET_KEY = OffsetCommitKey()
 STEP_RECORDS = 2000
 """Offsets decoded before the loop may do something else."""
 
 _COUNT = Struct(">i")
+_PRODUCER = Struct(">q")
 _COLUMNS = ">{0}i{0}q{0}i{0}q{0}q"  # partition, offset, leader epoch, commit and expire timestamp
 
 
@@ -48,7 +52,22 @@ def encode_groups(groups: Iterable[GroupMetadata]) -> bytes:
             _put(parts, topic.encode())
             parts.append(topic_id)
             _put_offsets(parts, values)
+        _put_pending(parts, group.offsets.pending)
     return b"".join(parts)
+
+
+def _put_pending(parts: list[bytes], pending: PendingOffsets) -> None:
+    """The offsets of open transactions, for each partition in the order of the log."""
+    offsets = [
+        (producer_id, topic, partition, value)
+        for topic, partition, by_producer in pending
+        for producer_id, value in by_producer
+    ]
+    parts.append(_COUNT.pack(len(offsets)))
+    for producer_id, topic, partition, value in offsets:
+        parts.append(_PRODUCER.pack(producer_id) + _COUNT.pack(partition))
+        _put(parts, topic.encode())
+        _put(parts, None if value is None else encode_value(value, value_version(value)))
 
 
 def _by_topic_id(
@@ -113,6 +132,25 @@ class Decoding:
                 if pending >= STEP_RECORDS:
                     pending = 0
                     yield
+            self._take_pending(group)
+
+    def _take_pending(self, group: GroupMetadata) -> None:
+        """The offsets of a group in open transactions."""
+        pending = group.offsets.pending
+        for _ in range(self._count()):
+            producer_id, partition, topic = self._producer_id(), self._count(), self._text()
+            encoded, value = self._take(), None
+            if encoded is not None:
+                decoded = decode_value(_OFFSET_KEY, encoded)
+                assert isinstance(decoded, OffsetCommitValue)
+                value = decoded
+            pending.add(producer_id, topic, partition, value)
+            group.is_new = False
+
+    def _producer_id(self) -> int:
+        producer_id: int = _PRODUCER.unpack_from(self._data, self._position)[0]
+        self._position += _PRODUCER.size
+        return producer_id
 
     def _take_run(self, group: GroupMetadata) -> int:
         """Offsets of one topic; how many they were."""

@@ -133,6 +133,17 @@ class GroupTask:
         return not self._mailbox and self._large is None
 
     @property
+    def is_draining(self) -> bool:
+        """Whether the mailbox is being applied right now, further up the stack."""
+        return self._is_draining
+
+    def settle(self) -> bool:
+        """Apply what is in the mailbox now; False if something in it runs in steps."""
+        while self._mailbox and self._large is None and not self._is_stopped:
+            self._wake()
+        return self._large is None
+
+    @property
     def is_done(self) -> bool:
         """Whether the task can go: its group has ended or was never created.
 

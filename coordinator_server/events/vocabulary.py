@@ -52,6 +52,19 @@ VOCABULARY: dict[str, EventType] = {
     "connection.failed": EventType(WARNING, ("reason",)),
     "connections.closed": EventType(WARNING, ("unreported",)),
     "request.failed": EventType(ERROR, ("remote", "api", "version", "correlation_id")),
+    # transactions
+    "transaction.ended": EventType(
+        DEBUG,
+        ("transactional_id", "producer_id", "state", "partitions", "elapsed_ms"),
+    ),
+    "transaction.expired": EventType(INFO, ("transactional_id", "producer_id", "timeout_ms")),
+    "transactional_id.expired": EventType(DEBUG, ("transactional_id",)),
+    "marker.failed": EventType(
+        ERROR,
+        ("topic", "partition", "producer_id", "error", "reason"),
+        most_in_period=_OF_GROUP,
+        kind=("topic", "partition", "error"),
+    ),
     # groups
     "group.created": EventType(DEBUG, ("group",)),
     "group.rebalancing": EventType(
@@ -103,7 +116,9 @@ VOCABULARY: dict[str, EventType] = {
     "offsets.committed": EventType(DEBUG, ("group", "member", "partitions")),
     "offsets.expired": EventType(INFO, ("group", "partitions")),
     "offsets.deleted": EventType(INFO, ("group", "partitions")),
-    "coordinator.loaded": EventType(INFO, ("topic", "partition", "groups", "elapsed_ms")),
+    "coordinator.loaded": EventType(
+        INFO, ("topic", "partition", "groups", "transactional_ids", "elapsed_ms")
+    ),
     "records.skipped": EventType(WARNING, ("topic", "partition", "records", "reason")),
     "records.dropped": EventType(WARNING, ("topic", "records")),
     "write.failed": EventType(ERROR, ("error",), most_in_period=1),

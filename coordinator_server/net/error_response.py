@@ -1,8 +1,8 @@
 """The answer to a request whose handler failed: the API's own response, full of error codes.
 
 Kafka builds it by hand for every request (AbstractRequest.getErrorResponse). Here it follows from
-the declarations: an `error_code` is filled wherever it stands, and where the answer is a list of
-results, the entries of the request give it its entries.
+the declarations: every error code is filled, and where the answer is a list of results, the entries
+of the request give it its entries.
 """
 
 from __future__ import annotations
@@ -19,9 +19,16 @@ _RENAMED = {
     "partition_responses": ("partition_data",),
     "results": ("groups_names", "topics", "resources"),
     "coordinators": ("coordinator_keys",),
+    "results_by_topic_v3_and_below": ("v3_and_below_topics",),
+    "results_by_partition": ("partitions",),
+    "transaction_states": ("transactional_ids",),
 }
 # What an entry that is a plain value is called in the answer.
-_IDENTITY = {str: ("name", "group_id", "key"), int: ("partition_index", "index")}
+_IDENTITY = {
+    str: ("name", "group_id", "key", "transactional_id"),
+    int: ("partition_index", "index"),
+}
+_ERROR_CODES = ("error_code", "partition_error_code")
 
 
 def error_response(response_type: type[Message], request: Message, version: int) -> Message | None:
@@ -37,7 +44,7 @@ def _filled(response_type: type[Message], source: Any, version: int) -> tuple[Me
     for field in response_type.FIELDS:
         if not field.in_version(version):
             continue
-        if field.name == "error_code":
+        if field.name in _ERROR_CODES:
             setattr(response, field.name, ErrorCode.UNKNOWN_SERVER_ERROR)
             has_error = True
         elif isinstance(field.type, ArrayType) and isinstance(field.type.element, type):

@@ -56,10 +56,18 @@ def test_a_client_has_to_name_itself(name: str, software_version: str) -> None:
 def test_features_from_level_0_need_version_4() -> None:
     """Clients of version 3 cannot read a lowest level of 0 (KAFKA-17011)."""
     assert [one.name for one in ask(3).supported_features] == ["metadata.version"]
-    assert [one.name for one in ask(4).supported_features] == ["group.version", "metadata.version"]
+    names = [one.name for one in ask(4).supported_features]
+    assert names == ["group.version", "metadata.version", "transaction.version"]
 
 
-def test_the_group_protocol_is_final() -> None:
+def test_the_final_levels_are_those_of_a_new_cluster() -> None:
     """The finalized features are at the levels of a new cluster of 4.3 (4.3-IV0)."""
     levels = {one.name: one.max_version_level for one in ask(3).finalized_features}
-    assert levels == {"group.version": 1, "metadata.version": 30}
+    assert levels == {"group.version": 1, "metadata.version": 30, "transaction.version": 2}
+
+
+def test_the_epoch_of_the_features_grows_with_the_levels() -> None:
+    """The Java client takes features over only with a larger epoch than it has seen."""
+    answer = ask(3)
+    levels = [one.max_version_level for one in answer.finalized_features]
+    assert answer.finalized_features_epoch == sum(levels)

@@ -6,7 +6,7 @@ import pytest
 
 from protocol.apis.find_coordinator import FindCoordinatorRequest
 from protocol.errors import ErrorCode
-from tests.unit.coordinator.fakes import GroupBroker
+from tests.unit.coordinator.transaction_broker import TransactionBroker
 
 GROUP, TRANSACTION, SHARE, UNKNOWN = 0, 1, 2, 3
 MESSAGE = ErrorCode.INVALID_REQUEST.message
@@ -17,7 +17,7 @@ MESSAGE = ErrorCode.INVALID_REQUEST.message
 async def test_one_coordinator(version: int, key_type: int) -> None:
     """Up to v3 there is one key, and the message of no error is NONE."""
     request = FindCoordinatorRequest(key="g", key_type=key_type)
-    answer = await GroupBroker().answer("FindCoordinator", request, version)
+    answer = await TransactionBroker().answer("FindCoordinator", request, version)
     assert (answer.error_code, answer.error_message, answer.node_id) == (0, "NONE", 1)
 
 
@@ -25,7 +25,7 @@ async def test_one_coordinator(version: int, key_type: int) -> None:
 async def test_one_that_is_refused(key_type: int) -> None:
     """The node is -1 without host, and the message is that of the error."""
     request = FindCoordinatorRequest(key="g", key_type=key_type)
-    answer = await GroupBroker().answer("FindCoordinator", request, 3)
+    answer = await TransactionBroker().answer("FindCoordinator", request, 3)
     assert (answer.node_id, answer.host, answer.port) == (-1, "", -1)
     assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, MESSAGE)
 
@@ -42,6 +42,6 @@ async def test_one_that_is_refused(key_type: int) -> None:
 async def test_many_coordinators(key_type: int, error: ErrorCode, message: str) -> None:
     """Since v4 each key has its answer; only an unknown key type is told why."""
     request = FindCoordinatorRequest(coordinator_keys=["g", "h"], key_type=key_type)
-    found = (await GroupBroker().answer("FindCoordinator", request, 6)).coordinators
+    found = (await TransactionBroker().answer("FindCoordinator", request, 6)).coordinators
     assert [one.key for one in found] == ["g", "h"]
     assert [(one.error_code, one.error_message) for one in found] == [(error, message)] * 2

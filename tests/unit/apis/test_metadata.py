@@ -121,7 +121,7 @@ def test_invalid_names(name: str, may_create: bool) -> None:
 
 
 def test_internal_topics_that_are_asked_for() -> None:
-    """The offsets topic is created compacted and with its own number of partitions."""
+    """The topics of coordinators are created compacted, with their own number of partitions."""
     broker = FakeBroker(offsets_topic_num_partitions="7")
     first = ask(broker, request("__consumer_offsets"))
     assert (errors(first), first.topics[0].is_internal) == ([("__consumer_offsets", UNKNOWN)], True)
@@ -130,7 +130,9 @@ def test_internal_topics_that_are_asked_for() -> None:
     assert topic is not None
     assert topic.configs["cleanup.policy"] == "compact"
     ask(broker, request("__transaction_state"))
-    assert errors(ask(broker, request("__transaction_state"))) == [("__transaction_state", UNKNOWN)]
+    assert len(ask(broker, request("__transaction_state")).topics[0].partitions) == 50
+    ask(broker, request("__share_group_state"))
+    assert errors(ask(broker, request("__share_group_state"))) == [("__share_group_state", UNKNOWN)]
 
 
 def test_topics_by_id() -> None:

@@ -16,6 +16,7 @@ from protocol.apis.produce import (
 )
 from protocol.compression import Compression
 from protocol.errors import ErrorCode
+from tests.unit.coordinator.transaction_broker import TransactionBroker
 from tests.unit.topics.fakes import START_MS, FakeBroker, FakeCall, batch
 
 
@@ -179,9 +180,9 @@ def test_bad_batches(records: bytes | None, error: ErrorCode) -> None:
     assert error_of(broker(), records) == error
 
 
-def test_transactional_batches_are_refused() -> None:
-    """Without transactions none is known: the errors of a batch whose transaction nobody began."""
-    made = broker()
+async def test_a_transactional_batch_needs_a_transaction() -> None:
+    """A transactional id in the request, and one that is known. A plain batch needs neither."""
+    made = TransactionBroker()
     records = batch(b"a", transactional=True, producer_id=5, producer_epoch=0, base_sequence=0)
     denied = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     unknown = ErrorCode.INVALID_PRODUCER_ID_MAPPING

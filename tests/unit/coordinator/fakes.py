@@ -9,9 +9,10 @@ from uuid import uuid4
 
 from coordinator_server.broker import group_settings
 from coordinator_server.clock.step_runner import StepRunner
+from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
 from coordinator_server.coordinator.groups import GroupCoordinator
-from coordinator_server.coordinator.offsets_topic import OffsetsTopic
 from coordinator_server.rebalances.journal import RebalanceJournal
+from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.apis.offset_commit import (
     OffsetCommitRequest,
@@ -50,7 +51,7 @@ class GroupBroker(FakeBroker):
             self.clock,
             StepRunner(self.clock),
             self.topics,
-            OffsetsTopic(self.topics),
+            CoordinatorTopic(self.topics, OFFSETS_TOPIC),
             node_id=self.node_id,
             new_member_id=lambda prefix: f"{prefix}-{uuid4()}",
             explain=self.journal.take,

@@ -7,6 +7,16 @@ from typing import Any
 import pytest
 
 from coordinator_server.net.error_response import error_response
+from protocol.apis.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from protocol.apis.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
 from protocol.codec import encoder
 from protocol.registry import SPEC_BY_NAME, SPECS, ApiSpec
 from protocol.schema import ArrayType, Message
@@ -53,13 +63,38 @@ def test_results_name_what_they_are_about() -> None:
     assert response.topics[0].partitions[0].error_code == FAILED
 
 
+def test_partitions_that_join_a_transaction_are_named() -> None:
+    """An AddPartitionsToTxn answer has an error per partition to 3, and a single one from 4 on."""
+    topic = AddPartitionsToTxnTopic(name="orders", partitions=[3])
+    single = AddPartitionsToTxnRequest(v3_and_below_topics=[topic])
+    response: Any = error_response(AddPartitionsToTxnResponse, single, 3)
+    (result,) = response.results_by_topic_v3_and_below
+    (partition,) = result.results_by_partition
+    assert (result.name, partition.partition_index) == ("orders", 3)
+    assert partition.partition_error_code == FAILED
+    batched = AddPartitionsToTxnRequest(
+        transactions=[AddPartitionsToTxnTransaction(transactional_id="t", topics=[topic])]
+    )
+    response = error_response(AddPartitionsToTxnResponse, batched, 4)
+    assert response.error_code == FAILED
+    assert response.results_by_transaction == []
+
+
 def test_results_of_plain_names_are_named_too() -> None:
-    """A DeleteGroups answer names the groups, though the request holds bare strings."""
+    """A DeleteGroups answer names the groups, though the request holds bare strings.
+
+    DescribeTransactions does the same with transactional ids.
+    """
     spec = SPEC_BY_NAME["DeleteGroups"]
     request: Any = spec.request_type()
     request.groups_names = ["a", "b"]
     response: Any = error_response(spec.response_type, request, 2)
     assert [(one.group_id, one.error_code) for one in response.results] == [("a", -1), ("b", -1)]
+    described: Any = error_response(
+        DescribeTransactionsResponse, DescribeTransactionsRequest(transactional_ids=["t"]), 0
+    )
+    (state,) = described.transaction_states
+    assert (state.transactional_id, state.error_code) == ("t", FAILED)
 
 
 def test_an_answer_without_entries_has_no_place_for_an_error() -> None:

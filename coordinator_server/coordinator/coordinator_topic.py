@@ -1,7 +1,8 @@
-"""`__consumer_offsets` as all coordinators of the process see it: where a group lives.
+"""An internal topic of coordinators, as all brokers of the process see it: where a key lives.
 
-The number of its partitions is taken once (Kafka's groupMetadataTopicPartitionCount): a topic that
-is widened later does not move its groups.
+`__consumer_offsets` has the groups, `__transaction_state` the transactional ids. The number of
+partitions is taken once (Kafka's groupMetadataTopicPartitionCount): a topic that is widened later
+does not move its keys.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.events.log import LOG
-from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.errors import ErrorCode
 from protocol.hashing import partition_for
 from storage.errors import StorageError
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from coordinator_server.topics.topic import Partition, Topic
 
 
-class OffsetsTopic:
-    """The topic of the groups, made when it is first needed.
+class CoordinatorTopic:
+    """The topic of this name, made when it is first needed.
 
-    `partitions` are those that groups live in, none while there is no topic. A topic that was
-    deleted and recreated has other ones.
+    `partitions` are those that keys live in, none while there is no topic. A topic that was deleted
+    and recreated has other ones.
     """
 
-    def __init__(self, topics: TopicManager) -> None:
+    def __init__(self, topics: TopicManager, name: str) -> None:
+        self.name = name
         self.partitions: tuple[Partition, ...] = ()
         self._topics = topics
         topics.on_deleted.append(self._on_topics_deleted)
@@ -38,22 +39,22 @@ class OffsetsTopic:
         """Make the topic if it is not there yet. NONE, or why it cannot be made."""
         if not self.partitions:
             try:
-                self._topics.create_internal(OFFSETS_TOPIC)
+                self._topics.create_internal(self.name)
             except StorageError as error:
-                LOG.emit("log.failed", topic=OFFSETS_TOPIC, reason=str(error))
+                LOG.emit("log.failed", topic=self.name, reason=str(error))
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
             self._take()
         return ErrorCode.NONE
 
-    def partition_of(self, group_id: str) -> Partition:
-        """The partition that a group lives in; the topic has to be there."""
-        return self.partitions[partition_for(group_id, len(self.partitions))]
+    def partition_of(self, key: str) -> Partition:
+        """The partition that a group or a transactional id lives in; the topic has to be there."""
+        return self.partitions[partition_for(key, len(self.partitions))]
 
     def _take(self) -> None:
-        topic = self._topics.topic(OFFSETS_TOPIC)
+        topic = self._topics.topic(self.name)
         if topic is not None:
             self.partitions = tuple(topic.partitions)
 
     def _on_topics_deleted(self, topics: Mapping[str, Topic]) -> None:
-        if OFFSETS_TOPIC in topics:
+        if self.name in topics:
             self.partitions = ()

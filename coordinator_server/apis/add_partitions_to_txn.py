@@ -1,0 +1,150 @@
+"""AddPartitionsToTxn: partitions become part of a transaction, of many transactions since v4.
+
+Up to v3 it comes from producers. Since then brokers of a real cluster send it, to add or to verify
+partitions of what they are asked to append (KIP-890); here they ask each other by a plain call.
+Source: KafkaApis' handleAddPartitionsToTxnRequest.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from coordinator_server.topics.names import is_internal
+from coordinator_server.transactions.add_partitions import add_partitions, missing_partitions
+from coordinator_server.transactions.decision import Decision, refused
+from coordinator_server.transactions.metadata import TRANSACTIONS_V1, TRANSACTIONS_V2
+from protocol.apis.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.call import Call
+    from coordinator_server.transactions.metadata import TopicPartition, TransactionMetadata
+
+PRODUCER_FENCED_SINCE = 2
+BATCHED_SINCE = 4
+
+
+def handle(broker: Broker, call: Call, request: AddPartitionsToTxnRequest) -> Steps:
+    """To the transaction coordinator, each transaction by itself."""
+    if call.api_version >= BATCHED_SINCE:
+        transactions = request.transactions
+    else:
+        transactions = [
+            AddPartitionsToTxnTransaction(
+                transactional_id=request.v3_and_below_transactional_id,
+                producer_id=request.v3_and_below_producer_id,
+                producer_epoch=request.v3_and_below_producer_epoch,
+                topics=request.v3_and_below_topics,
+            )
+        ]
+    results: dict[int, AddPartitionsToTxnResult] = {}
+
+    def finish() -> None:
+        ordered = [results[number] for number in range(len(transactions))]
+        if call.api_version >= BATCHED_SINCE:
+            call.reply(AddPartitionsToTxnResponse(results_by_transaction=ordered))
+        else:
+            call.reply(
+                AddPartitionsToTxnResponse(results_by_topic_v3_and_below=ordered[0].topic_results)
+            )
+
+    def take(number: int, result: AddPartitionsToTxnResult) -> None:
+        results[number] = result
+        if len(results) == len(transactions):
+            finish()
+
+    if not transactions:
+        finish()
+    for number, transaction in enumerate(transactions):
+        yield from _add(broker, call, transaction, partial(take, number))
+
+
+def _add(
+    broker: Broker,
+    call: Call,
+    transaction: AddPartitionsToTxnTransaction,
+    take: Callable[[AddPartitionsToTxnResult], None],
+) -> Steps:
+    """Add the partitions of one transaction: all of them, or none."""
+    partitions: list[TopicPartition] = []
+    errors: dict[TopicPartition, ErrorCode] = {}
+    for topic in transaction.topics:
+        count = broker.topics.partition_count(topic.name)
+        refuses = call.api_version < BATCHED_SINCE and is_internal(topic.name)
+        for index in topic.partitions:
+            partitions.append((topic.name, index))
+            if refuses:
+                errors[topic.name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif not 0 <= index < count:
+                errors[topic.name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            yield
+    if errors:
+        take(_result(transaction, errors, ErrorCode.OPERATION_NOT_ATTEMPTED))
+        return
+
+    missing: Collection[TopicPartition] = ()
+
+    def decide(metadata: TransactionMetadata | None, now_ms: int) -> Decision:
+        nonlocal missing
+        producer_id, producer_epoch = transaction.producer_id, transaction.producer_epoch
+        if transaction.verify_only:
+            error, missing = missing_partitions(metadata, producer_id, producer_epoch, partitions)
+            return refused(error)
+        is_v2 = call.api_version >= BATCHED_SINCE
+        return add_partitions(
+            metadata,
+            producer_id,
+            producer_epoch,
+            partitions,
+            TRANSACTIONS_V2 if is_v2 else TRANSACTIONS_V1,
+            now_ms,
+        )
+
+    def done(decision: Decision) -> None:
+        error = decision.error
+        if error is ErrorCode.PRODUCER_FENCED and call.api_version < PRODUCER_FENCED_SINCE:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        take(_result(transaction, dict.fromkeys(missing, ErrorCode.TRANSACTION_ABORTABLE), error))
+
+    if transaction.transactional_id:
+        broker.transactions.submit(transaction.transactional_id, decide, done)
+    else:
+        done(refused(ErrorCode.INVALID_REQUEST))
+
+
+def _result(
+    transaction: AddPartitionsToTxnTransaction,
+    errors: Mapping[TopicPartition, ErrorCode],
+    error: ErrorCode,
+) -> AddPartitionsToTxnResult:
+    """Each partition with its own error, or with `error`."""
+
+    def of_topic(topic: AddPartitionsToTxnTopic) -> AddPartitionsToTxnTopicResult:
+        return AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index,
+                    partition_error_code=errors.get((topic.name, index), error),
+                )
+                for index in topic.partitions
+            ],
+        )
+
+    return AddPartitionsToTxnResult(
+        transactional_id=transaction.transactional_id,
+        topic_results=[of_topic(topic) for topic in transaction.topics],
+    )

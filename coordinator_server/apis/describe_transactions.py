@@ -1,0 +1,57 @@
+"""DescribeTransactions: the state of transactional ids.
+
+Source: TransactionCoordinator.handleDescribeTransactions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.apis.describe_transactions import (
+    DescribedTransaction,
+    DescribedTransactionTopic,
+    DescribeTransactionsResponse,
+)
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.call import Call
+    from protocol.apis.describe_transactions import DescribeTransactionsRequest
+
+
+def handle(broker: Broker, call: Call, request: DescribeTransactionsRequest) -> Steps:
+    """Each id as its coordinator has it, which has to be this broker."""
+    states: list[DescribedTransaction] = []
+    for transactional_id in request.transactional_ids:
+        states.append(_described(broker, transactional_id))
+        yield
+    call.reply(DescribeTransactionsResponse(transaction_states=states))
+
+
+def _described(broker: Broker, transactional_id: str) -> DescribedTransaction:
+    if not transactional_id:
+        return DescribedTransaction(error_code=ErrorCode.INVALID_REQUEST)
+    error = broker.transactions.unavailable(transactional_id)
+    if error is not ErrorCode.NONE:
+        return DescribedTransaction(error_code=error, transactional_id=transactional_id)
+    metadata = broker.transactions.metadata(transactional_id)
+    if metadata is None:
+        return DescribedTransaction(
+            error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=transactional_id
+        )
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(metadata.partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    return DescribedTransaction(
+        transactional_id=transactional_id,
+        transaction_state=metadata.state.label,
+        transaction_timeout_ms=metadata.timeout_ms,
+        transaction_start_time_ms=metadata.start_ms,
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.producer_epoch,
+        topics=[
+            DescribedTransactionTopic(topic=name, partitions=ids) for name, ids in by_topic.items()
+        ],
+    )

@@ -1,0 +1,60 @@
+"""EndTxn: commit or abort the open transaction.
+
+Answered when every partition has its marker. (Kafka answers when the end is decided, and has
+clients that begin the next one wait with CONCURRENT_TRANSACTIONS; a client cannot tell.) Source:
+KafkaApis' handleEndTxnRequest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.transactions.decision import refused
+from coordinator_server.transactions.end_transaction import end_transaction
+from coordinator_server.transactions.metadata import TRANSACTIONS_V1, TRANSACTIONS_V2
+from protocol.apis.end_txn import EndTxnResponse
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.net.call import Call
+    from coordinator_server.transactions.decision import Decision
+    from coordinator_server.transactions.metadata import TransactionMetadata
+    from protocol.apis.end_txn import EndTxnRequest
+
+PRODUCER_FENCED_SINCE = 2
+TRANSACTIONS_V2_SINCE = 5
+
+
+def handle(broker: Broker, call: Call, request: EndTxnRequest) -> None:
+    """To the transaction coordinator."""
+    is_v2 = call.api_version >= TRANSACTIONS_V2_SINCE
+    coordinator = broker.transactions
+
+    def done(decision: Decision) -> None:
+        error = decision.error
+        if error is ErrorCode.PRODUCER_FENCED and call.api_version < PRODUCER_FENCED_SINCE:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        call.reply(
+            EndTxnResponse(
+                error_code=error,
+                producer_id=decision.producer_id,
+                producer_epoch=decision.producer_epoch,
+            )
+        )
+
+    def decide(metadata: TransactionMetadata | None, now_ms: int) -> Decision:
+        return end_transaction(
+            metadata,
+            request.producer_id,
+            request.producer_epoch,
+            commits=request.committed,
+            client_version=TRANSACTIONS_V2 if is_v2 else TRANSACTIONS_V1,
+            now_ms=now_ms,
+            new_producer_id=coordinator.new_producer_id,
+        )
+
+    if request.transactional_id:
+        coordinator.submit(request.transactional_id, decide, done, waits_for_end=True)
+    else:
+        done(refused(ErrorCode.INVALID_REQUEST))

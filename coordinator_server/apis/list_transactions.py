@@ -1,0 +1,71 @@
+"""ListTransactions: the transactional ids of this broker, filtered.
+
+Filters by state, producer id, duration (KIP-994) and pattern (KIP-1152); patterns are those of
+RE2/J, which no input can slow down. Source: TransactionStateManager.listTransactionStates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.transactions.state import STATE_BY_LABEL
+from protocol.apis.list_transactions import ListedTransaction, ListTransactionsResponse
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.call import Call
+    from protocol.apis.list_transactions import ListTransactionsRequest
+
+
+def handle(broker: Broker, call: Call, request: ListTransactionsRequest) -> Steps:
+    """All ids that pass every filter. A state that does not exist is named in the answer."""
+    if broker.transactions.is_loading:
+        call.reply(ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        return
+    matches = _matcher(request.transactional_id_pattern)
+    if matches is None:
+        call.reply(ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION))
+        return
+    unknown = [name for name in dict.fromkeys(request.state_filters) if name not in STATE_BY_LABEL]
+    states = {STATE_BY_LABEL[name] for name in request.state_filters if name in STATE_BY_LABEL}
+    producer_ids = set(request.producer_id_filters)
+    now_ms = broker.clock.now_ms()
+    listed: list[ListedTransaction] = []
+    for transactional_id, entry in tuple(broker.transactions.ids.items()):
+        yield
+        metadata = entry.metadata
+        if (
+            (request.state_filters and metadata.state not in states)
+            or (producer_ids and metadata.producer_id not in producer_ids)
+            or 0 <= request.duration_filter >= now_ms - metadata.start_ms
+            or not matches(transactional_id)
+        ):
+            continue
+        listed.append(
+            ListedTransaction(
+                transactional_id=transactional_id,
+                producer_id=metadata.producer_id,
+                transaction_state=metadata.state.label,
+            )
+        )
+    call.reply(ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=listed))
+
+
+def _matcher(pattern: str | None) -> Callable[[str], object] | None:
+    """What a transactional id has to match as a whole; None for a pattern that is none."""
+    if not pattern:
+        return bool
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error:
+        return None
+    match: Callable[[str], object] = compiled.fullmatch
+    return match

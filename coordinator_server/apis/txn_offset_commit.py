@@ -1,0 +1,146 @@
+"""TxnOffsetCommit: offsets of a group as part of a transaction.
+
+The partition of the offsets topic that the group lives in has to be in the transaction: put there
+by AddOffsetsToTxn, or since version 5 by this request. Then it goes to the group as a commit with a
+producer. Source: KafkaApis' handleTxnOffsetCommitRequest, GroupCoordinatorService's
+commitTransactionalOffsets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.apis.merged_call import MergedCall
+from coordinator_server.apis.offset_commit import split
+from coordinator_server.apis.verification import TransactionSupport, commit_error
+from coordinator_server.group.effects import ProducerIdAndEpoch
+from coordinator_server.group.transactional_commit import TransactionalCommit, refuse
+from coordinator_server.topics.names import OFFSETS_TOPIC
+from protocol.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from protocol.apis.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from protocol.errors import ErrorCode
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.coordinator.operations import GroupCall
+    from coordinator_server.net.call import Call
+
+LOAD_IN_PROGRESS_SINCE = 2
+TRANSACTION_ABORTABLE_SINCE = 4
+TRANSACTIONS_V2_SINCE = 5
+
+
+def handle(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> Steps:
+    """To the group, once the transaction coordinator has agreed."""
+    commit = OffsetCommitRequest(
+        group_id=request.group_id,
+        generation_id_or_member_epoch=request.generation_id,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+    )
+    for topic in request.topics:
+        partitions: list[OffsetCommitRequestPartition] = []
+        for one in topic.partitions:
+            partitions.append(
+                OffsetCommitRequestPartition(
+                    partition_index=one.partition_index,
+                    committed_offset=one.committed_offset,
+                    committed_leader_epoch=one.committed_leader_epoch,
+                    committed_metadata=one.committed_metadata,
+                )
+            )
+            yield
+        commit.topics.append(OffsetCommitRequestTopic(name=topic.name, partitions=partitions))
+        yield
+
+    def answer(response: OffsetCommitResponse) -> Steps:
+        return _answer(call, response)
+
+    def submit(group_call: GroupCall[OffsetCommitResponse], commit: OffsetCommitRequest) -> None:
+        _verify(broker, group_call, request, commit)
+
+    yield from split(broker.topics, MergedCall(call, answer), commit, submit, by_id=False)
+
+
+def _verify(
+    broker: Broker,
+    call: GroupCall[OffsetCommitResponse],
+    request: TxnOffsetCommitRequest,
+    commit: OffsetCommitRequest,
+) -> None:
+    """Have the transaction coordinator add or confirm the group's partition, then submit."""
+    producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    transactional = TransactionalCommit(request.group_id, producer, commit)
+    version = call.caller.api_version
+    adds = version >= TRANSACTIONS_V2_SINCE
+    if (
+        not request.group_id
+        or broker.groups.unavailable(request.group_id) is not ErrorCode.NONE
+        or not (adds or broker.transactions.settings.verifies_partitions)
+        or _is_open(broker, request.group_id, producer)
+    ):
+        broker.groups.submit(call, transactional)
+        return
+    partition = OFFSETS_TOPIC, broker.groups.partition_index(request.group_id)
+    support = TransactionSupport.DEFAULT_ERROR
+    if adds:
+        support = TransactionSupport.ADD_PARTITION
+    elif version >= TRANSACTION_ABORTABLE_SINCE:
+        support = TransactionSupport.GENERIC_ERROR
+
+    def done(error: ErrorCode) -> None:
+        # Time may have passed: the transaction must not have ended in between.
+        if error is ErrorCode.NONE and not broker.transactions.is_open_in(
+            request.transactional_id, *producer, partition
+        ):
+            error = ErrorCode.INVALID_TXN_STATE
+        if error is ErrorCode.NONE:
+            broker.groups.submit(call, transactional)
+        else:
+            call.reply(refuse(transactional, call.caller, commit_error(error, support)))
+
+    broker.transactions.verify(
+        request.transactional_id, *producer, (partition,), adds=adds, done=done
+    )
+
+
+def _is_open(broker: Broker, group_id: str, producer: ProducerIdAndEpoch) -> bool:
+    """Whether the transaction has offsets in the group's partition already."""
+    partition = broker.topics.partition(OFFSETS_TOPIC, broker.groups.partition_index(group_id))
+    try:
+        return partition is not None and partition.log.producers.has_open_transaction(*producer)
+    except StorageError:
+        return True  # the append says what is wrong
+
+
+def _answer(call: Call, response: OffsetCommitResponse) -> Steps:
+    """The answer of the group in the form of this API."""
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    answered = TxnOffsetCommitResponse()
+    for topic in response.topics:
+        partitions: list[TxnOffsetCommitResponsePartition] = []
+        for one in topic.partitions:
+            error = one.error_code
+            if error == loading and call.api_version < LOAD_IN_PROGRESS_SINCE:
+                error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            partitions.append(
+                TxnOffsetCommitResponsePartition(
+                    partition_index=one.partition_index, error_code=error
+                )
+            )
+            yield
+        answered.topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+        yield
+    call.reply(answered)

@@ -1,0 +1,497 @@
+"""TransactionCoordinator: the transactional ids of a broker, and the one way to each of them.
+
+An id belongs to the partition of `__transaction_state` that it hashes to, and is served by the
+broker that leads the partition, once it is loaded. `submit` takes a decision of the core
+(`coordinator_server.transactions`) to it: the record that it asks for is appended, and becomes the
+state. Nothing waits in between, so an id needs no lock and no mailbox. A decided end goes on in
+steps: markers into all partitions (`coordinator.markers`), then the record that ends it; until then
+the core refuses what comes with CONCURRENT_TRANSACTIONS. Source: TransactionCoordinator,
+TransactionStateManager.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from coordinator_server.coordinator.offsets_partition import PartitionState
+from coordinator_server.coordinator.transactions_partition import TransactionsPartition
+from coordinator_server.events.log import LOG
+from coordinator_server.topics.names import TRANSACTIONS_TOPIC
+from coordinator_server.transactions.add_partitions import add_partitions, missing_partitions
+from coordinator_server.transactions.decision import Decision, refused
+from coordinator_server.transactions.end_transaction import completed, fence
+from coordinator_server.transactions.expiry import is_expired
+from coordinator_server.transactions.metadata import (
+    TRANSACTIONS_V2,
+    TopicPartition,
+    TransactionMetadata,
+)
+from coordinator_server.transactions.state import TransactionState
+from protocol.control_record import EndTransaction
+from protocol.errors import ErrorCode, ProtocolError
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from coordinator_server.clock.broker_clock import BrokerClock, Timer
+    from coordinator_server.clock.step_runner import StepRunner
+    from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
+    from coordinator_server.coordinator.markers import Markers
+    from coordinator_server.events.log import EventLog
+    from coordinator_server.topics.manager import TopicManager
+    from coordinator_server.topics.producer_ids import ProducerIdManager
+    from coordinator_server.topics.topic import Partition, Topic
+    from coordinator_server.transactions.settings import TransactionSettings
+
+    Decide = Callable[[TransactionMetadata | None, int], Decision]
+    """`decide(metadata of the id or None, now_ms)`; may raise StorageError for want of an id."""
+
+_ERROR_IN = {
+    PartitionState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    PartitionState.ACTIVE: ErrorCode.NONE,
+    PartitionState.FAILED: ErrorCode.NOT_COORDINATOR,
+    PartitionState.CLOSED: ErrorCode.NOT_COORDINATOR,
+}
+_RETRY_MS = 100
+"""When a marker or a record that could not be written is tried again."""
+
+_IDS_PER_STEP = 500
+"""Ids that a maintenance step looks at."""
+
+_CLIENT_ERRORS = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What a client is answered when the log refuses a record (TransactionStateManager)."""
+
+
+class TransactionalId:
+    """One id: its state, and who waits for the end of its transaction."""
+
+    __slots__ = ("metadata", "partition", "waiting")
+
+    def __init__(self, metadata: TransactionMetadata, partition: TransactionsPartition) -> None:
+        self.metadata = metadata
+        self.partition = partition
+        self.waiting: list[Callable[[ErrorCode], None]] = []
+
+
+class TransactionCoordinator:
+    """All transactional ids of a broker, by id in `ids`.
+
+    `node_id` is the broker's id. `peer(node_id)` is the coordinator of another broker of the
+    process, None if that does not run.
+    """
+
+    def __init__(
+        self,
+        settings: TransactionSettings,
+        clock: BrokerClock,
+        step_runner: StepRunner,
+        topics: TopicManager,
+        transactions_topic: CoordinatorTopic,
+        producer_ids: ProducerIdManager,
+        markers: Markers,
+        *,
+        node_id: int,
+        peer: Callable[[int], TransactionCoordinator | None],
+        log: EventLog = LOG,
+    ) -> None:
+        self.ids: dict[str, TransactionalId] = {}
+        self.settings = settings
+        self.producer_ids = producer_ids
+        self._clock = clock
+        self._step_runner = step_runner
+        self._topics = topics
+        self._topic = transactions_topic
+        self._markers = markers
+        self._node_id = node_id
+        self._peer = peer
+        self._log = log
+        # The partitions that this broker leads, by index, and the topic that they belong to.
+        self._led: dict[int, TransactionsPartition] = {}
+        self._seen: tuple[Partition, ...] = ()
+        self._to_load: deque[TransactionsPartition] = deque()
+        self._is_loading = self._is_stopping = False
+        self._timers: dict[str, Timer] = {}
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to load the ids that the log holds, and to look for what time ends."""
+        self._topics.on_deleted.append(self._on_topics_deleted)
+        self._look()
+        self._abort_later()
+        self._expire_later()
+
+    def stop(self) -> None:
+        """Answer whoever waits with NOT_COORDINATOR. Ends that are under way go on at a restart."""
+        self._is_stopping = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._topics.on_deleted.remove(self._on_topics_deleted)
+        self.emigrate_all()
+
+    def immigrate(self, partition: Partition) -> None:
+        """Begin to load the ids of a partition that this broker leads from now on."""
+        if self._seen is not self._topic.partitions:
+            self._look()  # which takes this partition with the others
+            return
+        if partition.index >= len(self._seen) or partition.index in self._led:
+            return
+        assert partition.leader_id == self._node_id
+        led = self._led[partition.index] = TransactionsPartition(partition, self._clock)
+        if led.is_blank:
+            led.state = PartitionState.ACTIVE
+            return
+        self._to_load.append(led)
+        if not self._is_loading:
+            self._is_loading = True
+            self._step_runner.run(self._load_all())
+
+    def emigrate(self, index: int) -> None:
+        """Let the ids of a partition go: another broker goes on with them."""
+        self._unload((index,))
+
+    def emigrate_all(self) -> None:
+        """Let every id go, as `emigrate` does."""
+        self._unload(tuple(self._led))
+
+    def _unload(self, indexes: Iterable[int]) -> None:
+        closing = {self._led.pop(index) for index in indexes if index in self._led}
+        for led in closing:
+            led.state = PartitionState.CLOSED
+        for transactional_id, entry in tuple(self.ids.items()):
+            if entry.partition in closing:
+                del self.ids[transactional_id]
+                self._answer(entry, ErrorCode.NOT_COORDINATOR)
+
+    def _look(self) -> None:
+        """Take what this broker leads of a transactions topic that it has not seen yet."""
+        if self._seen is not self._topic.partitions:
+            self._seen = self._topic.partitions
+            for partition in self._seen:
+                if partition.leader_id == self._node_id:
+                    self.immigrate(partition)
+
+    def _on_topics_deleted(self, topics: Mapping[str, Topic]) -> None:
+        if TRANSACTIONS_TOPIC in topics:
+            self.emigrate_all()
+
+    def _load_all(self) -> Iterator[None]:
+        """Load the waiting partitions, one after the other."""
+        while self._to_load:
+            yield from self._load(self._to_load.popleft())
+        self._is_loading = False
+
+    def _load(self, led: TransactionsPartition) -> Iterator[None]:
+        """Load one partition; ends that were under way go on."""
+        started_ms = self._clock.now_ms()
+        loaded: dict[str, TransactionMetadata] = {}
+        try:
+            for _ in led.load(loaded):
+                yield
+                if led.state is PartitionState.CLOSED:
+                    return  # emigrated meanwhile
+        except (StorageError, ProtocolError) as error:
+            led.state = PartitionState.FAILED
+            self._log.emit(
+                "log.failed",
+                topic=TRANSACTIONS_TOPIC,
+                partition=led.index,
+                reason=f"its transactional ids cannot be loaded: {error}",
+            )
+            return
+        if led.state is PartitionState.CLOSED:
+            return
+        led.state = PartitionState.ACTIVE
+        for transactional_id, metadata in loaded.items():
+            entry = self.ids[transactional_id] = TransactionalId(metadata, led)
+            if metadata.state.is_ending:
+                self._end(entry)
+        self._log.emit(
+            "coordinator.loaded",
+            topic=TRANSACTIONS_TOPIC,
+            partition=led.index,
+            transactional_ids=len(loaded),
+            elapsed_ms=self._clock.now_ms() - started_ms,
+        )
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    def ensure_topic(self) -> ErrorCode:
+        """Create the transactions topic if it does not exist. NONE, or why it cannot be created."""
+        if self._is_stopping:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        error = self._topic.ensure()
+        self._look()
+        return error
+
+    def coordinator_of(self, transactional_id: str) -> int:
+        """The id of the broker that coordinates an id, -1 for none; the topic must exist."""
+        return self._topic.partition_of(transactional_id).leader_id
+
+    def unavailable(self, transactional_id: str) -> ErrorCode:
+        """Why this id cannot be served here now; NONE if it can."""
+        error = self.ensure_topic()
+        if error is not ErrorCode.NONE:
+            return error
+        led = self._led.get(self._topic.partition_of(transactional_id).index)
+        return ErrorCode.NOT_COORDINATOR if led is None else _ERROR_IN[led.state]
+
+    def metadata(self, transactional_id: str) -> TransactionMetadata | None:
+        """The state of an id that is loaded here; None for one that does not exist."""
+        entry = self.ids.get(transactional_id)
+        return None if entry is None else entry.metadata
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some ids are not known yet because their partition is being loaded."""
+        return any(led.state is PartitionState.LOADING for led in self._led.values())
+
+    def submit(
+        self,
+        transactional_id: str,
+        decide: Decide,
+        done: Callable[[Decision], None],
+        *,
+        waits_for_end: bool = False,
+    ) -> None:
+        """Have the core decide about an id, write what it decides, and call `done` then.
+
+        `waits_for_end`: a transaction that the decision ends has ended in all partitions by then.
+        """
+        error = self.unavailable(transactional_id)
+        if error is not ErrorCode.NONE:
+            done(refused(error))
+            return
+        entry = self.ids.get(transactional_id)
+        try:
+            decision = decide(None if entry is None else entry.metadata, self._clock.now_ms())
+        except StorageError:
+            # No producer id could be kept; the client tries again.
+            done(refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            return
+        metadata = decision.next
+        if metadata is None:
+            done(decision)
+            return
+        if entry is None:
+            led = self._led[self._topic.partition_of(transactional_id).index]
+            entry = TransactionalId(metadata, led)
+        error = entry.partition.append(transactional_id, metadata)
+        if error is not ErrorCode.NONE:
+            done(refused(_CLIENT_ERRORS.get(error, error)))
+            return
+        self.ids[transactional_id] = entry
+        entry.metadata = metadata
+        if metadata.state.is_ending and waits_for_end:
+            entry.waiting.append(
+                lambda error: done(decision if error is ErrorCode.NONE else refused(error))
+            )
+            self._when_written(entry, lambda _: self._end(entry))
+        else:
+            self._when_written(entry, lambda error: self._written(entry, decision, error, done))
+
+    def _written(
+        self,
+        entry: TransactionalId,
+        decision: Decision,
+        error: ErrorCode,
+        done: Callable[[Decision], None],
+    ) -> None:
+        """The record of a decision is in the log."""
+        if entry.metadata is decision.next and entry.metadata.state.is_ending:
+            self._end(entry)
+        done(decision if error is ErrorCode.NONE else refused(error))
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Collection[TopicPartition],
+        *,
+        adds: bool,
+        done: Callable[[ErrorCode], None],
+    ) -> None:
+        """Whether the transaction of an id, whoever coordinates it, has these partitions.
+
+        `adds` puts them there (transactions v2). `done` gets NONE; TRANSACTION_ABORTABLE for a
+        partition that was not added; or the coordinator's error. It is called before this returns
+        unless a record has to be synced. Source: AddPartitionsToTxnManager.
+        """
+        error = self.ensure_topic() if transactional_id else ErrorCode.INVALID_REQUEST
+        if error is not ErrorCode.NONE:
+            done(error)
+            return
+        peer = self._peer(self.coordinator_of(transactional_id))
+        if peer is None:
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+
+        def decide(metadata: TransactionMetadata | None, now_ms: int) -> Decision:
+            if adds:
+                return add_partitions(
+                    metadata, producer_id, producer_epoch, partitions, TRANSACTIONS_V2, now_ms
+                )
+            error, missing = missing_partitions(metadata, producer_id, producer_epoch, partitions)
+            if error is ErrorCode.NONE and missing:
+                error = ErrorCode.TRANSACTION_ABORTABLE
+            return refused(error)
+
+        peer.submit(transactional_id, decide, lambda decision: done(decision.error))
+
+    def is_open_in(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        topic_partition: TopicPartition,
+    ) -> bool:
+        """Whether the open transaction of an id, whoever coordinates it, has this partition."""
+        if not self._topic.partitions:
+            return False
+        peer = self._peer(self.coordinator_of(transactional_id))
+        metadata = None if peer is None else peer.metadata(transactional_id)
+        return (
+            metadata is not None
+            and metadata.state is TransactionState.ONGOING
+            and metadata.producer_id == producer_id
+            and metadata.producer_epoch == producer_epoch
+            and topic_partition in metadata.partitions
+        )
+
+    def new_producer_id(self) -> int:
+        """A producer id that was never given before. Raises StorageError when none can be kept."""
+        return self.producer_ids.next_id()
+
+    # --- the end of a transaction -----------------------------------------------------------------
+
+    def _when_written(self, entry: TransactionalId, done: Callable[[ErrorCode], None]) -> None:
+        """Call `done` once the last record of an id survives what it has to."""
+        led = entry.partition
+        if not led.flush_is_due:
+            done(ErrorCode.NONE)
+            return
+
+        def on_flushed(error: StorageError | None) -> None:
+            # It is in the log all the same, as with a request whose answer got lost.
+            done(ErrorCode.NONE if error is None else ErrorCode.NOT_COORDINATOR)
+
+        led.when_flushed(on_flushed)
+
+    def _end(self, entry: TransactionalId) -> None:
+        """Write the markers of a decided end, then the record that ends it."""
+        metadata = entry.metadata
+        end = EndTransaction(
+            producer_id=metadata.producer_id,
+            producer_epoch=metadata.producer_epoch,
+            commits=metadata.state is TransactionState.PREPARE_COMMIT,
+            coordinator_epoch=entry.partition.coordinator_epoch,
+            transaction_version=metadata.client_version,
+        )
+        self._markers.write(
+            end,
+            metadata.partitions,
+            is_current=lambda: self._is_current(entry, metadata),
+            done=lambda: self._complete(entry, metadata),
+        )
+
+    def _is_current(self, entry: TransactionalId, metadata: TransactionMetadata) -> bool:
+        """Whether this broker still is to end this transaction."""
+        return self.ids.get(metadata.transactional_id) is entry and entry.metadata is metadata
+
+    def _complete(self, entry: TransactionalId, metadata: TransactionMetadata) -> None:
+        """All markers are written: write the end, now or as soon as the disk lets us."""
+        if not self._is_current(entry, metadata):
+            return
+        ended = completed(metadata, self._clock.now_ms())
+        error = entry.partition.append(metadata.transactional_id, ended)
+        if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            return  # the next leader does it
+        if error is not ErrorCode.NONE:
+            self._clock.call_later(_RETRY_MS / 1000, lambda: self._complete(entry, metadata))
+            return
+        entry.metadata = ended
+        self._log.emit(
+            "transaction.ended",
+            transactional_id=metadata.transactional_id,
+            producer_id=metadata.producer_id,
+            state=ended.state.label,
+            partitions=len(metadata.partitions),
+            elapsed_ms=ended.last_update_ms - metadata.start_ms,
+        )
+        self._answer(entry, ErrorCode.NONE)
+
+    @staticmethod
+    def _answer(entry: TransactionalId, error: ErrorCode) -> None:
+        waiting, entry.waiting = entry.waiting, []
+        for done in waiting:
+            done(error)
+
+    # --- what time ends ---------------------------------------------------------------------------
+
+    def abort_timed_out(self) -> None:
+        """Abort every transaction that is open for longer than its producer asked for."""
+        self._step_runner.run(self._abort_timed_out())
+
+    def _abort_timed_out(self) -> Iterator[None]:
+        for number, (transactional_id, entry) in enumerate(tuple(self.ids.items()), start=1):
+            if entry.metadata.is_timed_out(self._clock.now_ms()):
+                self._log.emit(
+                    "transaction.expired",
+                    transactional_id=transactional_id,
+                    producer_id=entry.metadata.producer_id,
+                    timeout_ms=entry.metadata.timeout_ms,
+                )
+                self.submit(transactional_id, self._fence_timed_out, _ignore)
+                yield
+            if not number % _IDS_PER_STEP:
+                yield
+
+    def _fence_timed_out(self, metadata: TransactionMetadata | None, now_ms: int) -> Decision:
+        """Abort a transaction, if it still is timed out."""
+        if metadata is None or not metadata.is_timed_out(now_ms):
+            return Decision(ErrorCode.NONE)
+        return Decision(ErrorCode.NONE, fence(metadata, now_ms, self.new_producer_id))
+
+    def remove_expired(self) -> None:
+        """Forget ids that nobody has used for `transactional.id.expiration.ms`."""
+        self._step_runner.run(self._remove_expired())
+
+    def _remove_expired(self) -> Iterator[None]:
+        expiration_ms = self.settings.id_expiration_ms
+        for number, (transactional_id, entry) in enumerate(tuple(self.ids.items()), start=1):
+            if is_expired(entry.metadata, self._clock.now_ms(), expiration_ms):
+                error = entry.partition.append(transactional_id, None)
+                if error is ErrorCode.NONE and self.ids.get(transactional_id) is entry:
+                    del self.ids[transactional_id]
+                    self._log.emit("transactional_id.expired", transactional_id=transactional_id)
+                yield
+            if not number % _IDS_PER_STEP:
+                yield
+
+    def _abort_later(self) -> None:
+        delay_seconds = self.settings.abort_interval_ms / 1000
+        self._timers["abort"] = self._clock.call_maintenance(delay_seconds, self._on_abort_timer)
+
+    def _on_abort_timer(self) -> None:
+        self.abort_timed_out()
+        self._abort_later()
+
+    def _expire_later(self) -> None:
+        delay_seconds = self.settings.expiration_interval_ms / 1000
+        self._timers["expire"] = self._clock.call_maintenance(delay_seconds, self._on_expiry_timer)
+
+    def _on_expiry_timer(self) -> None:
+        self.remove_expired()
+        self._expire_later()
+
+
+def _ignore(_: Decision) -> None:
+    """The next check tries again."""

@@ -1,0 +1,129 @@
+"""Fetches of committed records that wait: markers wake them, open transactions do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator_server.apis import fetch
+from coordinator_server.topics.topic import Partition
+from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from protocol.control_record import EndTransaction
+from tests.unit.topics.fakes import START_MS, FakeBroker, FakeCall, batch
+
+COMMITTED = 1
+BIG = b"x" * 2000
+
+
+class Stage:
+    """A broker with a topic of one partition, and producers with transactions in it."""
+
+    def __init__(self) -> None:
+        self.broker = FakeBroker()
+        self.broker.topics.create("t", 1, {})
+        partition = self.broker.topics.partition("t", 0)
+        assert partition is not None
+        self.partition: Partition = partition
+        self._sequences: dict[int, int] = {}
+
+    def send(self, producer_id: int, value: bytes = b"v") -> int:
+        """Append a record of a producer's transaction; the size of its batch."""
+        sequence = self._sequences.get(producer_id, 0)
+        self._sequences[producer_id] = sequence + 1
+        data = batch(
+            value,
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        self.partition.append(data, START_MS)
+        self.broker.scheduler.turn()
+        return len(data)
+
+    def end(self, producer_id: int, *, commits: bool = True) -> None:
+        """Append the marker of a producer's transaction."""
+        self.partition.end_transaction(EndTransaction(producer_id, 0, commits, 0, 1), START_MS)
+        self.broker.scheduler.turn()
+
+    def park(self, offset: int, *, min_bytes: int = 1) -> FakeCall:
+        """A fetch of committed records that has to wait."""
+        asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        request = FetchRequest(
+            max_wait_ms=500,
+            min_bytes=min_bytes,
+            isolation_level=COMMITTED,
+            topics=[FetchTopic(topic="t", partitions=[asked])],
+        )
+        call = self.broker.call(fetch.handle, request, 12)
+        assert call.replies == []
+        return call
+
+
+def answered(call: FakeCall) -> PartitionData:
+    """What the fetch was answered of its partition."""
+    (response,) = call.replies
+    found: PartitionData = response.responses[0].partitions[0]
+    return found
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_marker_wakes_readers_of_committed_records(commits: bool) -> None:
+    """Records of an open transaction do not; what was aborted comes with its name."""
+    stage = Stage()
+    stage.send(1)
+    call = stage.park(0)
+    stage.send(1)
+    stage.end(2)  # nothing of it was open here
+    assert call.replies == []
+    stage.end(1, commits=commits)
+    found = answered(call)
+    assert found.last_stable_offset == found.high_watermark == 4
+    aborted = [(one.producer_id, one.first_offset) for one in found.aborted_transactions or ()]
+    assert aborted == ([] if commits else [(1, 0)])
+
+
+def test_the_end_of_a_younger_transaction_wakes_nobody() -> None:
+    """The last stable offset is where the oldest one began; its end makes both readable."""
+    stage = Stage()
+    stage.send(1)
+    stage.send(2)
+    call = stage.park(0)
+    stage.end(2)
+    assert call.replies == []
+    stage.end(1, commits=False)
+    assert answered(call).last_stable_offset == 4
+
+
+def test_min_bytes_counts_what_a_marker_makes_readable() -> None:
+    """Also what was in the log, unreadable, when the fetch began to wait."""
+    stage = Stage()
+    stage.send(1, BIG)
+    call = stage.park(0, min_bytes=1000)
+    stage.end(1)
+    assert len(answered(call).records or b"") > len(BIG)
+
+
+def test_min_bytes_does_not_count_what_stays_unreadable() -> None:
+    """Of two transactions that began one after the other the first one ends first."""
+    stage = Stage()
+    size = stage.send(1)
+    call = stage.park(0, min_bytes=1000)
+    stage.send(2, BIG)
+    stage.end(1)
+    assert call.replies == []
+    stage.broker.scheduler.advance(500)
+    assert len(answered(call).records or b"") == size
+    call = stage.park(1, min_bytes=1000)
+    stage.end(2)
+    assert len(answered(call).records or b"") > len(BIG)
+
+
+def test_bytes_below_an_offset_reach_over_segments() -> None:
+    """What lies in older segments counts whole."""
+    stage = Stage()
+    stage.send(1, BIG)
+    log = stage.partition.log
+    log.roll(START_MS)
+    stage.send(1, BIG)
+    size = log.size_bytes // 2
+    assert [log.bytes_below(offset) for offset in range(4)] == [0, size, 2 * size, 2 * size]

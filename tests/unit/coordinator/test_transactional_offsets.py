@@ -1,0 +1,309 @@
+"""Offsets that are committed in transactions, from the request to the group and its log."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator_server.coordinator.snapshot import Decoding, encode_groups
+from coordinator_server.group.classic.metadata import GroupMetadata
+from coordinator_server.group.classic.state import DEAD
+from protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from protocol.apis.delete_groups import DeleteGroupsRequest
+from protocol.apis.offset_commit import OffsetCommitRequest
+from protocol.apis.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from protocol.apis.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from protocol.apis.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from protocol.errors import ErrorCode as E
+from tests.unit.coordinator.fakes import settle
+from tests.unit.coordinator.transaction_broker import V1, V2, Producer, TransactionBroker
+
+GROUP = "g"
+UNSTABLE = "unstable"
+
+
+def add_offsets(broker: TransactionBroker, producer: Producer, group: str = GROUP) -> E:
+    """AddOffsetsToTxn."""
+    request = AddOffsetsToTxnRequest(
+        transactional_id="id",
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        group_id=group,
+    )
+    return E(broker.answer_now("AddOffsetsToTxn", request, 3).error_code)
+
+
+def commit_request(
+    producer: Producer, *offsets: int, group: str = GROUP, member: str = "", generation: int = -1
+) -> TxnOffsetCommitRequest:
+    """A TxnOffsetCommit of partitions 0 and on of "t"."""
+    partitions = [
+        TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
+        for index, offset in enumerate(offsets)
+    ]
+    return TxnOffsetCommitRequest(
+        transactional_id="id",
+        group_id=group,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        member_id=member,
+        generation_id=generation,
+        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=partitions)],
+    )
+
+
+async def commit(broker: TransactionBroker, request: TxnOffsetCommitRequest, version: int = 3) -> E:
+    """The error of the first partition."""
+    answer = await broker.answer("TxnOffsetCommit", request, version)
+    return E(answer.topics[0].partitions[0].error_code)
+
+
+async def pending(broker: TransactionBroker, *offsets: int) -> Producer:
+    """A producer with these offsets in its open transaction."""
+    producer = broker.init()
+    assert add_offsets(broker, producer) is E.NONE
+    assert await commit(broker, commit_request(producer, *offsets)) is E.NONE
+    return producer
+
+
+async def fetched(
+    broker: TransactionBroker, *, stable: bool = True, group: str = GROUP
+) -> list[int | str]:
+    """The offsets of partitions 0 and 1; what is unstable shows as that."""
+    topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0, 1])]
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)], require_stable=stable
+    )
+    answer = await broker.answer("OffsetFetch", request, 8)
+    return [
+        UNSTABLE if one.error_code == E.UNSTABLE_OFFSET_COMMIT else one.committed_offset
+        for one in answer.groups[0].topics[0].partitions
+    ]
+
+
+async def restarted(broker: TransactionBroker, *, clean: bool = False) -> TransactionBroker:
+    """The broker after a kill, or after a clean stop with its snapshots."""
+    if clean:
+        broker.transactions.stop()
+        broker.groups.stop()
+        broker.topics.close()
+    broker.disk.processes_died()
+    again = TransactionBroker(broker.disk)
+    await settle()
+    return again
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+@pytest.mark.parametrize("commits", [True, False])
+async def test_offsets_count_with_the_commit(version: int, commits: bool) -> None:
+    """Until then the one before counts, and a reader of stable offsets is told to wait."""
+    broker = TransactionBroker()
+    await broker.commit(GROUP, 5)
+    producer = await pending(broker, 10)
+    assert await fetched(broker, stable=False) == [5, -1]
+    assert await fetched(broker) == [UNSTABLE, -1]
+    broker.end(producer, commits=commits, version=version)
+    assert await fetched(broker) == [10 if commits else 5, -1]
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("commits", [True, False])
+async def test_pending_offsets_survive_a_restart(clean: bool, commits: bool) -> None:
+    """From the log or from a snapshot: they are pending still, and end as the transaction does."""
+    broker = TransactionBroker()
+    await broker.commit(GROUP, 5)
+    producer = await pending(broker, 10, 20)
+    await broker.commit(GROUP, 6)  # supersedes the first of them
+    before = broker.groups.tasks[GROUP].group.offsets
+    broker = await restarted(broker, clean=clean)
+    assert broker.groups.tasks[GROUP].group.offsets == before
+    assert await fetched(broker) == [UNSTABLE, UNSTABLE]
+    broker.end(producer, commits=commits)
+    assert await fetched(broker) == [6, 20 if commits else -1]
+    after = broker.groups.tasks[GROUP].group.offsets
+    assert (await restarted(broker)).groups.tasks[GROUP].group.offsets == after
+
+
+async def test_a_group_of_pending_offsets_alone_survives_a_restart() -> None:
+    """It is loaded, listed and ended like any other."""
+    broker = TransactionBroker()
+    producer = await pending(broker, 10)
+    for clean in (False, True):
+        broker = await restarted(broker, clean=clean)
+        assert await fetched(broker) == [UNSTABLE, -1]
+    broker.end(producer)
+    assert await fetched(broker) == [10, -1]
+
+
+async def test_version_5_adds_the_group_by_itself() -> None:
+    """Without AddOffsetsToTxn (KIP-890)."""
+    broker = TransactionBroker()
+    producer = broker.init()
+    assert await commit(broker, commit_request(producer, 10), 5) is E.NONE
+    broker.end(producer, version=V2)
+    assert await fetched(broker) == [10, -1]
+
+
+@pytest.mark.parametrize(("version", "error"), [(3, E.INVALID_TXN_STATE), (4, 120)])
+async def test_a_group_that_was_not_added_is_refused(version: int, error: int) -> None:
+    """Or else its offsets would be pending for good."""
+    broker = TransactionBroker()
+    producer = broker.init()
+    broker.add(producer, 0)
+    assert await commit(broker, commit_request(producer, 10), version) == error
+    assert await fetched(broker) == [-1, -1]
+
+
+async def test_an_end_that_comes_right_behind_a_commit_takes_it_with_it() -> None:
+    """The commit is still in the group's mailbox when the end comes: it is written first."""
+    broker = TransactionBroker()
+    producer = broker.init()
+    add_offsets(broker, producer)
+    answer = broker.send("TxnOffsetCommit", commit_request(producer, 10), 3)
+    assert not answer.replies
+    assert broker.end(producer).error_code == E.NONE
+    assert answer.replies
+    assert await fetched(broker) == [10, -1]
+
+
+async def test_the_later_of_two_transactions_counts() -> None:
+    """By the order of their records in the log, whichever commits first."""
+    broker = TransactionBroker()
+    first = await pending(broker, 10)
+    other = broker.init("other")
+    request = commit_request(other, 20)
+    request.transactional_id = "other"
+    assert await commit(broker, request, 5) is E.NONE
+    broker.end(other, transactional_id="other", version=V2)
+    assert await fetched(broker) == [UNSTABLE, -1]
+    assert await fetched(broker, stable=False) == [20, -1]
+    broker.end(first)
+    assert await fetched(broker) == [20, -1]
+
+
+async def test_members_of_the_generation_may_commit() -> None:
+    """A wrong generation, a stranger; without a name anyone may."""
+    broker = TransactionBroker()
+    member = await broker.join(GROUP)
+    producer = broker.init()
+    add_offsets(broker, producer)
+    for name, generation, error in (
+        (member, 1, E.NONE),
+        (member, 2, E.ILLEGAL_GENERATION),
+        ("ghost", 1, E.UNKNOWN_MEMBER_ID),
+        ("", 1, E.UNKNOWN_MEMBER_ID),
+        (member, -1, E.ILLEGAL_GENERATION),
+        ("", -1, E.NONE),
+    ):
+        request = commit_request(producer, 10, member=name, generation=generation)
+        assert await commit(broker, request) is error, (name, generation)
+
+
+async def test_a_group_that_has_ended_takes_nothing() -> None:
+    """COORDINATOR_NOT_AVAILABLE, whoever asks."""
+    broker = TransactionBroker()
+    await broker.commit(GROUP, 5)
+    group = broker.groups.tasks[GROUP].group
+    group.transition_to(DEAD, 0)
+    request = OffsetCommitRequest(group_id=GROUP, generation_id_or_member_epoch=-1)
+    assert group.check_transactional_commit(request) is E.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_a_group_that_does_not_exist() -> None:
+    """It is made by a commit without a generation; with one that is illegal. No group is empty."""
+    broker = TransactionBroker()
+    producer = broker.init()
+    add_offsets(broker, producer)
+    illegal = commit_request(producer, 10, member="m", generation=1)
+    assert await commit(broker, illegal) is E.ILLEGAL_GENERATION
+    assert await commit(broker, commit_request(producer, 10, group="")) is E.INVALID_GROUP_ID
+    assert await commit(broker, commit_request(producer, 10)) is E.NONE
+
+
+async def test_expiry_leaves_pending_offsets_and_their_group_alone() -> None:
+    """They expire when their transaction has ended."""
+    broker = TransactionBroker(offsets_retention_minutes="1")
+    await broker.commit(GROUP, 5)
+    producer = await pending(broker, 10)
+    broker.clock.time_ms += 50_000  # shorter than the transaction's timeout
+    for _ in range(2):
+        broker.clock.time_ms += 20_000
+        broker.groups.expire_offsets()
+        await settle()
+        assert GROUP in broker.groups.tasks
+    assert await fetched(broker, stable=False) == [5, -1]
+    broker.end(producer, commits=False)
+    broker.groups.expire_offsets()
+    await settle()
+    assert GROUP not in broker.groups.tasks
+
+
+async def test_deleted_offsets_take_pending_ones_with_them() -> None:
+    """OffsetDelete and DeleteGroups: nothing comes back with the commit."""
+    for api in ("OffsetDelete", "DeleteGroups"):
+        broker = TransactionBroker()
+        producer = await pending(broker, 10)
+        if api == "OffsetDelete":
+            partition = OffsetDeleteRequestPartition(partition_index=0)
+            topic = OffsetDeleteRequestTopic(name="t", partitions=[partition])
+            answer = await broker.answer(
+                api, OffsetDeleteRequest(group_id=GROUP, topics=[topic]), 0
+            )
+            assert answer.error_code == E.NONE
+        else:
+            await broker.answer(api, DeleteGroupsRequest(groups_names=[GROUP]), 2)
+            assert GROUP not in broker.groups.tasks
+        broker.end(producer)
+        assert await fetched(broker) == [-1, -1]
+        assert await fetched(await restarted(broker)) == [-1, -1]
+
+
+async def test_a_deleted_topic_takes_pending_offsets_with_it() -> None:
+    """Stored ones and pending ones."""
+    broker = TransactionBroker()
+    producer = await pending(broker, 10, 20)
+    topic = broker.topics.topic("t")
+    assert topic is not None
+    for _ in broker.topics.delete([topic]):
+        pass
+    await settle()
+    broker.end(producer)
+    assert await fetched(broker) == [-1, -1]
+
+
+async def test_the_marker_waits_for_a_group_that_is_busy() -> None:
+    """While a group is in a long operation its partition gets no marker; then it is tried again."""
+    broker = TransactionBroker()
+    producer = await pending(broker, 10)
+    task = broker.groups.tasks[GROUP]
+    task._large = object()  # type: ignore[assignment]  # something that runs in steps
+    assert broker.end(producer) is None
+    task._large = None
+    broker.scheduler.advance(200)
+    assert await fetched(broker) == [10, -1]
+
+
+async def test_a_snapshot_holds_what_is_pending() -> None:
+    """With metadata and leader epoch, superseded ones as such, in the order of the log."""
+    broker = TransactionBroker()
+    await pending(broker, 10, 20)
+    await broker.commit(GROUP, 6)
+    group = broker.groups.tasks[GROUP].group
+    decoding = Decoding(
+        encode_groups([group]), lambda name: GroupMetadata(name, group.settings, str)
+    )
+    for _ in decoding.steps():
+        pass
+    assert decoding.groups[GROUP].offsets == group.offsets
+    assert not decoding.groups[GROUP].is_new

@@ -1,0 +1,191 @@
+"""A broker with a transaction coordinator and a group coordinator, on a disk in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator_server.broker import transaction_settings
+from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
+from coordinator_server.coordinator.markers import Markers
+from coordinator_server.coordinator.transactions import TransactionCoordinator
+from coordinator_server.topics.names import TRANSACTIONS_TOPIC
+from coordinator_server.transactions.metadata import TransactionMetadata
+from protocol.apis.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from protocol.apis.end_txn import EndTxnRequest
+from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.apis.init_producer_id import InitProducerIdRequest
+from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.batch import Record, build_batch, iterate_records
+from protocol.batch_header import iterate_batches
+from protocol.errors import ErrorCode
+from storage.memory_disk import MemoryDisk
+from tests.unit.coordinator.fakes import GroupBroker
+
+Producer = tuple[int, int]
+V1, V2 = 4, 5
+"""Versions of EndTxn, by which a producer speaks transactions v1 or v2."""
+
+
+class TransactionBroker(GroupBroker):
+    """Topic "t" has four partitions, `__transaction_state` two."""
+
+    def __init__(self, disk: MemoryDisk | None = None, **overrides: str) -> None:
+        super().__init__(disk, **{"transaction_state_log_num_partitions": "2", **overrides})
+        self.transactions_topic = CoordinatorTopic(self.topics, TRANSACTIONS_TOPIC)
+        self.markers = Markers(
+            self.topics,
+            lambda node_id: self.groups if node_id == self.node_id else None,
+            self.clock,
+            self.scheduler,
+            self.step_runner,
+        )
+        self.transactions = TransactionCoordinator(
+            transaction_settings(self.config),
+            self.virtual_clock,
+            self.step_runner,
+            self.topics,
+            self.transactions_topic,
+            self.producer_ids,
+            self.markers,
+            node_id=self.node_id,
+            peer=lambda node_id: self.transactions if node_id == self.node_id else None,
+        )
+        self.transactions.start()
+        self.scheduler.turn()
+
+    @property
+    def virtual_clock(self) -> Any:
+        """Clock and timers in one, as the coordinators want them."""
+        return _Clock(self)
+
+    def state(self, transactional_id: str = "id") -> TransactionMetadata:
+        """The state of an id that is there."""
+        metadata = self.transactions.metadata(transactional_id)
+        assert metadata is not None
+        return metadata
+
+    def init(self, transactional_id: str = "id", timeout_ms: int = 60_000) -> Producer:
+        """InitProducerId, again until a transaction that was open is aborted."""
+        for _ in range(3):
+            response = self.answer_now(
+                "InitProducerId",
+                InitProducerIdRequest(
+                    transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
+                ),
+            )
+            if response.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
+                break
+        assert response.error_code == ErrorCode.NONE, ErrorCode(response.error_code)
+        return response.producer_id, response.producer_epoch
+
+    def add(self, producer: Producer, *partitions: int, transactional_id: str = "id") -> ErrorCode:
+        """AddPartitionsToTxn for partitions of "t"; the error of the last one."""
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=producer[0],
+            v3_and_below_producer_epoch=producer[1],
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=list(partitions))],
+        )
+        response = self.answer_now("AddPartitionsToTxn", request, 3)
+        result = response.results_by_topic_v3_and_below[-1].results_by_partition[-1]
+        return ErrorCode(result.partition_error_code)
+
+    def produce(
+        self,
+        producer: Producer,
+        value: bytes,
+        partition: int = 0,
+        *,
+        sequence: int = 0,
+        version: int = 11,
+        transactional_id: str = "id",
+    ) -> ErrorCode:
+        """One record of a transaction."""
+        batch = build_batch(
+            [Record(0, self.clock.now_ms(), b"k", value)],
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            base_sequence=sequence,
+            transactional=True,
+        )
+        topic = self.topics.topic("t")
+        assert topic is not None
+        data = PartitionProduceData(index=partition, records=batch.to_bytes())
+        request = ProduceRequest(
+            transactional_id=transactional_id,
+            acks=-1,
+            topic_data=[TopicProduceData(name="t", topic_id=topic.topic_id, partition_data=[data])],
+        )
+        response = self.answer_now("Produce", request, version)
+        return ErrorCode(response.responses[0].partition_responses[0].error_code)
+
+    def end(
+        self,
+        producer: Producer,
+        *,
+        commits: bool = True,
+        version: int = V1,
+        transactional_id: str = "id",
+    ) -> Any:
+        """EndTxn; the response, None if it is not there yet."""
+        request = EndTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            committed=commits,
+        )
+        call = self.send("EndTxn", request, version)
+        self.scheduler.turn()
+        return call.replies[0] if call.replies else None
+
+    def answer_now(self, api: str, request: Any, version: int | None = None) -> Any:
+        """The answer to a request, which comes within the turn."""
+        call = self.send(api, request, version)
+        self.scheduler.turn()
+        return call.replies[0]
+
+    def committed_values(self, partition: int = 0) -> list[bytes | None]:
+        """The values that a read_committed consumer gets from a partition of "t"."""
+        request = FetchRequest(
+            max_bytes=1 << 20,
+            isolation_level=1,
+            topics=[
+                FetchTopic(
+                    topic="t",
+                    partitions=[
+                        FetchPartition(
+                            partition=partition, fetch_offset=0, partition_max_bytes=1 << 20
+                        )
+                    ],
+                )
+            ],
+        )
+        response = self.answer_now("Fetch", request, 11)
+        data = response.responses[0].partitions[0]
+        aborted = sorted(
+            (one.first_offset, one.producer_id) for one in data.aborted_transactions or ()
+        )
+        records = bytes(data.records or b"")
+        values: list[bytes | None] = []
+        gone: set[int] = set()
+        for header in iterate_batches(records):
+            while aborted and aborted[0][0] <= header.last_offset:
+                gone.add(aborted.pop(0)[1])
+            if header.is_control:
+                gone.discard(header.producer_id)
+            elif header.producer_id not in gone or not header.is_transactional:
+                values += [record.value for record in iterate_records(records, header)]
+        return values
+
+
+class _Clock:
+    """The fake clock, with the timers of the fake scheduler."""
+
+    def __init__(self, broker: GroupBroker) -> None:
+        self.now_ms = broker.clock.now_ms
+        self.call_soon = broker.scheduler.call_soon
+        self.call_later = broker.scheduler.call_later
+        self.call_maintenance = broker.scheduler.call_later

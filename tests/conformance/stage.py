@@ -24,6 +24,11 @@ Transcript = list[list[Any]]
 class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
     """One scenario in the playing: a group of its own, members, and the transcript."""
 
+    def __init__(self, environment: Any, name: str) -> None:
+        super().__init__(environment, name)
+        self.own_topics: dict[str, bytes] = {}  # by name, with their ids
+        self._producers: dict[int, str] = {}
+
     def reach(self, state: str, *members: Member | str) -> list[Member]:
         """Bring the group into `state` with these members, unrecorded; the first one leads.
 
@@ -100,8 +105,15 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
         self.rec("wait", f"still not {count} members")
 
     def raw(self, api: str, version: int, body: dict[str, Any]) -> Any:
-        """The answer as it is, unrecorded, with the fields that a transcript leaves out."""
-        return self.quiet(api, version, body)
+        """The answer as it is, unrecorded, with the fields that a transcript leaves out.
+
+        A connection that is closed instead ends the scenario.
+        """
+        answer = self.quiet(api, version, body)
+        if not isinstance(answer, dict):
+            self.rec(f"{api} v{version}", answer)
+            raise harness.Abort
+        return answer
 
     def delete_offsets(self, *partitions: tuple[str, int], label: str | None = None) -> None:
         """OffsetDelete, recorded."""
@@ -110,6 +122,46 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
             topics.setdefault(topic, []).append({"partition_index": partition})
         wanted = [{"name": name, "partitions": indexes} for name, indexes in topics.items()]
         self.ask("OffsetDelete", 0, {"group_id": self.g, "topics": wanted}, label)
+
+    def topic(self, partitions: int = 1, suffix: str = "own", **configs: str) -> str:
+        """A topic of this scenario alone, unrecorded; returns its name once it has leaders."""
+        name = f"{self.g}-{suffix}".replace("/", "-")
+        self.name_it(name, f"<{suffix}>")
+        wanted = {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": 1,
+            "configs": [{"name": key, "value": value} for key, value in configs.items()],
+        }
+        created = self.raw("CreateTopics", 7, {"topics": [wanted], "timeout_ms": 9000})
+        assert created["topics"][0]["error_code"] == 0, created
+        self.own_topics[name] = created["topics"][0]["topic_id"]
+        indexes = range(partitions)
+        asked = [{"partition_index": one, "timestamp": -1} for one in indexes]
+        body = {"replica_id": -1, "topics": [{"name": name, "partitions": asked}]}
+        while True:
+            (seen,) = self.raw("ListOffsets", 1, body)["topics"]
+            if not any(one["error_code"] for one in seen["partitions"]):
+                return name
+            self.nap(0.02)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete it, unrecorded, and wait until the broker knows it no more."""
+        body = {"topics": [{"name": name, "topic_id": bytes(16)}], "timeout_ms": 9000}
+        self.raw("DeleteTopics", 6, body)
+        asked = {"topics": [{"name": name, "topic_id": bytes(16)}]}
+        while self.raw("Metadata", 12, asked)["topics"][0]["error_code"] == 0:
+            self.nap(0.02)
+
+    def partition(self, topic: str, index: int) -> str:
+        """A partition as it is recorded; that of a group depends on the group's random name."""
+        return topic if topic == "__consumer_offsets" else f"{self.sub(topic)}-{index}"
+
+    def producer(self, producer_id: int) -> int | str:
+        """A producer id as it is recorded: pid1 is the first one seen; -1 stays."""
+        if producer_id < 0:
+            return producer_id
+        return self._producers.setdefault(producer_id, f"pid{len(self._producers) + 1}")
 
     def delete_groups(self, *names: str, label: str | None = None) -> None:
         """DeleteGroups, recorded; of the scenario's own group unless told otherwise."""
@@ -191,6 +243,9 @@ def play(environment: Any, scenario: Scenario) -> Transcript:
         pass  # an answer that was due did not come: the transcript ends with it
     except harness.Setup as error:
         stage.steps.append(["SETUP", str(error)])
+    except (AssertionError, LookupError, TypeError, ValueError) as error:
+        # an answer that the scenario stumbles over is a difference, it does not end the run
+        stage.steps.append(["BROKE", f"{type(error).__name__}: {error}"])
     finally:
         stage.close()
     steps: Transcript = stage.steps

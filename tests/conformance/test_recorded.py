@@ -16,19 +16,16 @@ from tests.support import Serve
 HERE = Path(__file__).parent
 RECORDED = HERE / "recorded"
 
-AREAS_NOT_SERVED = ("txn", "consumer848")
+AREAS_NOT_SERVED = ("consumer848",)
 
 _UNANSWERED = "Kafka never answers it (quirks.txt); we do"
-_NOT_SERVED = "an API of transactions or of KIP-848, which is not served and not advertised"
+_NOT_SERVED = "an API of KIP-848, which is not served and not advertised"
 
 EXPLAINED = {
     "join.same_protocol_named_twice": _UNANSWERED,
     "join.consumer_metadata_never_answered_text": _UNANSWERED,
     "sync.parked_sync_of_a_leaving_member": _UNANSWERED,
-    "versions.advertised_EndTxn": _NOT_SERVED,
     "versions.advertised_ConsumerGroupHeartbeat": _NOT_SERVED,
-    "versions.unsupported_AddOffsetsToTxn": _NOT_SERVED,
-    "versions.unsupported_EndTxn": _NOT_SERVED,
 }
 """The expected differences, and why."""
 

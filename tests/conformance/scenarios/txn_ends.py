@@ -1,0 +1,146 @@
+"""EndTxn: twice, the other way round, of nothing, retried, and between the two protocols."""
+
+from __future__ import annotations
+
+from tests.conformance import reads
+from tests.conformance.producers import Producer
+from tests.conformance.stage import Area, Stage
+
+AREA = Area("txn_ends")
+
+
+@AREA.each(v=range(6), committed=[True, False])
+def ends(t: Stage, v: int, committed: bool) -> None:
+    """EndTxn v{v} (committed: {committed}) of a transaction of v1, and what is in the log."""
+    topic = t.topic()
+    p = Producer(t).begun((topic, 0))
+    p.end(committed, version=v)
+    p.settle()
+    p.look()
+    reads.log(t, topic)
+    p.begin((topic, 0))
+    p.end(committed, version=v)
+    p.settle()
+    p.look()
+
+
+@AREA.each(v=[1, 4, 5], first=[True, False], second=[True, False])
+def ends_twice(t: Stage, v: int, first: bool, second: bool) -> None:
+    """EndTxn v{v} twice with the same epoch, then with the one answered: {first}, then {second}."""
+    p = Producer(t, "P", 1 if v < 5 else 2).begun()
+    p.end(first, version=v, adopt=False)
+    p.settle()
+    p.end(second, "same epoch", version=v, adopt=False)
+    p.settle()
+    p.look()
+    if v >= 5:
+        p.producer_id, p.epoch = p.describe()["producer_id"], p.describe()["producer_epoch"]
+        p.end(second, "next epoch", version=v, adopt=False)
+        p.settle()
+        p.look()
+
+
+@AREA.each(v=[1, 2, 4, 5], committed=[True, False])
+def end_of_nothing(t: Stage, v: int, committed: bool) -> None:
+    """EndTxn v{v} (committed: {committed}) right after InitProducerId, and twice; the next one."""
+    p = Producer(t, "P", 1 if v < 5 else 2).started()
+    p.end(committed, version=v)
+    p.settle()
+    p.look()
+    p.end(committed, "again", version=v)
+    p.settle()
+    p.look()
+    p.begin()
+    p.look("next")
+    p.commit(version=v)
+    p.look()
+
+
+@AREA.each(v=[4, 5], committed=[True, False])
+def end_without_records(t: Stage, v: int, committed: bool) -> None:
+    """Partitions and a group were added and nothing was written: which logs get a marker."""
+    topic = t.topic(2)
+    p = Producer(t).started()
+    p.add([(topic, 0), (topic, 1)])
+    p.add_offsets()
+    p.look()
+    p.end(committed, version=v)
+    p.settle()
+    p.look()
+    reads.log(t, topic, 0)
+    reads.log(t, topic, 1)
+    reads.producers(t, topic)
+
+
+@AREA.scenario
+def retry_of_an_end_after_the_next_transaction_began(t: Stage) -> None:
+    """EndTxn v5 that comes once more, late, must not end the next transaction (KIP-890)."""
+    p = Producer(t, "P", 2).begun()
+    before = p.epoch
+    p.commit()
+    p.begin()
+    p.end(True, "late, epoch of the first one", producer_epoch=before, adopt=False)
+    p.end(False, "late, epoch of the first one", producer_epoch=before, adopt=False)
+    p.look()
+    p.commit()
+    p.look()
+
+
+@AREA.scenario
+def late_end_of_v1_ends_the_next_transaction(t: Stage) -> None:
+    """EndTxn v4 that comes once more, late, ends the next transaction: what KIP-890 mends."""
+    p = Producer(t).begun()
+    p.commit()
+    p.begin()
+    p.end(True, "late")
+    p.settle()
+    p.look()
+
+
+@AREA.each(begin=[1, 2], v=[3, 4, 5])
+def protocols_mixed(t: Stage, begin: int, v: int) -> None:
+    """A transaction begun as v{begin}, ended by EndTxn v{v}, and the next ones."""
+    topic = t.topic()
+    p = Producer(t, "P", begin).begun((topic, 0))
+    p.commit(version=v)
+    p.look()
+    p.begin((topic, 0))
+    p.abort(version=v)
+    p.look()
+    other = Producer(t, "P", 3 - begin, transactional_id=p.transactional_id)
+    other.init()
+    other.begin((topic, 0))
+    other.commit()
+    other.look()
+    reads.log(t, topic)
+
+
+@AREA.each(protocol=[1, 2])
+def many_partitions_and_a_group(t: Stage, protocol: int) -> None:
+    """A transaction v{protocol} over four partitions and a group ends in all of them."""
+    topic = t.topic(4)
+    partitions = [(topic, index) for index in range(4)]
+    p = Producer(t, "P", protocol).begun(*partitions)
+    if protocol == 1:
+        p.add_offsets()
+    p.commit_offsets([(t.t1, 0, 17)])
+    p.look()
+    t.offs(label="offsets while open")
+    p.commit()
+    p.look()
+    for _, index in partitions:
+        reads.log(t, topic, index)
+    t.offs()
+
+
+@AREA.each(protocol=[1, 2])
+def deleted_topic(t: Stage, protocol: int) -> None:
+    """A topic of an open transaction v{protocol} is deleted: the end is not held up."""
+    kept, deleted = t.topic(suffix="kept"), t.topic(suffix="deleted")
+    p = Producer(t, "P", protocol).begun((kept, 0), (deleted, 0))
+    t.delete_topic(deleted)
+    p.look("after the deletion")
+    p.end(True)
+    p.settle("CompleteCommit")
+    p.look()
+    reads.log(t, kept)

@@ -1,0 +1,110 @@
+"""The end of the epochs: a producer id has 32767 of them, then its transactional id gets another.
+
+The last epoch, 32767, is never given to a producer: only the marker that fences one carries it.
+"""
+
+from __future__ import annotations
+
+from tests.conformance import reads
+from tests.conformance.producers import Producer
+from tests.conformance.stage import Area, Stage
+
+AREA = Area("txn_exhaustion")
+
+_LAST = 32766
+
+
+@AREA.scenario
+def starts(t: Stage) -> None:
+    """InitProducerId of a new instance at the last epochs."""
+    p = Producer(t).raised(_LAST - 1)
+    p.look()
+    p.init()
+    p.look()
+    p.init()
+    p.look()
+
+
+@AREA.scenario
+def bumps(t: Stage) -> None:
+    """InitProducerId with id and epoch at the last epochs, and again with the old ones."""
+    p = Producer(t).raised(_LAST - 1)
+    p.init_again()
+    p.look()
+    old_id, old_epoch = p.producer_id, p.epoch
+    p.init_again()
+    p.look()
+    p.init_again("old ones", producer_id=old_id, producer_epoch=old_epoch, adopt=False)
+    p.init_again(
+        "old ones, one earlier", producer_id=old_id, producer_epoch=old_epoch - 1, adopt=False
+    )
+    p.look()
+    p.init_again("next")
+    p.init_again("old ones, late", producer_id=old_id, producer_epoch=old_epoch, adopt=False)
+    p.end(False, "old ones", producer_id=old_id, producer_epoch=old_epoch, adopt=False)
+    p.begin()
+    p.commit()
+    p.look()
+
+
+@AREA.each(committed=[True, False])
+def ends(t: Stage, committed: bool) -> None:
+    """EndTxn v5 (committed: {committed}) at the last epochs, and again with the old ones."""
+    topic = t.topic()
+    p = Producer(t, "P", 2).raised(_LAST - 1)
+    p.begin((topic, 0))
+    p.end(committed)
+    p.settle()
+    p.look()
+    p.begin((topic, 0))
+    old_id, old_epoch = p.producer_id, p.epoch
+    p.end(committed)
+    p.settle()
+    p.look()
+    p.end(committed, "old ones", producer_id=old_id, producer_epoch=old_epoch, adopt=False)
+    p.end(not committed, "old ones", producer_id=old_id, producer_epoch=old_epoch, adopt=False)
+    p.produce([(topic, 0)], "old ones", producer_id=old_id, producer_epoch=old_epoch)
+    p.look()
+    p.begin((topic, 0))
+    p.end(committed, "old ones, late", producer_id=old_id, producer_epoch=old_epoch, adopt=False)
+    p.look("next")
+    p.end(True)
+    p.settle()
+    p.look()
+    reads.log(t, topic)
+    reads.producers(t, topic)
+
+
+@AREA.each(protocol=[1, 2])
+def fence(t: Stage, protocol: int) -> None:
+    """Another instance fences an open transaction v{protocol} of the last epoch."""
+    topic = t.topic()
+    p = Producer(t, "P", protocol).raised(_LAST)
+    p.begin((topic, 0))
+    q = p.again("Q")
+    q.init("first")
+    q.settle()
+    q.look("between")
+    p.init_again("in between", adopt=False)
+    q.init("second")
+    q.look()
+    p.end(True, adopt=False)
+    p.produce([(topic, 0)], "fenced")
+    q.begin((topic, 0))
+    q.commit()
+    reads.log(t, topic)
+    reads.producers(t, topic)
+
+
+@AREA.scenario
+def ends_of_v1(t: Stage) -> None:
+    """Transactions v1 at the last epoch: their end does not need another one."""
+    p = Producer(t).raised(_LAST)
+    p.begin()
+    p.commit()
+    p.look()
+    p.begin()
+    p.abort()
+    p.look()
+    p.init_again()
+    p.look()

@@ -9,6 +9,8 @@ open transaction, which bounds the last stable offset. Rebuilt from batch header
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from protocol.batch_header import (
@@ -55,6 +57,10 @@ class CachedBatch(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
+# Makes one of its fields by tuple's constructor: that of the class costs twice as much.
+_cached: Callable[[tuple[int, int, int, int]], CachedBatch] = partial(tuple.__new__, CachedBatch)
+
+
 class ProducerEntry:
     """The state of one producer id in one partition."""
 
@@ -96,8 +102,8 @@ class ProducerState:
         a gap, InvalidTxnStateError for a plain batch while the producer's transaction is open.
         Source: UnifiedLog.analyzeAndValidateProducerState, ProducerAppendInfo.
         """
-        # Taken apart at once, as in `check_client_batch`.
-        _, _, _, _, _, attributes, offset_delta, _, _, producer_id, epoch, sequence, _, _ = header
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        sequence = header.base_sequence
         entry = self.entries.get(producer_id)
         if entry is None:
             if self._verifications:
@@ -109,6 +115,7 @@ class ProducerState:
             last_sequence = batches[-1].last_sequence
             # What is in sequence repeats nothing.
             if sequence != last_sequence + 1:
+                offset_delta = header.last_offset_delta
                 final = add_to_sequence(sequence, offset_delta)
                 for batch in batches:
                     if batch.last_sequence == final and batch.offset_delta == offset_delta:
@@ -129,7 +136,7 @@ class ProducerState:
                 f"Out of order sequence number for producer {producer_id}: {sequence} "
                 f"(incoming seq. number), {last_sequence} (current end sequence number)"
             )
-        if entry.transaction_start >= 0 and not attributes & TRANSACTIONAL:
+        if entry.transaction_start >= 0 and not header.attributes & TRANSACTIONAL:
             raise InvalidTxnStateError(
                 f"Expected transactional write from producer {producer_id}, whose transaction is "
                 f"open since offset {entry.transaction_start}"
@@ -207,8 +214,7 @@ class ProducerState:
         """
         if marker is not None:
             return self._end_transaction(header, last_offset, marker)
-        attributes, offset_delta = header.attributes, header.last_offset_delta
-        producer_id, epoch = header.producer_id, header.producer_epoch
+        _, _, _, _, _, attributes, delta, _, time_ms, producer_id, epoch, sequence, _, _ = header
         if attributes & CONTROL:
             return None
         entry = self.entries.get(producer_id)
@@ -217,13 +223,12 @@ class ProducerState:
         batches = entry.batches
         if len(batches) == CACHED_BATCHES:
             del batches[0]
-        timestamp_ms = header.max_timestamp_ms
-        last_sequence = add_to_sequence(header.base_sequence, offset_delta)
-        batches.append(CachedBatch(last_sequence, last_offset, offset_delta, timestamp_ms))
-        entry.last_timestamp = timestamp_ms
+        last_sequence = add_to_sequence(sequence, delta) if delta else sequence
+        batches.append(_cached((last_sequence, last_offset, delta, time_ms)))
+        entry.last_timestamp = time_ms
         if attributes & TRANSACTIONAL:
             if entry.transaction_start < 0:
-                entry.transaction_start = last_offset - offset_delta
+                entry.transaction_start = last_offset - delta
                 self.transactions[producer_id] = entry.transaction_start
             self._verifications.pop(producer_id, None)
         return None

@@ -46,6 +46,9 @@ FLAGS_POSITION = 22
 """The low byte of the attributes, with all of the bits below."""
 BASE_TIMESTAMP_POSITION = 27
 MAX_TIMESTAMP_POSITION = 35
+PRODUCER_POSITION = 43
+PRODUCER = Struct(">qhi")
+"""Producer id, epoch and base sequence."""
 
 COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME = 0x08

@@ -148,13 +148,14 @@ class ProducerState:
         entry = self.entries.get(producer_id)
         return entry is not None and entry.epoch == producer_epoch and entry.transaction_start >= 0
 
-    def begin_verification(self, header: BatchHeader, *, bumps_epochs: bool, now_ms: int) -> None:
-        """Take note that the coordinator is asked whether this batch may open a transaction here.
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, *, bumps_epochs: bool, now_ms: int
+    ) -> None:
+        """Take note that the coordinator is asked whether a batch may open a transaction here.
 
         Until records of the transaction are appended, none with a higher sequence may come before
         these, and in transactions v2 a producer without state here has to begin with 0.
         """
-        producer_id, epoch, sequence = header[9:12]
         pending = self._verifications.get(producer_id)
         if pending is None:
             pending = PendingVerification(epoch, sequence, bumps_epochs, now_ms)

@@ -11,7 +11,14 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from protocol.batch_header import HEADER_BYTES, unpack_header
+from protocol.batch_header import (
+    FLAGS_POSITION,
+    HEADER_BYTES,
+    MAGIC_POSITION,
+    PRODUCER,
+    PRODUCER_POSITION,
+    TRANSACTIONAL,
+)
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
 
@@ -19,7 +26,6 @@ if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.topics.topic import Partition
     from coordinator_server.transactions.metadata import TopicPartition
-    from protocol.batch_header import BatchHeader
     from storage.disk import Buffer
 
 
@@ -91,32 +97,35 @@ class Verification:
 
     def needs(self, partition: Partition, records: Buffer) -> None:
         """Have the coordinator asked if these records begin a transaction in a partition."""
-        header = _transactional_header(records)
-        if header is None or _needs_no_coordinator(partition, header):
+        producer = _producer_of(records)
+        if producer is None or _standing(partition, producer) is not _Standing.NOT_BEGUN:
             return
         partition.log.producers.begin_verification(
-            header, bumps_epochs=self._adds, now_ms=self._broker.clock.now_ms()
+            *producer, bumps_epochs=self._adds, now_ms=self._broker.clock.now_ms()
         )
-        if self.partitions and self.producer_id != header.producer_id:
+        producer_id, producer_epoch, _ = producer
+        if self.partitions and self.producer_id != producer_id:
             return  # a request is of one producer: this one is refused
-        self.producer_id, self.producer_epoch = header.producer_id, header.producer_epoch
+        self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self.partitions.append((partition.topic_name, partition.index))
 
     def refusal(self, partition: Partition, records: Buffer) -> ErrorCode:
         """Why a batch must not be appended; NONE if it may. Looks again: time may have passed."""
-        header = None if self.is_off else _transactional_header(records)
-        if header is None:
+        producer = None if self.is_off else _producer_of(records)
+        if producer is None:
             return ErrorCode.NONE
-        if _is_fenced(partition, header):
+        standing = _standing(partition, producer)
+        if standing is _Standing.FENCED:
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        if _needs_no_coordinator(partition, header):
+        if standing is _Standing.BEGUN:
             return ErrorCode.NONE
         if self._adds and self.error is not ErrorCode.NONE:
             return self.error
+        producer_id, producer_epoch, _ = producer
         is_member = self._broker.transactions.is_open_in(
             self._transactional_id,
-            header.producer_id,
-            header.producer_epoch,
+            producer_id,
+            producer_epoch,
             (partition.topic_name, partition.index),
         )
         if is_member:
@@ -124,33 +133,36 @@ class Verification:
         return self.error or ErrorCode.INVALID_TXN_STATE
 
 
-def _transactional_header(records: Buffer) -> BatchHeader | None:
-    """The header of a batch of a transaction; None for any other, and for what is no batch.
+class _Standing(Enum):
+    """Of a transaction in a partition."""
 
-    A batch without a producer id is taken, as in Kafka, and is of no transaction.
+    NOT_BEGUN = "no records yet"
+    BEGUN = "has records there, or the partition cannot be read, which the append says"
+    FENCED = "a later incarnation of the producer has written there"
+
+
+def _producer_of(records: Buffer) -> tuple[int, int, int] | None:
+    """Producer id, epoch and sequence of a batch of a transaction.
+
+    None for any other, and for what is no batch. A batch without a producer id is taken, as in
+    Kafka, and is of no transaction.
     """
-    if len(records) < HEADER_BYTES:
+    if len(records) < HEADER_BYTES or records[MAGIC_POSITION] != 2:
         return None
-    header = unpack_header(records)
-    is_of_one = header.magic == 2 and header.is_transactional and header.producer_id >= 0
-    return header if is_of_one else None
+    if not records[FLAGS_POSITION] & TRANSACTIONAL:
+        return None
+    producer_id, epoch, sequence = PRODUCER.unpack_from(records, PRODUCER_POSITION)
+    return None if producer_id < 0 else (producer_id, epoch, sequence)
 
 
-def _is_fenced(partition: Partition, header: BatchHeader) -> bool:
-    """Whether a later incarnation of the producer has written to the partition."""
+def _standing(partition: Partition, producer: tuple[int, int, int]) -> _Standing:
     try:
-        known = partition.log.producers.entries.get(header.producer_id)
+        producers = partition.log.producers
     except StorageError:
-        return False  # the append says so
-    return known is not None and known.epoch > header.producer_epoch
-
-
-def _needs_no_coordinator(partition: Partition, header: BatchHeader) -> bool:
-    """Whether the partition has records of the transaction already, or cannot take any."""
-    try:
-        log = partition.log
-    except StorageError:
-        return True  # the append says so
-    if _is_fenced(partition, header):
-        return True
-    return log.producers.has_open_transaction(header.producer_id, header.producer_epoch)
+        return _Standing.BEGUN
+    producer_id, epoch, _ = producer
+    known = producers.entries.get(producer_id)
+    if known is not None and known.epoch > epoch:
+        return _Standing.FENCED
+    is_open = producers.has_open_transaction(producer_id, epoch)
+    return _Standing.BEGUN if is_open else _Standing.NOT_BEGUN

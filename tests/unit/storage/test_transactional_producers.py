@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from protocol.batch import end_transaction_batch
-from protocol.batch_header import BatchHeader, read_header
 from protocol.control_record import EndTransaction
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
@@ -59,8 +58,9 @@ def end(
 
 def verify(log: PartitionLog, sequence: int, *, epoch: int = 0, version: int = 2) -> None:
     """Have the coordinator asked about a batch."""
-    header: BatchHeader = read_header(sent(sequence, epoch=epoch))
-    log.producers.begin_verification(header, bumps_epochs=version == 2, now_ms=NOW_MS)
+    log.producers.begin_verification(
+        PRODUCER, epoch, sequence, bumps_epochs=version == 2, now_ms=NOW_MS
+    )
 
 
 def test_a_plain_batch_in_an_open_transaction_is_refused() -> None:

@@ -299,7 +299,7 @@ class ProducerState:
                     last.last_sequence if last else NO_SEQUENCE,
                     last.last_offset if last else -1,
                     last.offset_delta if last else 0,
-                    last.timestamp if last else entry.last_timestamp,
+                    entry.last_timestamp,  # a marker's, if it came after the last batch
                     entry.coordinator_epoch,
                     entry.transaction_start,
                 )

@@ -3,7 +3,8 @@
 `plain-0` holds committed and aborted transactions of two producers interleaved, one that spans
 several segments, and one that was left open at offset 94. `compact/0` is such a log in front of
 Kafka's cleaner, `compact/1` to `3` are what three of its passes left; between the second and third
-the delete horizon went by. Values of aborted records say so, or are made of "y".
+the delete horizon went by. Values of aborted records say so, or are made of "y". `live-0` is of
+Kafka 4.3.1 after a clean stop: transactions v1 and v2 and plain records, two transactions are open.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from storage.log_config import LogConfig
 from storage.log_loader import LogLoader
 from storage.open_files import OpenFiles
 from storage.partition_log import PartitionLog
+from storage.producer_state import ProducerState
 from tests.unit.storage.support import committed
 
 TRANSACTIONS = Path(__file__).parents[2] / "data" / "transactions"
@@ -33,9 +35,12 @@ CONFIG = LogConfig(
 )
 
 
-def copied(source: str, target: Path, *, with_index: bool = True) -> PartitionLog:
+def copied(
+    source: str, target: Path, *, with_index: bool = True, with_snapshots: bool = True
+) -> PartitionLog:
     """A log of Kafka's, copied and opened as after a crash."""
-    ignored = () if with_index else ("*.txnindex",)
+    ignored = [] if with_index else ["*.txnindex"]
+    ignored += [] if with_snapshots else ["*.snapshot"]
     shutil.copytree(
         TRANSACTIONS / source,
         target,
@@ -53,12 +58,12 @@ def indexes(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.glob("*.txnindex")}
 
 
-@pytest.mark.parametrize("name", ["plain-0", "compact/0"])
-def test_the_index_made_from_the_batches_is_kafkas(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "files"), [("plain-0", 4), ("compact/0", 4), ("live-0", 1)])
+def test_the_index_made_from_the_batches_is_kafkas(name: str, files: int, tmp_path: Path) -> None:
     """Recovery finds every aborted transaction, in Kafka's bytes and in Kafka's files."""
     copied(name, tmp_path / "t-0", with_index=False)
     kafkas = indexes(TRANSACTIONS / name)
-    assert len(kafkas) >= 4
+    assert len(kafkas) >= files
     assert indexes(tmp_path / "t-0") == kafkas
 
 
@@ -144,7 +149,8 @@ def test_the_index_of_a_pass_is_kafkas(tmp_path: Path) -> None:
 def test_markers_are_kafkas() -> None:
     """A marker that is made again from what Kafka's says has the same bytes."""
     count = 0
-    for path in sorted(TRANSACTIONS.glob("plain-0/*.log")):
+    paths = [*TRANSACTIONS.glob("plain-0/*.log"), *TRANSACTIONS.glob("live-0/*.log")]
+    for path in paths:
         data = path.read_bytes()
         for header in iterate_batches(data):
             marker = end_marker_of(data, header) if header.is_control else None
@@ -158,3 +164,23 @@ def test_markers_are_kafkas() -> None:
             assert ours == data[header.position : header.end]
             count += 1
     assert count > 10
+
+
+def test_the_snapshot_made_from_the_batches_is_kafkas(tmp_path: Path) -> None:
+    """With open transactions, epochs and times of markers; the order is that of a hash map."""
+    (kept,) = (TRANSACTIONS / "live-0").glob("*.snapshot")
+    kafkas = kept.read_bytes()
+    log = copied("live-0", tmp_path / "live-0", with_snapshots=False)
+    assert log.log_end_offset == int(kept.stem)
+    ours = log.producers.encode()
+    assert len(ours) == len(kafkas) == 10 + 4 * 46
+    assert sorted(batched(ours[10:], 46)) == sorted(batched(kafkas[10:], 46))
+    loaded = ProducerState.decode(kafkas)
+    assert loaded is not None
+    assert loaded.first_unstable_offset == log.last_stable_offset == 13
+    assert sorted(loaded.transactions.values()) == [13, 15]
+
+
+def batched(data: bytes, size: int) -> list[bytes]:
+    """The entries of a snapshot."""
+    return [data[at : at + size] for at in range(0, len(data), size)]

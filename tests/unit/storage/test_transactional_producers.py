@@ -8,9 +8,11 @@ from protocol.batch import end_transaction_batch
 from protocol.control_record import EndTransaction
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
+from storage.log_config import LogConfig
 from storage.memory_disk import MemoryDisk
 from storage.partition_log import PartitionLog
 from storage.producer_state import EPOCH_MAX
+from storage.retention import delete_old_segments
 from tests.unit.storage.support import NOW_MS, batch, open_log
 
 PRODUCER = 7
@@ -178,3 +180,25 @@ def test_verifications_expire_as_producers_do() -> None:
     assert send(log, 1) is OUT_OF_ORDER
     log.producers.expire(NOW_MS + 100, 100)
     assert send(log, 1) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_transaction_whose_first_records_retention_deleted_stays_open(clean: bool) -> None:
+    """It holds the last stable offset at the log start until its marker, also after a restart."""
+    disk = MemoryDisk()
+    log = open_log(disk, LogConfig(retention_ms=1000))
+    for sequence in range(3):
+        send(log, sequence)
+        log.roll(NOW_MS)
+    log.append(batch(timestamp_ms=NOW_MS + 5000), NOW_MS)
+    delete_old_segments(log, NOW_MS + 5000)
+    assert (log.log_start_offset, log.last_stable_offset) == (3, 3)
+    if clean:
+        log.close()
+    log = open_log(disk, clean=clean, log_start_offset=3)
+    assert log.last_stable_offset == 3
+    assert log.producers.transactions == {PRODUCER: 0}
+    assert send(log, 3) is ErrorCode.NONE
+    assert end(log, commits=False) is ErrorCode.NONE
+    assert log.last_stable_offset == log.log_end_offset == 6
+    assert [found[:3] for found in log.aborted_transactions(3, 6)] == [(PRODUCER, 0, 5)]

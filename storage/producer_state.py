@@ -102,9 +102,21 @@ class ProducerState:
         a gap, InvalidTxnStateError for a plain batch while the producer's transaction is open.
         Source: UnifiedLog.analyzeAndValidateProducerState, ProducerAppendInfo.
         """
+        entry = self.entries.get(header.producer_id)
+        if (
+            entry is not None
+            and header.producer_epoch == entry.epoch
+            and entry.batches
+            and header.base_sequence == entry.batches[-1].last_sequence + 1
+            and (entry.transaction_start < 0 or header.attributes & TRANSACTIONAL)
+            and not self._verifications
+        ):
+            return None  # what nearly all batches are: the next one
+        return self._check(header, entry)
+
+    def _check(self, header: BatchHeader, entry: ProducerEntry | None) -> CachedBatch | None:
         producer_id, epoch = header.producer_id, header.producer_epoch
         sequence = header.base_sequence
-        entry = self.entries.get(producer_id)
         if entry is None:
             if self._verifications:
                 self._check_verified(producer_id, sequence, is_empty=True)

@@ -30,9 +30,13 @@ SCRIPTS = (
     Script("configs", "kafka-configs", "configs", "show and change settings"),
     Script("offsets", "kafka-get-offsets", "get_offsets", "the offsets of partitions at a time"),
     Script("delete-records", "kafka-delete-records", "delete_records", "drop the oldest records"),
+    Script("transactions", "kafka-transactions", "transactions", "look at transactions, end them"),
     Script("api-versions", "kafka-broker-api-versions", "api_versions", "what each broker serves"),
     Script("storage", "kafka-storage", "storage", "a random cluster id; nothing is formatted"),
 )
+_WITH_COMMANDS = ("kafka-transactions",)
+"""Tools with commands of their own: their TOOL is a CommandTool."""
+
 BY_NAME = {script.name: script for script in SCRIPTS}
 BY_COMMAND = {script.command: script for script in SCRIPTS}
 
@@ -42,4 +46,8 @@ def run_script(script: Script, arguments: Sequence[str]) -> int:
     from coordinator_server.kafka_tools.frame import run_tool
 
     module = import_module(f"coordinator_server.kafka_tools.{script.module}")
+    if script.name in _WITH_COMMANDS:
+        from coordinator_server.kafka_tools.commands import run_command_tool
+
+        return run_command_tool(module.TOOL, arguments)
     return run_tool(module.TOOL, arguments)

@@ -1,0 +1,146 @@
+"""kafka-transactions.sh: what it prints, as Kafka's does for the same broker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import confluent_kafka
+import pytest
+
+from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
+from tests.clients.support import create_topic
+from tests.clients.test_read_committed import read_with_confluent_kafka
+from tests.support import Broker
+
+SECONDS = 20
+SETTINGS = {"transaction.partition.verification.enable": "false"}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """With a transaction "open" in t-0, one "done", and one in t-1 that no coordinator knows."""
+    with Broker(SETTINGS) as broker:
+        create_topic(broker.bootstrap_servers, "t", 2)
+        for name in ("open", "done"):
+            producer = confluent_kafka.Producer(
+                {
+                    "bootstrap.servers": broker.bootstrap_servers,
+                    "transactional.id": name,
+                    "log_level": 0,
+                }
+            )
+            producer.init_transactions(SECONDS)
+            producer.begin_transaction()
+            producer.produce("t", name, partition=0)
+            assert producer.flush(SECONDS) == 0
+            if name == "done":
+                producer.commit_transaction(SECONDS)
+        yield broker
+        broker.kill()  # before the producer that is left waits for its end
+
+
+def run(
+    broker: Broker, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, list[str], str]:
+    """Exit code, lines of output with times as T, and what it says on standard error."""
+    code = run_script(
+        BY_NAME["kafka-transactions"],
+        ["--bootstrap-server", broker.bootstrap_servers, *arguments],
+    )
+    shown = capsys.readouterr()
+    return code, re.sub(r"\b\d{13}\b", "T", shown.out).splitlines(), shown.err
+
+
+def cells(lines: list[str]) -> list[list[str]]:
+    """The cells of a table, without its header."""
+    return [[cell.strip() for cell in line.split("\t")[:-1]] for line in lines[1:]]
+
+
+def test_list_and_its_filters(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
+    """All ids; by pattern; those that are open for long."""
+    code, lines, _ = run(broker, capsys, "list")
+    assert code == 0
+    assert lines[0].split() == ["TransactionalId", "Coordinator", "ProducerId", "TransactionState"]
+    assert sorted(row[0::3] for row in cells(lines)) == [
+        ["done", "CompleteCommit"],
+        ["open", "Ongoing"],
+    ]
+    _, lines, _ = run(broker, capsys, "list", "--transactional-id-pattern", "o.*")
+    assert [row[0] for row in cells(lines)] == ["open"]
+    _, lines, _ = run(broker, capsys, "list", "--duration-filter", "3600000")
+    assert cells(lines) == []
+    code, lines, error = run(broker, capsys, "list", "--transactional-id-pattern", "(")
+    assert (code, lines) == (1, [])
+    assert error == (
+        "Failed to list transactions: ListTransactions request sent to broker 1 failed with an "
+        "unexpected exception. Enable debug logging for additional detail.\n"
+    )
+
+
+def test_describe(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
+    """State, times and partitions of an id; one that does not exist."""
+    _, lines, _ = run(broker, capsys, "describe", "--transactional-id", "open")
+    ((coordinator, name, _, epoch, state, timeout, start, _, partitions),) = cells(lines)
+    assert (coordinator, name, epoch, state, timeout, start, partitions) == (
+        *("1", "open", "0", "Ongoing", "60000", "T", "t-0"),
+    )
+    code, lines, error = run(broker, capsys, "describe", "--transactional-id", "nope")
+    assert (code, lines) == (1, [])
+    assert error.startswith("Failed to describe transaction state of transactional-id `nope`: ")
+
+
+def test_a_transaction_is_aborted_by_hand(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What describe-producers shows as open: after that its records hold nothing back."""
+    _, lines, _ = run(broker, capsys, "describe-producers", "--topic", "t", "--partition", "0")
+    opened = [row[5] for row in cells(lines) if row[5] != "None"]
+    assert opened == ["0"]
+    assert read_with_confluent_kafka(broker.bootstrap_servers, "t") == []
+    where = ("--topic", "t", "--partition", "0", "--start-offset")
+    code, _, error = run(broker, capsys, "abort", *where, "77")
+    assert code == 1
+    assert error == (
+        "Could not find any open transactions starting at offset 77 on partition t-0\n"
+    )
+    # Known to its coordinator, it does not hang.
+    limits = ("--max-transaction-timeout", "0")
+    assert cells(run(broker, capsys, "find-hanging", "--topic", "t", *limits)[1]) == []
+    assert run(broker, capsys, "abort", *where, "0") == (0, [], "")
+    values = [value for _, _, value in read_with_confluent_kafka(broker.bootstrap_servers, "t")]
+    assert values == [b"done"]
+
+
+def test_a_transaction_is_ended_by_its_id(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """forceTerminateTransaction aborts whatever is open, and fences its producer."""
+    name = ("--transactionalId", "open")
+    assert run(broker, capsys, "forceTerminateTransaction", *name) == (0, [], "")
+    _, lines, _ = run(broker, capsys, "describe", "--transactional-id", "open")
+    assert cells(lines)[0][3:5] == ["2", "Empty"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("find-hanging",), "requires either --topic or --broker-id"),
+        (("find-hanging", "--broker-id", "1", "--partition", "0"), "requires --topic"),
+        (("abort", "--topic", "t", "--partition", "0"), "must be identified either"),
+        (
+            ("abort", "--topic", "t", "--partition", "0", "--producer-id", "1"),
+            "Missing required argument --producer-epoch",
+        ),
+        (("describe",), "error: argument --transactional-id is required"),
+        ((), "error: too few arguments"),
+        (("nonsense",), "invalid choice: 'nonsense'"),
+    ],
+)
+def test_mistakes(
+    broker: Broker, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], error: str
+) -> None:
+    """One line that says what is missing, exit code 1."""
+    code, lines, shown = run(broker, capsys, *arguments)
+    assert (code, lines) == (1, [])
+    assert error in shown

@@ -186,7 +186,16 @@ PREPARED: dict[str, Callable[[Any], None]] = {
 }
 """What a request needs beside the array in order to get as far as it can."""
 
-WITHOUT_ARRAYS = frozenset(("Heartbeat", "ApiVersions", "InitProducerId", "DescribeCluster"))
+WITHOUT_ARRAYS = frozenset(
+    (
+        "Heartbeat",
+        "ApiVersions",
+        "InitProducerId",
+        "DescribeCluster",
+        "AddOffsetsToTxn",
+        "EndTxn",
+    )
+)
 
 
 def _newest(made: Message, what: str) -> Case:

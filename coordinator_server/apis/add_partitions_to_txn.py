@@ -70,6 +70,7 @@ def handle(broker: Broker, call: Call, request: AddPartitionsToTxnRequest) -> St
         finish()
     for number, transaction in enumerate(transactions):
         yield from _add(broker, call, transaction, partial(take, number))
+        yield
 
 
 def _add(

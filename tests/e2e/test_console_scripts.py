@@ -108,7 +108,7 @@ def test_two_consumers_share_a_group_and_the_one_that_stays_takes_over() -> None
             "--group",
             "g",
             "--from-beginning",
-            "--command-property",
+            "--consumer-property",
             "heartbeat.interval.ms=100",
         )
         with started(*line) as first, started(*line) as second:

@@ -157,8 +157,9 @@ def test_a_big_frame_in_pieces_is_joined_once() -> None:
     assert network.frames == [sent]
 
 
-def test_a_client_that_pipelines_while_parked_is_not_read() -> None:
+def test_a_client_that_pipelines_while_parked_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the bound of waiting bytes reading stops, and goes on once they are handled."""
+    monkeypatch.setattr("coordinator_server.net.connection.TURN_SECONDS", 60.0)
     network = FakeNetwork()
     connection, transport = network.connect()
     connection.data_received(frame(b"parked"))

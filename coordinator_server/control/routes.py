@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.control import clock, data, groups
+from coordinator_server.control import clock, data, groups, transactions
 from coordinator_server.control.request import (
     ControlError,
     ControlRequest,
@@ -143,6 +143,7 @@ ROUTES: tuple[ControlRoute, ...] = (
     ControlRoute("GET", "/partitions/TOPIC/INDEX/records", data.records),
     ControlRoute("GET", "/groups", groups.groups),
     ControlRoute("GET", "/groups/GROUP", groups.group),
+    ControlRoute("GET", "/transactions", transactions.transactions),
     ControlRoute("POST", "/reset", data.reset),
     ControlRoute("GET", "/clock", clock.state),
     ControlRoute("POST", "/clock/advance", clock.advance),

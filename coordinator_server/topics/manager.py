@@ -134,6 +134,10 @@ class TopicManager:
         """The log of a partition that is known to exist."""
         return self._by_name[name].partitions[index].log
 
+    def open_logs(self) -> list[PartitionLog]:
+        """The logs that are open: all that were read or written since the start."""
+        return self._logs.open_logs()
+
     def all_topics(self) -> Iterator[Topic]:
         """Every topic, in no order that means anything."""
         return iter(tuple(self._by_name.values()))

@@ -160,8 +160,17 @@ def test_a_timeout_in_one_call(start_broker: StartBroker, name: str) -> None:
     assert producer.flush(SECONDS) == 0
     broker.produce(name, b"behind it")
     assert read_with_confluent_kafka(bootstrap, name) == []
+    shown = broker.control.call("GET", "/transactions")
+    (slow,) = shown["transactions"]
+    assert (slow["transactional_id"], slow["state"]) == ("slow", "Ongoing")
+    assert slow["partitions"] == [f"{name}-0"]
+    (held,) = shown["held_back"]
+    assert (held["last_stable_offset"], held["log_end_offset"]) == (0, 2)
+    assert held["reason"].startswith("transaction slow of producer ")
+    assert held["reason"].endswith(f", holds back {name}-0 at offset 0")
     broker.clock.advance(75)
     values = wait_for(lambda: read_with_confluent_kafka(bootstrap, name), "it is aborted")
     assert [value for _, _, value in values] == [b"behind it"]
+    assert broker.control.call("GET", "/transactions")["held_back"] == []
     with pytest.raises(confluent_kafka.KafkaException):
         producer.commit_transaction(SECONDS)

@@ -9,8 +9,11 @@ import confluent_kafka
 import pytest
 
 from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
+from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.batch import Record, build_batch
 from tests.clients.support import create_topic
 from tests.clients.test_read_committed import read_with_confluent_kafka
+from tests.faults.client import Client
 from tests.support import Broker
 
 SECONDS = 20
@@ -120,6 +123,44 @@ def test_a_transaction_is_ended_by_its_id(
     assert run(broker, capsys, "forceTerminateTransaction", *name) == (0, [], "")
     _, lines, _ = run(broker, capsys, "describe", "--transactional-id", "open")
     assert cells(lines)[0][3:5] == ["2", "Empty"]
+
+
+def test_a_hanging_transaction_is_found_and_aborted(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Open in a partition, and known to no coordinator."""
+    records = build_batch(
+        [Record(0, 1_700_000_000_000, b"k", b"hangs")],
+        producer_id=4242,
+        producer_epoch=3,
+        base_sequence=0,
+        transactional=True,
+    )
+    data = PartitionProduceData(index=1, records=records.to_bytes())
+    request = ProduceRequest(
+        transactional_id="lost",
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[TopicProduceData(name="t", partition_data=[data])],
+    )
+    client = Client(broker.address)
+    answer = client.ask(request, 11).responses[0].partition_responses[0]
+    assert answer.error_code == 0
+    client.close()
+    (held,) = [
+        one
+        for one in broker.control.call("GET", "/transactions")["held_back"]
+        if one["partition"] == 1
+    ]
+    assert held["reason"] == (
+        "a transaction of producer 4242 that no coordinator knows wrote last at "
+        "2023-11-14 22:13:20 UTC, holds back t-1 at offset 0"
+    )
+    _, lines, _ = run(broker, capsys, "find-hanging", "--broker-id", "1")
+    assert [row[:6] for row in cells(lines)] == [["t", "1", "4242", "3", "-1", "0"]]
+    where = ("--topic", "t", "--partition", "1", "--start-offset", "0")
+    assert run(broker, capsys, "abort", *where) == (0, [], "")
+    assert cells(run(broker, capsys, "find-hanging", "--broker-id", "1")[1]) == []
 
 
 @pytest.mark.parametrize(

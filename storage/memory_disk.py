@@ -167,6 +167,10 @@ class MemoryDisk:
         """Whether the armed operation has not been reached yet."""
         return self._fault_at >= len(self.operations)
 
+    def disarm(self) -> None:
+        """Let nothing fail any more."""
+        self._fault_at = -1
+
     def processes_died(self) -> None:
         """Forget the dead process's locks and descriptors; all it wrote is there (kill -9)."""
         self.locks.clear()

@@ -85,11 +85,15 @@ def _verify(
     transactional = TransactionalCommit(request.group_id, producer, commit)
     version = call.caller.api_version
     adds = version >= TRANSACTIONS_V2_SINCE
-    if (
-        not request.group_id
-        or broker.groups.unavailable(request.group_id) is not ErrorCode.NONE
-        or not (adds or broker.transactions.settings.verifies_partitions)
-        or _is_open(broker, request.group_id, producer)
+    if not request.group_id:
+        broker.groups.submit(call, transactional)  # which refuses it
+        return
+    error = broker.groups.unavailable(request.group_id)
+    if error is not ErrorCode.NONE:
+        call.reply(refuse(transactional, call.caller, error))
+        return
+    if not (adds or broker.transactions.settings.verifies_partitions) or _is_open(
+        broker, request.group_id, producer
     ):
         broker.groups.submit(call, transactional)
         return

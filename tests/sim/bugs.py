@@ -6,33 +6,8 @@ once, and what stands there instead. When the heart changes, a fragment that is 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class Bug(NamedTuple):
-    """`fragment` of `module` becomes `replacement`; `is_quick` ones are tried by the test suite."""
-
-    name: str
-    module: str
-    fragment: str
-    replacement: str
-    is_quick: bool = False
-
-
-class FragmentError(Exception):
-    """The fragment of a bug is not in its module, or not only once."""
-
-
-def broken(source: str, bug: Bug) -> str:
-    """The source of the module with the bug in it."""
-    count = source.count(bug.fragment)
-    if count != 1:
-        raise FragmentError(
-            f"bug {bug.name!r}: its fragment occurs {count} times in {bug.module}.py; "
-            f"adapt tests/sim/bugs.py:\n{bug.fragment}"
-        )
-    return source.replace(bug.fragment, bug.replacement)
-
+from tests.sim.bug import Bug
+from tests.sim.transaction_bugs import TRANSACTION_BUGS
 
 GENERATIONS = [
     Bug(
@@ -452,4 +427,12 @@ THE_TASK = [
     ),
 ]
 
-BUGS: list[Bug] = [*GENERATIONS, *TIMERS, *ANSWERS, *MEMBERS, *THE_LOG, *THE_TASK]
+BUGS: list[Bug] = [
+    *GENERATIONS,
+    *TIMERS,
+    *ANSWERS,
+    *MEMBERS,
+    *THE_LOG,
+    *THE_TASK,
+    *TRANSACTION_BUGS,
+]

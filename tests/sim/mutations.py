@@ -15,18 +15,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.sim.bugs import BUGS, Bug, broken
+from tests.sim.bug import Bug, broken
+from tests.sim.bugs import BUGS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path("coordinator_server")
 LINKED = ("protocol", "storage", "tests", "docs", "pyproject.toml")
 SEEDS = "0-39"
-STEPS = 600
+STEPS = {"tests.sim": 600, "tests.sim.transactions": 60}
+"""Of a seed, by simulation."""
 DEPTH = 4
 TIME_LIMIT_S = 120
 
@@ -68,7 +71,7 @@ def try_bug(bug: Bug, *, is_quick: bool = False) -> Result:
     with tempfile.TemporaryDirectory(prefix="mutation-") as name:
         directory = Path(name)
         stage(directory, bug)
-        killer, how = _simulate(directory)
+        killer, how = _simulate(directory, bug.world)
         if killer is None and not is_quick:
             killer, how = _explore(directory)
         if killer is None and not is_quick:
@@ -81,14 +84,16 @@ def check_health() -> None:
     with tempfile.TemporaryDirectory(prefix="mutation-") as name:
         directory = Path(name)
         stage(directory, None)
-        hunters = (_simulate, _explore, _unit_test)
+        hunters: list[Callable[[Path], tuple[str | None, str]]]
+        hunters = [partial(_simulate, world=world) for world in STEPS]
+        hunters += [_explore, _unit_test]
         killer = next((killer for hunt in hunters if (killer := hunt(directory)[0])), None)
     if killer is not None:
         sys.exit(f"without any bug there is already a failure: {killer}")
 
 
-def _simulate(directory: Path) -> tuple[str | None, str]:
-    code, _, errors = _run(directory, "tests.sim", "--seeds", SEEDS, "--steps", str(STEPS))
+def _simulate(directory: Path, world: str) -> tuple[str | None, str]:
+    code, _, errors = _run(directory, world, "--seeds", SEEDS, "--steps", str(STEPS[world]))
     if code == 0:
         return None, ""
     note = re.search(r"seed (\d+), step (\d+)", errors)
@@ -113,7 +118,13 @@ def _complaint(errors: str) -> str:
 
 def _unit_test(directory: Path) -> tuple[str | None, str]:
     code, output, _ = _run(
-        directory, "pytest", "-q", "-x", "tests/unit/group", "tests/unit/coordinator"
+        directory,
+        "pytest",
+        "-q",
+        "-x",
+        "tests/unit/group",
+        "tests/unit/transactions",
+        "tests/unit/coordinator",
     )
     if code == 0:
         return None, ""

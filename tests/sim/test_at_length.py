@@ -2,9 +2,11 @@
 
 import pytest
 
-from tests.sim.bugs import BUGS, Bug
+from tests.sim.bug import Bug
+from tests.sim.bugs import BUGS
 from tests.sim.mutations import try_bug
 from tests.sim.small_worlds import WORLDS, explore
+from tests.sim.transactions import run as run_transactions
 from tests.sim.world import run
 
 pytestmark = pytest.mark.slow
@@ -22,6 +24,13 @@ def test_what_must_hold_holds(first: int) -> None:
     """No violation in any step of a thousand seeds, and rest in the end."""
     for seed in SEEDS[first : first + SEEDS_AT_ONCE]:
         run(seed, STEPS)
+
+
+@pytest.mark.parametrize("first", SEEDS[:: 10 * SEEDS_AT_ONCE])
+def test_transactions_hold(first: int) -> None:
+    """The same for a thousand seeds of transactions."""
+    for seed in SEEDS[first : first + 10 * SEEDS_AT_ONCE]:
+        run_transactions(seed)
 
 
 @pytest.mark.parametrize("name", WORLDS)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.sim.bugs import BUGS, Bug, FragmentError, broken
+from tests.sim.bug import Bug, FragmentError, broken
+from tests.sim.bugs import BUGS
 from tests.sim.mutations import ROOT, module_path, try_bug
 
 QUICK = [bug for bug in BUGS if bug.is_quick]

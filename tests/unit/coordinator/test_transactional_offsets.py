@@ -165,6 +165,17 @@ async def test_a_group_that_was_not_added_is_refused(version: int, error: int) -
     assert await fetched(broker) == [-1, -1]
 
 
+async def test_a_group_that_cannot_be_served_at_first_gets_nothing_unverified() -> None:
+    """The offsets topic cannot be created, the next moment it could: the commit is refused."""
+    broker = TransactionBroker()
+    producer = broker.init()
+    broker.disk.fail_at(0)
+    error = await commit(broker, commit_request(producer, 10), 5)
+    assert error is E.COORDINATOR_NOT_AVAILABLE
+    assert await fetched(broker) == [-1, -1]
+    assert await commit(broker, commit_request(producer, 10), 5) is E.NONE
+
+
 async def test_an_end_that_comes_right_behind_a_commit_takes_it_with_it() -> None:
     """The commit is still in the group's mailbox when the end comes: it is written first."""
     broker = TransactionBroker()

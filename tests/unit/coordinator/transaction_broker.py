@@ -10,6 +10,7 @@ from coordinator_server.coordinator.markers import Markers
 from coordinator_server.coordinator.transactions import TransactionCoordinator
 from coordinator_server.topics.names import TRANSACTIONS_TOPIC
 from coordinator_server.transactions.metadata import TransactionMetadata
+from protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -70,16 +71,28 @@ class TransactionBroker(GroupBroker):
     def init(self, transactional_id: str = "id", timeout_ms: int = 60_000) -> Producer:
         """InitProducerId, again until a transaction that was open is aborted."""
         for _ in range(3):
-            response = self.answer_now(
-                "InitProducerId",
-                InitProducerIdRequest(
-                    transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
-                ),
-            )
+            response = self.init_once(transactional_id, timeout_ms)
             if response.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
                 break
         assert response.error_code == ErrorCode.NONE, ErrorCode(response.error_code)
         return response.producer_id, response.producer_epoch
+
+    def init_once(self, transactional_id: str, timeout_ms: int) -> Any:
+        """InitProducerId; the response."""
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
+        )
+        return self.answer_now("InitProducerId", request)
+
+    def add_offsets(self, producer: Producer, group: str, transactional_id: str) -> ErrorCode:
+        """AddOffsetsToTxn."""
+        request = AddOffsetsToTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            group_id=group,
+        )
+        return ErrorCode(self.answer_now("AddOffsetsToTxn", request, 3).error_code)
 
     def add(self, producer: Producer, *partitions: int, transactional_id: str = "id") -> ErrorCode:
         """AddPartitionsToTxn for partitions of "t"; the error of the last one."""

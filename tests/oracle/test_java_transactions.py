@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def test_every_record_is_copied_once(tmp_path: Path) -> None:
         try:
             for so_far in (50, 300):
                 wait_for(
-                    lambda so_far=so_far: f"committed {so_far}" in output.read_text(),
+                    partial(has_reached, output, so_far),
                     f"{so_far} records are copied",
                     60,
                 )
@@ -53,3 +54,8 @@ def test_every_record_is_copied_once(tmp_path: Path) -> None:
         assert broker.committed("copy") == {("source", 0): COUNT}
         (copy,) = broker.control.call("GET", "/transactions")["transactions"]
         assert copy["producer_epoch"] > COUNT // 10 // 2, "an epoch for each transaction"
+
+
+def has_reached(output: Path, count: int) -> bool:
+    """Whether the program says that so many records are committed."""
+    return f"committed {count}" in output.read_text()

@@ -1,0 +1,80 @@
+"""Kafka Streams with `exactly_once_v2`: words are counted once, whatever is killed with SIGKILL."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.clients.support import create_topic
+from tests.clients.test_read_committed import read_with_confluent_kafka
+from tests.oracle.kafka_process import java
+from tests.support import Broker, wait_for
+
+pytestmark = pytest.mark.slow
+
+PROGRAM = Path(__file__).with_name("WordCount.java")
+WORDS = ("one", "two", "three", "four", "five")
+ROUNDS = ("broker", "program", "broker")
+LINES = 60  # of each round
+SECONDS = 120
+
+
+@pytest.mark.real_time
+def test_words_are_counted_once(tmp_path: Path) -> None:
+    """After each round something is killed. Every count from 1 on comes out once, in order."""
+    chosen = random.Random(1)
+    counted: Counter[str] = Counter()
+    with Broker({"group.initial.rebalance.delay.ms": "0"}, data_dir=tmp_path / "data") as broker:
+        for topic in ("lines", "counts"):
+            create_topic(broker.bootstrap_servers, topic, 1)
+        program = start(broker, tmp_path)
+        try:
+            for victim in (*ROUNDS, ""):
+                for _ in range(LINES):
+                    words = chosen.choices(WORDS, k=3)
+                    counted.update(words)
+                    broker.produce("lines", " ".join(words).encode())
+                reached = counted.total() - LINES if victim else counted.total()
+                wait_for(
+                    partial(are_counted, broker, reached),
+                    f"{reached} words are counted\n{(tmp_path / 'output').read_text()[-2000:]}",
+                    SECONDS,
+                    0.2,
+                )
+                if victim == "broker":
+                    broker.kill()
+                    broker.start()
+                elif victim == "program":
+                    program.kill()
+                    program.wait()
+                    program = start(broker, tmp_path)
+        finally:
+            program.kill()
+            program.wait()
+        by_word: dict[str, list[int]] = {}
+        for word, count in counts(broker):
+            by_word.setdefault(word, []).append(count)
+        assert by_word == {word: list(range(1, counted[word] + 1)) for word in counted}
+
+
+def start(broker: Broker, directory: Path) -> subprocess.Popen[bytes]:
+    """The program, on its state directory."""
+    command = java(str(PROGRAM), broker.bootstrap_servers, str(directory / "state"))
+    with (directory / "output").open("ab") as output:
+        return subprocess.Popen(command, stdout=output, stderr=output)
+
+
+def counts(broker: Broker) -> list[tuple[str, int]]:
+    """Words and counts that a reader of committed records gets."""
+    records = read_with_confluent_kafka(broker.bootstrap_servers, "counts")
+    return [(key.decode(), int(value)) for _, key, value in records if key and value]
+
+
+def are_counted(broker: Broker, count: int) -> bool:
+    """Whether so many counts can be read."""
+    return len(counts(broker)) >= count

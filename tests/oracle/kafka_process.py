@@ -133,6 +133,12 @@ class Kafka:
         return self._process is not None and self._process.poll() is not None
 
     @property
+    def pid(self) -> int:
+        """The process id, while it runs."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def log(self) -> str:
         """What it wrote so far."""
         return self._log.read_text(errors="replace")

@@ -8,7 +8,7 @@ Source: KafkaApis' handleAddPartitionsToTxnRequest.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.topics.names import is_internal
 from coordinator_server.transactions.add_partitions import add_partitions, missing_partitions
@@ -19,14 +19,13 @@ from protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
-    AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
@@ -35,6 +34,13 @@ if TYPE_CHECKING:
 
 PRODUCER_FENCED_SINCE = 2
 BATCHED_SINCE = 4
+
+
+class Outcome(NamedTuple):
+    """What became of one transaction: the error of each partition, of the others `error`."""
+
+    error: ErrorCode
+    errors: Mapping[TopicPartition, ErrorCode]
 
 
 def handle(broker: Broker, call: Call, request: AddPartitionsToTxnRequest) -> Steps:
@@ -50,24 +56,15 @@ def handle(broker: Broker, call: Call, request: AddPartitionsToTxnRequest) -> St
                 topics=request.v3_and_below_topics,
             )
         ]
-    results: dict[int, AddPartitionsToTxnResult] = {}
+    outcomes: dict[int, Outcome] = {}
 
-    def finish() -> None:
-        ordered = [results[number] for number in range(len(transactions))]
-        if call.api_version >= BATCHED_SINCE:
-            call.reply(AddPartitionsToTxnResponse(results_by_transaction=ordered))
-        else:
-            call.reply(
-                AddPartitionsToTxnResponse(results_by_topic_v3_and_below=ordered[0].topic_results)
-            )
-
-    def take(number: int, result: AddPartitionsToTxnResult) -> None:
-        results[number] = result
-        if len(results) == len(transactions):
-            finish()
+    def take(number: int, outcome: Outcome) -> None:
+        outcomes[number] = outcome
+        if len(outcomes) == len(transactions):
+            call.run(_reply(call, transactions, outcomes))
 
     if not transactions:
-        finish()
+        call.reply(AddPartitionsToTxnResponse())
     for number, transaction in enumerate(transactions):
         yield from _add(broker, call, transaction, partial(take, number))
         yield
@@ -77,7 +74,7 @@ def _add(
     broker: Broker,
     call: Call,
     transaction: AddPartitionsToTxnTransaction,
-    take: Callable[[AddPartitionsToTxnResult], None],
+    take: Callable[[Outcome], None],
 ) -> Steps:
     """Add the partitions of one transaction: all of them, or none."""
     partitions: list[TopicPartition] = []
@@ -92,8 +89,9 @@ def _add(
             elif not 0 <= index < count:
                 errors[topic.name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             yield
+        yield
     if errors:
-        take(_result(transaction, errors, ErrorCode.OPERATION_NOT_ATTEMPTED))
+        take(Outcome(ErrorCode.OPERATION_NOT_ATTEMPTED, errors))
         return
 
     missing: Collection[TopicPartition] = ()
@@ -118,7 +116,7 @@ def _add(
         error = decision.error
         if error is ErrorCode.PRODUCER_FENCED and call.api_version < PRODUCER_FENCED_SINCE:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
-        take(_result(transaction, dict.fromkeys(missing, ErrorCode.TRANSACTION_ABORTABLE), error))
+        take(Outcome(error, dict.fromkeys(missing, ErrorCode.TRANSACTION_ABORTABLE)))
 
     if transaction.transactional_id:
         broker.transactions.submit(transaction.transactional_id, decide, done)
@@ -126,26 +124,37 @@ def _add(
         done(refused(ErrorCode.INVALID_REQUEST))
 
 
-def _result(
-    transaction: AddPartitionsToTxnTransaction,
-    errors: Mapping[TopicPartition, ErrorCode],
-    error: ErrorCode,
-) -> AddPartitionsToTxnResult:
-    """Each partition with its own error, or with `error`."""
-
-    def of_topic(topic: AddPartitionsToTxnTopic) -> AddPartitionsToTxnTopicResult:
-        return AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=[
-                AddPartitionsToTxnPartitionResult(
-                    partition_index=index,
-                    partition_error_code=errors.get((topic.name, index), error),
+def _reply(
+    call: Call,
+    transactions: Sequence[AddPartitionsToTxnTransaction],
+    outcomes: Mapping[int, Outcome],
+) -> Steps:
+    """Answer for all transactions, in their order."""
+    results = []
+    for number, transaction in enumerate(transactions):
+        error, errors = outcomes[number]
+        topic_results = []
+        for topic in transaction.topics:
+            of_topic = AddPartitionsToTxnTopicResult(name=topic.name)
+            for index in topic.partitions:
+                of_topic.results_by_partition.append(
+                    AddPartitionsToTxnPartitionResult(
+                        partition_index=index,
+                        partition_error_code=errors.get((topic.name, index), error),
+                    )
                 )
-                for index in topic.partitions
-            ],
+                yield
+            topic_results.append(of_topic)
+            yield
+        results.append(
+            AddPartitionsToTxnResult(
+                transactional_id=transaction.transactional_id, topic_results=topic_results
+            )
         )
-
-    return AddPartitionsToTxnResult(
-        transactional_id=transaction.transactional_id,
-        topic_results=[of_topic(topic) for topic in transaction.topics],
-    )
+        yield
+    if call.api_version >= BATCHED_SINCE:
+        call.reply(AddPartitionsToTxnResponse(results_by_transaction=results))
+    else:
+        call.reply(
+            AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
+        )

@@ -93,6 +93,7 @@ def _verify(broker: Broker, call: Call, request: ProduceRequest, transactional_i
                     assert data.records is not None
                     verification.needs(topic.partitions[data.index], data.records)
                 yield
+            yield
     else:
         verification.is_off = True
     if not verification.partitions:
@@ -157,6 +158,7 @@ def _append_all(
                 name=topic_data.name, topic_id=topic_data.topic_id, partition_responses=answers
             )
         )
+        yield
     if request.acks != 0:
         response = ProduceResponse(responses=responses)
         if first_error and version >= _FIRST_VERSION_WITH_LEADERS:

@@ -61,6 +61,8 @@ def handle(broker: Broker, call: Call, request: WriteTxnMarkersRequest) -> Steps
                 else:
                     broker.markers.write_into((topic.name, index), end, partial(settle, result))
                 yield
+            yield
+        yield
     left -= 1
     if not left:
         call.reply(response)

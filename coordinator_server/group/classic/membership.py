@@ -141,7 +141,7 @@ class Membership:
 
     def _count(self, protocols: Protocols, by: int) -> None:
         """Count the protocols of a member, each name once even if it is listed twice."""
-        for name in {name for name, _ in protocols}:
+        for name in dict(protocols):
             count = self._supported.get(name, 0) + by
             if count:
                 self._supported[name] = count

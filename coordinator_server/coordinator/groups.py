@@ -9,12 +9,12 @@ group's own task (`coordinator.task`); `submit` brings it there.
 
 from __future__ import annotations
 
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator_server.coordinator.group_apis import row_of
-from coordinator_server.coordinator.offsets_partition import OffsetsPartition, PartitionState
+from coordinator_server.coordinator.led_partitions import LedPartitions, PartitionState
+from coordinator_server.coordinator.offsets_partition import OffsetsPartition
 from coordinator_server.coordinator.operations import InternalOperation, PendingRequest
 from coordinator_server.coordinator.task import GroupTask
 from coordinator_server.events.log import LOG
@@ -24,14 +24,13 @@ from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.retention import expire_offsets, topics_deleted
 from coordinator_server.group.transactional_commit import TransactionalCommit
 from coordinator_server.topics.names import OFFSETS_TOPIC
-from protocol.errors import ErrorCode, ProtocolError
-from storage.errors import StorageError
+from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
-    from coordinator_server.clock.step_runner import StepRunner
+    from coordinator_server.clock.step_runner import StepRunner, Steps
     from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
     from coordinator_server.coordinator.operations import GroupCall
     from coordinator_server.events.log import EventLog
@@ -43,12 +42,6 @@ if TYPE_CHECKING:
     from protocol.apis.list_groups import ListedGroup
     from protocol.control_record import EndTransaction
 
-_ERROR_IN = {
-    PartitionState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    PartitionState.ACTIVE: ErrorCode.NONE,
-    PartitionState.FAILED: ErrorCode.NOT_COORDINATOR,
-    PartitionState.CLOSED: ErrorCode.NOT_COORDINATOR,
-}
 _EXPIRED_PER_STEP = 100  # groups asked to expire offsets before others may go on
 
 
@@ -82,16 +75,22 @@ class GroupCoordinator:
         self.explain = explain
         self._topics = topics
         self._offsets_topic = offsets_topic
-        self._node_id = node_id
         self._new_member_id = new_member_id
         self._keeps_snapshots = keeps_snapshots
-        # The partitions that this broker leads, by index, and the topic that they belong to.
-        self._led: dict[int, OffsetsPartition] = {}
-        self._seen: tuple[Partition, ...] = ()
-        self._to_load: deque[OffsetsPartition] = deque()
+        self._led: LedPartitions[OffsetsPartition, GroupMetadata] = LedPartitions(
+            offsets_topic,
+            clock,
+            step_runner,
+            node_id=node_id,
+            keys="groups",
+            take_over=self._take_over,
+            load=self._load,
+            serve=self._serve,
+            log=log,
+        )
         # By partition and producer id: the groups that take part in its open transaction.
         self._in_transaction: dict[tuple[int, int], set[str]] = {}
-        self._is_loading = self._is_expiring = self._is_stopping = False
+        self._is_expiring = False
         self._expiry_timer: Timer | None = None
 
     # --- life -------------------------------------------------------------------------------------
@@ -99,33 +98,20 @@ class GroupCoordinator:
     def start(self) -> None:
         """Begin to load the groups that the log holds, and to look for expired offsets."""
         self._topics.on_deleted.append(self._on_topics_deleted)
-        self._look()
+        self._led.look()
         self._expire_later()
 
     def stop(self) -> None:
         """Answer what is parked with NOT_COORDINATOR and end every task."""
-        self._is_stopping = True
+        self._led.close()
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
         self._topics.on_deleted.remove(self._on_topics_deleted)
-        self._unload(tuple(self._led))
+        self.emigrate_all()
 
     def immigrate(self, partition: Partition) -> None:
         """Begin to load the groups of a partition that this broker leads from now on."""
-        if self._seen is not self._offsets_topic.partitions:
-            self._look()  # which takes this partition with the others
-            return
-        if partition.index >= len(self._seen) or partition.index in self._led:
-            return  # added later, so no group lives in it; or already taken by `_look`
-        assert partition.leader_id == self._node_id
-        led = self._led[partition.index] = self._open(partition)
-        if led.is_blank:
-            led.state = PartitionState.ACTIVE
-            return
-        self._to_load.append(led)
-        if not self._is_loading:
-            self._is_loading = True
-            self.step_runner.run(self._load_all())
+        self._led.immigrate(partition)
 
     def emigrate(self, index: int) -> None:
         """Unload the groups of a partition: nothing is written any more, the tasks end.
@@ -133,21 +119,20 @@ class GroupCoordinator:
         What is in the mailboxes is handled, with this broker as leader if it still is. Parked
         requests are answered NOT_COORDINATOR, a load in progress is abandoned.
         """
-        self._unload((index,))
+        self._unload(self._led.release((index,)))
 
     def emigrate_all(self) -> None:
         """Unload every group, as `emigrate` does."""
-        self._unload(tuple(self._led))
+        self._unload(self._led.release())
 
-    def _open(self, partition: Partition) -> OffsetsPartition:
+    def _take_over(self, partition: Partition) -> OffsetsPartition:
         return OffsetsPartition(partition, self.clock)
 
-    def _unload(self, indexes: Iterable[int]) -> None:
+    def _unload(self, closing: set[OffsetsPartition]) -> None:
         """Close partitions, all of them before the first answer: more requests may follow it.
 
         A partition with a group that could not be reloaded gets no snapshot: its log knows more.
         """
-        closing = {self._led.pop(index) for index in indexes if index in self._led}
         groups: dict[OffsetsPartition, list[GroupMetadata]] = {}
         for led in closing:
             if led.state is PartitionState.ACTIVE:
@@ -170,18 +155,10 @@ class GroupCoordinator:
             for led, groups_of_led in groups.items():
                 led.save_snapshot(groups_of_led)
 
-    def _look(self) -> None:
-        """Take what this broker leads of an offsets topic that it has not seen yet."""
-        if self._seen is not self._offsets_topic.partitions:
-            self._seen = self._offsets_topic.partitions
-            for partition in self._seen:
-                if partition.leader_id == self._node_id:
-                    self.immigrate(partition)
-
     def _on_topics_deleted(self, topics: Mapping[str, Topic]) -> None:
         """Delete the offsets of deleted topics; all groups end with the offsets topic itself."""
         if OFFSETS_TOPIC in topics:
-            self._unload(tuple(self._led))
+            self.emigrate_all()
             return
         for task in tuple(self.tasks.values()):
             offsets = task.group.offsets
@@ -192,33 +169,14 @@ class GroupCoordinator:
 
     # --- loading ----------------------------------------------------------------------------------
 
-    def _load_all(self) -> Iterator[None]:
-        """Load the waiting partitions, one after the other."""
-        while self._to_load:
-            yield from self._load(self._to_load.popleft())
-        self._is_loading = False
+    def _load(self, led: OffsetsPartition, groups: dict[str, GroupMetadata]) -> Steps:
+        """Replay one partition."""
+        yield from led.load(self.new_group, groups)
 
-    def _load(self, led: OffsetsPartition) -> Iterator[None]:
-        """Replay one partition; its groups are served from then on."""
-        started_ms = self.clock.now_ms()
-        groups: dict[str, GroupMetadata] = {}
-        try:
-            for _ in led.load(self.new_group, groups):
-                yield
-                if led.state is PartitionState.CLOSED:
-                    return  # emigrated meanwhile
-        except (StorageError, ProtocolError) as error:
-            led.state = PartitionState.FAILED
-            self.log.emit(
-                "log.failed",
-                topic=OFFSETS_TOPIC,
-                partition=led.index,
-                reason=f"its groups cannot be loaded: {error}",
-            )
-            return
-        if led.state is PartitionState.CLOSED:
-            return
-        led.state = PartitionState.ACTIVE
+    def _serve(
+        self, led: OffsetsPartition, groups: dict[str, GroupMetadata], elapsed_ms: int
+    ) -> None:
+        """Give each group that was replayed its task."""
         loaded = 0
         for group in groups.values():
             if group.is_blank:
@@ -233,13 +191,13 @@ class GroupCoordinator:
             topic=OFFSETS_TOPIC,
             partition=led.index,
             groups=loaded,
-            elapsed_ms=self.clock.now_ms() - started_ms,
+            elapsed_ms=elapsed_ms,
         )
 
     @property
     def is_loading(self) -> bool:
         """Whether some groups are not known yet because their partition is being loaded."""
-        return any(led.state is PartitionState.LOADING for led in self._led.values())
+        return self._led.is_loading
 
     # --- requests ---------------------------------------------------------------------------------
 
@@ -273,19 +231,11 @@ class GroupCoordinator:
 
     def unavailable(self, group_id: str) -> ErrorCode:
         """Why the group of this id cannot be served now; NONE if it can."""
-        error = self.ensure_offsets_topic()
-        if error is not ErrorCode.NONE:
-            return error
-        led = self._led.get(self._offsets_topic.partition_of(group_id).index)
-        return ErrorCode.NOT_COORDINATOR if led is None else _ERROR_IN[led.state]
+        return self._led.unavailable(group_id)
 
     def ensure_offsets_topic(self) -> ErrorCode:
         """Create the offsets topic if it does not exist. NONE, or why it cannot be created."""
-        if self._is_stopping:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        error = self._offsets_topic.ensure()
-        self._look()
-        return error
+        return self._led.ensure_topic()
 
     def partition_index(self, group_id: str) -> int:
         """The partition of the offsets topic that a group lives in; the topic must exist."""
@@ -302,7 +252,7 @@ class GroupCoordinator:
 
     def busy_with(self, *, with_groups: bool) -> str:
         """What is being done for groups now, "" if nothing; `with_groups` asks each of them."""
-        if self._is_loading:
+        if self.is_loading:
             return f"loading {OFFSETS_TOPIC}"
         if self._is_expiring:
             return "offset expiry"
@@ -315,8 +265,7 @@ class GroupCoordinator:
     def _create(self, group_id: str) -> GroupTask:
         """The task of a new group; its first request records the group."""
         assert group_id not in self.tasks, group_id
-        led = self._led[self._offsets_topic.partition_of(group_id).index]
-        return self._adopt(self.new_group(group_id), led)
+        return self._adopt(self.new_group(group_id), self._led.of(group_id))
 
     def new_group(self, group_id: str) -> GroupMetadata:
         """A blank group."""
@@ -349,8 +298,7 @@ class GroupCoordinator:
         transaction before the marker. `done` is called when the marker survives what it has to;
         CONCURRENT_TRANSACTIONS says that a group is busy with something long.
         """
-        led = self._led.get(index)
-        error = ErrorCode.NOT_COORDINATOR if led is None else _ERROR_IN[led.state]
+        led, error = self._led.at(index)
         if led is None or error is not ErrorCode.NONE:
             done(error)
             return

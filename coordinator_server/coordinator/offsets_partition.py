@@ -8,9 +8,9 @@ many), so a loaded group is the group that was written.
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING
 
+from coordinator_server.coordinator.led_partitions import PartitionState
 from coordinator_server.coordinator.replay import OffsetsReplay, Restoring
 from coordinator_server.coordinator.snapshot import VERSION as SNAPSHOT_VERSION
 from coordinator_server.coordinator.snapshot import Decoding, encode_groups
@@ -35,15 +35,6 @@ if TYPE_CHECKING:
 
 _NO_PRODUCER = (-1, -1)
 _FIRST_SEQUENCE = 0  # Kafka's coordinator writes it though there is no producer id
-
-
-class PartitionState(Enum):
-    """Whether the groups of a partition can be served (Kafka's CoordinatorState)."""
-
-    LOADING = "loading"
-    ACTIVE = "active"
-    FAILED = "failed"
-    CLOSED = "closed"
 
 
 class OffsetsPartition:

@@ -11,10 +11,9 @@ TransactionStateManager.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
-from coordinator_server.coordinator.offsets_partition import PartitionState
+from coordinator_server.coordinator.led_partitions import LedPartitions, PartitionState
 from coordinator_server.coordinator.transactions_partition import TransactionsPartition
 from coordinator_server.events.log import LOG
 from coordinator_server.topics.names import TRANSACTIONS_TOPIC
@@ -29,11 +28,11 @@ from coordinator_server.transactions.metadata import (
 )
 from coordinator_server.transactions.state import TransactionState
 from protocol.control_record import EndTransaction
-from protocol.errors import ErrorCode, ProtocolError
+from protocol.errors import ErrorCode
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from coordinator_server.clock.step_runner import StepRunner
@@ -48,12 +47,6 @@ if TYPE_CHECKING:
     Decide = Callable[[TransactionMetadata | None, int], Decision]
     """`decide(metadata of the id or None, now_ms)`; may raise StorageError for want of an id."""
 
-_ERROR_IN = {
-    PartitionState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    PartitionState.ACTIVE: ErrorCode.NONE,
-    PartitionState.FAILED: ErrorCode.NOT_COORDINATOR,
-    PartitionState.CLOSED: ErrorCode.NOT_COORDINATOR,
-}
 _RETRY_MS = 100
 """When a marker or a record that could not be written is tried again."""
 
@@ -109,14 +102,19 @@ class TransactionCoordinator:
         self._topics = topics
         self._topic = transactions_topic
         self._markers = markers
-        self._node_id = node_id
         self._peer = peer
         self._log = log
-        # The partitions that this broker leads, by index, and the topic that they belong to.
-        self._led: dict[int, TransactionsPartition] = {}
-        self._seen: tuple[Partition, ...] = ()
-        self._to_load: deque[TransactionsPartition] = deque()
-        self._is_loading = self._is_stopping = False
+        self._led: LedPartitions[TransactionsPartition, TransactionMetadata] = LedPartitions(
+            transactions_topic,
+            clock,
+            step_runner,
+            node_id=node_id,
+            keys="transactional ids",
+            take_over=lambda partition: TransactionsPartition(partition, clock),
+            load=TransactionsPartition.load,
+            serve=self._serve,
+            log=log,
+        )
         self._timers: dict[str, Timer] = {}
 
     # --- life -------------------------------------------------------------------------------------
@@ -124,13 +122,13 @@ class TransactionCoordinator:
     def start(self) -> None:
         """Begin to load the ids that the log holds, and to look for what time ends."""
         self._topics.on_deleted.append(self._on_topics_deleted)
-        self._look()
+        self._led.look()
         self._abort_later()
         self._expire_later()
 
     def stop(self) -> None:
         """Answer whoever waits with NOT_COORDINATOR. Ends that are under way go on at a restart."""
-        self._is_stopping = True
+        self._led.close()
         for timer in self._timers.values():
             timer.cancel()
         self._topics.on_deleted.remove(self._on_topics_deleted)
@@ -138,31 +136,17 @@ class TransactionCoordinator:
 
     def immigrate(self, partition: Partition) -> None:
         """Begin to load the ids of a partition that this broker leads from now on."""
-        if self._seen is not self._topic.partitions:
-            self._look()  # which takes this partition with the others
-            return
-        if partition.index >= len(self._seen) or partition.index in self._led:
-            return
-        assert partition.leader_id == self._node_id
-        led = self._led[partition.index] = TransactionsPartition(partition, self._clock)
-        if led.is_blank:
-            led.state = PartitionState.ACTIVE
-            return
-        self._to_load.append(led)
-        if not self._is_loading:
-            self._is_loading = True
-            self._step_runner.run(self._load_all())
+        self._led.immigrate(partition)
 
     def emigrate(self, index: int) -> None:
         """Let the ids of a partition go: another broker goes on with them."""
-        self._unload((index,))
+        self._unload(self._led.release((index,)))
 
     def emigrate_all(self) -> None:
         """Let every id go, as `emigrate` does."""
-        self._unload(tuple(self._led))
+        self._unload(self._led.release())
 
-    def _unload(self, indexes: Iterable[int]) -> None:
-        closing = {self._led.pop(index) for index in indexes if index in self._led}
+    def _unload(self, closing: set[TransactionsPartition]) -> None:
         for led in closing:
             led.state = PartitionState.CLOSED
         for transactional_id, entry in tuple(self.ids.items()):
@@ -170,45 +154,14 @@ class TransactionCoordinator:
                 del self.ids[transactional_id]
                 self._answer(entry, ErrorCode.NOT_COORDINATOR)
 
-    def _look(self) -> None:
-        """Take what this broker leads of a transactions topic that it has not seen yet."""
-        if self._seen is not self._topic.partitions:
-            self._seen = self._topic.partitions
-            for partition in self._seen:
-                if partition.leader_id == self._node_id:
-                    self.immigrate(partition)
-
     def _on_topics_deleted(self, topics: Mapping[str, Topic]) -> None:
         if TRANSACTIONS_TOPIC in topics:
             self.emigrate_all()
 
-    def _load_all(self) -> Iterator[None]:
-        """Load the waiting partitions, one after the other."""
-        while self._to_load:
-            yield from self._load(self._to_load.popleft())
-        self._is_loading = False
-
-    def _load(self, led: TransactionsPartition) -> Iterator[None]:
-        """Load one partition; ends that were under way go on."""
-        started_ms = self._clock.now_ms()
-        loaded: dict[str, TransactionMetadata] = {}
-        try:
-            for _ in led.load(loaded):
-                yield
-                if led.state is PartitionState.CLOSED:
-                    return  # emigrated meanwhile
-        except (StorageError, ProtocolError) as error:
-            led.state = PartitionState.FAILED
-            self._log.emit(
-                "log.failed",
-                topic=TRANSACTIONS_TOPIC,
-                partition=led.index,
-                reason=f"its transactional ids cannot be loaded: {error}",
-            )
-            return
-        if led.state is PartitionState.CLOSED:
-            return
-        led.state = PartitionState.ACTIVE
+    def _serve(
+        self, led: TransactionsPartition, loaded: dict[str, TransactionMetadata], elapsed_ms: int
+    ) -> None:
+        """Serve the ids of a partition that is loaded; ends that were under way go on."""
         for transactional_id, metadata in loaded.items():
             entry = self.ids[transactional_id] = TransactionalId(metadata, led)
             if metadata.state.is_ending:
@@ -218,18 +171,14 @@ class TransactionCoordinator:
             topic=TRANSACTIONS_TOPIC,
             partition=led.index,
             transactional_ids=len(loaded),
-            elapsed_ms=self._clock.now_ms() - started_ms,
+            elapsed_ms=elapsed_ms,
         )
 
     # --- requests ---------------------------------------------------------------------------------
 
     def ensure_topic(self) -> ErrorCode:
         """Create the transactions topic if it does not exist. NONE, or why it cannot be created."""
-        if self._is_stopping:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        error = self._topic.ensure()
-        self._look()
-        return error
+        return self._led.ensure_topic()
 
     def coordinator_of(self, transactional_id: str) -> int:
         """The id of the broker that coordinates an id, -1 for none; the topic must exist."""
@@ -237,11 +186,7 @@ class TransactionCoordinator:
 
     def unavailable(self, transactional_id: str) -> ErrorCode:
         """Why this id cannot be served here now; NONE if it can."""
-        error = self.ensure_topic()
-        if error is not ErrorCode.NONE:
-            return error
-        led = self._led.get(self._topic.partition_of(transactional_id).index)
-        return ErrorCode.NOT_COORDINATOR if led is None else _ERROR_IN[led.state]
+        return self._led.unavailable(transactional_id)
 
     def metadata(self, transactional_id: str) -> TransactionMetadata | None:
         """The state of an id that is loaded here; None for one that does not exist."""
@@ -251,7 +196,7 @@ class TransactionCoordinator:
     @property
     def is_loading(self) -> bool:
         """Whether some ids are not known yet because their partition is being loaded."""
-        return any(led.state is PartitionState.LOADING for led in self._led.values())
+        return self._led.is_loading
 
     def submit(
         self,
@@ -281,8 +226,7 @@ class TransactionCoordinator:
             done(decision)
             return
         if entry is None:
-            led = self._led[self._topic.partition_of(transactional_id).index]
-            entry = TransactionalId(metadata, led)
+            entry = TransactionalId(metadata, self._led.of(transactional_id))
         error = entry.partition.append(transactional_id, metadata)
         if error is not ErrorCode.NONE:
             done(refused(_CLIENT_ERRORS.get(error, error)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.coordinator.offsets_partition import PartitionState
+from coordinator_server.coordinator.led_partitions import PartitionState
 from coordinator_server.events.log import LOG
 from coordinator_server.topics.names import TRANSACTIONS_TOPIC
 from coordinator_server.transactions.metadata import from_value

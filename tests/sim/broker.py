@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, cast
 from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.coordinator.fan_in import Part
 from coordinator_server.coordinator.groups import LOAD_FINISHED, GroupCoordinator
-from coordinator_server.coordinator.offsets_partition import OffsetsPartition, PartitionState
+from coordinator_server.coordinator.led_partitions import PartitionState
+from coordinator_server.coordinator.offsets_partition import OffsetsPartition
 from coordinator_server.coordinator.operations import Operation, PendingRequest
 from coordinator_server.coordinator.task import EXPIRE_TIMERS, GroupTask, TaskContext
 from coordinator_server.group.classic.metadata import GroupMetadata
@@ -476,7 +477,7 @@ class WatchedCoordinator(GroupCoordinator):
         group.watcher = self.broker.watcher
         return group
 
-    def _open(self, _: object) -> OffsetsPartition:
+    def _take_over(self, _: object) -> OffsetsPartition:
         return SimulatedPartition(self.broker)
 
     def _adopt(self, group: GroupMetadata, led: OffsetsPartition) -> GroupTask:

@@ -155,20 +155,32 @@ class Client:
         Raises ClientError: a topic's error, UNKNOWN_TOPIC_OR_PARTITION for a partition that is not
         there, LEADER_NOT_AVAILABLE.
         """
+        leaders, errors = self.find_leaders(partitions)
+        for error in errors.values():
+            raise error
+        return leaders
+
+    def find_leaders(
+        self, partitions: Iterable[tuple[str, int]]
+    ) -> tuple[dict[int, list[tuple[str, int]]], dict[tuple[str, int], ClientError]]:
+        """As `leaders`, and the errors of the partitions that have none at the moment."""
         wanted = list(dict.fromkeys(partitions))
         answer = self.metadata(sorted({topic for topic, _ in wanted}))
         known = {topic.name: topic for topic in answer.topics}
         leaders: dict[int, list[tuple[str, int]]] = {}
+        errors: dict[tuple[str, int], ClientError] = {}
         for name, index in wanted:
             topic = known[name]
-            check(topic.error_code)
             leader_ids = {item.partition_index: item.leader_id for item in topic.partitions}
-            if index not in leader_ids:
-                raise ClientError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            if leader_ids[index] not in self.nodes:
-                raise ClientError(ErrorCode.LEADER_NOT_AVAILABLE)
-            leaders.setdefault(leader_ids[index], []).append((name, index))
-        return leaders
+            if topic.error_code:
+                errors[name, index] = ClientError(topic.error_code)
+            elif index not in leader_ids:
+                errors[name, index] = ClientError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            elif leader_ids[index] not in self.nodes:
+                errors[name, index] = ClientError(ErrorCode.LEADER_NOT_AVAILABLE)
+            else:
+                leaders.setdefault(leader_ids[index], []).append((name, index))
+        return leaders, errors
 
     def coordinator(self, key: str, key_type: int = GROUP_COORDINATOR) -> int:
         """The node id of the coordinator of a group, a transactional id or a share key.

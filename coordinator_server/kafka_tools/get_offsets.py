@@ -11,7 +11,6 @@ from coordinator_server.client import (
     Client,
     ClientError,
     ClientSettings,
-    check,
     parse_addresses,
 )
 from coordinator_server.kafka_tools.filters import INTERNAL_TOPICS, topic_filter
@@ -111,57 +110,63 @@ def list_offsets(
 
     An offset of -1 means that no record is that young. Raises ClientError.
     """
+    offsets: dict[Partition, int | ClientError] = {}
+
+    def ask_leaders() -> None:
+        waiting = {item: at for item, at in timestamps.items() if item not in offsets}
+        failure: ClientError | None = None
+        for item, offset in ask_offsets(client, waiting).items():
+            if isinstance(offset, ClientError) and offset.code.retriable:
+                failure = failure or offset
+            else:
+                offsets[item] = offset
+        if failure is not None:
+            raise failure
+
+    client.call("listOffsets", ask_leaders)
+    return offsets
+
+
+def ask_offsets(
+    client: Client, timestamps: dict[Partition, int]
+) -> dict[Partition, int | ClientError]:
+    """One attempt of `list_offsets`; the errors that a later attempt may mend are in it, too."""
     from protocol.apis.list_offsets import (
         ListOffsetsPartition,
         ListOffsetsRequest,
         ListOffsetsTopic,
     )
 
-    offsets: dict[Partition, int | ClientError] = {}
-
-    def ask_leaders() -> None:
-        waiting = [partition for partition in timestamps if partition not in offsets]
-        failure: ClientError | None = None
-        for node_id, led in client.leaders(waiting).items():
-            topics: dict[str, Any] = {}
-            for name, index in led:
-                topic = topics.setdefault(name, ListOffsetsTopic(name=name))
-                topic.partitions.append(
-                    ListOffsetsPartition(
-                        partition_index=index,
-                        current_leader_epoch=-1,
-                        timestamp=timestamps[name, index],
-                    )
+    leaders, errors = client.find_leaders(timestamps)
+    offsets: dict[Partition, int | ClientError] = {**errors}
+    for node_id, led in leaders.items():
+        topics: dict[str, Any] = {}
+        for name, index in led:
+            topic = topics.setdefault(name, ListOffsetsTopic(name=name))
+            topic.partitions.append(
+                ListOffsetsPartition(
+                    partition_index=index,
+                    current_leader_epoch=-1,
+                    timestamp=timestamps[name, index],
                 )
-            request = ListOffsetsRequest(
-                replica_id=-1,
-                topics=list(topics.values()),
-                timeout_ms=client.settings.request_timeout_ms,
             )
-            least = max(_MIN_VERSIONS.get(timestamps[partition], 0) for partition in led)
-            try:
-                answer = client.ask(request, node_id, min_version=least)
-            except ClientError as error:
-                if error.code.retriable:
-                    raise
-                offsets.update(dict.fromkeys(led, error))  # a broker that is too old for it
-                continue
-            for topic in answer.topics:
-                for partition in topic.partitions:
-                    name_and_index = (topic.name, partition.partition_index)
-                    try:
-                        check(partition.error_code)
-                    except ClientError as error:
-                        if error.code.retriable:
-                            failure = error
-                        else:
-                            offsets[name_and_index] = error
-                    else:
-                        offsets[name_and_index] = partition.offset
-        if failure is not None:
-            raise failure
-
-    client.call("listOffsets", ask_leaders)
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            topics=list(topics.values()),
+            timeout_ms=client.settings.request_timeout_ms,
+        )
+        least = max(_MIN_VERSIONS.get(timestamps[partition], 0) for partition in led)
+        try:
+            answer = client.ask(request, node_id, min_version=least)
+        except ClientError as error:
+            offsets.update(dict.fromkeys(led, error))  # gone, or too old for it
+            continue
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                code = partition.error_code
+                offsets[topic.name, partition.partition_index] = (
+                    ClientError(code) if code else partition.offset
+                )
     return offsets
 
 

@@ -17,7 +17,7 @@ from coordinator_server.client.fetcher import Fetched, Fetcher, FetchSettings, P
 from coordinator_server.client.group_member import GroupMember, MemberSettings, Membership
 from coordinator_server.kafka_tools.filters import INTERNAL_TOPICS
 from coordinator_server.kafka_tools.frame import ToolError
-from coordinator_server.kafka_tools.get_offsets import list_offsets
+from coordinator_server.kafka_tools.get_offsets import ask_offsets
 from coordinator_server.kafka_tools.groups_read import committed_offsets
 from coordinator_server.kafka_tools.log_offsets import LATEST
 from protocol.errors import ErrorCode
@@ -60,6 +60,7 @@ class RecordConsumer:
         """The partitions of the topics that it joined with; None before it joined."""
         self._counts_at_s = 0.0
         self._positions: dict[Partition, int] = {}
+        self._find_at_s = 0.0
         self._epochs: dict[Partition, int] = {}
         self._fetcher = Fetcher(self.client, settings.fetch)
         self._ready: list[Iterator[Fetched]] = []
@@ -124,9 +125,7 @@ class RecordConsumer:
         """Get on: join, look up positions, fetch; takes `wait_s` at most where it can."""
         if self._assigned is None and not self._is_member(wait_s):
             return
-        if not self._find_positions():
-            time.sleep(min(wait_s, _RETRY_S))
-            return
+        self._find_positions()
         if not self._positions:
             time.sleep(min(wait_s, _RETRY_S))
             return
@@ -216,18 +215,20 @@ class RecordConsumer:
             return False
         return self._pattern.fullmatch(topic.name) is not None
 
-    def _find_positions(self, *, may_use_committed: bool = True) -> bool:
-        """Find where to read each partition that has no position yet; whether all have one."""
+    def _find_positions(self, *, may_use_committed: bool = True) -> None:
+        """Find where to read the partitions that have no position yet, as far as that is known."""
         partitions = self._membership.partitions if self._membership is not None else []
         if self._assigned is not None:
             partitions = [self._assigned[0]]
         missing = [item for item in partitions if item not in self._positions]
-        if not missing:
-            return True
+        is_early = bool(self._positions) and time.monotonic() < self._find_at_s
+        if not missing or (is_early and may_use_committed):
+            return
+        self._find_at_s = time.monotonic() + _RETRY_S
         try:
             if self._assigned is not None:
                 self._reset(missing, self._assigned[1] if may_use_committed else None)
-                return True
+                return
             if may_use_committed:
                 group = self._settings.member.group_id
                 for item, committed in committed_offsets(self.client, group, missing).items():
@@ -237,8 +238,6 @@ class RecordConsumer:
         except ClientError as error:
             if not error.code.retriable:
                 raise
-            return False
-        return True
 
     def _reset(self, partitions: list[Partition], start: int | None) -> None:
         """Put partitions to an offset, else to where `auto.offset.reset` has it."""
@@ -254,12 +253,12 @@ class RecordConsumer:
             )
         if not partitions or timestamp is None:
             return
-        # One attempt per poll, so that a topic that is not there yet holds up nothing else.
-        self.client.leaders(partitions)
-        for item, offset in list_offsets(self.client, dict.fromkeys(partitions, timestamp)).items():
-            if isinstance(offset, ClientError):
+        # One attempt, so that a partition without a leader holds up nothing else.
+        for item, offset in ask_offsets(self.client, dict.fromkeys(partitions, timestamp)).items():
+            if not isinstance(offset, ClientError):
+                self._positions[item] = offset
+            elif not offset.code.retriable:
                 raise offset
-            self._positions[item] = offset
 
     def _commit(self) -> None:
         """Commit the positions. Raises ClientError."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from coordinator_server.events.log import LOG
 from protocol.errors import ErrorCode, ProtocolError
@@ -18,11 +18,13 @@ from storage.errors import StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from coordinator_server.clock.broker_clock import BrokerClock
+    from coordinator_server.clock.broker_clock import BrokerClock, Clock
     from coordinator_server.clock.step_runner import StepRunner, Steps
     from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
     from coordinator_server.events.log import EventLog
     from coordinator_server.topics.topic import Partition
+    from protocol.batch import EncodedBatch
+    from storage.flush import Done
 
 
 class PartitionState(Enum):
@@ -42,15 +44,64 @@ _ERROR_IN = {
 }
 
 
-class LedPartition(Protocol):
-    """What a coordinator has of a partition that its broker leads."""
+class LedPartition:
+    """What a coordinator has of a partition that its broker leads: the log, and its state.
 
-    index: int
-    state: PartitionState
+    Subclasses set `topic`, the name of the coordinator's topic.
+    """
+
+    __slots__ = ("_clock", "_epoch", "_partition", "index", "state")
+
+    topic: ClassVar[str]
+
+    def __init__(self, partition: Partition, clock: Clock) -> None:
+        self.index = partition.index
+        self.state = PartitionState.LOADING
+        self._partition = partition
+        self._epoch = partition.epoch
+        self._clock = clock
 
     @property
     def is_blank(self) -> bool:
-        """Whether there is nothing to load."""
+        """Whether there is nothing to load. False as well when the log cannot be opened."""
+        try:
+            log = self._partition.log
+        except StorageError:
+            return False
+        return log.log_start_offset == log.log_end_offset
+
+    @property
+    def is_writable(self) -> bool:
+        """False once another broker leads: its log must not get our records."""
+        return self.state is not PartitionState.CLOSED and self._partition.epoch == self._epoch
+
+    def append_batch(self, batch: EncodedBatch, now_ms: int) -> ErrorCode:
+        """Append a batch. NONE, or the log's error."""
+        try:
+            self._partition.append_own(batch, now_ms)
+        except StorageError as error:
+            return self.failed(error)
+        return ErrorCode.NONE
+
+    def failed(self, error: StorageError) -> ErrorCode:
+        """Log why the log refuses a write; returns the code."""
+        LOG.emit(
+            "log.failed",
+            topic=self.topic,
+            partition=self.index,
+            error=error.code.name,
+            reason=str(error),
+        )
+        return error.code
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Whether the last append must be synced before anything follows from it."""
+        return self._partition.flush_is_due
+
+    def when_flushed(self, done: Done) -> None:
+        """Call `done` once the last append is synced, later."""
+        self._partition.when_flushed(done)
 
 
 L = TypeVar("L", bound=LedPartition)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.coordinator.led_partitions import PartitionState
+from coordinator_server.coordinator.led_partitions import LedPartition
 from coordinator_server.coordinator.replay import OffsetsReplay, Restoring
 from coordinator_server.coordinator.snapshot import VERSION as SNAPSHOT_VERSION
 from coordinator_server.coordinator.snapshot import Decoding, encode_groups
@@ -31,33 +31,21 @@ if TYPE_CHECKING:
     from coordinator_server.group.records import CoordinatorRecord
     from coordinator_server.topics.topic import Partition
     from protocol.control_record import EndTransaction
-    from storage.flush import Done
 
 _NO_PRODUCER = (-1, -1)
 _FIRST_SEQUENCE = 0  # Kafka's coordinator writes it though there is no producer id
 
 
-class OffsetsPartition:
+class OffsetsPartition(LedPartition):
     """One partition of the offsets topic, and what its groups need of it."""
 
-    __slots__ = ("_clock", "_epoch", "_partition", "_snapshot_at", "index", "state")
+    __slots__ = ("_snapshot_at",)
+
+    topic = OFFSETS_TOPIC
 
     def __init__(self, partition: Partition, clock: Clock) -> None:
-        self.index = partition.index
-        self.state = PartitionState.LOADING
-        self._partition = partition
-        self._epoch = partition.epoch
-        self._clock = clock
+        super().__init__(partition, clock)
         self._snapshot_at = -1  # the log end that the snapshot on the disk belongs to
-
-    @property
-    def is_blank(self) -> bool:
-        """Whether there is nothing to load. False as well when the log cannot be opened."""
-        try:
-            log = self._partition.log
-        except StorageError:
-            return False
-        return log.log_start_offset == log.log_end_offset
 
     def append(
         self, records: Sequence[CoordinatorRecord], producer: ProducerIdAndEpoch | None = None
@@ -68,41 +56,33 @@ class OffsetsPartition:
 
         NOT_LEADER_OR_FOLLOWER once another broker leads: its log must not get our records.
         """
-        if self.state is PartitionState.CLOSED or self._partition.epoch != self._epoch:
+        if not self.is_writable:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         now_ms = self._clock.now_ms()
         try:
             left_bytes = self._partition.log.config.max_message_bytes
-            encoded: list[Record] = []
-            for offset, record in enumerate(records):
-                key, value = encode_record(record)
-                left_bytes -= len(key) + len(value or b"")
-                if left_bytes < 0:  # so are the batches that would take long to build
-                    return ErrorCode.MESSAGE_TOO_LARGE
-                encoded.append(Record(offset, now_ms, key, value))
-            producer_id, producer_epoch = producer or _NO_PRODUCER
-            batch = build_batch(
-                encoded,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                base_sequence=_FIRST_SEQUENCE,
-                transactional=producer is not None,
-            )
-            self._partition.append_own(batch, now_ms)
         except StorageError as error:
-            LOG.emit(
-                "log.failed",
-                topic=OFFSETS_TOPIC,
-                partition=self.index,
-                error=error.code.name,
-                reason=str(error),
-            )
-            return error.code
-        return ErrorCode.NONE
+            return self.failed(error)
+        encoded: list[Record] = []
+        for offset, record in enumerate(records):
+            key, value = encode_record(record)
+            left_bytes -= len(key) + len(value or b"")
+            if left_bytes < 0:  # so are the batches that would take long to build
+                return ErrorCode.MESSAGE_TOO_LARGE
+            encoded.append(Record(offset, now_ms, key, value))
+        producer_id, producer_epoch = producer or _NO_PRODUCER
+        batch = build_batch(
+            encoded,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=_FIRST_SEQUENCE,
+            transactional=producer is not None,
+        )
+        return self.append_batch(batch, now_ms)
 
     def append_end(self, end: EndTransaction) -> ErrorCode:
         """Write the marker that ends a transaction. NONE, or the log's error."""
-        if self.state is PartitionState.CLOSED or self._partition.epoch != self._epoch:
+        if not self.is_writable:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         try:
             self._partition.end_transaction(end, self._clock.now_ms())
@@ -117,15 +97,6 @@ class OffsetsPartition:
             )
             return error.code
         return ErrorCode.NONE
-
-    @property
-    def flush_is_due(self) -> bool:
-        """Whether the last append must be synced before it is acknowledged."""
-        return self._partition.flush_is_due
-
-    def when_flushed(self, done: Done) -> None:
-        """Call `done` once the last append is synced, later."""
-        self._partition.when_flushed(done)
 
     def load(
         self, new_group: Callable[[str], GroupMetadata], groups: dict[str, GroupMetadata]

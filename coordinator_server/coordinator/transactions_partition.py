@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.coordinator.led_partitions import PartitionState
+from coordinator_server.coordinator.led_partitions import LedPartition
 from coordinator_server.events.log import LOG
 from coordinator_server.topics.names import TRANSACTIONS_TOPIC
 from coordinator_server.transactions.metadata import from_value
@@ -21,76 +21,38 @@ from protocol.transaction_log import (
     encode_transaction_key,
     encode_transaction_value,
 )
-from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from coordinator_server.clock.broker_clock import Clock
     from coordinator_server.clock.step_runner import Steps
-    from coordinator_server.topics.topic import Partition
     from coordinator_server.transactions.metadata import TransactionMetadata
-    from storage.flush import Done
 
 _STEP_BYTES = 128 * 1024
 _STEP_IDS = 200
 
 
-class TransactionsPartition:
+class TransactionsPartition(LedPartition):
     """One partition of the transactions topic, as its leader has it."""
 
-    __slots__ = ("_clock", "_epoch", "_partition", "index", "state")
+    __slots__ = ()
 
-    def __init__(self, partition: Partition, clock: Clock) -> None:
-        self.index = partition.index
-        self.state = PartitionState.LOADING
-        self._partition = partition
-        self._epoch = partition.epoch
-        self._clock = clock
+    topic = TRANSACTIONS_TOPIC
 
     @property
     def coordinator_epoch(self) -> int:
         """The leader epoch. It goes into the markers: those of an earlier leader are refused."""
         return max(self._partition.known_epoch, self._epoch, 0)
 
-    @property
-    def is_blank(self) -> bool:
-        """Whether there is nothing to load. False as well when the log cannot be opened."""
-        try:
-            log = self._partition.log
-        except StorageError:
-            return False
-        return log.log_start_offset == log.log_end_offset
-
     def append(self, transactional_id: str, metadata: TransactionMetadata | None) -> ErrorCode:
         """Write the state of one id, None for its tombstone. NONE, or the log's error.
 
         NOT_LEADER_OR_FOLLOWER once another broker leads: its log must not get our records.
         """
-        if self.state is PartitionState.CLOSED or self._partition.epoch != self._epoch:
+        if not self.is_writable:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         now_ms = self._clock.now_ms()
         value = None if metadata is None else encode_transaction_value(metadata.to_value())
         record = Record(0, now_ms, encode_transaction_key(transactional_id), value)
-        try:
-            self._partition.append_own(build_batch([record]), now_ms)
-        except StorageError as error:
-            LOG.emit(
-                "log.failed",
-                topic=TRANSACTIONS_TOPIC,
-                partition=self.index,
-                error=error.code.name,
-                reason=str(error),
-            )
-            return error.code
-        return ErrorCode.NONE
-
-    @property
-    def flush_is_due(self) -> bool:
-        """Whether the last append must be synced before anything follows from it."""
-        return self._partition.flush_is_due
-
-    def when_flushed(self, done: Done) -> None:
-        """Call `done` once the last append is synced, later."""
-        self._partition.when_flushed(done)
+        return self.append_batch(build_batch([record]), now_ms)
 
     def load(self, loaded: dict[str, TransactionMetadata]) -> Steps:
         """Load the transactional ids in the log into `loaded`, in steps.

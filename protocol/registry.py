@@ -139,6 +139,7 @@ ASKED_SPECS: tuple[ApiSpec, ...] = (
     ApiSpec(49, "AlterClientQuotas", "alter_client_quotas", 0, 1, 1, 1),
     ApiSpec(50, "DescribeUserScramCredentials", "describe_user_scram_credentials", 0, 0, 0, 0),
     ApiSpec(51, "AlterUserScramCredentials", "alter_user_scram_credentials", 0, 0, 0, 0),
+    ApiSpec(69, "ConsumerGroupDescribe", "consumer_group_describe", 0, 1, 0, 0),
     ApiSpec(74, "ListConfigResources", "list_config_resources", 0, 1, 0, 0),
 )
 """What our tools ask a broker of Kafka for, and this broker does not serve."""

@@ -58,11 +58,23 @@ STATES = (
     "Stable",
 )
 TYPES = ("Classic", "Consumer")
+_RE2J_TEXTS = {
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "unexpected )": "regexp/syntax: internal error",
+    "trailing \\": "trailing backslash at end of expression",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+"""What RE2 says, as its port to Java says it, where that differs."""
 
 OPTIONS = (
     Option(
         "bootstrap-server",
-        "REQUIRED: the brokers to connect to first.",
+        "REQUIRED but for --validate-regex: the brokers to connect to first.",
         argument="server to connect to",
     ),
     COMMAND_CONFIG,
@@ -123,10 +135,8 @@ OPTIONS = (
     Option("from-file", "To the offsets of a CSV file.", argument="path to CSV file"),
     Option(
         "validate-regex",
-        "Not here.",
+        "Say whether a regular expression is one of RE2, as subscriptions of KIP-848 are.",
         argument="regex",
-        instead="regular expressions of RE2 belong to KIP-848, which is not here yet: use"
-        " kafka-consumer-groups.sh of Apache Kafka",
     ),
 )
 
@@ -138,6 +148,9 @@ def run(options: Options) -> int:
     if sum(map(options.has, ACTIONS)) != 1:
         actions = ", ".join(f"--{action}" for action in ACTIONS)
         raise UsageError(f"Command must include exactly one action: {actions}")
+    if options.has("validate-regex"):
+        _validate_regex(options.value("validate-regex") or "")
+        return 0
     try:
         client = _connect(options)
         try:
@@ -200,7 +213,8 @@ def _check_available(options: Options) -> None:
 
 def _check_arguments(options: Options) -> None:
     """Refuse what does not go together, in the order of Kafka's ConsumerGroupCommandOptions."""
-    options.required("bootstrap-server")
+    if not options.has("validate-regex"):
+        options.required("bootstrap-server")
     has_groups = options.has("group") or options.has("all-groups")
     if options.has("describe"):
         _needs_groups("describe", has_groups)
@@ -423,6 +437,24 @@ def _delete_offsets(client: Client, options: Options) -> None:
         status = "Successful" if reason is None else f"Error: {java_class(reason)}: {reason}"
         print(f"\n{topic:<{width}} {number:<10} {status:<15}", end="")
     print()
+
+
+def _validate_regex(pattern: str) -> None:
+    """Say whether RE2 takes a pattern; Kafka asks its port to Java, which words errors itself."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(pattern, options)
+    except re2.error as error:
+        text = error.args[0]
+        if isinstance(text, bytes):
+            text = text.decode()
+        text = text.partition(":")[0]
+        print(f"The regular expression `{pattern}` is invalid: {_RE2J_TEXTS.get(text, text)}.")
+    else:
+        print(f"The regular expression `{pattern}` is valid.")
 
 
 TOOL = Tool(

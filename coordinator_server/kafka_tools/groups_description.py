@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from coordinator_server.client import Client, ClientError
-from coordinator_server.kafka_tools.frame import NotHereError, raise_wrapped
+from coordinator_server.kafka_tools.frame import raise_wrapped
 from coordinator_server.kafka_tools.groups_read import (
     DEAD,
     Committed,
@@ -22,6 +22,12 @@ MISSING = "-"
 _LEAST_WIDTH = 15
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 _MEMBER_COLUMNS = ("GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS")
+_EPOCH_COLUMNS = (
+    "CURRENT-EPOCH",
+    "CURRENT-ASSIGNMENT",
+    "TARGET-EPOCH",
+    "TARGET-ASSIGNMENT",
+)
 _OFFSET_COLUMNS = (
     "GROUP",
     "TOPIC",
@@ -39,20 +45,13 @@ Row = tuple[str, ...]
 
 
 def read_groups(client: Client, names: Sequence[str]) -> list[Group]:
-    """The groups by name. Raises ToolError, NotHereError for the only one.
-
-    Of several groups those that cannot be described here do not hold up the others.
-    """
+    """The groups by name. Raises ToolError."""
     groups = []
     for name in sorted(set(names)):
         try:
             groups.append(describe_group(client, name))
         except ClientError as error:
             raise_wrapped(error, EXECUTION)
-        except NotHereError as error:
-            if len(names) == 1:
-                raise
-            print(f"kafka-consumer-groups: {error}", file=sys.stderr)
     return groups
 
 
@@ -123,18 +122,20 @@ def print_members(groups: Sequence[Group], *, verbose: bool) -> None:
         rows = [_MEMBER_COLUMNS, *(_member_row(group.name, member) for member in group.members)]
         widths = _widths(rows, free=(0, 1, 2, 3, 4), fixed={2: 17})
         has_instances = any(member.instance_id for member in group.members)
-        tails = [("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT")]
-        # The epochs and the target are KIP-848's: a classic group has none.
-        tails += [(MISSING, _assignment(member), MISSING, MISSING) for member in group.members]
-        current, target = (max(len(tail[column]) for tail in tails) for column in (1, 3))
+        tails = [_EPOCH_COLUMNS, *(_epoch_row(group, member) for member in group.members)]
+        current, target = (max(20, *(len(tail[number]) for tail in tails)) for number in (1, 3))
+        tail_widths = (_LEAST_WIDTH, current, _LEAST_WIDTH, target)
+        upgrades = ["UPGRADED", *(str(member.is_upgraded).lower() for member in group.members)]
+        # While a group is being upgraded: which members are.
+        is_mixed = {True, False} <= {member.is_upgraded for member in group.members}
         print()
-        for row, tail in zip(rows, tails, strict=True):
+        for row, tail, upgraded in zip(rows, tails, upgrades, strict=True):
             cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
             if not has_instances:
                 del cells[2]
             if verbose:
-                cells += (f"{tail[0]:<15}", f"{tail[1]:<{max(current, 20)}}")
-                cells += (f"{tail[2]:<15}", f"{tail[3]:<{max(target, 20)}}")
+                cells += [f"{cell:<{width}}" for cell, width in zip(tail, tail_widths, strict=True)]
+                cells += [upgraded] if is_mixed else []
             print(" ".join(cells if verbose else (*cells, "")))
 
 
@@ -149,10 +150,24 @@ def _member_row(group: str, member: Member) -> Row:
     )
 
 
-def _assignment(member: Member) -> str:
-    """The partitions of a member as TOPIC:0,1;OTHER:2."""
+def _epoch_row(group: Group, member: Member) -> Row:
+    """Where a member is, and where it is to be; only KIP-848 has a target and epochs."""
+    return (
+        _optional(member.epoch),
+        _assignment(member.partitions),
+        _optional(group.target_epoch),
+        _assignment(member.target or []),
+    )
+
+
+def _optional(number: int | None) -> str:
+    return MISSING if number is None else str(number)
+
+
+def _assignment(partitions: Sequence[Partition]) -> str:
+    """Partitions as TOPIC:0,1;OTHER:2."""
     topics: dict[str, list[str]] = {}
-    for topic, index in member.partitions:
+    for topic, index in partitions:
         topics.setdefault(topic, []).append(str(index))
     return ";".join(f"{topic}:{','.join(topics[topic])}" for topic in topics) or MISSING
 
@@ -168,7 +183,7 @@ def print_states(groups: Sequence[Group], *, verbose: bool) -> None:
         header = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE"]
         if verbose:
             header += ("GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH")
-            row += (MISSING, MISSING)
+            row += (_optional(group.epoch), _optional(group.target_epoch))
         widths = [max(15, len(group.name)), max(25, len(row[1])), 20, 20, 15, 25]
         for cells, last in ((header, "#MEMBERS"), (row, str(len(group.members)))):
             columns = [f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=False)]

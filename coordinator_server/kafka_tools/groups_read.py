@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from coordinator_server.client import Address, Client, ClientError, check
-from coordinator_server.kafka_tools.frame import NotHereError, ToolError
+from coordinator_server.kafka_tools.frame import ToolError
 from protocol.errors import ErrorCode
 
 T = TypeVar("T")
@@ -19,7 +19,6 @@ T = TypeVar("T")
 KAFKA_EXCEPTION = "org.apache.kafka.common.KafkaException"
 DEAD = "Dead"
 _BY_NAME = 9  # OffsetCommit and OffsetFetch: from version 10 on topics are ids
-_NOT_CLASSIC = "is not a classic group"
 
 Partition = tuple[str, int]
 
@@ -33,17 +32,27 @@ class Listing(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member with the partitions of its assignment, in order."""
+    """A member with the partitions of its assignment, in order.
+
+    What only KIP-848 has is None in a classic group: its epoch, the partitions of its target
+    assignment, and whether it speaks the consumer protocol (None for an older broker, too).
+    """
 
     member_id: str
     instance_id: str
     host: str
     client_id: str
     partitions: list[Partition]
+    epoch: int | None = None
+    target: list[Partition] | None = None
+    is_upgraded: bool | None = None
 
 
 class Group(NamedTuple):
-    """A described group; `node_id` and `address` are those of its coordinator."""
+    """A described group; `node_id` and `address` are those of its coordinator.
+
+    The epochs of the group and of its target assignment are KIP-848's, None in a classic group.
+    """
 
     name: str
     state: str
@@ -51,6 +60,8 @@ class Group(NamedTuple):
     node_id: int
     address: Address
     members: list[Member]
+    epoch: int | None = None
+    target_epoch: int | None = None
 
 
 class Committed(NamedTuple):
@@ -100,31 +111,76 @@ def list_groups(
 
 
 def describe_group(client: Client, name: str) -> Group:
-    """One group. Raises NotHereError for one of KIP-848's."""
-    from protocol.apis.describe_groups import DescribeGroupsRequest
+    """One group, of KIP-848 or classic."""
 
     def attempt(node_id: int) -> Group:
-        answer = client.ask(DescribeGroupsRequest(groups=[name]), node_id).groups[0]
-        message = answer.error_message
-        if answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND and _NOT_CLASSIC in (message or ""):
-            raise NotHereError(
-                f"group {name} uses group.protocol=consumer (KIP-848), which is not here yet:"
-                " use kafka-consumer-groups.sh of Apache Kafka for it"
-            )
-        check(answer.error_code, message)
-        return Group(
-            name,
-            answer.group_state,
-            answer.protocol_data,
-            node_id,
-            client.nodes[node_id],
-            [_member(member) for member in answer.members],
-        )
+        try:
+            return _consumer_group(client, name, node_id)
+        except ClientError as error:
+            if error.code not in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND):
+                raise
+        return _classic_group(client, name, node_id)
 
     return on_coordinator(client, "describeConsumerGroups", name, attempt)
 
 
-def _member(member: Any) -> Member:
+def _consumer_group(client: Client, name: str, node_id: int) -> Group:
+    """A group of KIP-848. Raises ClientError: GROUP_ID_NOT_FOUND for a classic one, too."""
+    from protocol.apis.consumer_group_describe import (
+        CONSUMER_MEMBER,
+        ConsumerGroupDescribeRequest,
+    )
+
+    def partitions(assignment: Any) -> list[Partition]:
+        return sorted(
+            (topic.topic_name, index)
+            for topic in assignment.topic_partitions
+            for index in topic.partitions
+        )
+
+    answer = client.ask(ConsumerGroupDescribeRequest(group_ids=[name]), node_id).groups[0]
+    check(answer.error_code, answer.error_message)
+    members = [
+        Member(
+            member.member_id,
+            member.instance_id or "",
+            member.client_host,
+            member.client_id,
+            partitions(member.assignment),
+            member.member_epoch,
+            partitions(member.target_assignment),
+            None if member.member_type < 0 else member.member_type == CONSUMER_MEMBER,
+        )
+        for member in answer.members
+    ]
+    return Group(
+        name,
+        answer.group_state,
+        answer.assignor_name,
+        node_id,
+        client.nodes[node_id],
+        members,
+        answer.group_epoch,
+        answer.assignment_epoch,
+    )
+
+
+def _classic_group(client: Client, name: str, node_id: int) -> Group:
+    from protocol.apis.describe_groups import DescribeGroupsRequest
+
+    answer = client.ask(DescribeGroupsRequest(groups=[name]), node_id).groups[0]
+    check(answer.error_code, answer.error_message)
+    return Group(
+        name,
+        answer.group_state,
+        answer.protocol_data,
+        node_id,
+        client.nodes[node_id],
+        [_classic_member(member) for member in answer.members],
+    )
+
+
+def _classic_member(member: Any) -> Member:
     from protocol.consumer_protocol import decode_assignment
 
     partitions: list[Partition] = []

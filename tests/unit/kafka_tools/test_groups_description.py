@@ -1,23 +1,38 @@
-"""Groups of KIP-848 among those to describe."""
+"""Groups of KIP-848 and classic ones, as they are described."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from coordinator_server.client import Address, Client
-from coordinator_server.kafka_tools.frame import NotHereError
-from coordinator_server.kafka_tools.groups_description import read_groups
+from coordinator_server.client import Address, Client, ClientError
+from coordinator_server.kafka_tools.groups_description import print_members, read_groups
+from protocol.apis.consumer_group_describe import (
+    AssignedTopicPartitions,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedConsumerGroup,
+    DescribedConsumerMember,
+    MemberAssignment,
+)
+from protocol.apis.describe_groups import DescribedGroup, DescribeGroupsResponse
 from protocol.errors import ErrorCode
+
+
+def assignment(topic: str, *indexes: int) -> MemberAssignment:
+    """Partitions of one topic."""
+    partitions = AssignedTopicPartitions(topic_name=topic, partitions=list(indexes))
+    return MemberAssignment(topic_partitions=[partitions])
 
 
 class Coordinator:
     """A client of one broker, whose groups are classic unless their name begins with `new`."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: ClientError | None = None) -> None:
         self.nodes = {1: Address("h", 9092)}
+        self.error = error
+        self.member_types = [1, 1]
 
     def call(self, _: str, attempt: Any) -> Any:
         """One attempt."""
@@ -28,26 +43,95 @@ class Coordinator:
         return 1
 
     def ask(self, request: Any, node_id: int) -> Any:
-        """The description of a group, as Kafka 4.3 answers DescribeGroups."""
-        (name,) = request.groups
-        group = SimpleNamespace(
-            error_code=0, error_message=None, group_state="Empty", protocol_data="", members=[]
+        """The description of a group, as Kafka 4.3 answers."""
+        assert node_id == 1
+        if not isinstance(request, ConsumerGroupDescribeRequest):
+            (name,) = request.groups
+            assert not name.startswith("new"), name
+            return DescribeGroupsResponse(groups=[DescribedGroup(group_state="Stable")])
+        if self.error is not None:
+            raise self.error
+        (name,) = request.group_ids
+        if not name.startswith("new"):
+            code = ErrorCode.GROUP_ID_NOT_FOUND
+            return ConsumerGroupDescribeResponse(groups=[DescribedConsumerGroup(error_code=code)])
+        members = [
+            DescribedConsumerMember(
+                member_id=f"m{number}",
+                client_id="c",
+                client_host="/h",
+                member_epoch=4 + number,
+                assignment=assignment("t", number),
+                target_assignment=assignment("t", number, 2),
+                member_type=kind,
+            )
+            for number, kind in enumerate(self.member_types)
+        ]
+        group = DescribedConsumerGroup(
+            group_state="Reconciling", group_epoch=5, assignment_epoch=6, members=members
         )
-        if name.startswith("new"):
-            group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            group.error_message = f"Group {name} is not a classic group."
-        return SimpleNamespace(groups=[group])
+        return ConsumerGroupDescribeResponse(groups=[group])
 
 
-def test_a_group_of_kip_848_is_refused_with_what_to_use() -> None:
-    """It is there, so "not found" would be wrong."""
-    with pytest.raises(NotHereError, match=r"kafka-consumer-groups\.sh of Apache Kafka"):
-        read_groups(cast(Client, Coordinator()), ["new"])
+def columns(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+    """What was printed, row by row."""
+    return [line.split() for line in capsys.readouterr().out.splitlines() if line]
 
 
-def test_it_does_not_hold_up_the_other_groups(capsys: pytest.CaptureFixture[str]) -> None:
-    """With --all-groups the classic ones are described, and one line names it."""
-    groups = read_groups(cast(Client, Coordinator()), ["new", "b", "a"])
-    assert [group.name for group in groups] == ["a", "b"]
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("kafka-consumer-groups: group new uses group.protocol=consumer")
+@pytest.mark.parametrize("error", [None, ClientError(ErrorCode.UNSUPPORTED_VERSION)])
+def test_classic_groups_are_described_by_the_older_api(error: ClientError | None) -> None:
+    """Whether the broker refuses the group or has not heard of the API."""
+    client = Coordinator(error)
+    (group,) = read_groups(cast(Client, client), ["old"])
+    assert (group.state, group.epoch, group.target_epoch) == ("Stable", None, None)
+
+
+def test_another_error_is_not_taken_for_a_classic_group() -> None:
+    """It is said as Java's client says it."""
+    refused = ClientError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    client = Coordinator(error=refused)
+    with pytest.raises(Exception, match="authorization") as caught:
+        read_groups(cast(Client, client), ["new"])
+    assert caught.value.__cause__ is refused
+
+
+def test_members_have_epochs_and_a_target(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where each is, and where it is to be."""
+    print_members(read_groups(cast(Client, Coordinator()), ["new"]), verbose=True)
+    header, first, second = columns(capsys)
+    assert header[-4:] == [
+        "CURRENT-EPOCH",
+        "CURRENT-ASSIGNMENT",
+        "TARGET-EPOCH",
+        "TARGET-ASSIGNMENT",
+    ]
+    assert first[-4:] == ["4", "t:0", "6", "t:0,2"]
+    assert second[-4:] == ["5", "t:1", "6", "t:1,2"]
+
+
+def test_a_group_that_is_being_upgraded_shows_which_members_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A column more, as long as both kinds are there."""
+    client = Coordinator()
+    client.member_types = [0, 1]
+    print_members(read_groups(cast(Client, client), ["new"]), verbose=True)
+    assert [row[-1] for row in columns(capsys)] == ["UPGRADED", "false", "true"]
+
+
+def test_a_broker_that_does_not_know_the_kind_of_members(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Kafka before 4.0 does not say it."""
+    client = Coordinator()
+    client.member_types = [-1, 1]
+    groups = read_groups(cast(Client, client), ["new"])
+    assert [member.is_upgraded for member in groups[0].members] == [None, True]
+    print_members(groups, verbose=True)
+    assert "UPGRADED" not in capsys.readouterr().out
+
+
+def test_groups_come_in_order() -> None:
+    """By name, each once."""
+    groups = read_groups(cast(Client, Coordinator()), ["new", "b", "a", "b"])
+    assert [group.name for group in groups] == ["a", "b", "new"]

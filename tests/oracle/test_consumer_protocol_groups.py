@@ -1,0 +1,159 @@
+"""kafka-consumer-groups of Kafka and ours side by side, on groups of KIP-848 in a running Kafka.
+
+One group has two members, one of them static; one has ended; one is being upgraded, with a classic
+member; one is classic.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from coordinator_server.client import Client
+from coordinator_server.kafka_tools.groups_read import committed_offsets
+from tests.oracle.kafka_process import Kafka
+from tests.scripts.player import OfficialTools, Outcome, ours
+from tests.support import wait_for
+
+TOOL = "kafka-consumer-groups"
+CASES = (
+    *(
+        f"--describe --group {group} {what}".strip()
+        for group in ("new", "ended", "mixed", "old", "none")
+        for what in ("", "--verbose", "--members", "--members --verbose", "--state --verbose")
+    ),
+    "--describe --group none --group new --state",
+    "--list",
+    "--list --state --type",
+    "--list --type consumer",
+    "--list --type classic",
+    "--list --state empty",
+    "--delete --group new",
+    "--delete-offsets --group new --topic orders",
+    "--delete-offsets --group ended --topic orders",
+    "--reset-offsets --group new --to-earliest --all-topics --execute",
+    "--reset-offsets --group ended --to-earliest --topic orders --execute",
+    "--reset-offsets --group ended --to-latest --all-topics --dry-run",
+)
+PATTERNS = (
+    "ord.*",
+    "",
+    "(a",
+    "a[",
+    "a)",
+    "a\\",
+    "*a",
+    "a{1001}",
+    "a{2,1}",
+    "a**",
+    "a(?=b)",
+    "\\8",
+    "[b-a]",
+    "[[:foo:]]",
+    "(?P<n",
+    "(?<n>a)",
+    "(?z)",
+    "\\pX",
+)
+_FRAMES = re.compile(r"\n\s+at .*")
+
+
+@contextmanager
+def polled(consumers: list[confluent_kafka.Consumer]) -> Iterator[None]:
+    """The consumers stay members."""
+    is_over = threading.Event()
+
+    def poll() -> None:
+        while not is_over.is_set():
+            for consumer in consumers:
+                consumer.poll(0.05)
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def plain(outcome: Outcome, *, is_list: bool) -> Outcome:
+    """Without frames of the stack; a list sorted, as Kafka's order is that of a hash table."""
+    text = "\n".join(sorted(outcome.out.splitlines())) if is_list else outcome.out
+    return outcome._replace(out=text, err=_FRAMES.sub("", outcome.err))
+
+
+@pytest.mark.slow
+def test_groups_of_the_consumer_protocol_are_shown_as_kafkas_tool_shows_them(
+    tmp_path: Path,
+) -> None:
+    """Each call prints the same and ends with the same code."""
+    kafka = Kafka(tmp_path, {"auto.create.topics.enable": "false"})
+    with OfficialTools() as official, ExitStack() as stack:
+        stack.callback(kafka.end)
+        kafka.start()
+        server = {"bootstrap.servers": kafka.bootstrap_servers}
+        topics = [NewTopic("orders", 6, 1), NewTopic("bills", 1, 1)]
+        admin = AdminClient(server)
+        for created in admin.create_topics(topics).values():
+            created.result(30)
+        producer = confluent_kafka.Producer(server)
+        for number in range(15):
+            producer.produce("orders", b"x", partition=number % 5)
+        assert not producer.flush(30)
+
+        client = Client(kafka.bootstrap_servers)
+        stack.callback(client.close)
+
+        def joined(group: str, *names: str, **settings: str) -> confluent_kafka.Consumer:
+            consumer = confluent_kafka.Consumer(
+                {
+                    **server,
+                    "group.id": group,
+                    "auto.offset.reset": "earliest",
+                    "auto.commit.interval.ms": 100,
+                    **{name.replace("_", "."): value for name, value in settings.items()},
+                }
+            )
+            consumer.subscribe(list(names))
+            return consumer
+
+        new = {"group_protocol": "consumer"}
+        consumers = [
+            joined("new", "orders", client_id="one", **new),
+            joined("new", "orders", "bills", client_id="two", group_instance_id="s", **new),
+            joined("mixed", "orders", client_id="new", **new),
+            joined("mixed", "orders", client_id="old", partition_assignment_strategy="range"),
+            joined("old", "orders", client_id="old"),
+        ]
+        for consumer in consumers:
+            stack.callback(consumer.close)
+        ended = joined("ended", "orders", **new)
+        with polled([ended]):
+            wait_for(lambda: len(committed_offsets(client, "ended")) == 5, "it has committed")
+        ended.close()
+        stack.enter_context(polled(consumers))
+        wait_for(
+            lambda: (
+                [len(one.assignment()) for one in consumers[2:]] == [3, 3, 6]
+                and sum(len(one.assignment()) for one in consumers[:2]) == 7
+                and all(
+                    len(committed_offsets(client, group)) == 5 for group in ("new", "mixed", "old")
+                )
+            ),
+            "the groups are stable, and have committed what there is",
+            60,
+        )
+        calls = [[*line.split(), "--bootstrap-server", kafka.bootstrap_servers] for line in CASES]
+        calls += [["--validate-regex", pattern] for pattern in PATTERNS]
+        for arguments in calls:
+            is_list = "--list" in arguments
+            expected = plain(official(TOOL, arguments), is_list=is_list)
+            assert plain(ours(TOOL, arguments), is_list=is_list) == expected, arguments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import pytest
 from tests.oracle.kafka_process import Kafka
 from tests.scripts.player import (
     AREAS,
+    CLASSES,
     SETTINGS,
     Area,
     OfficialTools,
@@ -24,6 +26,7 @@ from tests.scripts.player import (
 from tests.support import Broker
 
 SETTLE_SECONDS = 5.0
+OPTION = re.compile(r"(?m)^(--[a-z-]+)")
 
 
 @contextmanager
@@ -63,3 +66,15 @@ def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None
             if answer != expected:
                 differing.append((case.line, expected, answer))
     assert not differing, differences(differing)
+
+
+@pytest.mark.slow
+def test_every_option_of_kafkas_tools_is_known() -> None:
+    """It does what it does there, or one line says what to use instead."""
+    with OfficialTools() as official:
+        for name in CLASSES:
+            theirs, own = official(name, ["--help"]), ours(name, ["--help"])
+            missing = {*OPTION.findall(theirs.out + theirs.err)} - {
+                *OPTION.findall(own.out + own.err)
+            }
+            assert not missing, name

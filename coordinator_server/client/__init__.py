@@ -20,7 +20,7 @@ Errors inside a response are left there: `check(code, message)` raises them. Imp
 classes inside the functions that use them: a script must do its work within 0.3 s.
 """
 
-from coordinator_server.client.client import Client
+from coordinator_server.client.client import Client, Lookup
 from coordinator_server.client.connection import ClientConnection
 from coordinator_server.client.errors import ClientError, UnsupportedSettingError, check
 from coordinator_server.client.settings import (
@@ -36,6 +36,7 @@ __all__ = [
     "ClientConnection",
     "ClientError",
     "ClientSettings",
+    "Lookup",
     "UnsupportedSettingError",
     "check",
     "parse_addresses",

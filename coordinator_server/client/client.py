@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from coordinator_server.client.connection import ClientConnection
 from coordinator_server.client.errors import ClientError, check
@@ -21,6 +21,13 @@ T = TypeVar("T")
 
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR, SHARE_COORDINATOR = 0, 1, 2
 ANY_BROKER = None
+
+
+class Lookup(NamedTuple):
+    """How the node id of the broker to ask is found, and the API that this takes, as Java's."""
+
+    api: str
+    find: Callable[[], int]
 
 
 class Client:
@@ -55,6 +62,27 @@ class Client:
         `name` is that of Java's Admin call. After `timeout_ms` (`default.api.timeout.ms`) it
         raises ClientError (REQUEST_TIMED_OUT), with the text of Kafka's TimeoutException.
         """
+        return self._call(lambda: name, attempt, timeout_ms)
+
+    def call_on(self, name: str, lookup: Lookup, api: str, ask: Callable[[int], T]) -> T:
+        """`call` in two steps: find the broker, then ask it (Java's AdminApiDriver).
+
+        `api` names the second step; that of a timeout is in the text of the error.
+        """
+        step = lookup.api
+
+        def attempt() -> T:
+            nonlocal step
+            step = lookup.api
+            node_id = lookup.find()
+            step = api
+            return ask(node_id)
+
+        return self._call(lambda: f"{name}(api={step})", attempt)
+
+    def _call(
+        self, name: Callable[[], str], attempt: Callable[[], T], timeout_ms: int | None = None
+    ) -> T:
         if timeout_ms is None:
             timeout_ms = self.settings.default_api_timeout_ms
         deadline_s = time.monotonic() + timeout_ms / 1000
@@ -69,7 +97,7 @@ class Client:
                 if time.monotonic() + pause_s > deadline_s:
                     raise ClientError(
                         ErrorCode.REQUEST_TIMED_OUT,
-                        f"Timed out waiting for a node assignment. Call: {name}",
+                        f"Timed out waiting for a node assignment. Call: {name()}",
                     ) from error
             time.sleep(pause_s)
             pause_ms = min(pause_ms * 2, self.settings.retry_backoff_max_ms)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from coordinator_server.client import Address, Client, ClientError, check
+from coordinator_server.client import Address, Client, ClientError, Lookup, check
 from coordinator_server.kafka_tools.frame import ToolError
 from protocol.errors import ErrorCode
 
@@ -73,11 +73,8 @@ class Committed(NamedTuple):
 
 def on_coordinator(client: Client, name: str, group: str, ask: Callable[[int], T]) -> T:
     """What `ask` returns for the node id of the group's coordinator, again while that moves."""
-
-    def attempt() -> T:
-        return ask(client.coordinator(group))
-
-    return client.call(f"{name}(api=FIND_COORDINATOR)", attempt)
+    api = "FIND_COORDINATOR"
+    return client.call_on(name, Lookup(api, partial(client.coordinator, group)), api, ask)
 
 
 def list_groups(

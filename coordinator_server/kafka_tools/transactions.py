@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Iterable
-from functools import partial
-from typing import Any, NamedTuple
 
-from coordinator_server.client import Client, ClientError, check, read_settings
-from coordinator_server.client.client import TRANSACTION_COORDINATOR
+from coordinator_server.client import Client, ClientError, check
 from coordinator_server.kafka_tools.commands import (
+    INTEGER,
+    LONG,
+    SHORT,
     CommandError,
     CommandTool,
     Parser,
@@ -19,58 +17,68 @@ from coordinator_server.kafka_tools.commands import (
     print_table,
 )
 from coordinator_server.kafka_tools.frame import ToolError, connect_to, read_properties
+from coordinator_server.kafka_tools.transactions_read import (
+    Abort,
+    Partition,
+    abort_transaction,
+    describe_producers,
+    describe_transaction,
+    fence_producers,
+    list_transactions,
+    now_ms,
+)
 from protocol.errors import ErrorCode
 
-Partition = tuple[str, int]
-
 _NONE = "None"
-_UNEXPECTED = "ListTransactions request sent to broker {} failed with an unexpected exception"
-_MISSING = (
-    "DescribeTransactions request for transactionalId `{}` failed because the ID could not be found"
-)
-_LIST_VERSION_WITH_DURATION, _LIST_VERSION_WITH_PATTERN = 1, 2
-_FENCING_TIMEOUT_MS = 1
+_PARTITIONS_AT_ONCE = 500
 
 
-def parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
-    top = Parser("kafka-transactions.sh", description=PURPOSE)
+def parser() -> Parser:
+    """The options of all commands."""
+    top = Parser("kafka-transactions.sh", PURPOSE)
     top.add_argument("-v", "--version", action=Version, nargs=0, help="print the version")
     top.add_argument("--command-config", metavar="FILE", help="settings of the client")
     top.add_argument("--bootstrap-server", metavar="host:port", required=True)
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    return top
 
-    listing = commands.add_parser("list", help="list transactions")
-    listing.add_argument("--duration-filter", type=int, default=-1, help="older than so many ms")
+
+def commands() -> dict[str, Parser]:
+    """The options of each command."""
+
+    def add(name: str, description: str) -> Parser:
+        parsers[name] = Parser(f"kafka-transactions.sh {name}", description)
+        return parsers[name]
+
+    parsers: dict[str, Parser] = {}
+    listing = add("list", "list transactions")
+    listing.add_argument("--duration-filter", type=LONG, default=-1, help="older than so many ms")
     listing.add_argument("--transactional-id-pattern", help="a regular expression")
 
-    describe = commands.add_parser("describe", help="the state of a transactional id")
+    describe = add("describe", "the state of a transactional id")
     describe.add_argument("--transactional-id", required=True)
 
-    producers = commands.add_parser("describe-producers", help="the producers of a partition")
-    producers.add_argument("--broker-id", type=int, help="the broker to ask, not the leader")
+    producers = add("describe-producers", "the producers of a partition")
+    producers.add_argument("--broker-id", type=INTEGER, help="the broker to ask, not the leader")
     producers.add_argument("--topic", required=True)
-    producers.add_argument("--partition", type=int, required=True)
+    producers.add_argument("--partition", type=INTEGER, required=True)
 
-    abort = commands.add_parser("abort", help="abort a hanging transaction in a partition")
+    abort = add("abort", "abort a hanging transaction in a partition")
     abort.add_argument("--topic", required=True)
-    abort.add_argument("--partition", type=int, required=True)
-    abort.add_argument("--start-offset", type=int, help="where the transaction begins")
-    abort.add_argument("--producer-id", type=int, help="instead, for brokers before 3.0")
-    abort.add_argument("--producer-epoch", type=int)
-    abort.add_argument("--coordinator-epoch", type=int)
+    abort.add_argument("--partition", type=INTEGER, required=True)
+    abort.add_argument("--start-offset", type=LONG, help="where the transaction begins")
+    abort.add_argument("--producer-id", type=LONG, help="instead, for brokers before 3.0")
+    abort.add_argument("--producer-epoch", type=SHORT)
+    abort.add_argument("--coordinator-epoch", type=INTEGER)
 
-    hanging = commands.add_parser("find-hanging", help="transactions that nobody will end")
-    hanging.add_argument("--broker-id", type=int)
-    hanging.add_argument("--max-transaction-timeout", type=int, default=15, help="minutes")
+    hanging = add("find-hanging", "transactions that no coordinator will end")
+    hanging.add_argument("--broker-id", type=INTEGER)
+    hanging.add_argument("--max-transaction-timeout", type=INTEGER, default=15, help="minutes")
     hanging.add_argument("--topic")
-    hanging.add_argument("--partition", type=int)
+    hanging.add_argument("--partition", type=INTEGER)
 
-    force = commands.add_parser(
-        "forceTerminateTransaction", help="abort the transaction of a transactional id"
-    )
+    force = add("forceTerminateTransaction", "abort the transaction of a transactional id")
     force.add_argument("--transactionalId", required=True)
-    return top
+    return parsers
 
 
 def run(options: argparse.Namespace) -> int:
@@ -86,22 +94,12 @@ def run(options: argparse.Namespace) -> int:
         properties,
         name="AdminClient",
         failure="Failed to create new KafkaAdminClient",
-        settings=read_settings(properties, None),
     )
     try:
         _COMMANDS[options.command](client, options)
     finally:
         client.close()
     return 0
-
-
-class Listed(NamedTuple):
-    """One transactional id of a broker."""
-
-    transactional_id: str
-    coordinator: int
-    producer_id: int
-    state: str
 
 
 def _list(client: Client, options: argparse.Namespace) -> None:
@@ -115,57 +113,6 @@ def _list(client: Client, options: argparse.Namespace) -> None:
         raise failed("Failed to list transactions", error) from error
     headers = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
     print_table(headers, listed)
-
-
-def list_transactions(
-    client: Client,
-    *,
-    producer_ids: Iterable[int] = (),
-    duration_ms: int = -1,
-    pattern: str | None = None,
-) -> list[Listed]:
-    """The transactional ids of all brokers, filtered. Raises ClientError."""
-    from protocol.apis.list_transactions import ListTransactionsRequest
-
-    request = ListTransactionsRequest(
-        producer_id_filters=list(producer_ids),
-        duration_filter=duration_ms,
-        transactional_id_pattern=pattern,
-    )
-    least = _LIST_VERSION_WITH_DURATION if duration_ms >= 0 else 0
-    least = least if pattern is None else _LIST_VERSION_WITH_PATTERN
-
-    def ask(node_id: int) -> Any:
-        answer = client.ask(request, node_id, min_version=least)
-        code = ErrorCode(answer.error_code)
-        check(code, None if code.retriable else _UNEXPECTED.format(node_id))
-        return answer
-
-    client.call("listTransactions", partial(client.metadata, []))
-    listed = []
-    for node_id in sorted(client.nodes):
-        answer = client.call("listTransactions", partial(ask, node_id))
-        listed += [
-            Listed(one.transactional_id, node_id, one.producer_id, one.transaction_state)
-            for one in answer.transaction_states
-        ]
-    return listed
-
-
-def describe_transaction(client: Client, transactional_id: str) -> tuple[int, Any]:
-    """The coordinator of an id, and its DescribedTransaction. Raises ClientError."""
-    from protocol.apis.describe_transactions import DescribeTransactionsRequest
-
-    def ask() -> tuple[int, Any]:
-        node_id = client.coordinator(transactional_id, TRANSACTION_COORDINATOR)
-        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-        described = client.ask(request, node_id).transaction_states[0]
-        code = ErrorCode(described.error_code)
-        is_missing = code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-        check(code, _MISSING.format(transactional_id) if is_missing else None)
-        return node_id, described
-
-    return client.call("describeTransactions", ask)
 
 
 def _describe(client: Client, options: argparse.Namespace) -> None:
@@ -185,35 +132,10 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
         state.transaction_state,
         state.transaction_timeout_ms,
         start_ms if start_ms >= 0 else _NONE,
-        _now_ms() - start_ms if start_ms >= 0 else _NONE,
+        now_ms() - start_ms if start_ms >= 0 else _NONE,
         ",".join(partitions),
     )
     print_table(_DESCRIBED, [row])
-
-
-def describe_producers(client: Client, partition: Partition, node_id: int | None = None) -> Any:
-    """The ActiveProducers of a partition, of its leader or as a broker has them.
-
-    Raises ClientError.
-    """
-    from protocol.apis.describe_producers import (
-        DescribeProducersRequest,
-        DescribeProducersTopicRequest,
-    )
-
-    topic, index = partition
-    asked = DescribeProducersTopicRequest(name=topic, partition_indexes=[index])
-
-    def ask() -> Any:
-        asked_id = node_id
-        if asked_id is None:
-            (asked_id,) = client.leaders([partition])
-        request = DescribeProducersRequest(topics=[asked])
-        described = client.ask(request, asked_id).topics[0].partitions[0]
-        check(described.error_code, described.error_message)
-        return described.active_producers
-
-    return client.call("describeProducers", ask)
 
 
 def _describe_producers(client: Client, options: argparse.Namespace) -> None:
@@ -238,26 +160,10 @@ def _describe_producers(client: Client, options: argparse.Namespace) -> None:
     print_table(_PRODUCERS, rows)
 
 
-class Abort(NamedTuple):
-    """The transaction of a producer in one partition, that is to be aborted there."""
-
-    partition: Partition
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-
-    def __str__(self) -> str:
-        topic, index = self.partition
-        return (
-            f"AbortTransactionSpec(topicPartition={topic}-{index}, producerId={self.producer_id},"
-            f" producerEpoch={self.producer_epoch}, coordinatorEpoch={self.coordinator_epoch})"
-        )
-
-
 def _abort(client: Client, options: argparse.Namespace) -> None:
     abort = _abort_of(client, options)
     try:
-        client.call("abortTransaction", partial(_write_marker, client, abort))
+        abort_transaction(client, abort)
     except ClientError as error:
         raise failed(f"Failed to abort transaction {abort}", error) from error
 
@@ -272,9 +178,8 @@ def _abort_of(client: Client, options: argparse.Namespace) -> Abort:
         for option in ("producer_epoch", "coordinator_epoch"):
             if getattr(options, option) is None:
                 raise CommandError(f"Missing required argument --{option.replace('_', '-')}")
-        return Abort(
-            partition, options.producer_id, options.producer_epoch, options.coordinator_epoch
-        )
+        epoch = max(options.coordinator_epoch, 0)
+        return Abort(partition, options.producer_id, options.producer_epoch, epoch)
     try:
         producers = describe_producers(client, partition)
     except ClientError as error:
@@ -292,26 +197,6 @@ def _abort_of(client: Client, options: argparse.Namespace) -> Abort:
     )
 
 
-def _write_marker(client: Client, abort: Abort) -> None:
-    from protocol.apis.write_txn_markers import (
-        WritableTxnMarker,
-        WritableTxnMarkerTopic,
-        WriteTxnMarkersRequest,
-    )
-
-    topic, index = abort.partition
-    marker = WritableTxnMarker(
-        producer_id=abort.producer_id,
-        producer_epoch=abort.producer_epoch,
-        transaction_result=False,
-        coordinator_epoch=abort.coordinator_epoch,
-        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[index])],
-    )
-    (node_id,) = client.leaders([abort.partition])
-    answer = client.ask(WriteTxnMarkersRequest(markers=[marker]), node_id)
-    check(answer.markers[0].topics[0].partitions[0].error_code)
-
-
 def _find_hanging(client: Client, options: argparse.Namespace) -> None:
     """Open in a partition for longer than any transaction may be, and known to no coordinator."""
     if options.topic is None and options.broker_id is None:
@@ -321,53 +206,60 @@ def _find_hanging(client: Client, options: argparse.Namespace) -> None:
         )
     if options.partition is not None and options.topic is None:
         raise CommandError("The --partition argument requires --topic to be provided")
-    oldest_ms = _now_ms() - options.max_transaction_timeout * 60_000
+    oldest_ms = now_ms() - options.max_transaction_timeout * 60_000
     opened = []
-    for partition, node_id in _partitions(client, options):
+    partitions = _partitions(client, options)
+    for start in range(0, len(partitions), _PARTITIONS_AT_ONCE):
+        part = partitions[start : start + _PARTITIONS_AT_ONCE]
         try:
-            producers = describe_producers(client, partition, node_id)
+            described = [(one, describe_producers(client, one, options.broker_id)) for one in part]
         except ClientError as error:
-            what = f"Failed to describe producers for 1 partitions on broker {node_id}"
+            broker = "Optional.empty"
+            if options.broker_id is not None:
+                broker = f"Optional[{options.broker_id}]"
+            what = f"Failed to describe producers for {len(part)} partitions on broker {broker}"
             raise failed(what, error) from error
         opened += [
             (partition, one)
+            for partition, producers in described
             for one in producers
             if one.current_txn_start_offset >= 0 and one.last_timestamp < oldest_ms
         ]
-    rows = []
-    if opened:
-        known = _known(client, {one.producer_id for _, one in opened})
-        rows = [
-            (
-                *partition,
-                one.producer_id,
-                one.producer_epoch,
-                one.coordinator_epoch,
-                one.current_txn_start_offset,
-                one.last_timestamp,
-                (_now_ms() - one.last_timestamp) // 60_000,
-            )
-            for partition, one in opened
-            if (partition, one.producer_id) not in known
-        ]
+    known = _known(client, {one.producer_id for _, one in opened}) if opened else set()
+    rows = [
+        (
+            *partition,
+            one.producer_id,
+            one.producer_epoch,
+            one.coordinator_epoch,
+            one.current_txn_start_offset,
+            one.last_timestamp,
+            (now_ms() - one.last_timestamp) // 60_000,
+        )
+        for partition, one in opened
+        if (partition, one.producer_id) not in known
+    ]
     print_table(_HANGING, rows)
 
 
-def _partitions(client: Client, options: argparse.Namespace) -> list[tuple[Partition, int]]:
-    """The partitions to look at, each with the broker to ask."""
+def _partitions(client: Client, options: argparse.Namespace) -> list[Partition]:
+    """The partitions to look at: the one named, else those of a topic or of a broker."""
+    if options.partition is not None:
+        return [(options.topic, options.partition)]
     topics = None if options.topic is None else [options.topic]
+    call = "listTopics" if topics is None else "listNodes"
     try:
-        answer = client.call("describeTopics", partial(client.metadata, topics))
+        answer = client.call(call, lambda: client.metadata(topics))
         for topic in answer.topics:
             check(topic.error_code)
     except ClientError as error:
-        raise failed("Failed to describe 1 topics", error) from error
+        what = "list topics" if topics is None else f"describe {len(topics)} topics"
+        raise failed(f"Failed to {what}", error) from error
     return [
-        ((topic.name, one.partition_index), options.broker_id or one.leader_id)
+        (topic.name, int(one.partition_index))
         for topic in sorted(answer.topics, key=lambda topic: str(topic.name))
         for one in sorted(topic.partitions, key=lambda one: int(one.partition_index))
-        if options.partition in (None, one.partition_index)
-        and options.broker_id in (None, *one.replica_nodes)
+        if options.broker_id in (None, *one.replica_nodes)
     ]
 
 
@@ -383,9 +275,11 @@ def _known(client: Client, producer_ids: set[int]) -> set[tuple[Partition, int]]
         try:
             _, state = describe_transaction(client, one.transactional_id)
         except ClientError as error:
+            if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                continue  # it expired in between, so what it left open hangs
             raise failed(f"Failed to describe {len(listed)} transactions", error) from error
         known |= {
-            ((topic.topic, index), int(state.producer_id))
+            ((topic.topic, index), one.producer_id)
             for topic in state.topics
             for index in topic.partitions
         }
@@ -393,27 +287,12 @@ def _known(client: Client, producer_ids: set[int]) -> set[tuple[Partition, int]]
 
 
 def _force(client: Client, options: argparse.Namespace) -> None:
-    """Abort the open transaction of an id: a new producer of this id does that."""
-    from protocol.apis.init_producer_id import InitProducerIdRequest
-
     name = options.transactionalId
-
-    def fence() -> None:
-        request = InitProducerIdRequest(
-            transactional_id=name, transaction_timeout_ms=_FENCING_TIMEOUT_MS
-        )
-        node_id = client.coordinator(name, TRANSACTION_COORDINATOR)
-        check(client.ask(request, node_id).error_code)
-
     try:
-        client.call("fenceProducers", fence)
+        fence_producers(client, name)
     except ClientError as error:
         what = f"Failed to force terminate transactionalId `{name}`"
         raise failed(what, error) from error
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 _COMMANDS = {
@@ -461,4 +340,4 @@ PURPOSE = (
     "This tool looks at the transactions of the producers of a cluster, and ends those that hang."
 )
 
-TOOL = CommandTool("kafka-transactions", parser, run)
+TOOL = CommandTool("kafka-transactions", parser, commands, run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import confluent_kafka
 import pytest
@@ -14,9 +15,11 @@ from protocol.batch import Record, build_batch
 from tests.clients.support import create_topic
 from tests.clients.test_read_committed import read_with_confluent_kafka
 from tests.faults.client import Client
-from tests.support import Broker
+from tests.support import Broker, free_port
 
 SECONDS = 20
+PARTITION = ("--topic", "t", "--partition", "0")
+PRODUCER = ("--producer-id", "7", "--producer-epoch", "0", "--coordinator-epoch", "0")
 SETTINGS = {"transaction.partition.verification.enable": "false"}
 
 
@@ -75,7 +78,7 @@ def test_list_and_its_filters(broker: Broker, capsys: pytest.CaptureFixture[str]
     assert cells(lines) == []
     code, lines, error = run(broker, capsys, "list", "--transactional-id-pattern", "(")
     assert (code, lines) == (1, [])
-    assert error == (
+    assert error.endswith(
         "Failed to list transactions: ListTransactions request sent to broker 1 failed with an "
         "unexpected exception. Enable debug logging for additional detail.\n"
     )
@@ -185,3 +188,51 @@ def test_mistakes(
     code, lines, shown = run(broker, capsys, *arguments)
     assert (code, lines) == (1, [])
     assert error in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "call"),
+    [
+        (("list",), "listTransactions(api=METADATA)"),
+        (("describe", "--transactional-id", "x"), "describeTransactions(api=FIND_COORDINATOR)"),
+        (("describe-producers", *PARTITION), "describeProducers(api=METADATA)"),
+        (
+            ("describe-producers", *PARTITION, "--broker-id", "1"),
+            "describeProducers(api=DESCRIBE_PRODUCERS)",
+        ),
+        (("abort", *PARTITION, "--start-offset", "0"), "describeProducers(api=METADATA)"),
+        (("abort", *PARTITION, *PRODUCER), "abortTransaction(api=METADATA)"),
+        (("find-hanging", "--topic", "t"), "listNodes"),
+        (("find-hanging", "--broker-id", "1"), "listTopics"),
+        (("forceTerminateTransaction", "--transactionalId", "x"), "fenceProducer(api=FIND"),
+    ],
+)
+def test_no_broker(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], call: str
+) -> None:
+    """Kafka's TimeoutException, with the name of the call that Kafka's tool ends in."""
+    config = tmp_path / "hasty.properties"
+    config.write_text("default.api.timeout.ms=100\n")
+    where = ("--bootstrap-server", f"127.0.0.1:{free_port()}", "--command-config", str(config))
+    code = run_script(BY_NAME["kafka-transactions"], [*where, *arguments])
+    shown = capsys.readouterr()
+    assert (code, shown.out) == (1, "")
+    assert f": Timed out waiting for a node assignment. Call: {call}" in shown.err
+
+
+def test_a_broker_that_does_not_lead(capsys: pytest.CaptureFixture[str]) -> None:
+    """describe-producers of a broker by its id fails at once where another one leads."""
+    with Broker({"broker.count": "2"}) as brokers:
+        create_topic(brokers.bootstrap_servers, "t", 2)
+        where = ("describe-producers", "--topic", "t", "--broker-id", "1", "--partition")
+        results = [run(brokers, capsys, *where, str(index)) for index in (0, 1)]
+    (code, lines, error) = next(result for result in results if result[0])
+    assert sorted(result[0] for result in results) == [0, 1]
+    assert (code, lines) == (1, [])
+    assert "Not leader error in `DescribeProducers` response for partition t-" in error
+    assert re.search(
+        r"\norg.apache.kafka.common.errors.NotLeaderOrFollowerException: .*\n"
+        r"Failed to describe producers for partition (t-.) on broker 1: Failed to describe active"
+        r" producers for partition \1 on brokerId 1\. Enable debug",
+        error,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from tests.oracle.kafka_process import Kafka
 from tests.scripts.player import (
     AREAS,
     CLASSES,
-    SETTINGS,
     Area,
     OfficialTools,
     Outcome,
@@ -30,13 +29,13 @@ OPTION = re.compile(r"(?m)^(--[a-z-]+)")
 
 
 @contextmanager
-def broker(kind: str, directory: Path) -> Iterator[str]:
+def broker(kind: str, directory: Path, settings: Mapping[str, str]) -> Iterator[str]:
     """The bootstrap servers of a broker."""
     if kind == "ours":
-        with Broker(SETTINGS) as own:
+        with Broker(settings) as own:
             yield own.bootstrap_servers
         return
-    apache = Kafka(directory, SETTINGS)
+    apache = Kafka(directory, settings)
     try:
         apache.start()
         yield apache.bootstrap_servers
@@ -53,7 +52,7 @@ def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None
     Each area has a broker of its own, as one leaves quotas that would slow the next down.
     """
     differing: list[tuple[str, Outcome | None, Outcome | None]] = []
-    with OfficialTools() as official, broker(kind, tmp_path) as bootstrap:
+    with OfficialTools() as official, broker(kind, tmp_path, area.settings) as bootstrap:
         # The prefixes have one length, as columns are as wide as what is in them.
         theirs = Player(official, bootstrap, "k-", tmp_path / "k", hidden="u-")
         own = Player(ours, bootstrap, "u-", tmp_path / "u", hidden="k-")

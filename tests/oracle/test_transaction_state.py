@@ -7,9 +7,7 @@ we go on with its.
 
 from __future__ import annotations
 
-import re
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +17,6 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
 from protocol.apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from protocol.apis.describe_transactions import DescribeTransactionsRequest
 from protocol.apis.end_txn import EndTxnRequest
@@ -32,7 +29,7 @@ from protocol.errors import ErrorCode
 from protocol.transaction_log import decode_transaction_key, decode_transaction_value
 from tests.clients.test_read_committed import Records, read_with_confluent_kafka
 from tests.faults.client import Client
-from tests.oracle.kafka_process import Kafka, dump_log_segments, java
+from tests.oracle.kafka_process import Kafka, dump_log_segments
 from tests.support import Broker, address_of, wait_for
 
 pytestmark = pytest.mark.slow
@@ -264,47 +261,6 @@ def test_the_records_are_kafkas(used: Used) -> None:
     assert theirs.keys() == ours.keys() == {"v1", "v2", "v1-open", "v2-open"}
     for name, records in theirs.items():
         assert ours[name] == records, name
-
-
-CALLS = (
-    "list",
-    "list --duration-filter 0",
-    "list --transactional-id-pattern v1.*",
-    "list --transactional-id-pattern (",
-    "describe --transactional-id v1",
-    "describe --transactional-id v1-open",
-    "describe --transactional-id nope",
-    "describe-producers --topic t --partition 0",
-    "describe-producers --topic t --partition 1",
-    "abort --topic t --partition 1",
-    "abort --topic t --partition 1 --start-offset 99",
-    "abort --topic t --partition 1 --producer-id 5",
-    "find-hanging",
-    "find-hanging --partition 1",
-    "find-hanging --topic t --max-transaction-timeout 0",
-    "find-hanging --broker-id 1 --max-transaction-timeout 0",
-    "forceTerminateTransaction --transactionalId v1-open",
-    "list",
-)
-_LOGGED = re.compile(r"(?m)^\[.*\] ERROR org\.apache\.kafka\..*\n")
-_TIMES = re.compile(r"\b(\d{13}|\d{1,6}(?= *\t[t ]))")
-
-
-def test_the_tool_prints_what_kafkas_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    """kafka-transactions.sh of Kafka and ours, on the same broker: but for times."""
-    with Broker(SETTINGS) as broker:
-        use(broker.bootstrap_servers)
-        for call in CALLS:
-            arguments = ["--bootstrap-server", broker.bootstrap_servers, *call.split()]
-            command = java("org.apache.kafka.tools.TransactionsCommand", *arguments)
-            theirs = subprocess.run(command, capture_output=True, text=True, check=False)
-            code = run_script(BY_NAME["kafka-transactions"], arguments)
-            ours = capsys.readouterr()
-            assert (code, _TIMES.sub("T", ours.out), ours.err) == (
-                theirs.returncode,
-                _TIMES.sub("T", theirs.stdout),
-                _LOGGED.sub("", theirs.stderr),
-            ), call
 
 
 def test_the_markers_are_kafkas(used: Used) -> None:

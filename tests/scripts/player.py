@@ -12,7 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -22,6 +22,7 @@ import kafka
 from coordinator_server.client import Client
 from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
 from tests.oracle.kafka_process import java
+from tests.scripts.transactional import Transactions
 from tests.support import wait_for
 
 TOOL_SERVER = Path(__file__).with_name("ToolServer.java")
@@ -33,6 +34,7 @@ CLASSES = {
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
 }
 SETTINGS = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0"}
@@ -41,11 +43,18 @@ SETTINGS = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay
 _FRAMES = re.compile(r"\n(\s+at .*|\s+\.\.\. \d+ more|Caused by: (joptsimple|java\.lang)\..*)")
 
 
+_READS = {
+    *("--describe", "--list", "--dry-run", "kafka-get-offsets"),
+    *("describe", "describe-producers", "list", "find-hanging"),
+}
+
+
 class Area(NamedTuple):
-    """A file of cases, and the file with what Kafka's tools printed for them."""
+    """A file of cases, the file with what Kafka's tools printed for them, the broker's settings."""
 
     cases: str
     recorded: str
+    settings: Mapping[str, str] = SETTINGS
 
     def read_recorded(self) -> Any:
         """The recorded outcomes."""
@@ -57,11 +66,28 @@ AREAS = (
     Area("cases.txt", "recorded.json"),
     Area("groups.txt", "groups.json"),
     Area("console.txt", "console.json"),
+    # A transaction hangs when it was written without its coordinator, which verification prevents.
+    Area(
+        "transactions.txt",
+        "transactions.json",
+        {**SETTINGS, "transaction.partition.verification.enable": "false"},
+    ),
 )
 
 
 # We have nothing to advertise: group.protocol=consumer is not here yet.
 _ADVERTISEMENT = re.compile(r"(?m)^The consumer rebalance protocol \(KIP-848\) .*\n")
+# Where a tool has commands: its usage, and messages that Kafka's justifies to 75 columns.
+_USAGE_OF_COMMANDS = re.compile(r"(?s)\Ausage: .*?(?=\nkafka-[\w-]*\.sh:\s+error:|\n\Z)")
+_JUSTIFIED = re.compile(r"(?s)(?<=<usage>\n)kafka-[\w-]*\.sh:\s+error:.*?(?=\n\nDid|\n\Z)")
+_GUESS = re.compile(r"(?s)\n+Did you mean:\n.*(?=\n\Z)")
+# Tables of kafka-transactions: producer ids, and times with how long ago they were.
+_PRODUCER_ID = re.compile(r"(?m)(?<![^\t\n])(?=[\d ]{10}\t)\d+ *(?=\t)")
+_TIME = re.compile(r"\b\d{13}( *\t)")
+_AGE = re.compile(r"(?<=\tTIME)( *\t)(?=[\d ]{13}\t|[\d ]{21}\t)\d+ *")
+# A call of the Admin client that a broker answers without a leader: it depends on the moment which
+# of two texts a timeout has.
+_CALL = re.compile(r"Call\(callName=(\S+), deadlineMs=.* timed out at \d+ after \d+ attempt\(s\)")
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
@@ -85,8 +111,7 @@ class Case(NamedTuple):
     @property
     def only_reads(self) -> bool:
         """Whether a second call says the same."""
-        reads = ("--describe", "--list", "--dry-run", "kafka-get-offsets")
-        return any(word in self.arguments for word in reads)
+        return any(word in self.arguments for word in _READS)
 
 
 Tool = Callable[[str, Sequence[str], str], Outcome]
@@ -123,6 +148,8 @@ class Player:
         self._members: list[kafka.KafkaConsumer] = []
         directory.mkdir()
         client = Client(bootstrap)
+        host, port = bootstrap.split(":")
+        self._address = host, int(port)
         self._node = str(client.metadata([]).brokers[0].node_id)
         client.close()
         self._make_files()
@@ -140,6 +167,12 @@ class Player:
             return None
         if words[0] == "member":
             self._join(words[1], words[2], *words[3:])
+            return None
+        if words[0] == "transact":
+            self._transact(words[1], words[2], int(words[3]), words[4])
+            return None
+        if words[0] == "hang":
+            self._hang(words[1], int(words[2]), int(words[3]), int(words[4]))
             return None
         if words[0] == "leave":
             while self._members:
@@ -168,6 +201,12 @@ class Player:
         text = re.sub(r"(?<=console-consumer-)\d+", "N", text)
         text = re.sub(r"(?<=correlation id )\d+", "N", text)
         text = _without_repeats(text, " recoverable issue ")
+        text = _USAGE_OF_COMMANDS.sub("<usage>", text)
+        text = _JUSTIFIED.sub(lambda message: " ".join(message[0].split()), text)
+        text = _GUESS.sub("", text)
+        text = _PRODUCER_ID.sub("PRODUCERID", text)
+        text = _AGE.sub(r"\1AGE", _TIME.sub(r"TIME\1", text))
+        text = _CALL.sub(r"Timed out waiting for a node assignment. Call: \1", text)
         text = _UUID.sub("00000000-0000-0000-0000-000000000000", text)
         if self._hidden:
             text = re.sub(rf"(?m)^{self._hidden}.*\n", "", text)
@@ -202,6 +241,18 @@ class Player:
         wait_for(lambda: member.partitions_for_topic(topic), "it knows the topic")
         wait_for(lambda: member.poll(100) is not None and member.assignment(), "it owns partitions")
 
+    def _transact(self, name: str, topic: str, partition: int, how: str) -> None:
+        transactions = Transactions(self._address)
+        producer = transactions.begin(name, topic, partition)
+        if how != "open":
+            transactions.end(name, producer, commits=how == "commit")
+        transactions.close()
+
+    def _hang(self, topic: str, partition: int, producer_id: int, epoch: int) -> None:
+        transactions = Transactions(self._address)
+        transactions.write("lost", topic, partition, producer_id, epoch)
+        transactions.close()
+
     def _make_files(self) -> None:
         first = {"topic": f"{self._prefix}a", "partition": 0, "offset": 2}
         texts: dict[str, Any] = {
@@ -222,6 +273,8 @@ class Player:
         }
         for name, content in texts.items():
             (self._directory / name).write_text(json.dumps(content))
+        hasty = "default.api.timeout.ms=1000\nrequest.timeout.ms=1000\n"
+        (self._directory / "hasty.properties").write_text(hasty)
         (self._directory / "text.json").write_text("partitions: none")
         plan = f"{self._prefix}a,0,1\n{self._prefix}b,0,99\n"
         (self._directory / "plan.csv").write_text(plan)

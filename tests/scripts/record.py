@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.scripts.player import AREAS, HERE, SETTINGS, Area, OfficialTools, Player, cases
+from tests.scripts.player import AREAS, HERE, Area, OfficialTools, Player, cases
 from tests.support import Broker
 
 
@@ -23,7 +23,7 @@ def main() -> None:
 
 def record(area: Area) -> None:
     """Write the records of an area."""
-    with tempfile.TemporaryDirectory() as directory, Broker(SETTINGS) as broker:
+    with tempfile.TemporaryDirectory() as directory, Broker(area.settings) as broker:
         recorded = []
         with OfficialTools() as tools:
             player = Player(tools, broker.bootstrap_servers, "k-", Path(directory, "files"))

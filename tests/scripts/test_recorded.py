@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripts.player import AREAS, SETTINGS, Area, Outcome, Player, cases, differences, ours
+from tests.scripts.player import AREAS, Area, Outcome, Player, cases, differences, ours
 from tests.support import Broker
 
 
@@ -14,7 +14,7 @@ from tests.support import Broker
 def test_our_tools_print_what_kafkas_tools_print(area: Area, tmp_path: Path) -> None:
     """Output, errors and exit codes of all cases are the recorded ones."""
     entries = area.read_recorded()
-    with Broker(SETTINGS) as broker:
+    with Broker(area.settings) as broker:
         player = Player(ours, broker.bootstrap_servers, "k-", tmp_path / "files")
         played = [(case.line, player.play(case)) for case in cases(area)]
     answers = [(line, outcome) for line, outcome in played if outcome is not None]

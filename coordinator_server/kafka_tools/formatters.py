@@ -8,17 +8,16 @@ from uuid import UUID
 
 from coordinator_server.client.fetcher import Fetched
 from coordinator_server.kafka_tools.frame import NotHereError, ToolError, print_stack_trace
+from coordinator_server.kafka_tools.internal_formatters import internal_formatter
 from coordinator_server.kafka_tools.java import log
 from coordinator_server.kafka_tools.options import UsageError
 from protocol.utf8 import JAVA_REPLACE
 
 PACKAGE = "org.apache.kafka.tools.consumer."
 DEFAULT = f"{PACKAGE}DefaultMessageFormatter"
-_OTHERS = (
-    "GroupMetadataMessageFormatter",
-    "OffsetsMessageFormatter",
-    "ShareGroupMessageFormatter",
-    "TransactionLogMessageFormatter",
+_SHARE_FORMATTERS = (
+    f"{PACKAGE}ShareGroupMessageFormatter",
+    f"{PACKAGE}group.share.ShareGroupStateMessageFormatter",
 )
 _SERIALIZATION = "org.apache.kafka.common.serialization."
 _SERIALIZATION_ERROR = "org.apache.kafka.common.errors.SerializationException"
@@ -35,11 +34,15 @@ def make_formatter(name: str, properties: Mapping[str, str]) -> Formatter:
     # The logging one prints the same: its log lines are below the level of Kafka's tools.
     if name in (DEFAULT, f"{PACKAGE}LoggingMessageFormatter"):
         return DefaultFormatter(properties).format
-    if name.removeprefix(PACKAGE) in _OTHERS:
+    if name in _SHARE_FORMATTERS:
         raise NotHereError(
-            f"--formatter {name} is not here: use coordinator-server dump-log on the files of the"
-            " topic, or kafka-console-consumer.sh of Apache Kafka"
+            f"--formatter {name}: records of share groups are not printed here, use"
+            " kafka-console-consumer.sh of Apache Kafka"
         )
+    if name.startswith(PACKAGE):
+        formatter = internal_formatter(name.removeprefix(PACKAGE))
+        if formatter is not None:
+            return formatter
     raise UsageError(name)
 
 

@@ -119,16 +119,17 @@ Tool = Callable[[str, Sequence[str], str], Outcome]
 
 def cases(area: Area) -> list[Case]:
     """The cases of an area in order."""
-    read = []
-    for line in (HERE / area.cases).read_text().splitlines():
-        if line.startswith("#"):
-            continue
-        call, _, text = line.partition(" <<< ")
-        words = shlex.split(call)
-        marks = [word for word in words[:1] if word in "*="]
-        typed = text.encode("latin-1").decode("unicode_escape")
-        read.append(Case(line, "*" not in marks, "=" not in marks, words[len(marks) :], typed))
-    return read
+    lines = (HERE / area.cases).read_text().splitlines()
+    return [read_case(line) for line in lines if not line.startswith("#")]
+
+
+def read_case(line: str) -> Case:
+    """A case as it is written in the files."""
+    call, _, text = line.partition(" <<< ")
+    words = shlex.split(call)
+    marks = [word for word in words[:1] if word in "*="]
+    typed = text.encode("latin-1").decode("unicode_escape")
+    return Case(line, "*" not in marks, "=" not in marks, words[len(marks) :], typed)
 
 
 class Player:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from coordinator_server.client import Address, Client, ClientError
+from coordinator_server.client import Address, Client, ClientError, Lookup
 from coordinator_server.kafka_tools.groups_description import print_members, read_groups
 from protocol.apis.consumer_group_describe import (
     AssignedTopicPartitions,
@@ -34,9 +34,9 @@ class Coordinator:
         self.error = error
         self.member_types = [1, 1]
 
-    def call(self, _: str, attempt: Any) -> Any:
+    def call_on(self, _: str, lookup: Lookup, __: str, ask: Any) -> Any:
         """One attempt."""
-        return attempt()
+        return ask(lookup.find())
 
     def coordinator(self, _: str) -> int:
         """Broker 1."""

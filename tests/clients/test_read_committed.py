@@ -25,7 +25,7 @@ Records = list[tuple[int, bytes | None, bytes | None]]
 
 
 def read_with_confluent_kafka(
-    bootstrap: str, topic: str, isolation_level: str = "read_committed"
+    bootstrap: str, topic: str, isolation_level: str = "read_committed", partition: int = 0
 ) -> Records:
     """Everything up to where such a consumer has to stop."""
     consumer = confluent_kafka.Consumer(
@@ -39,7 +39,7 @@ def read_with_confluent_kafka(
             "log_level": 0,
         }
     )
-    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0)])
     found: Records = []
     while (message := consumer.poll(20)) is not None:
         error = message.error()

@@ -1,0 +1,65 @@
+"""Pipelines in other languages: how their programs are built and what they need to run.
+
+Go fetches franz-go (`franz_go/go.sum` pins it), npm fetches kafkajs into the checkout, both once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support import ROOT
+
+HERE = Path(__file__).parent
+LEAST_GO = (1, 21)
+"""The first version that fetches the one which `go.mod` asks for."""
+LEAST_NODE = 18
+KAFKAJS = "2.2.4"
+
+
+def missing() -> str | None:
+    """What the programs need and this machine lacks; None when they can run."""
+    if _version(("go", "version"), r"go(\d+)\.(\d+)") < LEAST_GO:
+        return f"no Go {'.'.join(map(str, LEAST_GO))} or newer"
+    if _version(("node", "--version"), r"v(\d+)") < (LEAST_NODE,):
+        return f"no Node.js {LEAST_NODE} or newer"
+    return None if shutil.which("npm") else "no npm"
+
+
+def franz_go(directory: Path) -> tuple[list[str], dict[str, str]]:
+    """The command of the program with franz-go, built into `directory`, and its environment."""
+    program = directory / "copy"
+    _run(("go", "build", "-o", str(program), "."), HERE / "franz_go")
+    return [str(program)], dict(os.environ)
+
+
+def kafkajs(directory: Path) -> tuple[list[str], dict[str, str]]:
+    """The command of the program with kafkajs, and its environment.
+
+    `directory` is not needed: the library lies in the checkout, where git ignores it.
+    """
+    library = ROOT / f".kafkajs-{KAFKAJS}"
+    complete = library / ".complete"
+    if not complete.exists():
+        install = ("npm", "install", "--no-audit", "--no-fund", "--prefix", str(library))
+        _run((*install, f"kafkajs@{KAFKAJS}"), directory)
+        complete.touch()
+    environment = {**os.environ, "NODE_PATH": str(library / "node_modules")}
+    return ["node", str(HERE / "kafkajs_copy.js")], environment
+
+
+def _run(command: Sequence[str], directory: Path) -> None:
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}: {(done.stdout + done.stderr)[-2000:]}"
+
+
+def _version(command: Sequence[str], pattern: str) -> tuple[int, ...]:
+    if shutil.which(command[0]) is None:
+        return ()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    match = re.search(pattern, done.stdout)
+    return tuple(map(int, match.groups())) if match else ()

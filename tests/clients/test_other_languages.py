@@ -1,0 +1,149 @@
+"""franz-go and kafkajs: consume, transform, produce, commit; over kill -9 of broker and program."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from tests.clients.copies import franz_go, kafkajs
+from tests.clients.support import create_topic
+from tests.clients.test_read_committed import read_with_confluent_kafka
+from tests.support import Broker, wait_for
+
+pytestmark = pytest.mark.slow
+
+Command = tuple[list[str], dict[str, str]]
+
+COUNT = 1500
+KEYS = 20
+PARTITIONS = 2
+NAME = "copy"
+"""Of the group and of the transactional id."""
+DEEDS = ((150, "broker"), (350, "program"), (600, "broker"), (850, "program"), (1100, "both"))
+"""After how many copied records which of the two is killed."""
+CANNOT_GO_ON = 3
+"""The exit code of a program whose producer has failed for good."""
+SECONDS = 120
+
+
+class Copy:
+    """The program, started again as often as it ends."""
+
+    def __init__(self, command: Command, broker: Broker, output: Path) -> None:
+        words, self._environment = command
+        self._words = [*words, broker.bootstrap_servers, "source", "target", NAME]
+        self._output = output
+        self._process = self._start()
+
+    def revive(self) -> None:
+        """Start it again if it has found that it cannot go on."""
+        code = self._process.poll()
+        if code is not None:
+            assert code == CANNOT_GO_ON, self.output
+            self._process = self._start()
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        self._process.kill()
+        self._process.wait()
+
+    def restart(self) -> None:
+        """Start it after `kill`."""
+        self._process = self._start()
+
+    @property
+    def output(self) -> str:
+        """The last of what it wrote."""
+        return self._output.read_text()[-3000:]
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self._output.open("ab") as output:
+            return subprocess.Popen(
+                self._words, env=self._environment, stdout=output, stderr=output
+            )
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("build", [franz_go, kafkajs], ids=lambda build: build.__name__)
+def test_every_record_is_copied_once(
+    start_broker: Callable[..., Broker], tmp_path: Path, build: Callable[[Path], Command]
+) -> None:
+    """Broker and program are killed while a transaction is open. Every record comes out once, in
+    the order of its key, and the group has committed as many."""
+    command = build(tmp_path)
+    broker = start_broker()
+    for topic in ("source", "target"):
+        create_topic(broker.bootstrap_servers, topic, PARTITIONS)
+    written = write(broker.bootstrap_servers)
+    copy = Copy(command, broker, tmp_path / "output")
+    try:
+        for so_far, victim in DEEDS:
+            wait(copy, partial(is_open_after, broker, so_far), f"{so_far} are copied")
+            if victim != "broker":
+                copy.kill()
+            if victim != "program":
+                broker.kill()
+                broker.start()
+            if victim != "broker":
+                copy.restart()
+        wait(copy, lambda: copied(broker) == COUNT, "all are copied")
+    finally:
+        copy.kill()
+    assert read(broker.bootstrap_servers) == {
+        key: [b"%d!" % number for number in range(count)] for key, count in written.items()
+    }
+
+
+def write(bootstrap: str) -> dict[bytes, int]:
+    """Fill the source with numbers that count up within each key; how many each key has."""
+    chosen = random.Random(1)
+    written: dict[bytes, int] = defaultdict(int)
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    for _ in range(COUNT):
+        key = b"key-%d" % chosen.randrange(KEYS)
+        producer.produce("source", key=key, value=b"%d" % written[key])
+        written[key] += 1
+    assert producer.flush(30) == 0
+    return written
+
+
+def wait(copy: Copy, condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition while the program is kept running."""
+
+    def revived() -> bool:
+        copy.revive()
+        return condition()
+
+    try:
+        wait_for(revived, what, SECONDS)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{copy.output}") from None
+
+
+def is_open_after(broker: Broker, count: int) -> bool:
+    """Whether so many records are copied and the next transaction is open."""
+    (transaction,) = broker.control.call("GET", "/transactions")["transactions"] or [{}]
+    return copied(broker) >= count and transaction.get("state") == "Ongoing"
+
+
+def copied(broker: Broker) -> int:
+    """How many records the group has committed."""
+    return sum(broker.committed(NAME).values())
+
+
+def read(bootstrap: str) -> dict[bytes, list[bytes]]:
+    """The committed values of the target, by key."""
+    values: dict[bytes, list[bytes]] = defaultdict(list)
+    for partition in range(PARTITIONS):
+        for _, key, value in read_with_confluent_kafka(bootstrap, "target", partition=partition):
+            assert key is not None
+            assert value is not None
+            values[key].append(value)
+    return values

@@ -42,7 +42,8 @@ def _described(broker: Broker, transactional_id: str) -> DescribedTransaction:
             error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=transactional_id
         )
     by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(metadata.partitions):
+    # Kafka takes a partition out once its marker is written (TransactionMetadata.removePartition).
+    for topic, partition in sorted(broker.transactions.pending_partitions(transactional_id)):
         by_topic.setdefault(topic, []).append(partition)
     return DescribedTransaction(
         transactional_id=transactional_id,

@@ -4,8 +4,6 @@ They are taken and change nothing: a server.properties made for Kafka may have a
 """
 
 _NAMES = """
-add.partitions.to.txn.retry.backoff.max.ms
-add.partitions.to.txn.retry.backoff.ms
 alter.config.policy.class.name
 alter.log.dirs.replication.quota.window.num
 alter.log.dirs.replication.quota.window.size.seconds
@@ -228,7 +226,6 @@ ssl.truststore.location
 ssl.truststore.password
 ssl.truststore.type
 telemetry.max.bytes
-transaction.two.phase.commit.enable
 unclean.leader.election.interval.ms
 unstable.api.versions.enable
 unstable.feature.versions.enable

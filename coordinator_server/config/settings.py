@@ -231,6 +231,14 @@ _TRANSACTIONS = (
          "How often unused transactional ids are looked for.", least=1),
     _boolean("transaction.partition.verification.enable", True,
          "Whether records are refused for a partition that is not in the transaction (KIP-890)."),
+    _int("add.partitions.to.txn.retry.backoff.ms", 20,
+         "How long Kafka waits before it asks again whether records belong to the transaction, "
+         "while the one before is ending. Here an end is answered once it is done.", least=1),
+    _int("add.partitions.to.txn.retry.backoff.max.ms", 100,
+         "For how long Kafka asks again.", least=0),
+    _boolean("transaction.two.phase.commit.enable", False,
+         "Whether Kafka allows transactions that never time out (KIP-939). It takes "
+         "InitProducerId 6, which Kafka does not advertise either."),
     _int("transaction.state.log.num.partitions", 50,
          "Partitions of __transaction_state when it is created.", least=1),
     _short("transaction.state.log.replication.factor", 3,
@@ -284,6 +292,8 @@ TOPIC_CONFIGS: dict[str, str] = {
 WITHOUT_EFFECT: frozenset[str] = frozenset(
     {
         "broker.rack",
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        "add.partitions.to.txn.retry.backoff.ms",
         "cordoned.log.dirs",
         "group.coordinator.append.linger.ms",
         "group.coordinator.background.threads",
@@ -296,6 +306,7 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "offsets.load.buffer.size",
         "transaction.state.log.load.buffer.size",
         "transaction.state.log.min.isr",
+        "transaction.two.phase.commit.enable",
         *(name for name, topic in TOPIC_CONFIGS.items() if topic in TOPIC_SETTINGS_WITHOUT_EFFECT),
     }
 )

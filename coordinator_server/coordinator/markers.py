@@ -17,7 +17,7 @@ from protocol.errors import ErrorCode
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from coordinator_server.clock.broker_clock import Clock, Scheduler
     from coordinator_server.clock.step_runner import StepRunner
@@ -71,17 +71,18 @@ class Markers:
     def write(
         self,
         end: EndTransaction,
-        partitions: Iterable[TopicPartition],
+        missing: set[TopicPartition],
         *,
         is_current: Callable[[], bool],
         done: Callable[[], None],
     ) -> None:
         """Write the marker into each partition, some per step, and call `done` after the last.
 
-        That may be before this returns. It ends without `done` once `is_current` says that another
+        A partition that has its marker is removed from `missing`. All that may be before this
+        returns. It ends without `done` once `is_current` says that another
         coordinator does it.
         """
-        _Ending(self, end, set(partitions), is_current, done).run()
+        _Ending(self, end, missing, is_current, done).run()
 
     def write_into(
         self,
@@ -137,13 +138,13 @@ class _Ending:
         self,
         markers: Markers,
         end: EndTransaction,
-        partitions: set[TopicPartition],
+        missing: set[TopicPartition],
         is_current: Callable[[], bool],
         done: Callable[[], None],
     ) -> None:
         self._markers = markers
         self._end = end
-        self._missing = partitions
+        self._missing = missing
         self._is_current = is_current
         self._done = done
         self._is_retrying = False

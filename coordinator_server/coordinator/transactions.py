@@ -63,13 +63,17 @@ _CLIENT_ERRORS = {
 
 
 class TransactionalId:
-    """One id: its state, and who waits for the end of its transaction."""
+    """One id: its state, and who waits for the end of its transaction.
 
-    __slots__ = ("metadata", "partition", "waiting")
+    While markers are written, `unmarked` has the partitions without one; otherwise it is None.
+    """
+
+    __slots__ = ("metadata", "partition", "unmarked", "waiting")
 
     def __init__(self, metadata: TransactionMetadata, partition: TransactionsPartition) -> None:
         self.metadata = metadata
         self.partition = partition
+        self.unmarked: set[TopicPartition] | None = None
         self.waiting: list[Callable[[ErrorCode], None]] = []
 
 
@@ -192,6 +196,14 @@ class TransactionCoordinator:
         """The state of an id that is loaded here; None for one that does not exist."""
         entry = self.ids.get(transactional_id)
         return None if entry is None else entry.metadata
+
+    def pending_partitions(self, transactional_id: str) -> Collection[TopicPartition]:
+        """The partitions of an id that is loaded here which have records without an end.
+
+        That is those of its transaction, and once that is ending those without a marker.
+        """
+        entry = self.ids[transactional_id]
+        return entry.metadata.partitions if entry.unmarked is None else entry.unmarked
 
     @property
     def is_loading(self) -> bool:
@@ -339,9 +351,10 @@ class TransactionCoordinator:
             coordinator_epoch=entry.partition.coordinator_epoch,
             transaction_version=metadata.client_version,
         )
+        entry.unmarked = set(metadata.partitions)
         self._markers.write(
             end,
-            metadata.partitions,
+            entry.unmarked,
             is_current=lambda: self._is_current(entry, metadata),
             done=lambda: self._complete(entry, metadata),
         )
@@ -361,7 +374,7 @@ class TransactionCoordinator:
         if error is not ErrorCode.NONE:
             self._clock.call_later(_RETRY_MS / 1000, lambda: self._complete(entry, metadata))
             return
-        entry.metadata = ended
+        entry.metadata, entry.unmarked = ended, None
         self._log.emit(
             "transaction.ended",
             transactional_id=metadata.transactional_id,

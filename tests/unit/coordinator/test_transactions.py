@@ -9,6 +9,7 @@ import pytest
 
 from coordinator_server.topics.names import TRANSACTIONS_TOPIC
 from coordinator_server.transactions.state import TransactionState as S
+from protocol.apis.describe_transactions import DescribeTransactionsRequest
 from protocol.apis.init_producer_id import InitProducerIdRequest
 from protocol.errors import ErrorCode as E
 from storage.memory_disk import Crash, MemoryDisk
@@ -203,6 +204,25 @@ async def test_a_marker_that_cannot_be_written_is_tried_again() -> None:
     broker.scheduler.advance(200)
     assert broker.state().state is S.COMPLETE_COMMIT
     assert broker.committed_values(0) == broker.committed_values(1) == [b"v"]
+
+
+async def test_an_ending_transaction_is_described_with_what_has_no_marker() -> None:
+    """A partition is no longer described once it has its marker, as in Kafka."""
+    broker = TransactionBroker()
+    producer = in_transaction(broker, 0, 1)
+    assert described(broker) == ("Ongoing", [0, 1])
+    broker.disk.fail_at(1)  # after the decision, the marker of the first partition
+    assert broker.end(producer) is None
+    assert described(broker) == ("PrepareCommit", [0])
+    broker.scheduler.advance(200)
+    assert described(broker) == ("CompleteCommit", [])
+
+
+def described(broker: TransactionBroker) -> tuple[str, list[int]]:
+    """State and partitions in DescribeTransactions."""
+    request = DescribeTransactionsRequest(transactional_ids=["id"])
+    (state,) = broker.answer_now("DescribeTransactions", request).transaction_states
+    return state.transaction_state, [one for topic in state.topics for one in topic.partitions]
 
 
 async def test_a_partition_that_is_deleted_needs_no_marker() -> None:

@@ -1,24 +1,34 @@
 """Record what a broker answers to our scenarios, or compare it with what Kafka answered.
 
     python -m tests.conformance record  HOST:PORT --b HOST:PORT [--times 3] [--answers FILE]
+    python -m tests.conformance record  --cluster DIR [--times 3] [--answers FILE]
     python -m tests.conformance compare HOST:PORT --b HOST:PORT [--answers FILE]
+    python -m tests.conformance compare --cluster DIR [--answers FILE]
     python -m tests.conformance show    [--answers FILE]
     python -m tests.conformance list
 
 HOST:PORT is a broker of profile A and --b one of profile B (profile-a.properties,
-profile-b.properties); --only 'statics.*' selects scenarios. `record` plays each scenario several
-times and keeps the answers that were the same each time; the others are named as unstable. With
---only, answers that the file has of other scenarios stay.
+profile-b.properties). With --cluster the scenarios of profile C are played instead, in three
+brokers that are started with their data in DIR: Kafka's for `record`, ours for `compare`.
+
+--only 'statics.*' selects scenarios. `record` plays each scenario several times and keeps the
+answers that were the same each time; the others are named as unstable. Answers that the file has of
+scenarios that were not played stay.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.conformance.answers import ANSWERS, Answers
+from tests.conformance.cluster import our_cluster
+from tests.conformance.kafka_cluster import kafka_cluster
 from tests.conformance.runner import Player, areas, differences, select
+from tests.conformance.stage import Scenario
 
 
 def main() -> int:
@@ -34,16 +44,36 @@ def main() -> int:
             if name in {one.name for one in scenarios}:
                 print(name, *(f"    {label} => {result}" for label, result in steps), sep="\n")
         return 0
-    player = Player(arguments.broker, arguments.b, arguments.jobs, arguments.patience)
-    if arguments.command == "record":
-        answers = Answers.gather([player.play(scenarios) for _ in range(arguments.times)])
-        for name in answers.unstable:
-            print("unstable", name)
-        print(f"{len(answers.kept)} recorded, {len(answers.unstable)} unstable")
-        if arguments.only and arguments.answers.exists():
-            answers = answers.over(Answers.read(arguments.answers))
-        answers.write(arguments.answers)
-        return 0
+    with _player(arguments) as player:
+        if arguments.command == "record":
+            _record(arguments, player, scenarios)
+            return 0
+        return _compare(arguments, player, scenarios)
+
+
+@contextmanager
+def _player(arguments: argparse.Namespace) -> Iterator[Player]:
+    directory, patience = arguments.cluster, arguments.patience
+    if directory is None:
+        addresses = {"a": arguments.broker, "b": arguments.b}
+        yield Player(addresses, arguments.jobs, patience)
+        return
+    start = kafka_cluster if arguments.command == "record" else our_cluster
+    with start(directory) as cluster:
+        yield Player.in_cluster(cluster, patience)
+
+
+def _record(arguments: argparse.Namespace, player: Player, scenarios: list[Scenario]) -> None:
+    answers = Answers.gather([player.play(scenarios) for _ in range(arguments.times)])
+    for name in answers.unstable:
+        print("unstable", name)
+    print(f"{len(answers.kept)} recorded, {len(answers.unstable)} unstable")
+    if arguments.answers.exists():
+        answers = answers.over(Answers.read(arguments.answers))
+    answers.write(arguments.answers)
+
+
+def _compare(arguments: argparse.Namespace, player: Player, scenarios: list[Scenario]) -> int:
     answers = Answers.read(arguments.answers)
     wanted = [one for one in scenarios if one.name in answers.kept]
     played = player.play_as_expected(wanted, answers.kept)
@@ -69,7 +99,9 @@ def _arguments() -> argparse.Namespace:
         command = commands.add_parser(name)
         command.add_argument("--only", action="append", metavar="GLOB")
         if name in ("record", "compare"):
-            command.add_argument("broker", metavar="HOST:PORT")
+            where = command.add_mutually_exclusive_group(required=True)
+            where.add_argument("broker", metavar="HOST:PORT", nargs="?")
+            where.add_argument("--cluster", type=Path, metavar="DIR")
             command.add_argument("--b", metavar="HOST:PORT", help="a broker of profile B")
             command.add_argument("-j", "--jobs", type=int, default=8)
             command.add_argument("--patience", type=float, default=1.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from protocol.errors import ErrorCode
 from tests.conformance import batches
@@ -69,10 +69,10 @@ class Producer:
         self._sequences: dict[tuple[int, int, str, int], int] = {}
         self._connection = t.conn()
 
-    def again(self, name: str) -> Producer:
+    def again(self, name: str) -> Self:
         """Another instance of the same transactional id, that knows neither id nor epoch."""
         protocol = 1 if self.versions is VERSIONS[1] else 2
-        other = Producer(
+        other = type(self)(
             self.t,
             name,
             protocol,
@@ -91,7 +91,7 @@ class Producer:
             self.add(where)
         self.produce(where)
 
-    def fence(self, name: str = "Q") -> Producer:
+    def fence(self, name: str = "Q") -> Self:
         """Another instance starts: it ends what is open, then it has the id to itself."""
         other = self.again(name)
         other.init()
@@ -100,14 +100,14 @@ class Producer:
             other.init()
         return other
 
-    def started(self) -> Producer:
+    def started(self) -> Self:
         """This producer, after an unrecorded InitProducerId."""
         was, self.t.recording = self.t.recording, False
         self.init()
         self.t.recording = was
         return self
 
-    def raised(self, epoch: int) -> Producer:
+    def raised(self, epoch: int) -> Self:
         """This producer, after as many unrecorded InitProducerId as it takes to this epoch."""
         self.t.deadline += 120 * harness.SCALE
         while self.epoch < epoch:
@@ -116,7 +116,7 @@ class Producer:
                 raise harness.Setup(f"epoch {before} was followed by {self.epoch}")
         return self
 
-    def begun(self, *partitions: Partition) -> Producer:
+    def begun(self, *partitions: Partition) -> Self:
         """This producer in a transaction, unrecorded."""
         self.started()
         self.t.setup(self.begin, *partitions)

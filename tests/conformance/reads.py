@@ -78,7 +78,7 @@ def producers(t: Stage, topic: str, index: int = 0, label: str = "") -> None:
                 t.producer(one["producer_id"]),
                 one["producer_epoch"],
                 one["last_sequence"],
-                one["coordinator_epoch"],
+                t.coordinator_epoch(one["coordinator_epoch"]),
                 one["current_txn_start_offset"],
             ]
             for one in answer["active_producers"]
@@ -114,7 +114,8 @@ def _shown(t: Stage, one: batches.Batch) -> str:
         where += f"..{one.last_offset}"
     who = f"{t.producer(one.producer_id)}/{one.epoch}"
     if one.marker is not None:
-        kind, coordinator_epoch = one.marker
+        kind, epoch = one.marker
+        coordinator_epoch = t.coordinator_epoch(epoch)
         return f"{where} {kind} {who} sequence {one.sequence} coordinator {coordinator_epoch}"
     kind = "transactional" if one.transactional else "plain"
     return f"{where} {kind} {who} sequence {one.sequence}"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import fnmatch
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
+from typing import Any, Self
 
 from tests.conformance import scenarios as package
+from tests.conformance.cluster import Cluster, environment_of
 from tests.conformance.recorded.suite import harness
 from tests.conformance.stage import Scenario, Transcript, play
 
@@ -38,24 +40,35 @@ def select(globs: Sequence[str] | None) -> list[Scenario]:
 
 
 class Player:
-    """Two brokers, of profile A and B, and how many scenarios are played at a time.
+    """Brokers by profile, and how many scenarios are played at a time.
 
     `patience` stretches every wait and every short timeout, for a busy machine.
     """
 
-    def __init__(self, a: str, b: str | None, jobs: int = 8, patience: float = 1.0) -> None:
+    def __init__(
+        self, addresses: Mapping[str, str | None], jobs: int = 8, patience: float = 1.0
+    ) -> None:
         harness.SCALE = patience
         self._jobs = jobs
-        self._addresses = {"a": a, "b": b} if b else {"a": a}
+        self._environments: dict[str, Callable[[], Any]] = {
+            profile: partial(_environment, address)
+            for profile, address in addresses.items()
+            if address is not None
+        }
+
+    @classmethod
+    def in_cluster(cls, cluster: Cluster, patience: float = 1.0) -> Self:
+        """A player of the scenarios of profile C: one at a time, as all brokers take part."""
+        player = cls({}, 1, patience)
+        player._environments["c"] = partial(environment_of, cluster)
+        return player
 
     def play(self, scenarios: Sequence[Scenario]) -> dict[str, Transcript]:
         """Transcripts by name; scenarios of a profile without a broker are left out.
 
         Each time with new names of groups and topics.
         """
-        environments = {
-            profile: _environment(address) for profile, address in self._addresses.items()
-        }
+        environments = {profile: make() for profile, make in self._environments.items()}
         playable = [one for one in scenarios if one.profile in environments]
         # The slow ones first; the quick ones fill the gaps.
         playable.sort(key=lambda one: (one.profile != "b", one.area != "timers"))
@@ -87,7 +100,7 @@ class Player:
             and (played[one.name] == wanted[one.name]) == (one.name in explained)
         ]
         if 0 < len(surprising) <= _SECOND_CHANCES:
-            self._jobs = 2
+            self._jobs = min(2, self._jobs)
             played |= self.play(surprising)
         return played
 

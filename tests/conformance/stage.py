@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from tests.conformance.recorded.suite import harness
+from tests.conformance.recorded.suite import harness, wire
 
 Member = Any
 """A `harness.Member`: acts as one consumer, on a connection for joining and one for the rest."""
@@ -28,6 +28,25 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
         super().__init__(environment, name)
         self.own_topics: dict[str, bytes] = {}  # by name, with their ids
         self._producers: dict[int, str] = {}
+        self._coordinator_epochs: dict[int, str] = {}
+
+    @property
+    def cluster(self) -> Any:
+        """The `tests.conformance.cluster.Cluster` that it is played in."""
+        return self.env.cluster
+
+    def connect(self, node_id: int) -> Any:
+        """A new connection to one broker of the cluster."""
+        host, port = self.cluster.addresses[node_id]
+        timeout_seconds = min(harness.ANSWER * harness.SCALE, self.left())
+        try:
+            connection = wire.Conn(host, port, timeout=timeout_seconds)
+        except OSError as error:
+            self.rec(f"CONNECT to {node_id}", type(error).__name__)
+            raise harness.Abort from error
+        connection.pendings = []
+        self.conns.append(connection)
+        return connection
 
     def reach(self, state: str, *members: Member | str) -> list[Member]:
         """Bring the group into `state` with these members, unrecorded; the first one leads.
@@ -163,13 +182,19 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
             return producer_id
         return self._producers.setdefault(producer_id, f"pid{len(self._producers) + 1}")
 
+    def coordinator_epoch(self, epoch: int) -> int | str:
+        """A coordinator's epoch as it is recorded: in a cluster e1 is the first one seen."""
+        if epoch < 0 or not hasattr(self.env, "cluster"):
+            return epoch
+        return self._coordinator_epochs.setdefault(epoch, f"e{len(self._coordinator_epochs) + 1}")
+
     def delete_groups(self, *names: str, label: str | None = None) -> None:
         """DeleteGroups, recorded; of the scenario's own group unless told otherwise."""
         self.ask("DeleteGroups", 1, {"groups_names": list(names) or [self.g]}, label)
 
 
 class Scenario(NamedTuple):
-    """A question to a broker. `profile` is the configuration that it needs, "a" or "b"."""
+    """A question. `profile` is what answers it: "a" or "b" for a broker, "c" for a cluster."""
 
     name: str
     area: str

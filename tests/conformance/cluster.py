@@ -1,0 +1,116 @@
+"""Three brokers for scenarios in which something moves, ours or Kafka's.
+
+Broker 1 has the controller and is never stopped: scenarios look at everything from there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.conformance.recorded.suite import harness
+from tests.support import Broker, address_of
+
+PARTITIONS = 4
+"""Of `__transaction_state` and of `__consumer_offsets`."""
+SETTINGS = {
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": str(PARTITIONS),
+    "transaction.state.log.num.partitions": str(PARTITIONS),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
+"""Profile C."""
+
+_GROUP, _TRANSACTION = 0, 1
+_SECONDS = 30.0
+
+
+class Cluster(Protocol):
+    """What a scenario needs of a cluster. Each call returns when its effect is to be seen."""
+
+    @property
+    def addresses(self) -> Mapping[int, tuple[str, int]]:
+        """Host and port of each broker, by its id."""
+
+    def move(self, topic: str, partition: int, node_id: int) -> None:
+        """Have a broker lead a partition."""
+
+    def stop(self, node_id: int) -> None:
+        """Stop a broker."""
+
+    def start(self, node_id: int) -> None:
+        """Start it again."""
+
+    def suspend(self, node_id: int) -> None:
+        """Let a broker not answer; it has to lead partitions of data only.
+
+        What Kafka's nodes have for each other meanwhile waits. Were the broker stopped, Kafka would
+        take its partitions for deleted: no marker goes to a partition without a leader.
+        """
+
+    def resume(self, node_id: int) -> None:
+        """Let it answer again."""
+
+
+class OurCluster:
+    """Three brokers in one process of ours."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.addresses = {
+            number: address_of(address)
+            for number, address in enumerate(broker.bootstrap_servers.split(","), 1)
+        }
+
+    def move(self, topic: str, partition: int, node_id: int) -> None:
+        """As `Cluster.move`."""
+        self._ask(f"/partitions/{topic}/{partition}/move?to={node_id}")
+
+    def stop(self, node_id: int) -> None:
+        """As `Cluster.stop`."""
+        self._ask(f"/brokers/{node_id}/stop")
+
+    def start(self, node_id: int) -> None:
+        """As `Cluster.start`."""
+        self._ask(f"/brokers/{node_id}/start")
+
+    def suspend(self, node_id: int) -> None:
+        """As `Cluster.suspend`: all of ours are in one process, so one that is stopped."""
+        self.stop(node_id)
+
+    def resume(self, node_id: int) -> None:
+        """As `Cluster.resume`."""
+        self.start(node_id)
+
+    def _ask(self, path: str) -> None:
+        self._broker.control.call("POST", path)
+
+
+@contextmanager
+def our_cluster(directory: Path) -> Iterator[Cluster]:
+    """A process with three brokers of profile C."""
+    with Broker(SETTINGS, data_dir=directory, broker_count=3) as broker:
+        yield OurCluster(broker)
+
+
+def environment_of(cluster: Cluster) -> Any:
+    """What the scenarios share, with both coordinator topics made and loaded."""
+    host, port = cluster.addresses[1]
+    environment = harness.Env(host, port)
+    environment.cluster = cluster
+    stage = harness.T(environment, "prepare")
+    end = time.monotonic() + _SECONDS
+    for key_type in (_GROUP, _TRANSACTION):
+        body = {"key_type": key_type, "coordinator_keys": ["warm"]}
+        while True:
+            answer = stage.quiet("FindCoordinator", 4, body)
+            if answer["coordinators"][0]["error_code"] == 0:
+                break
+            assert time.monotonic() < end, answer
+            time.sleep(0.1)
+    stage.close()
+    return environment

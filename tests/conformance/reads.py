@@ -39,6 +39,12 @@ def log(t: Stage, topic: str, index: int = 0, label: str = "", start: int = 0) -
     )
 
 
+def marker_count(t: Stage, topic: str, index: int = 0) -> int:
+    """How many markers a partition has, unrecorded."""
+    records = _fetch(t, topic, index, UNCOMMITTED, 0)["records"] or b""
+    return sum(1 for one in batches.read(records) if one.marker is not None)
+
+
 def ends(t: Stage, topic: str, index: int = 0, label: str = "") -> None:
     """Record ListOffsets: latest, latest stable, earliest."""
     asked = ((_LATEST, UNCOMMITTED), (_LATEST, COMMITTED), (_EARLIEST, COMMITTED))

@@ -244,6 +244,28 @@ def _look_at_an_end(p: MovingProducer, topic: str, note: str) -> None:
 
 
 @AREA.each(v=[1, 2])
+def ending_without_a_leader(t: Stage, v: int) -> None:
+    """Two partitions, one of them without a leader when the transaction v{v} ends: who gets a
+    marker, once the leader is back and the transaction has ended."""
+    topic = moving.topic(t, (HOME,), (2,))
+    p = producer(t, v, NEW)
+    p.started()
+    for index, leader in enumerate((HOME, 2)):
+        p.leader = leader
+        t.setup(p.begin, (topic, index))
+    with moving.without(t, 2):
+        p.end_unanswered(committed=True)
+        while reads.marker_count(t, topic, 0) == 0:
+            t.nap(0.05)
+    p.settle(seconds=30)
+    p.look("ended")
+    t.cluster.move(topic, 1, HOME)
+    moving.lead(t, topic, 1, HOME)
+    for index in (0, 1):
+        reads.log(t, topic, index)
+
+
+@AREA.each(v=[1, 2])
 def its_broker_is_killed(t: Stage, v: int) -> None:
     """The broker of the coordinator goes away in a transaction v{v}, another one takes over."""
     p, topic = open_transaction(t, v)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -18,7 +19,7 @@ const recordsPerTransaction = 10
 func main() {
 	servers, source, target, name := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
 	session, err := kgo.NewGroupTransactSession(
-		kgo.SeedBrokers(servers),
+		kgo.SeedBrokers(strings.Split(servers, ",")...),
 		kgo.TransactionalID(name),
 		kgo.TransactionTimeout(20*time.Second),
 		kgo.ConsumerGroup(name),

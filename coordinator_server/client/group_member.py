@@ -138,6 +138,8 @@ class GroupMember:
                 elif member is not None and not self._is_lost:
                     self._attempt(partial(self._heartbeat, client, member), client)
         finally:
+            if self._connection is not None:
+                self._connection.close()
             client.close()
 
     def _attempt(self, step: Callable[[], None], client: Client) -> None:

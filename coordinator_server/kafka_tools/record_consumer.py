@@ -62,6 +62,8 @@ class RecordConsumer:
         self._positions: dict[Partition, int] = {}
         self._find_at_s = 0.0
         self._epochs: dict[Partition, int] = {}
+        self._to_reset: set[Partition] = set()
+        """The partitions whose committed offset is not there, or not in the log."""
         self._fetcher = Fetcher(self.client, settings.fetch)
         self._ready: list[Iterator[Fetched]] = []
         """What was fetched and not yet received, by partition."""
@@ -132,7 +134,8 @@ class RecordConsumer:
         pieces, errors = self._fetcher.fetch(self._positions, wait_s)
         for partition in errors:
             del self._positions[partition]
-            self._find_positions(may_use_committed=False)
+            self._to_reset.add(partition)
+            self._find_at_s = 0.0
         self._ready = pieces
 
     def _is_member(self, wait_s: float) -> bool:
@@ -148,6 +151,7 @@ class RecordConsumer:
             self._membership = membership
             self._positions.clear()
             self._epochs.clear()
+            self._to_reset.clear()
             self._committed_at_s = time.monotonic()
         if self._member.must_rejoin():
             self._rejoin()
@@ -215,29 +219,36 @@ class RecordConsumer:
             return False
         return self._pattern.fullmatch(topic.name) is not None
 
-    def _find_positions(self, *, may_use_committed: bool = True) -> None:
+    def _find_positions(self) -> None:
         """Find where to read the partitions that have no position yet, as far as that is known."""
         partitions = self._membership.partitions if self._membership is not None else []
         if self._assigned is not None:
             partitions = [self._assigned[0]]
         missing = [item for item in partitions if item not in self._positions]
         is_early = bool(self._positions) and time.monotonic() < self._find_at_s
-        if not missing or (is_early and may_use_committed):
+        if not missing or is_early:
             return
         self._find_at_s = time.monotonic() + _RETRY_S
         try:
             if self._assigned is not None:
-                self._reset(missing, self._assigned[1] if may_use_committed else None)
+                is_first = self._assigned[0] not in self._to_reset
+                self._reset(missing, self._assigned[1] if is_first else None)
                 return
-            if may_use_committed:
-                group = self._settings.member.group_id
-                for item, committed in committed_offsets(self.client, group, missing).items():
-                    self._positions[item] = committed.offset
-                    self._epochs[item] = committed.leader_epoch
+            self._use_committed([item for item in missing if item not in self._to_reset])
             self._reset([item for item in missing if item not in self._positions], None)
         except ClientError as error:
             if not error.code.retriable:
                 raise
+
+    def _use_committed(self, partitions: list[Partition]) -> None:
+        """Put partitions to what the group has committed; the others are to be reset."""
+        if not partitions:
+            return
+        found = committed_offsets(self.client, self._settings.member.group_id, partitions)
+        for item, committed in found.items():
+            self._positions[item] = committed.offset
+            self._epochs[item] = committed.leader_epoch
+        self._to_reset.update(item for item in partitions if item not in found)
 
     def _reset(self, partitions: list[Partition], start: int | None) -> None:
         """Put partitions to an offset, else to where `auto.offset.reset` has it."""

@@ -44,6 +44,7 @@ class FakeBroker:
         self._server.close()
         for thread in self._threads:
             thread.join(10)
+            assert not thread.is_alive(), "a client has left its connection open"
 
     def _serve(self) -> None:
         while True:

@@ -1,4 +1,6 @@
-"""Records what Kafka's tools print about our broker: `python -m tests.scripts.record [CASES...]`.
+"""Records what Kafka's tools print about our broker, and which options they have.
+
+    python -m tests.scripts.record [CASES...]
 
 It needs Java and the jars of the oracle tests. `test_recorded` plays what is recorded.
 """
@@ -10,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.scripts.options import RECORDED, listed_options
 from tests.scripts.player import AREAS, HERE, Area, OfficialTools, Player, cases
 from tests.support import Broker
 
@@ -19,6 +22,8 @@ def main() -> None:
     for area in AREAS:
         if not sys.argv[1:] or area.cases in sys.argv[1:]:
             record(area)
+    with OfficialTools() as tools:
+        RECORDED.write_text(json.dumps(listed_options(tools), indent=1) + "\n")
 
 
 def record(area: Area) -> None:

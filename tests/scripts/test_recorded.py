@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from tests.scripts.options import RECORDED, listed_options
 from tests.scripts.player import AREAS, Area, Outcome, Player, cases, differences, ours
 from tests.support import Broker
 
@@ -26,3 +28,33 @@ def test_our_tools_print_what_kafkas_tools_print(area: Area, tmp_path: Path) -> 
         if Outcome(**entry) != answer
     ]
     assert not differing, differences(differing)
+
+
+def test_every_option_of_kafkas_tools_is_known() -> None:
+    """It does what it does there, or it answers with what to use instead."""
+    own = listed_options(ours)
+    for call, options in json.loads(RECORDED.read_text()).items():
+        assert not set(options) - set(own[call]), call
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kafka-storage format --add-scram SCRAM-SHA-256=[name=alice,password=p]",
+        "kafka-storage format -S SCRAM-SHA-256=[name=alice,password=p]",
+        "kafka-storage version-mapping",
+        "kafka-storage feature-dependencies --feature metadata.version=5",
+        "kafka-configs --bootstrap-controller h:1 --describe --entity-type brokers",
+        "kafka-console-consumer --bootstrap-server h:1 --topic t --formatter"
+        " org.apache.kafka.tools.consumer.ShareGroupMessageFormatter",
+        "kafka-console-consumer --bootstrap-server h:1 --topic t --command-property"
+        " group.protocol=consumer",
+    ],
+)
+def test_what_is_not_here_is_said_in_a_line(line: str) -> None:
+    """It names what was asked for, and what to use."""
+    name, *arguments = line.split()
+    outcome = ours(name, arguments)
+    assert (outcome.code, outcome.out) == (1, "")
+    (said,) = outcome.err.splitlines()
+    assert said.startswith(f"{name}: ")

@@ -1,0 +1,35 @@
+"""The options that `--help` of each tool lists, of Kafka's tools and of ours."""
+
+from __future__ import annotations
+
+import re
+
+from tests.scripts.player import CLASSES, HERE, Tool
+
+RECORDED = HERE / "options.json"
+"""The options of Kafka's tools, by call."""
+
+CALLS = (
+    *CLASSES,
+    *(
+        f"kafka-transactions {command}"
+        for command in ("list", "describe", "describe-producers", "abort", "find-hanging")
+    ),
+    "kafka-transactions forceTerminateTransaction",
+    *(
+        f"kafka-storage {command}"
+        for command in ("format", "info", "version-mapping", "feature-dependencies", "random-uuid")
+    ),
+)
+# Tools with commands indent an option, and have its short name before it or its value behind it.
+_OPTION = re.compile(r"(?m)^(?:--|  -\w, --|  --)([a-z][\w.-]*)")
+
+
+def listed_options(tool: Tool) -> dict[str, list[str]]:
+    """The options by call, sorted."""
+    listed = {}
+    for call in CALLS:
+        name, *command = call.split()
+        outcome = tool(name, [*command, "--help"], "")
+        listed[call] = sorted(set(_OPTION.findall(outcome.out + outcome.err)))
+    return listed

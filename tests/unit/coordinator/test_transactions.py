@@ -10,6 +10,7 @@ import pytest
 from coordinator_server.topics.names import TRANSACTIONS_TOPIC
 from coordinator_server.transactions.state import TransactionState as S
 from protocol.apis.describe_transactions import DescribeTransactionsRequest
+from protocol.apis.end_txn import EndTxnRequest
 from protocol.apis.init_producer_id import InitProducerIdRequest
 from protocol.errors import ErrorCode as E
 from storage.memory_disk import Crash, MemoryDisk
@@ -204,6 +205,28 @@ async def test_a_marker_that_cannot_be_written_is_tried_again() -> None:
     broker.scheduler.advance(200)
     assert broker.state().state is S.COMPLETE_COMMIT
     assert broker.committed_values(0) == broker.committed_values(1) == [b"v"]
+
+
+async def test_an_end_that_moves_is_finished_by_the_next_coordinator() -> None:
+    """Its EndTxn is answered NOT_COORDINATOR; asked again, it succeeds."""
+    broker = TransactionBroker()
+    producer = in_transaction(broker, 0, 1)
+    request = EndTxnRequest(
+        transactional_id="id", producer_id=producer[0], producer_epoch=producer[1], committed=True
+    )
+    broker.disk.fail_at(1)  # after the decision, the first marker
+    call = broker.send("EndTxn", request, V1)
+    broker.scheduler.turn()
+    assert not call.replies
+    partition = broker.transactions_topic.partition_of("id")
+    broker.transactions.emigrate(partition.index)
+    assert call.replies[0].error_code == E.NOT_COORDINATOR
+    broker.scheduler.advance(200)
+    assert broker.committed_values(0) == []
+    broker.transactions.immigrate(partition)
+    broker.scheduler.turn()
+    assert broker.committed_values(0) == broker.committed_values(1) == [b"v"]
+    assert broker.end(producer).error_code == E.NONE
 
 
 async def test_an_ending_transaction_is_described_with_what_has_no_marker() -> None:

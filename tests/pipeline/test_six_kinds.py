@@ -26,7 +26,7 @@ from tests.support import wait_for
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"}
 TOPIC, HELD = "orders", "payments"
-PARTITIONS, RECORDS = 2, 20
+PARTITIONS, RECORDS = 6, 20
 
 
 @pytest.fixture
@@ -72,8 +72,8 @@ def open_transaction(bootstrap: str) -> Producer:
     return producer
 
 
-def join(bootstrap: str, group: str, topic: str, read: int, **more: str) -> Consumer:
-    """A consumer that has all partitions and committed `read` records of each."""
+def consumer_of(bootstrap: str, group: str, topic: str, **more: str) -> Consumer:
+    """A consumer that subscribed and has not polled yet."""
     settings = {name.replace("_", "."): value for name, value in more.items()}
     consumer = Consumer(
         {
@@ -85,38 +85,58 @@ def join(bootstrap: str, group: str, topic: str, read: int, **more: str) -> Cons
         }
     )
     consumer.subscribe([topic])
-
-    def is_assigned() -> bool:
-        consumer.poll(0.1)
-        return bool(consumer.assignment())
-
-    wait_for(is_assigned, f"{group} has an assignment", 60, 0.1)
-    places = [TopicPartition(topic, one.partition, read) for one in consumer.assignment()]
-    consumer.commit(offsets=places, asynchronous=False)
     return consumer
+
+
+def join(bootstrap: str, group: str, topic: str, read: int, *members: dict[str, str]) -> ExitStack:
+    """Consumers that own all partitions between them and committed `read` records of each."""
+    consumers = [consumer_of(bootstrap, group, topic, **settings) for settings in members]
+    owners = ExitStack()
+    for consumer in consumers:
+        owners.callback(consumer.close)
+    partitions = 1 if topic == HELD else PARTITIONS
+
+    def is_shared_out() -> bool:
+        for consumer in consumers:
+            consumer.poll(0.1)
+        counts = [len(consumer.assignment()) for consumer in consumers]
+        return all(counts) and sum(counts) == partitions
+
+    wait_for(is_shared_out, f"the members of {group} own all partitions", 60, 0.1)
+    for consumer in consumers:
+        places = [TopicPartition(topic, one.partition, read) for one in consumer.assignment()]
+        consumer.commit(offsets=places, asynchronous=False)
+    return owners
 
 
 @pytest.mark.slow
 @pytest.mark.real_time
 @pytest.mark.parametrize("broker", ["theirs"])
 def test_each_kind_of_group_gets_its_verdict(
-    broker: str, connector: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+    broker: str,
+    connector: SparkSession,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Only the group that stopped is in error; the open transaction has its name."""
+    """Only the group that stopped is in error; the open transaction has its name.
+
+    Of the classic, the static and the KIP-848 group two members own six partitions.
+    """
     bootstrap = request.getfixturevalue(broker)
     write_records(bootstrap)
     with ExitStack() as stack:
         teller = open_transaction(bootstrap)
         stack.callback(teller.abort_transaction, 30)
-        for group, topic, read, more in (
-            ("classic", TOPIC, RECORDS, {}),
-            ("static", TOPIC, RECORDS, {"group_instance_id": "one"}),
-            ("modern", TOPIC, 15, {"group_protocol": "consumer"}),
+        for group, topic, read, *members in (
+            ("classic", TOPIC, RECORDS, {}, {}),
+            ("static", TOPIC, RECORDS, {"group_instance_id": "a"}, {"group_instance_id": "b"}),
+            ("modern", TOPIC, 15, *2 * [{"group_protocol": "consumer"}]),
             ("committed", HELD, 3, {"isolation_level": "read_committed"}),
             ("lagging", TOPIC, 1, {}),
         ):
-            stack.callback(join(bootstrap, group, topic, read, **more).close)
-        join(bootstrap, "stopped", TOPIC, 5).close()
+            stack.enter_context(join(bootstrap, group, topic, read, *members))
+        join(bootstrap, "stopped", TOPIC, 5, {}).close()
         out = tmp_path / "out"
         store = Store(connector, str(out))
         source = BrokerSource(connector, bootstrap)
@@ -138,7 +158,27 @@ def test_each_kind_of_group_gets_its_verdict(
     }
     assert "an open transaction of teller holds back 7 records for 1" in verdicts["committed"][1]
     assert verdicts["modern"][1] == "orders-0: on its way: 5 records to read"
-    members = plain_rows(read_table(store, schema.GROUP_MEMBERS), schema.GROUP_MEMBERS)
-    owned = [row["assigned"] for row in members if row["group"] == "modern"][-1]
-    assert [(one["topic"], sorted(one["partitions"])) for one in owned] == [(TOPIC, [0, 1])]
+    of_partitions = [row for row in made if row["topic"] is not None]
+    wrong = [row for row in of_partitions if row["status"] != "OK"]
+    assert {row["group"] for row in wrong} == {"committed", "stopped"}
+    for group in ("classic", "static", "modern"):
+        assert owned(store, group) == [(TOPIC, number) for number in range(PARTITIONS)]
     assert main(["report", "--out", str(out), "--alert"]) == ALERT
+    error = capsys.readouterr().err
+    assert {line.split()[2] for line in error.splitlines()} == {"stopped"}, error
+
+
+def owned(store: Store, group: str) -> list[tuple[str, int]]:
+    """The partitions that two members own in the last generation, each by one of them."""
+    rows = plain_rows(read_table(store, schema.GROUP_MEMBERS), schema.GROUP_MEMBERS)
+    last = max(row["generation"] for row in rows if row["group"] == group)
+    members = [row for row in rows if (row["group"], row["generation"]) == (group, last)]
+    of_members = {
+        row["member_id"]: [
+            (one["topic"], number) for one in row["assigned"] for number in one["partitions"]
+        ]
+        for row in members
+    }
+    assert len(of_members) == 2
+    assert all(of_members.values()), of_members
+    return sorted(place for places in of_members.values() for place in places)

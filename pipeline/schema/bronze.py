@@ -123,7 +123,12 @@ PARTITION_ENDS = Table(
             "The open transaction at the last stable offset: its transactional id, else its "
             "producer id.",
         ),
-        Column("held_since_ms", "bigint", "When that transaction began; null: not known."),
+        Column(
+            "held_since_ms",
+            "bigint",
+            "When that transaction began, by its coordinator; where that does not say it, the "
+            "timestamp of its first record in the partition; null: not known.",
+        ),
     ),
 )
 

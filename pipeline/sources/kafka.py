@@ -1,33 +1,29 @@
 """The input `--bootstrap`: a running broker, ours or Kafka's, through Spark's Kafka connector.
 
-Records come by the connector with read_committed. What the connector does not know (ends of
-partitions, retention) is asked of Kafka's admin client, which lies in the same jars.
+Records come by the connector with read_committed; what it does not know comes from
+`pipeline.sources.admin`, whose classes are in the same jars.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # has none
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has none
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pipeline import schema
 from pipeline.decode.frame import decode
+from pipeline.sources.admin import ClusterAdmin, reason_of
 from pipeline.sources.errors import InputError
 from pipeline.sources.events import group_events
-from pipeline.sources.logdir import EVENTS_TOPIC, OFFSETS_TOPIC, RETENTION
-from pipeline.sources.source import PartitionOffsets
+from pipeline.sources.logdir import EVENTS_TOPIC, OFFSETS_TOPIC
+from pipeline.sources.source import NO_HOLDER, PartitionOffsets
 
 _EARLIEST = -2
-_TIMEOUT_MS = 30_000
-_NO_TOPIC_ID = "A" * 22
-"""The id of a topic from a broker that knows none: 16 zero bytes as Kafka prints them."""
-_CLEANUP = "cleanup.policy"
 _BY_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 
 
@@ -50,10 +46,14 @@ class BrokerSource:
         self._records_per_trigger = records_per_trigger
         # By its admin client the connector leaves internal topics out; by a consumer it does not.
         spark.conf.set(_BY_CONSUMER, "true")
-        self._topic_ids: dict[str, str] = {}
-        self._partitions = self._ask_partitions()
-        if OFFSETS_TOPIC not in self._partitions:
-            raise InputError(f"--bootstrap {bootstrap}: no group has committed there yet")
+        self._notes: list[str] = []
+        with self._admin() as admin:
+            self._topics = admin.topics()
+        if OFFSETS_TOPIC not in self._topics:
+            raise InputError(
+                f"--bootstrap {bootstrap}: no group has committed there yet, or the right to read"
+                f" {OFFSETS_TOPIC} is missing"
+            )
 
     def offsets_log(self, starts: Mapping[int, int]) -> DataFrame:
         """The offsets log up to its last stable offsets of now."""
@@ -70,41 +70,41 @@ class BrokerSource:
 
     def partition_ends(self, topics: Sequence[str]) -> DataFrame:
         """What the broker says now: first offset, high watermark, retention.ms."""
-        self._partitions = self._ask_partitions()
         with self._admin() as admin:
+            self._topics = admin.topics()
             wanted = [
                 (topic, number)
                 for topic in topics
-                for number in range(self._partitions.get(topic, 0))
+                if topic in self._topics
+                for number in range(self._topics[topic].partitions)
             ]
-            retentions = self._retentions(
-                admin, [topic for topic in topics if topic in self._partitions]
-            )
-            starts = self._offsets(admin, wanted, "earliest")
-            ends = self._offsets(admin, wanted, "latest")
-            stable = self._offsets(admin, wanted, "latest", committed=True)
-        held = self._open_transactions([place for place in wanted if stable[place] < ends[place]])
+            retentions = admin.retentions([topic for topic in topics if topic in self._topics])
+            starts = admin.offsets(wanted, "earliest")
+            ends = admin.offsets(wanted, "latest")
+            stable = admin.offsets(wanted, "latest", committed=True)
+            holders = admin.holders([place for place in wanted if stable[place] < ends[place]])
+            self._notes = admin.notes
         now_ms = time.time_ns() // 1_000_000
         rows = [
             (
-                *topic,
-                starts[topic],
-                ends[topic],
-                ends[topic],
-                retentions.get(topic[0]),
+                *place,
+                starts[place],
+                ends[place],
+                ends[place],
+                retentions.get(place[0]),
                 now_ms,
                 "broker",
-                self._topic_ids.get(topic[0]),
-                stable[topic],
-                *held.get(topic, (None, None)),
+                self._topics[place[0]].topic_id,
+                stable[place],
+                *holders.get(place, NO_HOLDER),
             )
-            for topic in wanted
+            for place in wanted
         ]
         return self._spark.createDataFrame(rows, schema.PARTITION_ENDS.spark())
 
     def topic_records(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
         """Place, time and size of the records that are there."""
-        known = [topic for topic in topics if topic in self._partitions]
+        known = [topic for topic in topics if topic in self._topics]
         if not known:
             return self._spark.createDataFrame([], schema.TOPIC_RECORDS.spark())
         size = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
@@ -119,13 +119,13 @@ class BrokerSource:
 
     def group_events(self, start: int) -> DataFrame | None:
         """What our broker wrote about rebalances."""
-        if EVENTS_TOPIC not in self._partitions:
+        if EVENTS_TOPIC not in self._topics:
             return None
         return group_events(_as_raw(self._read([EVENTS_TOPIC], {(EVENTS_TOPIC, 0): start})))
 
     def notes(self) -> list[str]:
-        """The broker answers for its log."""
-        return []
+        """What the cluster did not answer, and why."""
+        return self._notes
 
     def _options(self) -> dict[str, str]:
         return {
@@ -141,7 +141,7 @@ class BrokerSource:
         begin = {
             topic: {
                 str(number): starts.get((topic, number), _EARLIEST)
-                for number in range(self._partitions[topic])
+                for number in range(self._topics[topic].partitions)
             }
             for topic in topics
         }
@@ -151,34 +151,11 @@ class BrokerSource:
 
     def _assigned(self, topics: Sequence[str]) -> str:
         """All partitions by their numbers: so the connector needs no group to read."""
-        return json.dumps({topic: list(range(self._partitions[topic])) for topic in topics})
+        return json.dumps({topic: list(range(self._topics[topic].partitions)) for topic in topics})
 
-    @property
-    def _kafka(self) -> Any:
-        """Kafka's own classes, in Spark's JVM."""
-        java: Any = self._spark._jvm
-        return java.org.apache.kafka
-
-    @contextmanager
-    def _admin(self) -> Iterator[Any]:
-        """An admin client; InputError for what it cannot do."""
-        java: Any = self._spark._jvm
-        properties = java.java.util.Properties()
-        for name, value in self._client.items():
-            properties.setProperty(name, value)
-        properties.setProperty("bootstrap.servers", self._bootstrap)
-        properties.setProperty("request.timeout.ms", str(_TIMEOUT_MS // 2))
-        properties.setProperty("default.api.timeout.ms", str(_TIMEOUT_MS))
-        try:
-            admin = self._kafka.clients.admin.Admin.create(properties)
-        except (Py4JError, TypeError) as error:
-            raise InputError(f"--bootstrap {self._bootstrap}: {_reason(error)}") from error
-        try:
-            yield admin
-        except Py4JJavaError as error:
-            raise InputError(f"--bootstrap {self._bootstrap}: {_reason(error)}") from error
-        finally:
-            admin.close()
+    def _admin(self) -> ClusterAdmin:
+        settings = {**self._client, "bootstrap.servers": self._bootstrap}
+        return ClusterAdmin(self._spark._jvm, settings)
 
     def _load(self, path: str) -> dict[str, str]:
         """A properties file as Kafka's own tools read it. InputError when it cannot be read."""
@@ -191,101 +168,8 @@ class BrokerSource:
             finally:
                 file.close()
         except Py4JJavaError as error:
-            raise InputError(f"--client-config {path}: {_reason(error)}") from error
+            raise InputError(f"--client-config {path}: {reason_of(error)[1]}") from error
         return {str(name): str(properties.getProperty(name)) for name in properties}
-
-    def _ask_partitions(self) -> dict[str, int]:
-        """Number of partitions of every topic; keeps the ids of topics (KIP-516) as well."""
-        with self._admin() as admin:
-            options = self._kafka.clients.admin.ListTopicsOptions().listInternal(True)
-            names = admin.listTopics(options).names().get()
-            answer = admin.describeTopics(names).allTopicNames().get()
-            ids = {str(name): str(answer[name].topicId().toString()) for name in answer}
-            self._topic_ids = {name: text for name, text in ids.items() if text != _NO_TOPIC_ID}
-            return {str(name): len(answer[name].partitions()) for name in answer}
-
-    def _offsets(
-        self, admin: Any, wanted: Sequence[tuple[str, int]], which: str, *, committed: bool = False
-    ) -> dict[tuple[str, int], int]:
-        """Earliest or latest offsets; the latest `committed` ones are last stable offsets."""
-        java: Any = self._spark._jvm
-        asked = java.java.util.HashMap()
-        places = {}
-        for topic, number in wanted:
-            places[topic, number] = self._kafka.common.TopicPartition(topic, number)
-            spec = getattr(self._kafka.clients.admin.OffsetSpec, which)()
-            asked.put(places[topic, number], spec)
-        levels = self._kafka.common.IsolationLevel
-        level = levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
-        options = self._kafka.clients.admin.ListOffsetsOptions(level)
-        answer = admin.listOffsets(asked, options).all().get()
-        return {key: int(answer.get(place).offset()) for key, place in places.items()}
-
-    def _open_transactions(
-        self, places: Sequence[tuple[str, int]]
-    ) -> dict[tuple[str, int], tuple[str, int | None]]:
-        """Who holds the last stable offset of each partition, and since when (KIP-664).
-
-        A place is missing where the principal may not ask, or the transaction ended meanwhile.
-        """
-        java: Any = self._spark._jvm
-        held: dict[tuple[str, int], tuple[str, int | None]] = {}
-        for topic, number in places:
-            asked = java.java.util.ArrayList()
-            asked.add(self._kafka.common.TopicPartition(topic, number))
-            try:
-                with self._admin() as admin:
-                    states = admin.describeProducers(asked).all().get().get(asked[0])
-                    open_ones = [
-                        (int(state.currentTransactionStartOffset().getAsLong()), state)
-                        for state in states.activeProducers()
-                        if state.currentTransactionStartOffset().isPresent()
-                    ]
-                    if open_ones:
-                        _, first = min(open_ones, key=lambda pair: pair[0])
-                        held[topic, number] = self._holder(admin, first)
-            except InputError:
-                continue
-        return held
-
-    def _holder(self, admin: Any, producer: Any) -> tuple[str, int | None]:
-        """Transactional id and begin of a producer's transaction; else its id, last record."""
-        java: Any = self._spark._jvm
-        try:
-            # Filtered here: py4j makes Integers of ids, over which the admin client falls silent.
-            for listing in admin.listTransactions().all().get():
-                if listing.producerId() != producer.producerId():
-                    continue
-                name = str(listing.transactionalId())
-                asked = java.java.util.Collections.singleton(name)
-                told = admin.describeTransactions(asked).all().get().get(name)
-                since = told.transactionStartTimeMs()
-                if since.isPresent():
-                    return name, int(since.getAsLong())
-        except Py4JJavaError:  # needs Describe on the transactional id
-            pass
-        return f"producer {producer.producerId()}", int(producer.lastTimestamp())
-
-    def _retentions(self, admin: Any, topics: Sequence[str]) -> dict[str, int]:
-        """retention.ms of topics that delete by it."""
-        java: Any = self._spark._jvm
-        asked = java.java.util.ArrayList()
-        kind = getattr(self._kafka.common.config, "ConfigResource$Type").TOPIC
-        resources = {
-            topic: self._kafka.common.config.ConfigResource(kind, topic) for topic in topics
-        }
-        for resource in resources.values():
-            asked.add(resource)
-        answer = admin.describeConfigs(asked).all().get()
-        retentions = {}
-        for topic, resource in resources.items():
-            config = answer.get(resource)
-            policy, entry = config.get(_CLEANUP), config.get(RETENTION)
-            if entry is None or (policy is not None and "delete" not in policy.value()):
-                continue
-            if int(entry.value()) >= 0:
-                retentions[topic] = int(entry.value())
-        return retentions
 
 
 def _as_raw(read: DataFrame) -> DataFrame:
@@ -299,13 +183,3 @@ def _as_raw(read: DataFrame) -> DataFrame:
         "value",
         F.lit(None).cast("string").alias("damage"),
     )
-
-
-def _reason(error: Exception) -> str:
-    """The innermost message of a Java error, else the error's own first line."""
-    if isinstance(error, Py4JJavaError):
-        cause = error.java_exception
-        while cause.getCause() is not None:
-            cause = cause.getCause()
-        return str(cause.getMessage())
-    return str(error).splitlines()[0]

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PartitionOffsets = Mapping[tuple[str, int], int]
+
+
+class Holder(NamedTuple):
+    """The open transaction at a partition's last stable offset: `held_by` and `held_since_ms`."""
+
+    name: str | None
+    since_ms: int | None
+
+
+NO_HOLDER = Holder(None, None)
 
 
 class Source(Protocol):

@@ -1,0 +1,279 @@
+"""Kafka's admin client in Spark's JVM: what the connector does not know of a cluster.
+
+Topics and their ids, ends of partitions, retention, and the open transactions that hold readers of
+committed records back (KIP-664). The rights that its calls need are in docs/pipeline.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # has none
+
+from pipeline.sources.errors import InputError
+from pipeline.sources.logdir import RETENTION
+from pipeline.sources.source import Holder
+
+_TIMEOUT_MS = 30_000
+_READ_TIMEOUT_MS = 5_000
+_POLL_MS = 500
+_NO_TOPIC_ID = "A" * 22
+"""The id of a topic from a broker that knows none: 16 zero bytes as Kafka prints them."""
+_CLEANUP = "cleanup.policy"
+_GONE = "UnknownTopicOrPartitionException"
+_NAMED = 3
+
+Place = tuple[str, int]
+
+
+class ClusterError(InputError):
+    """What the cluster refused; `kind` is the simple name of Kafka's exception class."""
+
+    def __init__(self, bootstrap: str, kind: str, reason: str) -> None:
+        super().__init__(f"--bootstrap {bootstrap}: {reason}")
+        self.kind = kind
+        self.reason = f"{kind}: {reason}"
+
+
+class TopicFacts(NamedTuple):
+    """Number of partitions of a topic, and its id (KIP-516) as Kafka prints it, if it has one."""
+
+    partitions: int
+    topic_id: str | None
+
+
+class ClusterAdmin:
+    """One admin client, closed at the end of its `with`.
+
+    ClusterError for what the cluster refuses as a whole, or when it does not answer. Of what it
+    refuses in part the rest is given, and `notes` says what is missing and why.
+    """
+
+    def __init__(self, java: Any, settings: Mapping[str, str]) -> None:
+        self._java = java
+        self._settings = settings
+        self._bootstrap = settings["bootstrap.servers"]
+        self._missing: dict[str, list[str]] = {}
+        limits = {
+            "request.timeout.ms": str(_TIMEOUT_MS // 2),
+            "default.api.timeout.ms": str(_TIMEOUT_MS),
+        }
+        try:
+            self._client = self._kafka.clients.admin.Admin.create(self._properties(limits))
+        except (Py4JError, TypeError) as error:
+            raise self._refused(error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    @property
+    def notes(self) -> list[str]:
+        """What is missing so far: a line for each reason."""
+        return [f"{_several(names)}: {reason}" for reason, names in self._missing.items()]
+
+    def cluster_id(self) -> str | None:
+        """The cluster's id; None from a broker that has none."""
+        cluster_id = self._get(self._client.describeCluster().clusterId())
+        return None if cluster_id is None else str(cluster_id)
+
+    def topics(self) -> dict[str, TopicFacts]:
+        """Every topic that the principal may see, internal ones as well."""
+        options = self._kafka.clients.admin.ListTopicsOptions().listInternal(True)
+        names = self._get(self._client.listTopics(options).names())
+        answers = self._client.describeTopics(names).topicNameValues()
+        topics = {}
+        for name in names:
+            try:
+                answer = self._get(answers.get(name))
+            except ClusterError as error:
+                if error.kind == _GONE:  # deleted since it was listed
+                    continue
+                raise
+            topic_id = str(answer.topicId().toString())
+            known_id = None if topic_id == _NO_TOPIC_ID else topic_id
+            topics[str(name)] = TopicFacts(len(answer.partitions()), known_id)
+        return topics
+
+    def offsets(
+        self, places: Sequence[Place], which: str, *, committed: bool = False
+    ) -> dict[Place, int]:
+        """`earliest` or `latest` offsets; the latest `committed` ones are last stable offsets."""
+        asked = self._java.java.util.HashMap()
+        keys = {place: self._kafka.common.TopicPartition(*place) for place in places}
+        for key in keys.values():
+            asked.put(key, getattr(self._kafka.clients.admin.OffsetSpec, which)())
+        levels = self._kafka.common.IsolationLevel
+        level = levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
+        options = self._kafka.clients.admin.ListOffsetsOptions(level)
+        answer = self._get(self._client.listOffsets(asked, options).all())
+        return {place: int(answer.get(key).offset()) for place, key in keys.items()}
+
+    def retentions(self, topics: Sequence[str]) -> dict[str, int]:
+        """`retention.ms` of the topics that delete by it."""
+        asked = self._java.java.util.ArrayList()
+        kind = getattr(self._kafka.common.config, "ConfigResource$Type").TOPIC
+        resources = {name: self._kafka.common.config.ConfigResource(kind, name) for name in topics}
+        for resource in resources.values():
+            asked.add(resource)
+        answers = self._client.describeConfigs(asked).values()
+        retentions = {}
+        for topic, resource in resources.items():
+            try:
+                config = self._get(answers.get(resource))
+            except ClusterError as error:
+                self._miss(topic, f"{RETENTION} is not known: {error.reason}", error)
+                continue
+            policy, entry = config.get(_CLEANUP), config.get(RETENTION)
+            if entry is None or (policy is not None and "delete" not in policy.value()):
+                continue
+            if int(entry.value()) >= 0:
+                retentions[topic] = int(entry.value())
+        return retentions
+
+    def holders(self, places: Sequence[Place]) -> dict[Place, Holder]:
+        """The open transaction at the last stable offset of each partition.
+
+        A place is missing where its transaction has ended meanwhile, or where `notes` says why.
+        """
+        if not places:
+            return {}
+        first = self._first_open(places)
+        ids = {int(producer.producerId()) for _, producer in first.values()}
+        names = self._transactional_ids(ids) if ids else {}
+        begun = {name: self._begin_ms(name) for name in sorted(set(names.values()))}
+        holders = {}
+        for place, (offset, producer) in first.items():
+            producer_id = int(producer.producerId())
+            name = names.get(producer_id)
+            since_ms = None if name is None else begun[name]
+            if name is None:
+                self._missing.setdefault(
+                    f"no coordinator lists a transaction of producer {producer_id}: the"
+                    " transaction hangs (KIP-664), or the right Describe on its transactional id"
+                    " is missing",
+                    [],
+                ).append(_text(place))
+            if since_ms is None:
+                since_ms = self._written_ms(place, offset)
+            holders[place] = Holder(name or f"producer {producer_id}", since_ms)
+        return holders
+
+    def _first_open(self, places: Sequence[Place]) -> dict[Place, tuple[int, Any]]:
+        """First offset and producer of the oldest open transaction of each partition."""
+        asked = self._java.java.util.ArrayList()
+        for place in places:
+            asked.add(self._kafka.common.TopicPartition(*place))
+        answer = self._client.describeProducers(asked)
+        first: dict[Place, tuple[int, Any]] = {}
+        for place, key in zip(places, asked, strict=True):
+            try:
+                producers = self._get(answer.partitionResult(key)).activeProducers()
+            except ClusterError as error:
+                why = f"who holds its records back is not known: {error.reason}"
+                self._miss(_text(place), why, error)
+                continue
+            starts = [(state.currentTransactionStartOffset(), state) for state in producers]
+            begun = [
+                (int(start.getAsLong()), state) for start, state in starts if start.isPresent()
+            ]
+            if begun:
+                first[place] = min(begun, key=lambda pair: pair[0])
+        return first
+
+    def _transactional_ids(self, producer_ids: set[int]) -> dict[int, str]:
+        """The transactional ids of producers, as far as coordinators list them."""
+        try:
+            # Filtered here: py4j makes Integers of ids, over which the admin client falls silent.
+            listings = self._get(self._client.listTransactions().all())
+        except ClusterError as error:
+            self._miss("transactional ids", f"not known: {error.reason}", error)
+            return {}
+        return {
+            int(one.producerId()): str(one.transactionalId())
+            for one in listings
+            if int(one.producerId()) in producer_ids
+        }
+
+    def _begin_ms(self, name: str) -> int | None:
+        """When the transaction of a transactional id began; None when none is under way."""
+        asked = self._java.java.util.Collections.singleton(name)
+        try:
+            answer = self._get(self._client.describeTransactions(asked).description(name))
+        except ClusterError as error:
+            self._miss(name, f"the begin of its transaction is not known: {error.reason}", error)
+            return None
+        since = answer.transactionStartTimeMs()
+        return int(since.getAsLong()) if since.isPresent() else None
+
+    def _written_ms(self, place: Place, offset: int) -> int | None:
+        """The timestamp of the record at an offset, committed or not; None without one."""
+        reader = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+        consumer = self._kafka.clients.consumer.KafkaConsumer(
+            self._properties({"key.deserializer": reader, "value.deserializer": reader})
+        )
+        try:
+            asked = self._java.java.util.ArrayList()
+            asked.add(self._kafka.common.TopicPartition(*place))
+            consumer.assign(asked)
+            consumer.seek(asked[0], offset)
+            deadline = time.monotonic() + _READ_TIMEOUT_MS / 1000
+            while time.monotonic() < deadline:
+                wait = self._java.java.time.Duration.ofMillis(_POLL_MS)
+                for record in consumer.poll(wait).records(asked[0]):
+                    return int(record.timestamp()) if record.timestamp() >= 0 else None
+        except Py4JJavaError as error:
+            why = f"the begin of its transaction is not known: {self._refused(error).reason}"
+            self._missing.setdefault(why, []).append(_text(place))
+        finally:
+            consumer.close()
+        return None
+
+    @property
+    def _kafka(self) -> Any:
+        """Kafka's own classes."""
+        return self._java.org.apache.kafka
+
+    def _properties(self, more: Mapping[str, str]) -> Any:
+        properties = self._java.java.util.Properties()
+        for name, value in {**self._settings, **more}.items():
+            properties.setProperty(name, value)
+        return properties
+
+    def _get(self, future: Any) -> Any:
+        try:
+            return future.get()
+        except Py4JJavaError as error:
+            raise self._refused(error) from error
+
+    def _miss(self, name: str, why: str, error: ClusterError) -> None:
+        """Note what is missing; nothing is where the topic or the transactional id has gone."""
+        if error.kind not in (_GONE, "TransactionalIdNotFoundException"):
+            self._missing.setdefault(why, []).append(name)
+
+    def _refused(self, error: Exception) -> ClusterError:
+        return ClusterError(self._bootstrap, *reason_of(error))
+
+
+def reason_of(error: Exception) -> tuple[str, str]:
+    """Class and message of the innermost cause of a Java error, else of the error itself."""
+    if isinstance(error, Py4JJavaError):
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return str(cause.getClass().getSimpleName()), str(cause.getMessage())
+    return type(error).__name__, str(error).splitlines()[0]
+
+
+def _text(place: Place) -> str:
+    return f"{place[0]}-{place[1]}"
+
+
+def _several(names: Sequence[str]) -> str:
+    """A few of the names, and how many more there are."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,228 @@
+"""The table of rights in docs/pipeline.md: it names every request, and a Kafka needs no more."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+from pyspark.sql import SparkSession
+
+from pipeline import schema
+from pipeline.bronze import read_offsets_log, read_the_rest
+from pipeline.progress import silent
+from pipeline.sources import admin as admin_module
+from pipeline.sources.errors import InputError
+from pipeline.sources.kafka import BrokerSource
+from pipeline.sources.logdir import EVENTS_TOPIC, OFFSETS_TOPIC
+from pipeline.store import Store
+from tests.oracle.kafka_process import Kafka
+from tests.pipeline.ways import Row, plain_rows
+from tests.support import ROOT, wait_for
+
+TOPIC, TELLER, READER = "payments", "teller", "reader"
+REQUESTS = {
+    "listTopics": "Metadata",
+    "describeTopics": "DescribeTopicPartitions",
+    "describeCluster": "DescribeCluster",
+    "listOffsets": "ListOffsets",
+    "describeConfigs": "DescribeConfigs",
+    "describeProducers": "DescribeProducers",
+    "listTransactions": "ListTransactions",
+    "describeTransactions": "DescribeTransactions",
+}
+"""What the calls of Kafka's admin client send."""
+OF_CONSUMERS = {"Fetch", "FindCoordinator", "OffsetFetch"}
+WITHOUT_A_RIGHT = "DescribeCluster"
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+class Right(NamedTuple):
+    """A row of the table."""
+
+    operation: str
+    on: str
+    requests: set[str]
+
+
+def rights() -> list[Right]:
+    """The table; "the same" stands for the requests of the row before."""
+    page = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
+    table = page[page.index("| right | on |") :].split("\n\n")[0]
+    found: list[Right] = []
+    for line in table.splitlines()[2:]:
+        operation, on, requests = (cell.strip() for cell in line.split("|")[1:4])
+        named = set(re.findall(r"[A-Z]\w+", requests))
+        if "the same" in requests:
+            named |= found[-1].requests
+        found.append(Right(operation, on, named))
+    return found
+
+
+def test_the_table_has_every_request_of_the_admin_client() -> None:
+    """A call that the code makes, and whose request has no row, is a right that is missing."""
+    tree = ast.parse(Path(admin_module.__file__).read_text(encoding="utf-8"))
+    calls = {
+        node.func.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and ast.unparse(node.func.value) == "self._client"
+    } - {"close"}
+    sent = {REQUESTS[name] for name in calls}
+    told: set[str] = set().union(*(right.requests for right in rights()))
+    assert told == (sent | OF_CONSUMERS) - {WITHOUT_A_RIGHT}
+    others = (Path(admin_module.__file__).parent).glob("*.py")
+    makers = {path.name for path in others if "admin.Admin" in path.read_text(encoding="utf-8")}
+    assert makers == {"admin.py"}
+
+
+def bindings(right: Right) -> list[AclBinding]:
+    """A row of the table as Kafka's ACLs for the reader."""
+    operation = AclOperation[re.sub(r"(?<!^)(?=[A-Z])", "_", right.operation).upper()]
+    literal, prefixed = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
+    named = re.search("`(.+)`", right.on)
+    if named is not None:
+        groups = right.on.startswith("groups")
+        kind, pattern = (ResourceType.GROUP, prefixed) if groups else (ResourceType.TOPIC, literal)
+        resource = (kind, named[1], pattern)
+    elif right.on.startswith("transactional ids"):
+        resource = (ResourceType.TRANSACTIONAL_ID, TELLER, literal)
+    else:
+        resource = (ResourceType.TOPIC, TOPIC, literal)
+    kind, name, pattern = resource
+    allow = AclPermissionType.ALLOW
+    return [AclBinding(kind, name, pattern, f"User:{READER}", "*", operation, allow)]
+
+
+class Secured:
+    """A running Kafka with ACLs: `admin` may do everything, `reader` what is granted."""
+
+    def __init__(self, broker: Kafka, folder: Path) -> None:
+        self.bootstrap = broker.bootstrap_servers
+        self.settings = {
+            "bootstrap.servers": self.bootstrap,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "admin",
+            "sasl.password": "a",
+        }
+        self.admin = AdminClient(self.settings)
+        self.client_config = folder / "client.properties"
+        self.client_config.write_text(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+            f'sasl.jaas.config={LOGIN} username="{READER}" password="r";\n'
+        )
+
+    def grant(self, granted: list[Right]) -> None:
+        """Let the reader have these rights and no others; returns when the broker has them."""
+        wanted = [binding for right in granted for binding in bindings(right)]
+        every = AclBindingFilter(
+            ResourceType.ANY, None, ResourcePatternType.ANY, None, None,
+            AclOperation.ANY, AclPermissionType.ANY,
+        )  # fmt: skip
+        for done in self.admin.delete_acls([every]).values():
+            done.result()
+        for made in self.admin.create_acls(wanted).values():
+            made.result()
+        wait_for(
+            lambda: len(self.admin.describe_acls(every).result()) == len(wanted), "ACLs are there"
+        )
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Iterator[Secured]:
+    """A running Apache Kafka that lets in by name, with an open transaction and a group."""
+    jaas = f'{LOGIN} username="admin" password="a" user_admin="a" user_{READER}="r";'
+    settings = {
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.plaintext.plain.sasl.jaas.config": jaas,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin;User:ANONYMOUS",
+        "offsets.topic.num.partitions": "1",
+    }
+    broker = Kafka(tmp_path, settings)
+    try:
+        broker.start()
+        yield Secured(broker, tmp_path)
+        broker.stop()
+    finally:
+        broker.end()
+
+
+def live(secured: Secured) -> Producer:
+    """Topics, a commit, and a transaction that stays open."""
+    topics = [NewTopic(TOPIC, 1, 1, config={"retention.ms": "86400000"})]
+    for made in secured.admin.create_topics([*topics, NewTopic(EVENTS_TOPIC, 1, 1)]).values():
+        made.result()
+    producer = Producer({**secured.settings, "transactional.id": TELLER})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(TOPIC, b"committed")
+    producer.commit_transaction(60)
+    producer.begin_transaction()
+    producer.produce(TOPIC, b"open", timestamp=1_000)
+    assert producer.flush(60) == 0
+    consumer = Consumer({**secured.settings, "group.id": "g"})
+    consumer.commit(offsets=[TopicPartition(TOPIC, 0, 0)], asynchronous=False)
+    consumer.close()
+    return producer
+
+
+@pytest.mark.slow
+@pytest.mark.real_time
+@pytest.mark.parametrize("broker", ["theirs"])
+def test_the_rights_are_enough_and_what_is_missing_is_said(
+    broker: str, connector: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """With the rows of the table all is known; without one of them a run goes on, or says which."""
+    secured: Secured = request.getfixturevalue(broker)
+    producer = live(secured)
+    every = rights()
+
+    def run(granted: list[Right], out: str) -> tuple[Row, list[str], Store]:
+        secured.grant(granted)
+        store = Store(connector, str(tmp_path / out))
+        config = str(secured.client_config)
+        source = BrokerSource(connector, secured.bootstrap, client_config=config)
+        read_offsets_log(source, store, silent)
+        read_the_rest(source, store, silent)
+        (end,) = plain_rows(store.read_bronze(schema.PARTITION_ENDS), schema.PARTITION_ENDS)
+        return end, source.notes(), store
+
+    end, notes, store = run(every, "all")
+    assert notes == []
+    assert (end["retention_ms"], end["last_stable_offset"], end["log_end"]) == (86_400_000, 2, 3)
+    assert end["held_by"] == TELLER
+    assert end["sampled_at_ms"] - 600_000 < end["held_since_ms"] <= end["sampled_at_ms"]
+    assert store.read_bronze(schema.TOPIC_RECORDS).count() == 1
+    of = {right.operation: right for right in every}
+    end, notes, _ = run([one for one in every if one != of["Describe"]], "nameless")
+    # The coordinator is not asked: the first record of the transaction says when it was written.
+    assert (end["held_by"].split()[0], end["held_since_ms"]) == ("producer", 1_000)
+    (note,) = notes
+    assert note.startswith(f"{TOPIC}-0: no coordinator lists a transaction of producer ")
+    end, notes, _ = run([one for one in every if one != of["DescribeConfigs"]], "configless")
+    assert (end["retention_ms"], end["held_by"]) == (None, TELLER)
+    (note,) = notes
+    assert note.startswith(f"{TOPIC}: retention.ms is not known: TopicAuthorizationException: ")
+    with pytest.raises(InputError, match=f"the right to read {OFFSETS_TOPIC} is missing"):
+        run(every[1:], "offsetless")
+    producer.abort_transaction(60)

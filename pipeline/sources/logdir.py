@@ -21,6 +21,7 @@ from storage.checkpoints import (
 )
 from storage.errors import StorageError
 from storage.local_disk import LocalDisk
+from storage.producer_state import ProducerState, snapshot_path
 from storage.topic_catalogue import TopicCatalogue
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -108,6 +109,20 @@ def topic_id_of(partition: LogPartition) -> str | None:
     """The topic's id as Kafka prints it, from `partition.metadata`; None without a sound one."""
     topic_id = read_partition_metadata(LocalDisk(), partition.path)
     return None if topic_id is None else topic_id_text(topic_id)
+
+
+def begun_before(partition: LogPartition, segment: SegmentFile) -> dict[int, int] | None:
+    """The transactions that are open where a segment begins: first offset by producer id.
+
+    From the snapshot of producers that brokers write when they roll a segment; None without a
+    sound one.
+    """
+    try:
+        contents = Path(snapshot_path(partition.path, segment.base_offset)).read_bytes()
+    except FileNotFoundError:
+        return None
+    state = ProducerState.decode(contents)
+    return None if state is None else state.transactions
 
 
 def log_starts(log_dir: str) -> dict[tuple[str, int], int]:

@@ -6,7 +6,7 @@ a segment that it has seen is no longer the same one (compaction, deletion) it b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from mmap import ACCESS_READ, mmap
 from typing import NamedTuple
 
@@ -25,6 +25,17 @@ class Aborted(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction without a marker yet; `since_ms` is the timestamp of its first record.
+
+    `since_ms` is null where that lies in a segment that was not looked at, or has no timestamp.
+    """
+
+    first_offset: int
+    producer_id: int
+    since_ms: int | None
 
 
 class Slice(NamedTuple):
@@ -73,30 +84,36 @@ class PartitionScan:
         self._pieces: list[_Piece] = []
         self._seen: list[SegmentFile] = []
         self._position = 0
-        self._open: dict[int, int] = {}
+        self._open: dict[int, OpenTransaction] = {}
         self._aborted: list[Aborted] = []
 
     @property
     def last_stable_offset(self) -> int:
         """Below it every transaction has ended; the log's end if none is open."""
-        return min([self.log_end, *self._open.values()])
+        return min([self.log_end, *(one.first_offset for one in self._open.values())])
 
     @property
-    def holder(self) -> str | None:
-        """The producer whose open transaction is at the last stable offset; None without one."""
-        first = min(self._open.items(), key=lambda pair: pair[1], default=None)
-        return None if first is None else f"producer {first[0]}"
+    def oldest_open(self) -> OpenTransaction | None:
+        """The transaction that is open at the last stable offset; None without one."""
+        return min(self._open.values(), key=lambda one: one.first_offset, default=None)
 
-    def refresh(self, segments: list[SegmentFile] | None = None) -> None:
+    def refresh(
+        self,
+        segments: list[SegmentFile] | None = None,
+        begun: Mapping[int, int] | None = None,
+    ) -> None:
         """Read the headers of what is new; of everything if what was seen has changed.
 
-        `segments` are those to look at, all of the partition's unless some are given.
+        `segments` are those to look at, all of the partition's unless some are given. `begun` are
+        the transactions that are open where the first of them begins: first offset by producer id.
         """
         segments = segments_of(self.partition) if segments is None else segments
         if not self._continues(segments):
             self._forget()
         if segments and self.log_start is None:
             self.log_start = self.log_end = segments[0].base_offset
+            for producer_id, offset in (begun or {}).items():
+                self._open[producer_id] = OpenTransaction(offset, producer_id, None)
         first = max(len(self._seen) - 1, 0)
         for number, segment in enumerate(segments[first:], first):
             self.log_end = max(self.log_end, segment.base_offset)
@@ -168,7 +185,8 @@ class PartitionScan:
         producer_id, offset = batch.producer_id, batch.base_offset
         if not batch.is_control:
             if offset >= self._cleaned_offset:
-                self._open.setdefault(producer_id, offset)
+                begun = OpenTransaction(offset, producer_id, first_timestamp_ms(batch))
+                self._open.setdefault(producer_id, begun)
             return
         try:
             marker = end_marker_of(data, batch)
@@ -176,9 +194,9 @@ class PartitionScan:
             return
         if marker is None:
             return
-        first_offset = self._open.pop(producer_id, None)
-        if not marker.commits and first_offset is not None:
-            self._aborted.append(Aborted(producer_id, first_offset, offset))
+        ended = self._open.pop(producer_id, None)
+        if not marker.commits and ended is not None:
+            self._aborted.append(Aborted(producer_id, ended.first_offset, offset))
 
     def slices(self, first_offset: int | None = None, end_offset: int | None = None) -> list[Slice]:
         """The slices that hold offsets from `first_offset` on, below `end_offset`.
@@ -207,6 +225,29 @@ class PartitionScan:
             for piece in self._pieces
             if piece.first_offset < end and piece.next_offset > first
         ]
+
+
+def first_timestamp_ms(batch: BatchHeader) -> int | None:
+    """The timestamp of the first record of a batch; None without one."""
+    stamp = batch.max_timestamp_ms if batch.log_append_time else batch.base_timestamp_ms
+    return stamp if stamp >= 0 else None
+
+
+def timestamp_at(segments: Sequence[SegmentFile], offset: int) -> int | None:
+    """The first timestamp of the batch that holds an offset; None where it is not to be had."""
+    below = [segment for segment in segments if segment.base_offset <= offset]
+    if not below:
+        return None
+    try:
+        with open(below[-1].path, "rb") as file:
+            data = mmap(file.fileno(), 0, access=ACCESS_READ)
+    except (FileNotFoundError, ValueError):  # swapped or emptied meanwhile
+        return None
+    with data:
+        for step in batches_and_corruption(data, 0, len(data), below[-1].base_offset):
+            if isinstance(step, BatchHeader) and step.next_offset > offset:
+                return first_timestamp_ms(step)
+    return None
 
 
 def _is_whole(data: mmap, step: BatchHeader | CorruptRange) -> bool:

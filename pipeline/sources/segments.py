@@ -15,7 +15,10 @@ from pipeline.sources.events import group_events
 from pipeline.sources.logdir import (
     EVENTS_TOPIC,
     OFFSETS_TOPIC,
+    LogPartition,
+    SegmentFile,
     all_partitions,
+    begun_before,
     check_log_dir,
     log_starts,
     partitions_of,
@@ -23,8 +26,31 @@ from pipeline.sources.logdir import (
     segments_of,
     topic_id_of,
 )
-from pipeline.sources.scan import PartitionScan
-from pipeline.sources.source import PartitionOffsets
+from pipeline.sources.scan import PartitionScan, timestamp_at
+from pipeline.sources.source import NO_HOLDER, Holder, PartitionOffsets
+from pipeline.sources.transaction_log import holders_of
+
+
+def _scan_of_end(partition: LogPartition, segments: list[SegmentFile]) -> PartitionScan:
+    """A scan of the last segment, and of those before it where nothing says what they left open."""
+    scan = PartitionScan(partition)
+    begun = begun_before(partition, segments[-1])
+    is_known = begun is not None or partition.topic == OFFSETS_TOPIC
+    scan.refresh(segments[-1:] if is_known else segments, begun)
+    return scan
+
+
+def _holder(
+    scan: PartitionScan, segments: list[SegmentFile], holders: Mapping[int, Holder]
+) -> Holder:
+    """The open transaction at the last stable offset: by its coordinator, else by its records."""
+    begun = scan.oldest_open
+    if begun is None:
+        return NO_HOLDER
+    name, since_ms = holders.get(begun.producer_id, NO_HOLDER)
+    if since_ms is None:
+        since_ms = begun.since_ms or timestamp_at(segments, begun.first_offset)
+    return Holder(name or f"producer {begun.producer_id}", since_ms)
 
 
 class LogDirSource:
@@ -56,39 +82,40 @@ class LogDirSource:
         """From the last segments; high watermark is the end, as one log dir knows no replicas."""
         starts, kept_ms = log_starts(self._log_dir), retentions(self._log_dir)
         wanted = {*topics, OFFSETS_TOPIC}
-        rows = []
+        looked_at = []
+        self._notes = []
         for partition in all_partitions(self._log_dir):
             segments = segments_of(partition)
             if partition.topic not in wanted or not segments:
                 continue
-            scan = PartitionScan(partition)
-            scan.refresh(segments[-1:])
+            scan = _scan_of_end(partition, segments)
             if scan.torn_bytes:
                 torn = f"a torn tail of {scan.torn_bytes} bytes was left out"
                 self._notes.append(f"{partition.topic}-{partition.number}: {torn}")
             if partition.topic in topics:
-                start = max(
-                    segments[0].base_offset, starts.get((partition.topic, partition.number), 0)
+                looked_at.append((partition, segments, scan))
+        held = {one.producer_id for *_, scan in looked_at if (one := scan.oldest_open) is not None}
+        holders = holders_of(self._log_dir, held)
+        rows = []
+        for partition, segments, scan in looked_at:
+            place = (partition.topic, partition.number)
+            start = max(segments[0].base_offset, starts.get(place, 0))
+            end = max(scan.log_end, start)
+            now_ms = time.time_ns() // 1_000_000
+            rows.append(
+                (
+                    *place,
+                    start,
+                    end,
+                    end,
+                    kept_ms.get(partition.topic),
+                    now_ms,
+                    "log",
+                    topic_id_of(partition),
+                    max(min(scan.last_stable_offset, end), start),
+                    *_holder(scan, segments, holders),
                 )
-                end = max(scan.log_end, start)
-                now_ms = time.time_ns() // 1_000_000
-                kept = kept_ms.get(partition.topic)
-                rows.append(
-                    (
-                        partition.topic,
-                        partition.number,
-                        start,
-                        end,
-                        end,
-                        kept,
-                        now_ms,
-                        "log",
-                        topic_id_of(partition),
-                        min(scan.last_stable_offset, end),
-                        scan.holder,
-                        None,
-                    )
-                )
+            )
         return self._spark.createDataFrame(rows, schema.PARTITION_ENDS.spark())
 
     def topic_records(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:

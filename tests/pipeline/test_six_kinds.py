@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import schema
 from pipeline.bronze import read_offsets_log, read_the_rest
@@ -19,6 +19,7 @@ from pipeline.progress import silent
 from pipeline.report.command import ALERT
 from pipeline.run import make_tables
 from pipeline.sources.kafka import BrokerSource
+from pipeline.sources.segments import LogDirSource
 from pipeline.store import Store
 from tests.oracle.kafka_process import Kafka
 from tests.pipeline.ways import plain_rows, read_table
@@ -30,12 +31,12 @@ PARTITIONS, RECORDS = 6, 20
 
 
 @pytest.fixture
-def theirs(tmp_path: Path) -> Iterator[str]:
+def theirs(tmp_path: Path) -> Iterator[Kafka]:
     """A running Apache Kafka."""
     broker = Kafka(tmp_path, SETTINGS)
     try:
         broker.start()
-        yield broker.bootstrap_servers
+        yield broker
         broker.stop()
     finally:
         broker.end()
@@ -119,22 +120,25 @@ def test_each_kind_of_group_gets_its_verdict(
     request: pytest.FixtureRequest,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Only the group that stopped is in error; the open transaction has its name.
+    """Only the group that stopped is in error; the open transaction has its name, in files as well.
 
     Of the classic, the static and the KIP-848 group two members own six partitions.
     """
-    bootstrap = request.getfixturevalue(broker)
+    kafka: Kafka = request.getfixturevalue(broker)
+    bootstrap = kafka.bootstrap_servers
     write_records(bootstrap)
     with ExitStack() as stack:
         teller = open_transaction(bootstrap)
         stack.callback(teller.abort_transaction, 30)
-        for group, topic, read, *members in (
-            ("classic", TOPIC, RECORDS, {}, {}),
-            ("static", TOPIC, RECORDS, {"group_instance_id": "a"}, {"group_instance_id": "b"}),
-            ("modern", TOPIC, 15, *2 * [{"group_protocol": "consumer"}]),
-            ("committed", HELD, 3, {"isolation_level": "read_committed"}),
-            ("lagging", TOPIC, 1, {}),
-        ):
+        modern = {"group_protocol": "consumer"}
+        kinds: tuple[tuple[str, str, int, list[dict[str, str]]], ...] = (
+            ("classic", TOPIC, RECORDS, [{}, {}]),
+            ("static", TOPIC, RECORDS, [{"group_instance_id": one} for one in ("a", "b")]),
+            ("modern", TOPIC, 15, [modern, modern]),
+            ("committed", HELD, 3, [{"isolation_level": "read_committed"}]),
+            ("lagging", TOPIC, 1, [{}]),
+        )
+        for group, topic, read, members in kinds:
             stack.enter_context(join(bootstrap, group, topic, read, *members))
         join(bootstrap, "stopped", TOPIC, 5, {}).close()
         out = tmp_path / "out"
@@ -142,6 +146,9 @@ def test_each_kind_of_group_gets_its_verdict(
         source = BrokerSource(connector, bootstrap)
         read_offsets_log(source, store, silent)
         read_the_rest(source, store, silent)
+        asked = held(store.read_bronze(schema.PARTITION_ENDS))
+        files = LogDirSource(connector, str(kafka.data))
+        assert held(files.partition_ends([HELD])) == asked
         rows = plain_rows(store.read_bronze(schema.OFFSETS_LOG), schema.OFFSETS_LOG)
         # Two minutes on: a tenth of the window is over for the group that stopped.
         at_ms = max(row["log_timestamp_ms"] for row in rows) + 120_000
@@ -166,6 +173,13 @@ def test_each_kind_of_group_gets_its_verdict(
     assert main(["report", "--out", str(out), "--alert"]) == ALERT
     error = capsys.readouterr().err
     assert {line.split()[2] for line in error.splitlines()} == {"stopped"}, error
+
+
+def held(ends: DataFrame) -> tuple[object, ...]:
+    """The open transaction of `payments`: offsets, name and begin."""
+    (end,) = (row for row in plain_rows(ends, schema.PARTITION_ENDS) if row["topic"] == HELD)
+    names = ("last_stable_offset", "log_end", "held_by", "held_since_ms")
+    return tuple(end[name] for name in names)
 
 
 def owned(store: Store, group: str) -> list[tuple[str, int]]:

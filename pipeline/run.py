@@ -30,6 +30,7 @@ LARGE_GROUP_RECORDS = 500_000
 """Records of one group that are worth a note: all of them lie in the memory of one worker."""
 
 _NOTED_GROUPS = 5
+_NOTED_REASONS = 5
 _BYTES_PER_RECORD = 1_000
 """Measured: three million commits of one group took 2.9 GB."""
 
@@ -49,13 +50,10 @@ def run_batch(
     `ask` is called when all is read, so that an instant of "now" is not before the ends of
     partitions that were looked at.
     """
-    notes: list[str] = []
     if source is not None:
         read_offsets_log(source, store, tell)
         read_the_rest(source, store, tell)
-        notes = source.notes()
-    make_tables(store, ask(), groups, tell)
-    _tell_notes(store, notes, tell)
+    _make_all(source, store, ask(), groups, tell)
 
 
 def run_stream(
@@ -74,8 +72,7 @@ def run_stream(
 
     def refresh() -> None:
         read_the_rest(source, store, tell)
-        make_tables(store, ask(), groups, tell)
-        _tell_notes(store, source.notes(), tell)
+        _make_all(source, store, ask(), groups, tell)
 
     if interval_seconds is None:
         start_stream(source, store, None, tell).awaitTermination()
@@ -182,14 +179,54 @@ def _with_past(store: Store, questions: Questions) -> Questions:
     return replace(questions, past=sampled_ms is not None and questions.at_ms < sampled_ms)
 
 
-def _tell_notes(store: Store, notes: list[str], tell: Tell) -> None:
-    """What was wrong with the input, in numbers and examples."""
-    log = store.read_bronze(schema.OFFSETS_LOG).filter(F.col("problem").isNotNull())
-    count = log.count()
+def _make_all(
+    source: Source | None, store: Store, questions: Questions, groups: str | None, tell: Tell
+) -> None:
+    """All tables, and `coverage`; its notes are said as well."""
+    make_tables(store, questions, groups, tell)
+    notes = [*(source.notes() if source is not None else ()), *_undecoded(store)]
     for note in notes:
         tell(f"note: {note}")
-    if count:
-        tell(f"note: {count} records or batches of the offsets log could not be decoded:")
-        reasons = log.groupBy("problem").count().orderBy(F.desc("count"), "problem").limit(5)
-        for row in reasons.collect():
-            tell(f"note:   {row['count']} x {json.dumps(row['problem'], ensure_ascii=False)}")
+    _write_coverage(store, source, questions, groups, notes)
+
+
+def _write_coverage(
+    store: Store,
+    source: Source | None,
+    questions: Questions,
+    groups: str | None,
+    notes: list[str],
+) -> None:
+    """Write `coverage`; without a source it is what the run that read bronze said of its own."""
+    before = store.coverage_of_bronze() if source is None else None
+    ends = store.read_bronze(schema.PARTITION_ENDS).agg(F.max("sampled_at_ms")).first()
+    log = store.read_bronze(schema.OFFSETS_LOG).agg(F.min("log_timestamp_ms")).first()
+    row = {
+        "at_ms": questions.at_ms,
+        "window_ms": questions.window_ms,
+        "cluster_id": before["cluster_id"] if before else source and source.cluster_id,
+        "input": before["input"] if before else source and source.input,
+        "groups": groups,
+        "first_log_ms": None if log is None else log[0],
+        "read_ms": None if ends is None else ends[0],
+        "notes": list(dict.fromkeys([*(before["notes"] if before else ()), *notes])),
+    }
+    columns = schema.COVERAGE.spark()
+    rows = [tuple(row[name] for name in schema.COVERAGE.names)]
+    store.write_coverage(store.spark.createDataFrame(rows, columns))
+
+
+def _undecoded(store: Store) -> list[str]:
+    """Records and batches of the offsets log that could not be decoded: how many, and why."""
+    log = store.read_bronze(schema.OFFSETS_LOG).filter(F.col("problem").isNotNull())
+    reasons = log.groupBy("problem").count().orderBy(F.desc("count"), "problem").collect()
+    if not reasons:
+        return []
+    count = sum(row["count"] for row in reasons)
+    return [
+        f"{count} records or batches of the offsets log could not be decoded:",
+        *(
+            f"  {row['count']} x {json.dumps(row['problem'], ensure_ascii=False)}"
+            for row in reasons[:_NOTED_REASONS]
+        ),
+    ]

@@ -66,6 +66,7 @@ class Store:
         self.out = out.rstrip("/")
         self._format = table_format
         self._bronze = self.path("bronze")
+        self._coverage = self.path("tables", schema.COVERAGE.name)
 
     def path(self, *names: str) -> str:
         """A path below the output folder."""
@@ -145,6 +146,17 @@ class Store:
     def use_bronze_of(self, other: Store) -> None:
         """Read bronze from where another run keeps it; what is added still comes here."""
         self._bronze = other.path("bronze")
+        self._coverage = other.path("tables", schema.COVERAGE.name)
+
+    def coverage_of_bronze(self) -> Row | None:
+        """What the run that read this bronze said of itself in `schema.COVERAGE`."""
+        if not self.has(self._coverage):
+            return None
+        return self.spark.read.schema(schema.COVERAGE.spark()).parquet(self._coverage).first()
+
+    def write_coverage(self, frame: DataFrame) -> None:
+        """Write `schema.COVERAGE`: a row, in Parquet whatever the format of the tables is."""
+        _write_parquet(frame.coalesce(1), self.path("tables", schema.COVERAGE.name))
 
     def replace_bronze(self, table: schema.Table, frame: DataFrame) -> None:
         """Put a small table in the place of what was kept of it."""

@@ -40,6 +40,7 @@ class ReportFindings:
 
     at_ms: int
     from_ms: int
+    coverage: TableRow | None
     verdicts: Counter[str]
     groups: list[TableRow]
     summaries: list[GroupSummary]
@@ -96,6 +97,7 @@ def find(output: Output) -> ReportFindings:
     return ReportFindings(
         at_ms=at_ms,
         from_ms=from_ms,
+        coverage=output.any_row(schema.COVERAGE),
         verdicts=Counter(row["status"] for row in groups),
         groups=groups,
         summaries=group_summaries(output, groups),

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from pipeline.report.covered import covered
 from pipeline.report.drawing import (
     SHOWN_PARTITIONS,
     TimeAxis,
@@ -34,6 +35,7 @@ body { margin: 0; background: var(--page); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
 main { max-width: 1040px; margin: 0 auto; padding: 32px 20px 60px; }
 h1 { font-size: 25px; margin: 0; } h2 { font-size: 18px; margin: 40px 0 2px; }
+ul.missing { margin: 0; padding-left: 20px; color: var(--warn); overflow-wrap: anywhere; }
 h3 { font-size: 14px; margin: 18px 0 4px; } p { margin: 2px 0 10px; color: var(--soft); }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); gap: 10px;
   margin-top: 20px; }
@@ -94,22 +96,8 @@ def render(findings: ReportFindings) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8"/>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
         f"<title>Consumer groups, {when}</title><style>{_STYLE}</style></head><body><main>"
-        f"<h1>Consumer groups</h1><p>{when}. {_covered(findings)}</p>"
+        f"<h1>Consumer groups</h1>{covered(findings)}"
         f"{''.join(sections)}</main></body></html>\n"
-    )
-
-
-def _covered(findings: ReportFindings) -> str:
-    """What the run looked at, and how much of its window the commits of a group span."""
-    if not findings.groups:
-        return ""
-    window = duration(findings.groups[0]["window_ms"])
-    spans = sorted(row["complete"] or 0.0 for row in findings.groups)
-    partitions = sum(len(one.partitions) for one in findings.summaries)
-    return (
-        f"{number(len(findings.groups))} groups, {number(partitions)} partitions; verdicts look"
-        f" back {window}, of which the commits of a group span {spans[len(spans) // 2]:.0%}"
-        f" (median; least {spans[0]:.0%})."
     )
 
 

@@ -17,6 +17,7 @@ from pipeline.schema.bronze import (
     SPARK_PROGRESS,
     TOPIC_RECORDS,
 )
+from pipeline.schema.coverage import COVERAGE
 from pipeline.schema.groups import (
     ABANDONED_GROUPS,
     DEAD_LETTERS,
@@ -58,12 +59,13 @@ TABLES = (
     REPLAY_PLAN,
     DEAD_LETTERS,
 )
-"""What is made."""
+"""What is made from bronze. `COVERAGE` is about the run itself."""
 
 __all__ = [
     "ABANDONED_GROUPS",
     "BRONZE",
     "COMMIT_HYGIENE",
+    "COVERAGE",
     "CURRENT_OFFSETS",
     "DATA_LOSS_FORECAST",
     "DEAD_LETTERS",

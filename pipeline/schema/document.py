@@ -10,7 +10,7 @@ from pipeline import schema
 MARK = "<!-- From here on printed by `python -m pipeline.schema.document`. -->"
 """The line of the page after which everything is generated."""
 
-_SECTIONS = (("Tables", schema.TABLES), ("Bronze", schema.BRONZE))
+_SECTIONS = (("Tables", (*schema.TABLES, schema.COVERAGE)), ("Bronze", schema.BRONZE))
 
 
 def describe() -> str:

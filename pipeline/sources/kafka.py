@@ -41,7 +41,7 @@ class BrokerSource:
         client_config: str | None = None,
     ) -> None:
         self._spark = spark
-        self._bootstrap = bootstrap
+        self.input = bootstrap
         self._client = {} if client_config is None else self._load(client_config)
         self._records_per_trigger = records_per_trigger
         # By its admin client the connector leaves internal topics out; by a consumer it does not.
@@ -49,6 +49,7 @@ class BrokerSource:
         self._notes: list[str] = []
         with self._admin() as admin:
             self._topics = admin.topics()
+            self.cluster_id = admin.cluster_id()
         if OFFSETS_TOPIC not in self._topics:
             raise InputError(
                 f"--bootstrap {bootstrap}: no group has committed there yet, or the right to read"
@@ -130,7 +131,7 @@ class BrokerSource:
     def _options(self) -> dict[str, str]:
         return {
             **{f"kafka.{name}": value for name, value in self._client.items()},
-            "kafka.bootstrap.servers": self._bootstrap,
+            "kafka.bootstrap.servers": self.input,
             "kafka.isolation.level": "read_committed",
             # Compaction and retention remove records while they are read: that is no failure.
             "failOnDataLoss": "false",
@@ -154,7 +155,7 @@ class BrokerSource:
         return json.dumps({topic: list(range(self._topics[topic].partitions)) for topic in topics})
 
     def _admin(self) -> ClusterAdmin:
-        settings = {**self._client, "bootstrap.servers": self._bootstrap}
+        settings = {**self._client, "bootstrap.servers": self.input}
         return ClusterAdmin(self._spark._jvm, settings)
 
     def _load(self, path: str) -> dict[str, str]:

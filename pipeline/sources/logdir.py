@@ -15,8 +15,10 @@ from pipeline.sources.errors import InputError
 from storage.checkpoints import (
     CLEANER_FILE,
     LOG_START_FILE,
+    META_PROPERTIES_FILE,
     read_offsets,
     read_partition_metadata,
+    read_properties,
     topic_id_text,
 )
 from storage.errors import StorageError
@@ -78,6 +80,15 @@ def check_log_dir(log_dir: str) -> None:
     """Raise InputError if the directory is missing or has no partition of the offsets topic."""
     if not partitions_of(log_dir, OFFSETS_TOPIC):
         raise InputError(f"--log-dir {log_dir}: no partition of {OFFSETS_TOPIC} lies there")
+
+
+def cluster_id_of(log_dir: str) -> str | None:
+    """The cluster's id from `meta.properties`; None without one."""
+    try:
+        contents = (Path(log_dir) / META_PROPERTIES_FILE).read_bytes()
+    except FileNotFoundError:
+        return None
+    return read_properties(contents).get("cluster.id") or None
 
 
 def segments_of(partition: LogPartition) -> list[SegmentFile]:

@@ -20,6 +20,7 @@ from pipeline.sources.logdir import (
     all_partitions,
     begun_before,
     check_log_dir,
+    cluster_id_of,
     log_starts,
     partitions_of,
     retentions,
@@ -58,33 +59,34 @@ class LogDirSource:
 
     def __init__(self, spark: SparkSession, log_dir: str, records_per_trigger: int = 0) -> None:
         self._spark = spark
-        self._log_dir = log_dir
+        self.input = log_dir
         self._records_per_trigger = records_per_trigger
         self._notes: list[str] = []
         self._damage: Observation | None = None
         check_log_dir(log_dir)
+        self.cluster_id = cluster_id_of(log_dir)
         spark.dataSource.register(OffsetsLogSource)
         spark.dataSource.register(TopicLogSource)
 
     def offsets_log(self, starts: Mapping[int, int]) -> DataFrame:
         """The offsets log; slices that were read before are not opened."""
-        reader = self._spark.read.format(OFFSETS_LOG).option("path", self._log_dir)
+        reader = self._spark.read.format(OFFSETS_LOG).option("path", self.input)
         reader = reader.option("packed", "true")
         return reader.option("starts", json.dumps(dict(starts))).load()
 
     def offsets_log_stream(self) -> DataFrame:
         """The offsets log from its beginning, and on."""
-        reader = self._spark.readStream.format(OFFSETS_LOG).option("path", self._log_dir)
+        reader = self._spark.readStream.format(OFFSETS_LOG).option("path", self.input)
         reader = reader.option("packed", "true")
         return reader.option("records_per_trigger", str(self._records_per_trigger)).load()
 
     def partition_ends(self, topics: Sequence[str]) -> DataFrame:
         """From the last segments; high watermark is the end, as one log dir knows no replicas."""
-        starts, kept_ms = log_starts(self._log_dir), retentions(self._log_dir)
+        starts, kept_ms = log_starts(self.input), retentions(self.input)
         wanted = {*topics, OFFSETS_TOPIC}
         looked_at = []
         self._notes = []
-        for partition in all_partitions(self._log_dir):
+        for partition in all_partitions(self.input):
             segments = segments_of(partition)
             if partition.topic not in wanted or not segments:
                 continue
@@ -95,7 +97,7 @@ class LogDirSource:
             if partition.topic in topics:
                 looked_at.append((partition, segments, scan))
         held = {one.producer_id for *_, scan in looked_at if (one := scan.oldest_open) is not None}
-        holders = holders_of(self._log_dir, held)
+        holders = holders_of(self.input, held)
         rows = []
         for partition, segments, scan in looked_at:
             place = (partition.topic, partition.number)
@@ -120,7 +122,7 @@ class LogDirSource:
 
     def topic_records(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
         """Place, time and size of records, without their contents."""
-        reader = self._spark.read.format(TOPIC_LOG).option("path", self._log_dir)
+        reader = self._spark.read.format(TOPIC_LOG).option("path", self.input)
         known = {f"{topic}-{number}": offset for (topic, number), offset in starts.items()}
         reader = reader.option("topics", json.dumps(list(topics)))
         rows = reader.option("starts", json.dumps(known)).load()
@@ -132,9 +134,9 @@ class LogDirSource:
 
     def group_events(self, start: int) -> DataFrame | None:
         """What this broker wrote about rebalances."""
-        if not partitions_of(self._log_dir, EVENTS_TOPIC):
+        if not partitions_of(self.input, EVENTS_TOPIC):
             return None
-        reader = self._spark.read.format(OFFSETS_LOG).option("path", self._log_dir)
+        reader = self._spark.read.format(OFFSETS_LOG).option("path", self.input)
         reader = reader.option("topic", EVENTS_TOPIC)
         return group_events(reader.option("starts", json.dumps({0: start})).load())
 

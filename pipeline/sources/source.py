@@ -24,6 +24,14 @@ NO_HOLDER = Holder(None, None)
 class Source(Protocol):
     """Frames; `starts` are next offsets to read, and a source may give more than asked for."""
 
+    @property
+    def input(self) -> str:
+        """The bootstrap addresses, or the log directory."""
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The id of the cluster; None where it is not known."""
+
     def offsets_log(self, starts: Mapping[int, int]) -> DataFrame:
         """The offsets log, decoded: `schema.OFFSETS_LOG` in packed rows, see `pipeline.pieces`."""
 

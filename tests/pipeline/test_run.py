@@ -10,10 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import run, schema
 from pipeline.progress import silent
+from pipeline.sources.segments import LogDirSource
 from pipeline.store import Store
+from tests.pipeline.logs import START_MS, plain, write_segment
+from tests.pipeline.logs import commits as log_commits
 from tests.pipeline.report.scene import commits, write
 from tests.pipeline.story import AT_MS
-from tests.pipeline.ways import questions
+from tests.pipeline.ways import plain_rows, questions, read_table
 
 
 class _FullStore(Store):
@@ -56,3 +59,29 @@ def test_the_memory_for_a_large_group_is_told_first(
         " about 4.0 GB of memory"
     )
     assert said[1].startswith("tables: making them")
+
+
+def test_coverage_says_what_a_run_saw(spark: SparkSession, tmp_path: Path) -> None:
+    """From files: the cluster, the input, what was damaged; from its bronze: the same again."""
+    log = tmp_path / "log"
+    write_segment(log, [plain(log_commits(0, 2)), b"no batch, for " + bytes(99)])
+    (log / "meta.properties").write_text("version=1\ncluster.id=AbC\nnode.id=1\n")
+    store = Store(spark, str(tmp_path / "out"))
+    source = LogDirSource(spark, str(log))
+    run.run_batch(source, store, lambda: questions(AT_MS), "g", silent)
+    (row,) = plain_rows(read_table(store, schema.COVERAGE), schema.COVERAGE)
+    assert (row["at_ms"], row["cluster_id"], row["input"]) == (AT_MS, "AbC", str(log))
+    assert (row["groups"], row["first_log_ms"]) == ("g", START_MS)
+    assert row["notes"] == ["__consumer_offsets-0: a torn tail of 113 bytes was left out"]
+    again = Store(spark, str(tmp_path / "again"))
+    again.use_bronze_of(store)
+    run.run_batch(None, again, lambda: questions(AT_MS + 1), None, silent)
+    (copied,) = plain_rows(read_table(again, schema.COVERAGE), schema.COVERAGE)
+    assert copied == {**row, "at_ms": AT_MS + 1, "groups": None}
+    assert LogDirSource(spark, str(without_meta(tmp_path))).cluster_id is None
+
+
+def without_meta(folder: Path) -> Path:
+    """Folders of partitions alone, as somebody copied them."""
+    write_segment(folder / "copied", [plain(log_commits(0, 2))])
+    return folder / "copied"

@@ -20,7 +20,7 @@ def test_the_documentation_is_the_schema() -> None:
 def test_every_table_has_a_place_and_no_column_is_left_out() -> None:
     """What is printed names every table, every key and every column once."""
     text = describe()
-    for table in (*schema.TABLES, *schema.BRONZE):
+    for table in (*schema.TABLES, schema.COVERAGE, *schema.BRONZE):
         assert text.count(f"### {table.name}\n") == 1
         assert set(table.key) <= set(table.names)
         assert set(table.partitioned_by) <= set(table.names)

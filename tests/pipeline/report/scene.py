@@ -94,6 +94,9 @@ def scene(out: Path, *, well: bool = False, calm: bool = False) -> Path:
         ),
     ]  # fmt: skip
     write(out, "tables", schema.STATUS, groups)
+    covered = {"at_ms": AT_MS, "window_ms": HOUR_MS, "cluster_id": "AbC", "input": "kafka:9092",
+               "first_log_ms": ago(500), "read_ms": ago(1), "notes": []}  # fmt: skip
+    write(out, "tables", schema.COVERAGE, [covered])
     write(out, "tables", schema.LAG, [{"group": "healthy", "at_ms": AT_MS}])
     write(out, "tables", schema.REBALANCES, [] if calm else [one[2] for one in made])
     write(out, "tables", schema.GROUP_GENERATIONS, [one[0] for one in made])

@@ -202,6 +202,44 @@ def test_every_group_is_in_a_table_with_its_lag_in_time(tmp_path: Path) -> None:
     assert f"{number(1000)} groups, {number(2000)} partitions; verdicts look back 1 h" in page
 
 
+def test_the_head_says_what_the_run_covered(tmp_path: Path) -> None:
+    """Cluster and input, the window, from when commits are, what is missing; names are escaped."""
+    out = scene(tmp_path)
+    head = head_of(out)
+    assert "Cluster <b>AbC</b>, from kafka:9092, as of 01 March 2026, 14:00:00 UTC." in head
+    assert "verdicts look back 1 h, to 01 Mar 13:00." in head
+    assert "The oldest record of the offsets log is of 01 Mar 2026 05:40." in head
+    assert "Log ends were taken 01 Mar 2026 13:59:00. Nothing was refused or damaged." in head
+    shutil.rmtree(out / "tables" / schema.COVERAGE.name)
+    assert "14:00:00 UTC. 4 groups" in head_of(out)  # of an older release
+    row = {"notes": ["t-0: <torn>"], "groups": "app-<.>", "input": "/mnt/<log>"}
+    write(out, "tables", schema.COVERAGE, [row])
+    head = head_of(out)
+    assert "A cluster whose id is not known, from /mnt/&lt;log&gt;, as of" in head
+    assert "with names like <code>app-&lt;.&gt;</code>" in head
+    assert "<li>t-0: &lt;torn&gt;</li>" in head
+    assert "Nothing was refused" not in head
+
+
+def test_the_head_says_of_how_many_partitions_the_lag_is_known(tmp_path: Path) -> None:
+    """A partition without a commit, or of a topic that may not be seen, has none."""
+    out = scene(tmp_path)
+    place = {"topic": "orders", "at_ms": AT_MS, "group": "healthy"}
+    for lags, said in (
+        ([1, 2], "The lag of every partition is known."),
+        ([1, None], "The lag of 1 of 2 partitions is not known."),
+    ):
+        shutil.rmtree(out / "tables" / schema.LAG.name)
+        rows = [{**place, "partition": number, "lag": lag} for number, lag in enumerate(lags)]
+        write(out, "tables", schema.LAG, rows)
+        assert said in head_of(out)
+
+
+def head_of(out: Path) -> str:
+    """The page up to its tiles."""
+    return render(find(Output(out))).split('<div class="tiles">')[0]
+
+
 def test_a_calm_cluster_has_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a rebalance in a day, or a commit in bronze, there are a page, alerts and metrics."""
     out = scene(tmp_path / "calm", calm=True)

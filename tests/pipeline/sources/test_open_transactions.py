@@ -139,14 +139,23 @@ def test_a_broker_and_its_files_agree(connector: SparkSession, tmp_path: Path) -
         by_broker = BrokerSource(connector, broker.bootstrap_servers)
         (asked,) = ends(by_broker)
         assert by_broker.notes() == []
-        (read,) = ends(LogDirSource(connector, str(tmp_path / "data")))
+        by_files = LogDirSource(connector, str(tmp_path / "data"))
+        (read,) = ends(by_files)
         names = ("last_stable_offset", "log_end", "held_by", "held_since_ms")
         assert [asked[name] for name in names] == [read[name] for name in names]
         assert asked["held_by"] == "teller"
+        assert by_broker.cluster_id == by_files.cluster_id == broker_cluster_id(tmp_path)
         assert 0 <= asked["sampled_at_ms"] - asked["held_since_ms"] < 120_000
         producer.abort_transaction(30)
         (asked,) = ends(by_broker)
         assert (asked["held_by"], asked["held_since_ms"]) == (None, None)
+
+
+def broker_cluster_id(folder: Path) -> str:
+    """What the broker wrote into its data directory."""
+    text = (folder / "data" / "meta.properties").read_text(encoding="utf-8")
+    (line,) = (line for line in text.splitlines() if line.startswith("cluster.id="))
+    return line.partition("=")[2]
 
 
 def test_batches_with_the_time_of_the_append() -> None:

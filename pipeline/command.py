@@ -32,11 +32,14 @@ def main(arguments: Sequence[str]) -> int:
     if options.command == "report":
         return report.run(options)
     from pipeline.java import NoJavaError
+    from pipeline.preconditions import locked
     from pipeline.shipping import WorkerError
     from pipeline.sources.errors import InputError
 
     try:
-        _execute(options, tell)
+        _check_places(options)
+        with locked(options.out):
+            _execute(options, tell)
     except (InputError, NoJavaError, WorkerError) as error:
         return _failed(str(error))
     except KeyboardInterrupt:
@@ -66,7 +69,6 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
     from pipeline.store import DELTA, DELTA_SETTINGS, Store, has_delta
 
     settings = _settings(options.conf)
-    _check_places(options)
     if options.format == DELTA:
         settings = {**DELTA_SETTINGS, **settings}
     if options.bootstrap is not None:
@@ -118,13 +120,22 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
 
 def _check_places(options: argparse.Namespace) -> None:
     """What can be seen before Spark starts; InputError for what is wrong."""
-    from pipeline.preconditions import check_bootstrap, check_out
+    from pipeline.preconditions import (
+        check_bootstrap,
+        check_client_config,
+        check_out,
+        check_parquet,
+    )
     from pipeline.sources.errors import InputError
     from pipeline.sources.logdir import check_log_dir
 
-    if options.client_config is not None and options.bootstrap is None:
-        raise InputError("--client-config goes with --bootstrap")
+    if options.client_config is not None:
+        if options.bootstrap is None:
+            raise InputError("--client-config goes with --bootstrap")
+        check_client_config(options.client_config)
     check_out(options.out)
+    if getattr(options, "parquet", None) is not None:
+        check_parquet(options.parquet)
     if options.log_dir is not None:
         check_log_dir(options.log_dir)
     if options.bootstrap is not None:

@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     )
     stream.add_argument(
         "--records-per-batch",
-        type=int,
+        type=count,
         default=0,
         metavar="N",
         help="offsets that one micro-batch takes at most; default: all that there are",
@@ -73,7 +73,7 @@ def _add_questions(command: argparse.ArgumentParser) -> None:
         help="the instant that tables are about, as 2026-11-22T01:30:00Z or ms; default: now",
     )
     command.add_argument("--window", type=duration_ms, default=HOUR_MS, metavar="TIME")
-    command.add_argument("--allowed-lag", type=int, default=0, metavar="RECORDS")
+    command.add_argument("--allowed-lag", type=count, default=0, metavar="RECORDS")
     command.add_argument(
         "--groups", type=regex, metavar="REGEX", help="groups with such whole names only"
     )
@@ -109,10 +109,17 @@ def questions_of(options: argparse.Namespace) -> Questions:
     )
 
 
+def count(text: str) -> int:
+    """A number that is not negative; ArgumentTypeError for anything else."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number such as 0 or 1000")
+    return int(text)
+
+
 def duration_ms(text: str) -> int:
-    """`10m`, `7d`, `1500ms` as milliseconds; ArgumentTypeError for anything else."""
+    """`10m`, `7d`, `1500ms` as milliseconds; ArgumentTypeError for anything else, and for 0."""
     parts = _DURATION.fullmatch(text)
-    if parts is None:
+    if parts is None or not int(parts[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is no time such as 500ms, 30s, 10m, 12h, 7d")
     return int(parts[1]) * _UNITS_MS[parts[2]]
 

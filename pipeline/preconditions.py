@@ -6,23 +6,69 @@ Paths with a scheme (`s3a://`, `hdfs://`) are left to Hadoop's file systems.
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from pipeline.sources.errors import InputError
+from storage.checkpoints import LOCK_FILE
+from storage.local_disk import LocalDisk
 
 CONNECT_TIMEOUT_SECONDS = 3.0
 
 
 def check_out(out: str) -> None:
-    """Raise InputError if `--out` or a folder above it is a file."""
-    if "://" in out:
+    """Raise InputError unless `--out` is a directory that can be written, or can become one."""
+    if not out.strip("/"):
+        raise InputError(f"--out {out!r} is not a directory for output")
+    if is_elsewhere(out):
         return
     path = Path(out)
     for part in (path, *path.parents):
         if part.exists():
             if not part.is_dir():
                 raise InputError(f"--out {out}: {part} is a file, not a directory")
+            try:
+                TemporaryFile(dir=part).close()
+            except OSError as error:
+                raise InputError(f"--out {out}: {part}: {error.strerror}") from error
             return
+
+
+def check_parquet(parquet: str) -> None:
+    """Raise InputError if `--parquet` is a local path without bronze below it."""
+    if not is_elsewhere(parquet) and not (Path(parquet) / "bronze").is_dir():
+        raise InputError(f"--parquet {parquet}: there is no bronze of an earlier run")
+
+
+def check_client_config(path: str) -> None:
+    """Raise InputError if the file cannot be read."""
+    try:
+        Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"--client-config {path}: {error.strerror}") from error
+
+
+@contextmanager
+def locked(out: str) -> Iterator[None]:
+    """Hold `--out` alone, as far as it is a local path. InputError while another run holds it."""
+    if is_elsewhere(out):
+        yield
+        return
+    Path(out).mkdir(parents=True, exist_ok=True)
+    lock = LocalDisk().lock(str(Path(out) / LOCK_FILE))
+    if lock is None:
+        raise InputError(f"--out {out}: another run is writing there")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_elsewhere(path: str) -> bool:
+    """Whether a path has a scheme, so that Hadoop's file systems know it."""
+    return "://" in path
 
 
 def check_bootstrap(bootstrap: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.command import main
-from pipeline.options import duration_ms, instant_ms, parser, questions_of, regex
+from pipeline.options import count, duration_ms, instant_ms, parser, questions_of, regex
 from pipeline.sources.errors import InputError
 from pipeline.sources.jars import connector_settings
 from pipeline.sources.spark_progress import read_progress
@@ -38,6 +38,16 @@ def test_instants() -> None:
     assert instant_ms("1795225500000") == 1_795_225_500_000
     with pytest.raises(argparse.ArgumentTypeError):
         instant_ms("yesterday")
+
+
+def test_numbers_and_times_that_make_no_sense_are_refused() -> None:
+    """A window of nothing, a lag below nothing."""
+    with pytest.raises(argparse.ArgumentTypeError, match="'0s' is no time"):
+        duration_ms("0s")
+    assert count("0") == 0
+    for text in ("-5", "many", "1.5", ""):
+        with pytest.raises(argparse.ArgumentTypeError, match="is no number"):
+            count(text)
 
 
 def test_groups_are_a_regular_expression() -> None:

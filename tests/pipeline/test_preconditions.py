@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pipeline import session
+from pipeline import preconditions, session
 from pipeline.command import main
-from pipeline.preconditions import check_bootstrap, check_out
+from pipeline.preconditions import check_bootstrap, check_out, locked
 from pipeline.sources.errors import InputError
 
 
@@ -51,6 +52,50 @@ def test_out_is_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert said.endswith(f"{file} is a file, not a directory")
     check_out(str(tmp_path / "new" / "folder"))
     check_out("s3a://lake/offsets")
+
+
+def test_out_can_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty name or the root, and a directory that takes no file, are refused."""
+    log_dir = tmp_path / "data"
+    (log_dir / "__consumer_offsets-0").mkdir(parents=True)
+    for out in ("", "/"):
+        said = error_of(capsys, "--log-dir", str(log_dir), "--out", out)
+        assert said.endswith(f"--out {out!r} is not a directory for output")
+
+    def refuse(dir: Path) -> None:  # noqa: A002 - the name that tempfile has for it
+        raise PermissionError(errno.EACCES, "Permission denied", str(dir))
+
+    monkeypatch.setattr(preconditions, "TemporaryFile", refuse)
+    out = tmp_path / "new" / "folder"
+    said = error_of(capsys, "--log-dir", str(log_dir), "--out", str(out))
+    assert said.endswith(f"--out {out}: {tmp_path}: Permission denied")
+    assert not out.parent.exists()
+
+
+def test_one_run_writes_to_out_at_a_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second one is refused, whatever it would do; afterwards the place is free."""
+    log_dir, out = tmp_path / "data", tmp_path / "out"
+    (log_dir / "__consumer_offsets-0").mkdir(parents=True)
+    with locked(str(out)):
+        said = error_of(capsys, "--log-dir", str(log_dir), "--out", str(out))
+        assert said.endswith(f"--out {out}: another run is writing there")
+    with locked(str(out)), locked("s3a://lake/offsets"):
+        pass
+
+
+def test_files_that_options_name_are_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bronze of an earlier run, and the settings of clients."""
+    out = str(tmp_path / "out")
+    said = error_of(capsys, "--parquet", str(tmp_path), "--out", out)
+    assert said.endswith(f"--parquet {tmp_path}: there is no bronze of an earlier run")
+    said = error_of(capsys, "--bootstrap", "b:1", "--client-config", out, "--out", out)
+    assert said.endswith(f"--client-config {out}: No such file or directory")
 
 
 def test_log_dir_has_an_offsets_topic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

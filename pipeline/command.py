@@ -1,7 +1,7 @@
 """The commands `run` and `stream`: from options to a session, an input and a run; and `report`.
 
-Exit codes: 0 done, 1 when something that was to be there is not, 2 for a wrong argument, 3 for an
-alert.
+Exit codes: 0 done, or a stream without an end was stopped; 1 when something that was to be there is
+not, 2 for a wrong argument, 3 for an alert, 130 for a run that was stopped.
 """
 
 from __future__ import annotations
@@ -9,12 +9,19 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 from pipeline.inputs import Questions
+from pipeline.liveness import while_it_answers
 from pipeline.options import parser, questions_of
 from pipeline.progress import Tell, teller, watched
 from pipeline.report import command as report
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_INTERRUPTED = 130
 _EXTRA = "coordinator-server[pipeline]"
 
 
@@ -44,6 +51,7 @@ def main(arguments: Sequence[str]) -> int:
         return _failed(str(error))
     except KeyboardInterrupt:
         tell("stopped")
+        return 0 if getattr(options, "interval", None) else _INTERRUPTED
     return 0
 
 
@@ -54,41 +62,19 @@ def _failed(reason: str) -> int:
 
 def _execute(options: argparse.Namespace, tell: Tell) -> None:
     """Open what is needed and run it; InputError or NoJavaError when it is not there."""
-    from pyspark.errors import PySparkRuntimeError
-
     from pipeline.bronze import keep_spark_progress
     from pipeline.run import run_batch, run_stream
-    from pipeline.session import open_session
-    from pipeline.shipping import check_workers, is_local
     from pipeline.sources.errors import InputError
-    from pipeline.sources.jars import connector_settings, no_connector
     from pipeline.sources.kafka import BrokerSource
     from pipeline.sources.segments import LogDirSource
     from pipeline.sources.source import Source
     from pipeline.sources.spark_progress import read_progress
-    from pipeline.store import DELTA, DELTA_SETTINGS, Store, has_delta
+    from pipeline.store import DELTA, Store, has_delta
 
-    settings = _settings(options.conf)
-    if options.format == DELTA:
-        settings = {**DELTA_SETTINGS, **settings}
-    if options.bootstrap is not None:
-        settings = {**connector_settings(options.jars), **settings}
-    elif options.jars:
-        settings["spark.jars"] = options.jars
     progress = [row for path in options.spark_checkpoint for row in read_progress(path)]
     if progress and options.command == "run" and options.parquet is not None:
         raise InputError("--spark-checkpoint goes with --bootstrap or --log-dir, not --parquet")
-    try:
-        spark = open_session(options.master, settings=settings)
-    except PySparkRuntimeError as error:
-        if "spark.jars.packages" not in settings:
-            raise
-        raise no_connector("Spark did not start with spark.jars.packages") from error
-    tell(f"Spark {spark.version} on {options.master}")
-    if not is_local(options.master):
-        workers = check_workers(spark)
-        hosts = ", ".join(sorted({worker.host for worker in workers}))
-        tell(f"workers on {hosts} run the code of {workers[0].code}")
+    spark = _open_spark(options, tell)
     per_trigger = getattr(options, "records_per_batch", 0)
     source: Source | None = None
     if options.bootstrap is not None:
@@ -109,13 +95,46 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
     def ask() -> Questions:
         return questions_of(options)
 
-    with watched(spark, tell):
+    interval_ms = getattr(options, "interval", None)
+    # A stream without an end goes on when its cluster is back.
+    broker = source if isinstance(source, BrokerSource) and interval_ms is None else None
+    with watched(spark, tell), nullcontext() if broker is None else while_it_answers(broker.check):
         if options.command == "run":
             run_batch(source, store, ask, options.groups, tell)
             return
         assert source is not None
-        interval = None if options.interval is None else options.interval / 1000
+        interval = None if interval_ms is None else interval_ms / 1000
         run_stream(source, store, ask, options.groups, tell, interval)
+
+
+def _open_spark(options: argparse.Namespace, tell: Tell) -> SparkSession:
+    """The session with what the options ask for; on a cluster its workers have been checked."""
+    from pyspark.errors import PySparkRuntimeError
+
+    from pipeline.session import open_session
+    from pipeline.shipping import check_workers, is_local
+    from pipeline.sources.jars import connector_settings, no_connector
+    from pipeline.store import DELTA, DELTA_SETTINGS
+
+    settings = _settings(options.conf)
+    if options.format == DELTA:
+        settings = {**DELTA_SETTINGS, **settings}
+    if options.bootstrap is not None:
+        settings = {**connector_settings(options.jars), **settings}
+    elif options.jars:
+        settings["spark.jars"] = options.jars
+    try:
+        spark = open_session(options.master, settings=settings)
+    except PySparkRuntimeError as error:
+        if "spark.jars.packages" not in settings:
+            raise
+        raise no_connector("Spark did not start with spark.jars.packages") from error
+    tell(f"Spark {spark.version} on {options.master}")
+    if not is_local(options.master):
+        workers = check_workers(spark)
+        hosts = ", ".join(sorted({worker.host for worker in workers}))
+        tell(f"workers on {hosts} run the code of {workers[0].code}")
+    return spark
 
 
 def _check_places(options: argparse.Namespace) -> None:

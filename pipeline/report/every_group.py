@@ -89,17 +89,18 @@ def _row(group: GroupSummary) -> str:
     cells = (
         f'<td><span class="tag {status.lower()}">{status}</span></td>',
         f"<td>{_name_with_partitions(name, group.partitions)}</td>",
-        _number(None if row["lag"] is None else number(row["lag"])),
-        _number(None if group.age_ms is None else duration(group.age_ms)),
-        _number(None if rate is None else f"{rate:,.1f}"),
-        _number(None if row["members"] is None else number(row["members"])),
+        _number("lag", None if row["lag"] is None else number(row["lag"])),
+        _number("lag in time", None if group.age_ms is None else duration(group.age_ms)),
+        _number("records/s", None if rate is None else f"{rate:,.1f}"),
+        _number("members", None if row["members"] is None else number(row["members"])),
         f"<td>{escape(row['rule'])}</td>",
     )
     return f'<tr data-group="{name}">{"".join(cells)}</tr>'
 
 
-def _number(text: str | None) -> str:
-    return f'<td class="n">{_UNKNOWN if text is None else text}</td>'
+def _number(name: str, text: str | None) -> str:
+    """A cell; `name` stands before it where the page is too narrow for a head."""
+    return f'<td class="n" data-name="{name}">{_UNKNOWN if text is None else text}</td>'
 
 
 def _name_with_partitions(name: str, partitions: Sequence[TableRow]) -> str:

@@ -75,10 +75,9 @@ def find(output: Output) -> ReportFindings:
     """Read what a report shows. NoReportError when no table holds the instant."""
     groups = output.rows(schema.STATUS, pc.field("topic").is_null())
     groups.sort(key=lambda row: (_SEVERITY[row["status"]], -(row["lag"] or 0), row["group"]))
-    lag = output.any_row(schema.LAG)
-    if lag is None:
+    at_ms = output.at_ms
+    if at_ms is None:
         raise NoReportError("the table lag has no rows: no group has an offset or an assignment")
-    at_ms = lag["at_ms"]
     rebalances = output.rows(schema.REBALANCES, pc.field("at_ms") > at_ms - DAY_MS)
     starts = [row["at_ms"] for row in rebalances]
     starts += [row["first_commit_ms"] for row in groups if row["first_commit_ms"] is not None]

@@ -20,6 +20,7 @@ from pipeline.report.drawing import (
 from pipeline.report.every_group import groups_table
 from pipeline.report.findings import SHOWN_LANES, SHOWN_ROWS, ReportFindings
 from pipeline.report.reading import TableRow
+from pipeline.tables.status import EARLY
 
 _STYLE = """
 :root { color-scheme: light dark; --page: #fbfbf9; --card: #fff; --ink: #1d2126; --soft: #6a7078;
@@ -68,7 +69,13 @@ summary { cursor: pointer; } details ul { margin: 4px 0; padding-left: 20px; col
   color: var(--ink); background: var(--page); border: 1px solid var(--rule); border-radius: 6px; }
 #groups td:nth-child(2), #groups td:last-child { min-width: 150px; }
 @media (max-width: 600px) { main { padding: 18px 10px 40px; } .n { padding-right: 12px; }
-  td:nth-child(2) { min-width: 90px; } .card { padding: 8px 10px; } }
+  td:nth-child(2) { min-width: 90px; } .card { padding: 8px 10px; }
+  #groups thead { display: none; } #groups tr { display: flex; flex-wrap: wrap; gap: 0 14px;
+    padding: 6px 0; border-bottom: 1px solid var(--rule); } #groups tr[hidden] { display: none; }
+  #groups td { padding: 0; border: 0; } #groups td:nth-child(2) { flex: 1 0 70%; }
+  #groups td:last-child { flex: 1 0 100%; color: var(--soft); } #search { max-width: none; }
+  #groups td[data-name]::before { content: attr(data-name) " "; color: var(--soft);
+    font-size: 12px; } }
 .mark { fill: var(--soft); } .mark.storm { fill: var(--bad); }
 """ + "\n".join(f".c{color} .bar {{ fill: var(--m{color}); }}" for color in range(8))
 
@@ -124,8 +131,12 @@ def _attention(findings: ReportFindings) -> str:
         for row in findings.groups if row["status"] != "OK"
     ]  # fmt: skip
     head = ("", "group", "why: its worst partition", "lag", "members")
+    early = sum(EARLY in row["rule"] for row in findings.groups)
+    nothing = "No group is in error or has a warning."
+    if early:
+        nothing += f" For {number(early)} it is too early to judge: the table below says why."
     return _section(
-        "What needs attention", "Verdicts on groups, the worst first.", head, rows, "All is well."
+        "What needs attention", "Verdicts on groups, the worst first.", head, rows, nothing
     )
 
 

@@ -165,7 +165,6 @@ def _of_forecasts(output: Output) -> list[GaugeMetricFamily]:
     """What will be, and the instant that all is about."""
     expiries = output.rows(schema.OFFSET_EXPIRY_FORECAST)
     losses = output.rows(schema.DATA_LOSS_FORECAST)
-    instants = {row["at_ms"] for row in output.rows(schema.LAG)}
     return [
         _gauge(
             "coordinator_offset_expires_seconds",
@@ -183,7 +182,7 @@ def _of_forecasts(output: Output) -> list[GaugeMetricFamily]:
             "coordinator_pipeline_instant_seconds",
             "The instant that all of this is about, since 1970.",
             (),
-            [((), _seconds(at_ms)) for at_ms in instants],
+            [((), _seconds(output.at_ms))],
         ),
     ]
 

@@ -60,6 +60,12 @@ class Output:
         rows = [] if data is None else data.head(1, columns=table.names).to_pylist()
         return rows[0] if rows else None
 
+    @property
+    def at_ms(self) -> int | None:
+        """The instant that all tables are about; None where no table says it."""
+        row = self.any_row(schema.COVERAGE) or self.any_row(schema.LAG)
+        return None if row is None else row["at_ms"]
+
     def lines(self, groups: list[str], from_ms: int, at_ms: int) -> list[Line]:
         """The lag of each group over time, replayed; without those that committed nothing."""
         if not groups:

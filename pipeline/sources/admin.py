@@ -16,7 +16,7 @@ from pipeline.sources.errors import InputError
 from pipeline.sources.logdir import RETENTION
 from pipeline.sources.source import Holder
 
-_TIMEOUT_MS = 30_000
+TIMEOUT_MS = 30_000
 _READ_TIMEOUT_MS = 5_000
 _POLL_MS = 500
 _NO_TOPIC_ID = "A" * 22
@@ -51,14 +51,16 @@ class ClusterAdmin:
     refuses in part the rest is given, and `notes` says what is missing and why.
     """
 
-    def __init__(self, java: Any, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, java: Any, settings: Mapping[str, str], timeout_ms: int = TIMEOUT_MS
+    ) -> None:
         self._java = java
         self._settings = settings
         self._bootstrap = settings["bootstrap.servers"]
         self._missing: dict[str, list[str]] = {}
         limits = {
-            "request.timeout.ms": str(_TIMEOUT_MS // 2),
-            "default.api.timeout.ms": str(_TIMEOUT_MS),
+            "request.timeout.ms": str(timeout_ms // 2),
+            "default.api.timeout.ms": str(timeout_ms),
         }
         try:
             self._client = self._kafka.clients.admin.Admin.create(self._properties(limits))

@@ -17,13 +17,14 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pipeline import schema
 from pipeline.decode.frame import decode
-from pipeline.sources.admin import ClusterAdmin, reason_of
+from pipeline.sources.admin import TIMEOUT_MS, ClusterAdmin, reason_of
 from pipeline.sources.errors import InputError
 from pipeline.sources.events import group_events
 from pipeline.sources.logdir import EVENTS_TOPIC, OFFSETS_TOPIC
 from pipeline.sources.source import NO_HOLDER, PartitionOffsets
 
 _EARLIEST = -2
+_CHECK_TIMEOUT_MS = 10_000
 _BY_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 
 
@@ -154,9 +155,14 @@ class BrokerSource:
         """All partitions by their numbers: so the connector needs no group to read."""
         return json.dumps({topic: list(range(self._topics[topic].partitions)) for topic in topics})
 
-    def _admin(self) -> ClusterAdmin:
+    def check(self) -> None:
+        """Raise InputError unless the cluster answers within some seconds."""
+        with self._admin(_CHECK_TIMEOUT_MS) as admin:
+            admin.cluster_id()
+
+    def _admin(self, timeout_ms: int = TIMEOUT_MS) -> ClusterAdmin:
         settings = {**self._client, "bootstrap.servers": self.input}
-        return ClusterAdmin(self._spark._jvm, settings)
+        return ClusterAdmin(self._spark._jvm, settings, timeout_ms)
 
     def _load(self, path: str) -> dict[str, str]:
         """A properties file as Kafka's own tools read it. InputError when it cannot be read."""

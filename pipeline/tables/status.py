@@ -72,6 +72,9 @@ SLICES = 10
 WARN_SLICES = 3
 """A trend needs three points."""
 
+EARLY = "too early to judge"
+"""What the rule of a partition says that may be a STOP soon."""
+
 _SEVERITY = {"OK": 0, "WARN": 1, "STALL": 2, "STOP": 3, "REWIND": 4}
 
 
@@ -360,7 +363,8 @@ def _rules(allowed: int, tenth_ms: int) -> list[tuple[pl.Expr, str, pl.Expr]]:
             ~pl.col("read_by") & (waited_ms > MIN_PATIENCE_MS),
             "OK",
             pl.format(
-                "too early to judge: {} wait for {}, STOP after {} s",
+                "{}: {} wait for {}, STOP after {} s",
+                pl.lit(EARLY),
                 behind,
                 seconds,
                 pl.col("patience_ms") // 1000,

@@ -68,10 +68,10 @@ def test_out_can_be_written(
         raise PermissionError(errno.EACCES, "Permission denied", str(dir))
 
     monkeypatch.setattr(preconditions, "TemporaryFile", refuse)
-    out = tmp_path / "new" / "folder"
-    said = error_of(capsys, "--log-dir", str(log_dir), "--out", str(out))
-    assert said.endswith(f"--out {out}: {tmp_path}: Permission denied")
-    assert not out.parent.exists()
+    folder = tmp_path / "new" / "folder"
+    said = error_of(capsys, "--log-dir", str(log_dir), "--out", str(folder))
+    assert said.endswith(f"--out {folder}: {tmp_path}: Permission denied")
+    assert not folder.parent.exists()
 
 
 def test_one_run_writes_to_out_at_a_time(

@@ -17,6 +17,7 @@ from pipeline.report.drawing import TimeAxis, duration, number
 from pipeline.report.findings import Holding, find
 from pipeline.report.page import render
 from pipeline.report.reading import NoReportError, Output
+from pipeline.tables.status import EARLY
 from tests.pipeline.report.scene import AT_MS, BEGIN_MS, EVIL, ago, group_row, scene, write
 
 
@@ -197,7 +198,12 @@ def test_every_group_is_in_a_table_with_its_lag_in_time(tmp_path: Path) -> None:
     page = render(find(Output(out)))
     assert page.count("<tr data-group=") == 1000
     row = page[page.index('<tr data-group="healthy-0007">') :].split("</tr>")[0]
-    assert re.findall(r'class="n">([^<]*)<', row) == ["3", "1.5 s", "4.5", "1"]
+    assert re.findall(r'class="n" data-name="([^"]*)">([^<]*)<', row) == [
+        ("lag", "3"),
+        ("lag in time", "1.5 s"),
+        ("records/s", "4.5"),
+        ("members", "1"),
+    ]
     assert "<li>orders-1: 3</li><li>orders-0: 0</li>" in row
     assert f"{number(1000)} groups, {number(2000)} partitions; verdicts look back 1 h" in page
 
@@ -212,7 +218,7 @@ def test_the_head_says_what_the_run_covered(tmp_path: Path) -> None:
     assert "Log ends were taken 01 Mar 2026 13:59:00. Nothing was refused or damaged." in head
     shutil.rmtree(out / "tables" / schema.COVERAGE.name)
     assert "14:00:00 UTC. 4 groups" in head_of(out)  # of an older release
-    row = {"notes": ["t-0: <torn>"], "groups": "app-<.>", "input": "/mnt/<log>"}
+    row = {"at_ms": AT_MS, "notes": ["t-0: <torn>"], "groups": "app-<.>", "input": "/mnt/<log>"}
     write(out, "tables", schema.COVERAGE, [row])
     head = head_of(out)
     assert "A cluster whose id is not known, from /mnt/&lt;log&gt;, as of" in head
@@ -250,6 +256,28 @@ def test_a_calm_cluster_has_a_report(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert 'group="stopped"' in metrics.read_text(encoding="utf-8")
     shutil.rmtree(out / "bronze" / "offsets_log")
     assert report("--out", str(out)) == 0
+
+
+def test_a_cluster_without_a_group_has_a_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that found nothing to judge is no failure: page and metrics say so."""
+    write(tmp_path, "tables", schema.COVERAGE, [{"at_ms": AT_MS, "notes": []}])
+    metrics = tmp_path / "lag.prom"
+    assert report("--out", str(tmp_path), "--alert", "--prometheus", str(metrics)) == 0
+    assert "0 groups, 0 in error" in capsys.readouterr().out
+    assert "No group has a verdict." in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "coordinator_pipeline_instant_seconds 1.7723736e+09" in metrics.read_text()
+
+
+def test_groups_that_cannot_be_judged_yet_are_counted(tmp_path: Path) -> None:
+    """Nothing needs attention, and that is not to say that all is well."""
+    out = scene(tmp_path)
+    shutil.rmtree(out / "tables" / schema.STATUS.name)
+    rows = [group_row(f"g{number}", "OK", f"t-0: {EARLY}: 3 wait", 3, None) for number in range(2)]
+    write(out, "tables", schema.STATUS, [*rows, group_row("well", "OK", "fine", 0, 1)])
+    said = "No group is in error or has a warning. For 2 it is too early to judge"
+    assert said in render(find(Output(out)))
 
 
 def test_what_is_not_there_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """The command `report`: the page, the summary, and with --alert an exit code for CI.
 
-Exit codes: 0 done; 1 nothing to report on; 3 with `--alert` when a group is in error or records
-may be lost, with the reasons on stderr.
+Exit codes: 0 done; 1 nothing to report on, or a file cannot be written; 3 with `--alert` when a
+group is in error or records may be lost, with the reasons on stderr.
 """
 
 from __future__ import annotations
@@ -38,25 +38,31 @@ def run(options: argparse.Namespace) -> int:
     from pipeline.report.page import render
     from pipeline.report.reading import NoReportError, Output
 
+    page = options.html or options.out / "report.html"
     try:
         output = Output(options.out)
         findings = find(output)
+        page.write_text(render(findings), encoding="utf-8")
+        from pipeline.report.summary import summary
+
+        print(summary(findings, _SHOWN))
+        print(f"page: {page}")
+        if options.prometheus is not None:
+            from pipeline.report.prometheus import export
+
+            export(output, options.prometheus)
+            print(f"metrics: {options.prometheus}")
     except NoReportError as error:
-        print(f"coordinator-server pipeline report: {error}", file=sys.stderr)
-        return 1
-    page = options.html or options.out / "report.html"
-    page.write_text(render(findings), encoding="utf-8")
-    from pipeline.report.summary import summary
-
-    print(summary(findings, _SHOWN))
-    print(f"page: {page}")
-    if options.prometheus is not None:
-        from pipeline.report.prometheus import export
-
-        export(output, options.prometheus)
-        print(f"metrics: {options.prometheus}")
+        return _failed(str(error))
+    except OSError as error:
+        return _failed(f"{error.filename}: {error.strerror}")
     if options.alert and findings.alarms:
         for reason in findings.alarms:
             print(f"alert: {reason}", file=sys.stderr)
         return ALERT
     return 0
+
+
+def _failed(reason: str) -> int:
+    print(f"coordinator-server pipeline report: {reason}", file=sys.stderr)
+    return 1

@@ -289,6 +289,21 @@ def test_what_is_not_there_is_said(tmp_path: Path, capsys: pytest.CaptureFixture
         find(Output(tmp_path))
 
 
+def test_a_file_that_cannot_be_written_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page or the metrics: one line, and no page of half a report."""
+    out = scene(tmp_path / "out")
+    page = tmp_path / "nowhere" / "page.html"
+    assert report("--out", str(out), "--html", str(page)) == 1
+    said = capsys.readouterr().err
+    assert said == f"coordinator-server pipeline report: {page}: No such file or directory\n"
+    metrics = tmp_path / "nowhere" / "lag.prom"
+    assert report("--out", str(out), "--prometheus", str(metrics)) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(metrics) in line
+
+
 def test_numbers_and_times_are_easy_to_read() -> None:
     """Digits in threes, one unit of time, and a few round times on an axis."""
     assert number(55_030) == "55\u202f030"

@@ -12,7 +12,8 @@ from tests.support import Broker
 PACKAGE = "org.apache.kafka.tools.consumer"
 INTERNAL = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 USE = (
-    "kafka-topics --create --topic @a --partitions 2",
+    # The records are old ones.
+    "kafka-topics --create --topic @a --partitions 2 --config retention.ms=-1",
     "produce @a 0 3",
     "kafka-console-consumer --topic @a --group @g --from-beginning --max-messages 2",
     "kafka-consumer-groups --reset-offsets --group @x --topic @a --to-offset 1 --execute",

@@ -97,7 +97,8 @@ class Tool(NamedTuple):
     """One tool: its official name without `.sh`, its options, its work, and a line for `--help`.
 
     `failed` prints an exception and gives the exit code, where a tool has its own way;
-    `without_arguments` is what is above the usage then, where that is not the purpose.
+    `without_arguments` is what is above the usage then, where that is not the purpose;
+    `help_is_output` says that `--help` is no mistake: standard output, exit code 0.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Tool(NamedTuple):
     purpose: str
     failed: Callable[[Failure], int] = print_uncaught
     without_arguments: str = ""
+    help_is_output: bool = False
 
 
 def run_tool(tool: Tool, arguments: Sequence[str]) -> int:
@@ -115,6 +117,9 @@ def run_tool(tool: Tool, arguments: Sequence[str]) -> int:
         options = parse_options(declared, arguments)
         if not arguments and tool.without_arguments:
             raise UsageError(tool.without_arguments)
+        if tool.help_is_output and options.has("help"):
+            print(f"{tool.purpose}\n{usage(declared)}", end="")
+            return 0
         if not arguments or options.has("help"):
             raise UsageError(tool.purpose)
         if options.has("version"):

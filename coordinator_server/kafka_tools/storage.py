@@ -77,4 +77,10 @@ def random_uuid() -> str:
             return text
 
 
-TOOL = Tool("kafka-storage", OPTIONS, run, f"usage: kafka-storage {{{','.join(COMMANDS)}}} ...")
+TOOL = Tool(
+    "kafka-storage",
+    OPTIONS,
+    run,
+    f"usage: kafka-storage {{{','.join(COMMANDS)}}} ...",
+    help_is_output=True,
+)

@@ -46,6 +46,15 @@ def test_the_image_learns_the_names_of_all_scripts() -> None:
         assert re.fullmatch("[A-Za-z0-9_][A-Za-z0-9_-]{21}\n", run(name, "random-uuid").stdout)
 
 
+def test_help_of_the_storage_tool_is_no_mistake() -> None:
+    """It goes to standard output with exit code 0; other tools print it as one for a mistake."""
+    done = run("kafka-storage.sh", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: kafka-storage {")
+    done = run("kafka-topics.sh", "--help")
+    assert (done.returncode, done.stdout) == (1, "")
+
+
 def test_a_script_that_is_not_there_is_named() -> None:
     """An unknown name is one line and exit code 2."""
     done = run("kafka-nothing.sh", "--list")

@@ -38,10 +38,13 @@ def main(arguments: Sequence[str]) -> int:
         return _failed(f"{error.name} is not installed: pip install '{_EXTRA}'")
     if options.command == "report":
         return report.run(options)
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has none
+    from pyspark.errors import PySparkException
+
     from pipeline.java import NoJavaError
     from pipeline.preconditions import locked
     from pipeline.shipping import WorkerError
-    from pipeline.sources.errors import InputError
+    from pipeline.sources.errors import InputError, refused_by_kafka
 
     try:
         _check_places(options)
@@ -49,6 +52,11 @@ def main(arguments: Sequence[str]) -> int:
             _execute(options, tell)
     except (InputError, NoJavaError, WorkerError) as error:
         return _failed(str(error))
+    except (PySparkException, Py4JJavaError) as error:
+        reason = refused_by_kafka(str(error))
+        if reason is None:
+            raise
+        return _failed(f"--bootstrap {options.bootstrap}: {reason}")
     except KeyboardInterrupt:
         tell("stopped")
         return 0 if getattr(options, "interval", None) else _INTERRUPTED

@@ -32,8 +32,10 @@ def test_the_admin_client_takes_them(connector: SparkSession, tmp_path: Path) ->
         BrokerSource(connector, "127.0.0.1:1", client_config=str(tmp_path / "nowhere"))
 
 
-def test_the_readers_take_them(connector: SparkSession, tmp_path: Path) -> None:
-    """Only consumers know this setting, the admin client does not; and a good file does no harm."""
+def test_the_readers_take_them(
+    connector: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only consumers know this setting, and their refusal is one line; a good file does no harm."""
     with Broker() as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
         producer.send("t", b"one").get(30)
@@ -46,10 +48,11 @@ def test_the_readers_take_them(connector: SparkSession, tmp_path: Path) -> None:
         found = unpacked(log, schema.OFFSETS_LOG)
         assert [row["group"] for row in found.select("group").collect()] == ["g"]
         bad = _file(tmp_path, "max.partition.fetch.bytes=many\n")
-        with pytest.raises(Exception, match=r"max\.partition\.fetch\.bytes"):
-            BrokerSource(connector, broker.bootstrap_servers, client_config=bad).offsets_log(
-                {}
-            ).count()
+        words = ["--bootstrap", broker.bootstrap_servers, "--client-config", bad]
+        assert main(["run", *words, "--out", str(tmp_path / "out")]) == 1
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert said.startswith(f"coordinator-server pipeline: --bootstrap {words[1]}: ConfigExc")
+        assert "Invalid value many for configuration max.partition.fetch.bytes" in said
 
 
 def test_they_go_with_a_broker(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from pipeline import schema
 from pipeline.bronze import read_offsets_log, read_the_rest
+from pipeline.command import main
 from pipeline.progress import silent
 from pipeline.sources import admin as admin_module
 from pipeline.sources.errors import InputError
@@ -190,7 +191,11 @@ def live(secured: Secured) -> Producer:
 @pytest.mark.real_time
 @pytest.mark.parametrize("broker", ["theirs"])
 def test_the_rights_are_enough_and_what_is_missing_is_said(
-    broker: str, connector: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+    broker: str,
+    connector: SparkSession,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """With the rows of the table all is known; without one of them a run goes on, or says which."""
     secured: Secured = request.getfixturevalue(broker)
@@ -223,6 +228,15 @@ def test_the_rights_are_enough_and_what_is_missing_is_said(
     assert (end["retention_ms"], end["held_by"]) == (None, TELLER)
     (note,) = notes
     assert note.startswith(f"{TOPIC}: retention.ms is not known: TopicAuthorizationException: ")
+    data = next(one for one in every if one.on.startswith("each topic"))
+    secured.grant([one for one in every if one != data] + [data._replace(operation="Describe")])
+    words = ["--bootstrap", secured.bootstrap, "--client-config", str(secured.client_config)]
+    assert main(["run", *words, "--out", str(tmp_path / "unread")]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.endswith(
+        f"--bootstrap {secured.bootstrap}: TopicAuthorizationException: Not authorized to access"
+        f" topics: [{TOPIC}]"
+    )
     with pytest.raises(InputError, match=f"the right to read {OFFSETS_TOPIC} is missing"):
         run(every[1:], "offsetless")
     producer.abort_transaction(60)

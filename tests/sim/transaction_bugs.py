@@ -53,8 +53,8 @@ TRANSACTION_BUGS = [
     _bug(
         "one partition gets no marker",
         "coordinator.markers",
-        "_Ending(self, end, set(partitions), is_current, done)",
-        "_Ending(self, end, set(sorted(partitions)[1:]), is_current, done)",
+        "_Ending(self, end, missing, is_current, done)",
+        "_Ending(self, end, set(sorted(missing)[1:]), is_current, done)",
         is_quick=True,
     ),
     _bug(

@@ -22,6 +22,8 @@ from coordinator_server.config.config import (
 from coordinator_server.kafka_tools.script_names import BY_COMMAND, SCRIPTS, run_script
 from coordinator_server.tools import TOOLS, installed_tools, run_tool
 
+_COMMANDS = ("serve", "settings", "pipeline", "protocol", *TOOLS, *BY_COMMAND)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
@@ -34,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run_tool(argv[0], argv[1:])
     if argv and argv[0] in BY_COMMAND:
         return run_script(BY_COMMAND[argv[0]], argv[1:])
+    if argv and argv[0][:1] != "-" and not is_command(argv[0]):
+        parser().error(_describe_unknown_command(argv[0]))
     options = parser().parse_args(argv)
     if options.command == "settings":
         from coordinator_server.config.settings import describe
@@ -135,8 +139,21 @@ def is_command(name: str) -> bool:
     """Whether `coordinator-server NAME` or `coordinator-server --NAME` is one of ours."""
     if name[:1] == "-":
         return name in ("--version", "--help", "-h")
-    ours = {"serve", "settings", "pipeline", "protocol", *TOOLS, *BY_COMMAND}
-    return name in ours
+    return name in _COMMANDS
+
+
+def _describe_unknown_command(name: str) -> str:
+    """A mistyped command with the one that was probably meant; Kafka's script names count too."""
+    from difflib import get_close_matches  # only a typo needs it
+
+    by_script = {script.name: script.command for script in SCRIPTS}
+    script_name = name.removesuffix(".sh")
+    similar = get_close_matches(script_name, (*_COMMANDS, *by_script), n=1, cutoff=0.7)
+    if not similar:
+        return f"{name}: there is no such command, see coordinator-server --help"
+    return (
+        f"{name}: there is no such command, did you mean {by_script.get(similar[0], similar[0])}?"
+    )
 
 
 def _serve(options: argparse.Namespace) -> int:

@@ -77,6 +77,25 @@ def test_wrong_arguments_exit_with_2(arguments: list[str]) -> None:
     assert caught.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("topic", "topic: there is no such command, did you mean topics?"),
+        ("sevre", "sevre: there is no such command, did you mean serve?"),
+        ("kafka-topics.sh", "kafka-topics.sh: there is no such command, did you mean topics?"),
+        ("zzzzzz", "zzzzzz: there is no such command, see coordinator-server --help"),
+    ],
+)
+def test_a_mistyped_command_names_the_nearest(
+    typed: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error of an unknown command names the nearest, Kafka's script names included."""
+    with pytest.raises(SystemExit) as end:
+        main([typed, "--list"])
+    assert end.value.code == 2
+    assert capsys.readouterr().err.endswith(f"coordinator-server: error: {expected}\n")
+
+
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """--version prints the package's version."""
     with pytest.raises(SystemExit) as caught:

@@ -105,8 +105,11 @@ def main(argv: list[str], prog: str = "python -m protocol.show") -> int:
     arguments = parser.parse_args(argv)
     spec = find_api(arguments.api)
     if spec is None:
-        names = ", ".join(SPEC_BY_NAME)
-        print(f"no API {arguments.api!r} is served; there are {names}", file=sys.stderr)
+        from difflib import get_close_matches  # only a typo needs it
+
+        similar = get_close_matches(arguments.api, SPEC_BY_NAME, n=1)
+        hint = f"did you mean {similar[0]}?" if similar else f"there are {', '.join(SPEC_BY_NAME)}"
+        print(f"no API {arguments.api!r} is served; {hint}", file=sys.stderr)
         return 2
     version = spec.max_version if arguments.version is None else arguments.version
     if not spec.supports(version):

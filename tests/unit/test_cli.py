@@ -96,6 +96,14 @@ def test_a_mistyped_command_names_the_nearest(
     assert capsys.readouterr().err.endswith(f"coordinator-server: error: {expected}\n")
 
 
+def test_a_mistyped_api_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    """`protocol show` names the API that was probably meant; all of them if none is near."""
+    assert main(["protocol", "show", "JoinGrup", "9"]) == 2
+    assert capsys.readouterr().err == "no API 'JoinGrup' is served; did you mean JoinGroup?\n"
+    assert main(["protocol", "show", "zzzz"]) == 2
+    assert "there are Produce, Fetch, " in capsys.readouterr().err
+
+
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """--version prints the package's version."""
     with pytest.raises(SystemExit) as caught:

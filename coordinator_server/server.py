@@ -68,13 +68,13 @@ async def _serve(
         raise StartError(str(error)) from error
     control_server, control_address = None, ""
     try:
+        stop = _stop_on_signal()  # first: whoever is served may end it
         addresses = await cluster.listen()
         if control is not None:
             from coordinator_server.control.http import ControlServer
 
             control_server = ControlServer(cluster)
             control_address = await control_server.start(*control)
-        stop = _stop_on_signal()
         if watch_stdin:
             _stop_at_end_of_stdin(stop)
         # What exists now lives as long as the process: the collector need not look at it again.

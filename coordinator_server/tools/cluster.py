@@ -7,9 +7,10 @@ metadata of committed offsets back as it was, and because timestamps of 0 and be
 from __future__ import annotations
 
 import logging
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -259,10 +260,43 @@ def patiently(ask: Callable[[], Any]) -> Any:
             time.sleep(RETRY_SECONDS)
 
 
+class Interrupts:
+    """Ctrl-C, which has to wait while `held`: in the main thread it may come between any two steps.
+
+    kafka-python would be left with a batch that has a record in part, and would send it.
+    """
+
+    def __init__(self) -> None:
+        self._is_held = self._has_come = False
+        self._before = signal.signal(signal.SIGINT, self._on_signal)
+
+    def close(self) -> None:
+        """Leave SIGINT to what took it before."""
+        signal.signal(signal.SIGINT, self._before)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Raise KeyboardInterrupt not below this, but at its end."""
+        self._is_held = True
+        try:
+            yield
+        finally:
+            self._is_held = False
+        if self._has_come:
+            raise KeyboardInterrupt
+
+    def _on_signal(self, *_: object) -> None:
+        if self._is_held:
+            self._has_come = True
+        else:
+            raise KeyboardInterrupt
+
+
 class Producer:
     """Appends records in order, each one once while it lives (idempotent)."""
 
     def __init__(self, common: Mapping[str, Any]) -> None:
+        self._interrupts = Interrupts()
         self._errors: list[BaseException] = []
         self._producer = kafka.KafkaProducer(
             **common,
@@ -288,14 +322,15 @@ class Producer:
                     f"{name!r} has no value, which kafka-python cannot write"
                 )
             headers.append((name, value))
-        future = self._producer.send(
-            partition.topic,
-            value=_Null.VALUE if record.value is None else record.value,
-            key=record.key,
-            headers=headers,
-            partition=partition.partition,
-            timestamp_ms=record.timestamp_ms,
-        )
+        with self._interrupts.held():
+            future = self._producer.send(
+                partition.topic,
+                value=_Null.VALUE if record.value is None else record.value,
+                key=record.key,
+                headers=headers,
+                partition=partition.partition,
+                timestamp_ms=record.timestamp_ms,
+            )
         future.add_errback(self._errors.append)
 
     def flush(self) -> None:
@@ -308,3 +343,4 @@ class Producer:
         """Close the connections; what is not flushed is dropped."""
         with suppress(KafkaError):  # it waits for what is not answered, and says so
             self._producer.close(timeout=1)
+        self._interrupts.close()

@@ -206,7 +206,18 @@ def build_batch(
     if delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON
         base_ms = delete_horizon_ms
-    section = b"".join([_record_bytes(record, base_offset, base_ms) for record in records])
+    section = b"".join(
+        [
+            record_bytes(
+                record.timestamp_ms - base_ms,
+                record.offset - base_offset,
+                record.key,
+                record.value,
+                record.headers,
+            )
+            for record in records
+        ]
+    )
     if compression is not Compression.NONE and records:  # an empty batch has no frame either
         section = compress(compression, section)
     fields = (
@@ -220,6 +231,34 @@ def build_batch(
         len(records),
     )
     return _encoded(base_offset, leader_epoch, fields, section)
+
+
+def batch_of_section(
+    section: bytes,
+    record_count: int,
+    timestamp_ms: int,
+    *,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+) -> EncodedBatch:
+    """One batch of records that are encoded, of one timestamp, with deltas from 0 on."""
+    return _encoded(
+        0,
+        -1,
+        (
+            TRANSACTIONAL if transactional else 0,
+            record_count - 1,
+            timestamp_ms,
+            timestamp_ms,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            record_count,
+        ),
+        section,
+    )
 
 
 def end_transaction_batch(end: EndTransaction, timestamp_ms: int) -> EncodedBatch:
@@ -256,10 +295,17 @@ def _encoded(
     return EncodedBatch(header, body)
 
 
-def _record_bytes(record: Record, base_offset: int, base_ms: int) -> bytes:
-    """One record as it is stored in a batch: its length, then its fields."""
-    key, value, headers = record.key, record.value, record.headers
-    delta_ms, delta = record.timestamp_ms - base_ms, record.offset - base_offset
+def record_bytes(
+    delta_ms: int,
+    delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]] = (),
+) -> bytes:
+    """One record as it is stored in a batch: its length, then its fields.
+
+    `delta_ms` and `delta` are its timestamp and offset, less those of the batch.
+    """
     # Nearly all of these numbers are small, and a call for each would double the time.
     small = SMALL_VARINTS
     if key is None:

@@ -28,9 +28,11 @@ from protocol.errors import ProtocolError
 from protocol.generator import (
     NUMBERS_PER_STEP,
     UUID_LETTER,
+    ShortForm,
     Writer,
     fixed_letter,
     letter_size,
+    short_form,
 )
 from protocol.schema import Field, dispose
 from protocol.utf8 import JAVA_REPLACE
@@ -253,14 +255,54 @@ class DecoderWriter(Writer):
         if isinstance(element, MessageStruct):
             self.line(f"{item} = new({self.refer_type(element.message_type)})")
             self.line(f"{items}.append({item})")  # at once, so that `dispose` finds it
+            short = short_form(element)
+            if short is not None and short.strings:
+                self.short_element(element, short, item)
+                self.depth += 1
             self.fields(element, item)
             self.settle()
+            if short is not None and short.strings:
+                self.depth -= 1
         else:
             self.value(element, item, label)
             self.settle()
             self.line(f"{items}.append({item})")
         self.count_step()
         self.depth -= 1
+
+    def short_element(self, struct: MessageStruct, short: ShortForm, item: str) -> None:
+        """An element whose strings are empty or null, by one unpack; the `else` is open after it.
+
+        Every other element is longer, so that nothing is read that a sound message does not have.
+        """
+        targets: list[str] = []
+        conditions: list[str] = []
+        for index, name in enumerate(short.names):
+            target = f"{item}.{name}"
+            element = short.strings.get(index)
+            if element is not None:
+                target = self.new_name("length")
+                empty = 1 if element.prefix == COMPACT else 0
+                is_short = f"{target} <= {empty}" if element.nullable else f"{target} == {empty}"
+                conditions.append(is_short)
+            elif not name:
+                target = self.new_name("tags")
+                conditions.append(f"not {target}")
+            targets.append(target)
+        unpack = self.packer(short.letters, "unpack_from")
+        self.line(f"{', '.join(targets)} = {unpack}(buffer, position)")
+        self.line(f"if {' and '.join(conditions)}:")
+        self.depth += 1
+        for field in struct.message_type.FIELDS:
+            if not field.in_version(struct.version):
+                self.default(field, f"{item}.{field.name}")
+        for index, element in short.strings.items():
+            empty = 1 if element.prefix == COMPACT else 0
+            value = f'"" if {targets[index]} == {empty} else None' if element.nullable else '""'
+            self.line(f"{item}.{short.names[index]} = {value}")
+        self.line(f"position += {sum(map(letter_size, short.letters))}")
+        self.depth -= 1
+        self.line("else:")
 
     def nullable_struct(self, element: NullableStruct, target: str) -> None:
         """An int8, negative for null (tagged: a varint, 0 for null), and the nested message."""

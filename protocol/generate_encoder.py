@@ -21,7 +21,7 @@ from protocol.constructs import (
     String,
     TaggedFields,
 )
-from protocol.generator import UUID_LETTER, Writer, fixed_letter
+from protocol.generator import UUID_LETTER, ShortForm, Writer, fixed_letter, short_form
 from protocol.schema import Field
 from protocol.varint import ONE_BYTE, encode_unsigned_varint
 
@@ -169,15 +169,46 @@ class EncoderWriter(Writer):
             return
         self.flush()
         item = self.new_name("item")
+        nested = element.element if isinstance(element.element, MessageStruct) else None
+        short = None if nested is None else short_form(nested)
+        if short is not None and not short.strings and not self.in_steps:
+            values = ", ".join([f"{item}.{name}" if name else "0" for name in short.names])
+            pack_item = self.packer(short.letters, "pack")
+            self.line(f"{self.parts} += [{pack_item}({values}) for {item} in {items}]")
+            return
         self.line(f"for {item} in {items}:")
         self.depth += 1
-        if isinstance(element.element, MessageStruct):
-            self.message(element.element, item)
+        if nested is not None:
+            if short is not None and short.strings:
+                self.short_element(short, item)
+                self.depth += 1
+            self.message(nested, item)
+            self.flush()
+            if short is not None and short.strings:
+                self.depth -= 1
         else:
             self.value(element.element, item)
-        self.flush()
+            self.flush()
         self.count_step('whole += b"".join(parts)', "parts.clear()")
         self.depth -= 1
+
+    def short_element(self, short: ShortForm, item: str) -> None:
+        """An element whose strings are empty, by one pack; the `else` is open after it."""
+        values: list[str] = []
+        conditions: list[str] = []
+        for index, name in enumerate(short.names):
+            value = f"{item}.{name}" if name else "0"
+            element = short.strings.get(index)
+            if element is not None:
+                conditions.append(f'{value} == ""')
+                value = "1" if element.prefix == COMPACT else "0"
+            values.append(value)
+        self.line(f"if {' and '.join(conditions)}:")
+        pack_short = self.packer(short.letters, "pack")
+        self.line(f"    {self.parts}.append({pack_short}({', '.join(values)}))")
+        self.line("else:")
+        if self.parts == "parts":
+            self.parts_used = True
 
     def nullable_struct(self, element: NullableStruct, source: str) -> None:
         """An int8, negative for null (tagged: a varint, 0 for null), and the nested message."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 import construct
 
-from protocol.constructs import MessageStruct
+from protocol.constructs import COMPACT, SHORT, MessageStruct, Sized, String, TaggedFields
 from protocol.schema import Message
 
 # struct letters of the fixed-width constructs. A run of neighbours becomes one pack or unpack.
@@ -38,6 +38,44 @@ def letter_size(letter: str) -> int:
 ITEMS_PER_STEP = 500
 NUMBERS_PER_STEP = 50_000
 """Array elements that one step of a codec in steps handles: nested messages, plain numbers."""
+
+
+class ShortForm(NamedTuple):
+    """Nested messages of numbers and strings, of which all strings are empty: of one width.
+
+    `letters` are those of the whole element, length prefixes and the count of tagged fields as "B"
+    or wider; `strings` are the indexes in it of the lengths, `names` the fields at each index, ""
+    for the count. Most elements of large arrays are so, and one packing does for them.
+    """
+
+    letters: list[str]
+    names: list[str]
+    strings: dict[int, Sized]
+
+
+def short_form(struct: MessageStruct) -> ShortForm | None:
+    """The short form of an element; None if it has none.
+
+    Only elements that begin with a number have one: a string in front is a name, never empty.
+    """
+    letters: list[str] = []
+    names: list[str] = []
+    strings: dict[int, Sized] = {}
+    for subcon in struct.subcons:
+        element = subcon.subcon
+        letter = fixed_letter(element)
+        if isinstance(element, TaggedFields) and not element.fields:
+            letters.append("B")
+            names.append("")
+            continue
+        if isinstance(element, String):
+            strings[len(letters)] = element
+            letter = "B" if element.prefix == COMPACT else "h" if element.prefix == SHORT else "i"
+        elif letter is None:
+            return None
+        letters.append(letter)
+        names.append(subcon.name)
+    return ShortForm(letters, names, strings) if 0 not in strings else None
 
 
 class Writer:

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.group.offsets import CommittedOffset
     from coordinator_server.net.call import Call
     from coordinator_server.topics.manager import TopicManager
     from protocol.apis.offset_fetch import OffsetFetchRequest
-    from protocol.offsets_log import OffsetCommitValue
 
-    Offsets = Mapping[int, OffsetCommitValue]
+    Offsets = Mapping[int, CommittedOffset]
     Topics = Generator[None, None, list[OffsetFetchResponseTopics]]
 
 GROUPS_SINCE = 8
@@ -189,7 +189,7 @@ def _wanted(
 
 
 def _partition(
-    index: int, stored: OffsetCommitValue | None, error: ErrorCode
+    index: int, stored: CommittedOffset | None, error: ErrorCode
 ) -> OffsetFetchResponsePartitions:
     if stored is None:
         return OffsetFetchResponsePartitions(

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.coordinator.led_partitions import LedPartition
+from coordinator_server.coordinator.records_builder import RecordsBuilder
 from coordinator_server.coordinator.replay import OffsetsReplay, Restoring
 from coordinator_server.coordinator.snapshot import VERSION as SNAPSHOT_VERSION
 from coordinator_server.coordinator.snapshot import Decoding, encode_groups
 from coordinator_server.events.log import LOG
-from coordinator_server.group.records import encode_record
 from coordinator_server.topics.names import OFFSETS_TOPIC
-from protocol.batch import Record, build_batch
+from protocol.batch import batch_of_section
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
 from storage.state_snapshot import load_state, save_state
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from coordinator_server.clock.broker_clock import Clock
     from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.effects import ProducerIdAndEpoch, Steps
-    from coordinator_server.group.records import CoordinatorRecord
+    from coordinator_server.group.records import CoordinatorRecords
     from coordinator_server.topics.topic import Partition
     from protocol.control_record import EndTransaction
 
@@ -48,9 +48,9 @@ class OffsetsPartition(LedPartition):
         self._snapshot_at = -1  # the log end that the snapshot on the disk belongs to
 
     def append(
-        self, records: Sequence[CoordinatorRecord], producer: ProducerIdAndEpoch | None = None
+        self, writes: Sequence[CoordinatorRecords], producer: ProducerIdAndEpoch | None = None
     ) -> ErrorCode:
-        """Write records as one batch, all or nothing. NONE, or the log's error.
+        """Write the records of `writes` as one batch, all or nothing. NONE, or the log's error.
 
         With a `producer` the batch is part of its transaction.
 
@@ -60,19 +60,18 @@ class OffsetsPartition(LedPartition):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         now_ms = self._clock.now_ms()
         try:
-            left_bytes = self._partition.log.config.max_message_bytes
+            builder = RecordsBuilder(self._partition.log.config.max_message_bytes)
         except StorageError as error:
             return self.failed(error)
-        encoded: list[Record] = []
-        for offset, record in enumerate(records):
-            key, value = encode_record(record)
-            left_bytes -= len(key) + len(value or b"")
-            if left_bytes < 0:  # so are the batches that would take long to build
-                return ErrorCode.MESSAGE_TOO_LARGE
-            encoded.append(Record(offset, now_ms, key, value))
+        for records in writes:
+            builder.add(records)
+        if builder.is_full:
+            return ErrorCode.MESSAGE_TOO_LARGE
         producer_id, producer_epoch = producer or _NO_PRODUCER
-        batch = build_batch(
-            encoded,
+        batch = batch_of_section(
+            builder.section(),
+            builder.count,
+            now_ms,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=_FIRST_SEQUENCE,

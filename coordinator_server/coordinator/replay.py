@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from coordinator_server.group.offsets import NO_EXPIRE_TIMESTAMP, CommittedOffset
 from protocol.batch_header import (
     COMPRESSION_MASK,
     CONTROL,
@@ -179,7 +180,7 @@ class Restoring:
         self.last_reason = ""
         self._make = make
         # By the front of a key, that is without its partition: where such offsets go.
-        self._offsets: dict[bytes, dict[int, OffsetCommitValue]] = {}
+        self._offsets: dict[bytes, dict[int, CommittedOffset]] = {}
         # The tagged fields of plain values -> the topic id, of which there is one object each.
         self._topic_ids: dict[bytes, bytes] = {_NO_TAGS: ZERO_UUID}
 
@@ -203,12 +204,8 @@ class Restoring:
             if version != _PLAIN_VERSION or metadata != _EMPTY_METADATA:
                 self._take(key, value)
                 continue
-            previous[int.from_bytes(key[-4:], "big", signed=True)] = OffsetCommitValue(
-                offset=offset,
-                leader_epoch=leader_epoch,
-                metadata="",
-                commit_timestamp=timestamp_ms,
-                topic_id=topic_id,
+            previous[int.from_bytes(key[-4:], "big", signed=True)] = CommittedOffset(
+                offset, leader_epoch, "", timestamp_ms, NO_EXPIRE_TIMESTAMP, topic_id
             )
 
     def pending_steps(self, pending: Iterable[PendingRecord]) -> Iterator[None]:
@@ -222,7 +219,7 @@ class Restoring:
             key, value = decoded
             if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
                 offsets = self._group(key.group).offsets
-                kept = None if record.is_superseded else value
+                kept = None if record.is_superseded else CommittedOffset.of(value)
                 offsets.pending.add(record.producer_id, key.topic, key.partition, kept)
                 self._group(key.group).is_new = False
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from struct import Struct, calcsize, pack, unpack_from
 from typing import TYPE_CHECKING
 
+from coordinator_server.group.offsets import CommittedOffset
 from coordinator_server.group.records import value_version
 from protocol.offsets_log import (
     GroupMetadataKey,
     OffsetCommitKey,
-    OffsetCommitValue,
     decode_value,
     encode_value,
 )
@@ -67,19 +67,19 @@ def _put_pending(parts: list[bytes], pending: PendingOffsets) -> None:
     for producer_id, topic, partition, value in offsets:
         parts.append(_PRODUCER.pack(producer_id) + _COUNT.pack(partition))
         _put(parts, topic.encode())
-        _put(parts, None if value is None else encode_value(value, value_version(value)))
+        _put(parts, None if value is None else _encoded(value))
 
 
 def _by_topic_id(
-    partitions: dict[int, OffsetCommitValue],
-) -> Iterable[tuple[bytes, dict[int, OffsetCommitValue]]]:
-    runs: dict[bytes, dict[int, OffsetCommitValue]] = {}
+    partitions: dict[int, CommittedOffset],
+) -> Iterable[tuple[bytes, dict[int, CommittedOffset]]]:
+    runs: dict[bytes, dict[int, CommittedOffset]] = {}
     for partition, value in partitions.items():
         runs.setdefault(value.topic_id, {})[partition] = value
     return runs.items()
 
 
-def _put_offsets(parts: list[bytes], offsets: dict[int, OffsetCommitValue]) -> None:
+def _put_offsets(parts: list[bytes], offsets: dict[int, CommittedOffset]) -> None:
     values = offsets.values()
     parts.append(_COUNT.pack(len(offsets)))
     parts.append(
@@ -97,6 +97,11 @@ def _put_offsets(parts: list[bytes], offsets: dict[int, OffsetCommitValue]) -> N
     for partition, value in with_metadata:
         parts.append(_COUNT.pack(partition))
         _put(parts, value.metadata.encode())
+
+
+def _encoded(offset: CommittedOffset) -> bytes:
+    value = offset.to_value()
+    return encode_value(value, value_version(value))
 
 
 def _put(parts: list[bytes], data: bytes | None) -> None:
@@ -142,8 +147,8 @@ class Decoding:
             encoded, value = self._take(), None
             if encoded is not None:
                 decoded = decode_value(_OFFSET_KEY, encoded)
-                assert isinstance(decoded, OffsetCommitValue)
-                value = decoded
+                assert decoded is not None
+                value = CommittedOffset.of(decoded)
             pending.add(producer_id, topic, partition, value)
             group.is_new = False
 
@@ -164,13 +169,13 @@ class Decoding:
         metadata = {self._count(): self._text() for _ in range(self._count())}
         columns = [column[at : at + count] for at in range(0, 5 * count, count)]
         offsets = {
-            partition: OffsetCommitValue(
-                offset=offset,
-                leader_epoch=leader_epoch,
-                metadata=metadata.get(partition, ""),
-                commit_timestamp=commit_timestamp,
-                expire_timestamp=expire_timestamp,
-                topic_id=topic_id,
+            partition: CommittedOffset(
+                offset,
+                leader_epoch,
+                metadata.get(partition, ""),
+                commit_timestamp,
+                expire_timestamp,
+                topic_id,
             )
             for partition, offset, leader_epoch, commit_timestamp, expire_timestamp in zip(
                 *columns, strict=True

@@ -11,22 +11,23 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
+from coordinator_server.group.records import OffsetRecords
 from coordinator_server.group.storage_errors import TOO_LARGE
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.group.effects import Effects, ProducerIdAndEpoch, Write
     from coordinator_server.group.group import Group
-    from coordinator_server.group.records import CoordinatorRecord
+    from coordinator_server.group.records import CoordinatorRecords
 
 
 class GroupLog(Protocol):
     """Where the records of groups go: a partition of `__consumer_offsets`."""
 
     def append(
-        self, records: Sequence[CoordinatorRecord], producer: ProducerIdAndEpoch | None = None
+        self, writes: Sequence[CoordinatorRecords], producer: ProducerIdAndEpoch | None = None
     ) -> ErrorCode:
-        """Append records as one batch, all or nothing; NONE or the error of the log.
+        """Append the records of `writes` as one batch, all or nothing; NONE or the log's error.
 
         With a `producer` it is a batch of its transaction.
         """
@@ -58,18 +59,18 @@ def _runs(writes: list[Write]) -> Sequence[list[Write]]:
 
 
 def _append(group: Group, writes: Sequence[Write], log: GroupLog) -> ErrorCode:
-    records = [record for write in writes for record in write.records]
+    records = [write.records for write in writes]
     producer = writes[0].producer
-    if producer is None:
-        error = log.append(records)
-    else:
-        error = log.append(records, producer)
+    error = log.append(records, producer)
     if error is ErrorCode.NONE:
-        for record in records:
-            if producer is None:
-                group.replay(record)
+        for of_write in records:
+            if producer is not None:
+                group.replay_pending(of_write, producer.producer_id)
+            elif isinstance(of_write, OffsetRecords):
+                group.replay_offsets(of_write)
             else:
-                group.replay_pending(record, producer.producer_id)
+                for record in of_write:
+                    group.replay(record)
     return error
 
 

@@ -14,7 +14,7 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.group.explain import Rebalance
-    from coordinator_server.group.records import CoordinatorRecord
+    from coordinator_server.group.records import CoordinatorRecords
 
 Response = TypeVar("Response")
 
@@ -80,7 +80,7 @@ class Write:
 
     def __init__(
         self,
-        records: list[CoordinatorRecord],
+        records: CoordinatorRecords,
         done: Done | None,
         producer: ProducerIdAndEpoch | None,
     ) -> None:
@@ -128,7 +128,7 @@ class Effects:
 
     def write(
         self,
-        records: list[CoordinatorRecord],
+        records: CoordinatorRecords,
         done: Done | None = None,
         producer: ProducerIdAndEpoch | None = None,
     ) -> Write:

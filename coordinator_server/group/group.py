@@ -11,12 +11,13 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from coordinator_server.group.offsets import CommittedOffsets
-from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from coordinator_server.group.records import OffsetRecords
 
 if TYPE_CHECKING:
     from coordinator_server.group.effects import Effects
     from coordinator_server.group.explain import Trigger
-    from coordinator_server.group.records import CoordinatorRecord
+    from coordinator_server.group.offsets import CommittedOffset
+    from coordinator_server.group.records import CoordinatorRecord, CoordinatorRecords
     from coordinator_server.group.settings import GroupSettings
     from protocol.apis.offset_commit import OffsetCommitRequest
     from protocol.errors import ErrorCode
@@ -44,22 +45,28 @@ class Group(ABC):
     def replay(self, record: CoordinatorRecord) -> None:
         """Apply a record of this group, live or while the log is loaded."""
 
-    def replay_pending(self, record: CoordinatorRecord, producer_id: int) -> None:
-        """Apply a record that belongs to a transaction."""
+    def replay_offsets(self, records: OffsetRecords) -> None:
+        """Apply the records of committed offsets, as if each had been replayed."""
         self.is_new = False
-        key, value = record
-        assert isinstance(key, OffsetCommitKey)
-        assert isinstance(value, OffsetCommitValue)
-        self.offsets.replay_pending(key, value, producer_id)
+        for topic, offsets in records.topics:
+            self.offsets.replay_offsets(topic, offsets)
+
+    def replay_pending(self, records: CoordinatorRecords, producer_id: int) -> None:
+        """Apply records that belong to a transaction: offsets, which it alone can have."""
+        self.is_new = False
+        assert isinstance(records, OffsetRecords)
+        for topic, offsets in records.topics:
+            for partition, offset in offsets.items():
+                self.offsets.replay_pending(topic, partition, offset, producer_id)
 
     def replay_end(self, producer_id: int, *, commits: bool) -> None:
         """Apply the marker that ends a transaction."""
         self.offsets.replay_end(producer_id, commits=commits)
 
-    def restore(self, topic: str, offsets: dict[int, OffsetCommitValue]) -> None:
+    def restore(self, topic: str, offsets: dict[int, CommittedOffset]) -> None:
         """Apply offsets from a snapshot, by partition."""
         self.is_new = False
-        self.offsets.restore(topic, offsets)
+        self.offsets.replay_offsets(topic, offsets)
 
     @property
     @abstractmethod
@@ -114,7 +121,7 @@ class Group(ABC):
         """Whether offsets of unsubscribed topics expire in this state at all."""
 
     @abstractmethod
-    def expiry_starts_ms(self, stored: OffsetCommitValue) -> int:
+    def expiry_starts_ms(self, stored: CommittedOffset) -> int:
         """From when the retention of one offset counts. Source: offsetExpirationCondition."""
 
     @abstractmethod

@@ -6,10 +6,13 @@ be stored. Source: ClassicGroup.validateOffsetCommit, OffsetMetadataManager.comm
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from coordinator_server.group.api import GroupApi
 from coordinator_server.group.effects import STEP_ITEMS
+from coordinator_server.group.offsets import CommittedOffset
+from coordinator_server.group.records import OffsetRecords
 from coordinator_server.group.storage_errors import client_error
 from protocol.apis.offset_commit import (
     OffsetCommitRequest,
@@ -18,8 +21,7 @@ from protocol.apis.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from protocol.errors import ErrorCode
-from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
-from protocol.schema import ZERO_UUID
+from protocol.schema import ZERO_UUID, frozen
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
         Steps,
     )
     from coordinator_server.group.group import Group
-    from coordinator_server.group.records import CoordinatorRecord
 
 GROUP_ID_NOT_FOUND_SINCE = 9
 NO_RETENTION = -1
@@ -105,48 +106,52 @@ def store(
     limit = group.settings.offset_metadata_max_length
     retention_ms = request.retention_time_ms
     expire_ms = -1 if retention_ms == NO_RETENTION else _java_long(now_ms + retention_ms)
-    group_id = group.group_id
-    records: list[CoordinatorRecord] = []
+    topics: list[tuple[str, dict[int, CommittedOffset]]] = []
     too_long: set[Place] = set()
+    seen = 0
     for topic_index, topic in enumerate(request.topics):
-        name = topic.name
+        # A value with an expiry is written as version 1, which has no topic id, and Kafka knows
+        # none from TxnOffsetCommit.
+        topic_id = topic.topic_id if expire_ms == -1 and producer is None else ZERO_UUID
+        offsets: dict[int, CommittedOffset] = {}
         for index, partition in enumerate(topic.partitions):
+            seen += 1
+            if not seen % STEP_ITEMS:
+                yield
             metadata = partition.committed_metadata or ""
             if len(metadata) * 2 > limit and _java_length(metadata) > limit:
                 too_long.add((topic_index, index))
                 continue
-            key = OffsetCommitKey(group=group_id, topic=name, partition=partition.partition_index)
-            value = OffsetCommitValue(
-                offset=partition.committed_offset,
-                leader_epoch=partition.committed_leader_epoch,
-                metadata=metadata,
-                commit_timestamp=now_ms,
-                expire_timestamp=expire_ms,
-                # A value with an expiry is written as version 1, which has no topic id, and Kafka
-                # knows none from TxnOffsetCommit.
-                topic_id=topic.topic_id if expire_ms == -1 and producer is None else ZERO_UUID,
+            if partition.partition_index in offsets:  # named twice: a record for each
+                topics.append((topic.name, offsets))
+                offsets = {}
+            offsets[partition.partition_index] = CommittedOffset(
+                partition.committed_offset,
+                partition.committed_leader_epoch,
+                metadata,
+                now_ms,
+                expire_ms,
+                topic_id,
             )
-            records.append((key, value))
-            if not len(records) % STEP_ITEMS:
-                yield
+        if offsets:
+            topics.append((topic.name, offsets))
     response = yield from _response(request, too_long)
-    if not records:
+    if not topics:
         effects.reply(reply, response)
         return
+    records = OffsetRecords(group.group_id, topics)
 
     def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
-        if error is ErrorCode.NONE and effects.debug:
+        if error is not ErrorCode.NONE:
+            effects.reply(reply, _not_stored(response, client_error(error)))
+            return
+        if effects.debug:
             effects.event(
                 "offsets.committed",
-                group=group_id,
+                group=group.group_id,
                 member=request.member_id,
                 partitions=len(records),
             )
-        if error is not ErrorCode.NONE:
-            refused = client_error(error)
-            for topic in response.topics:
-                for one in topic.partitions:
-                    one.error_code = one.error_code or refused
         effects.reply(reply, response)
 
     effects.write(records, done, producer)
@@ -156,22 +161,55 @@ def _response(
     request: OffsetCommitRequest, too_long: Collection[Place]
 ) -> Generator[None, None, OffsetCommitResponse]:
     """No error but for partitions whose metadata is too long."""
-    response = OffsetCommitResponse()
-    built = 0
+    topics: list[OffsetCommitResponseTopic] = []
+    answered = 0
     for topic in request.topics:
-        answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
-        response.topics.append(answered)
-        for partition in topic.partitions:
-            answered.partitions.append(
-                OffsetCommitResponsePartition(partition_index=partition.partition_index)
+        partitions: list[OffsetCommitResponsePartition] = []
+        indexes = [partition.partition_index for partition in topic.partitions]
+        for start in range(0, len(indexes), STEP_ITEMS):
+            partitions += map(_stored, indexes[start : start + STEP_ITEMS])
+            yield
+        topics.append(
+            OffsetCommitResponseTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=partitions
             )
-            built += 1
-            if not built % STEP_ITEMS:
-                yield
+        )
+        answered += 1
+        if not answered % STEP_ITEMS:
+            yield
     for topic_index, index in too_long:
-        refused = response.topics[topic_index].partitions[index]
-        refused.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-    return response
+        partitions = topics[topic_index].partitions
+        partitions[index] = OffsetCommitResponsePartition(
+            partition_index=partitions[index].partition_index,
+            error_code=ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        )
+    return OffsetCommitResponse(topics=topics)
+
+
+@lru_cache(maxsize=4096)
+def _stored(index: int) -> OffsetCommitResponsePartition:
+    """The answer to a partition whose offset is stored, which all requests share."""
+    return frozen(OffsetCommitResponsePartition(partition_index=index))
+
+
+def _not_stored(response: OffsetCommitResponse, error: ErrorCode) -> OffsetCommitResponse:
+    """`response` with `error` on every partition that has none of its own."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index,
+                        error_code=partition.error_code or error,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in response.topics
+        ]
+    )
 
 
 def _java_long(number: int) -> int:

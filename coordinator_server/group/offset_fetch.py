@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     from coordinator_server.group.effects import Caller, Effects, Reply
     from coordinator_server.group.group import Group
+    from coordinator_server.group.offsets import CommittedOffset
     from protocol.apis.offset_fetch import OffsetFetchRequestTopics
-    from protocol.offsets_log import OffsetCommitValue
 
 
 class FetchedOffsets(NamedTuple):
     """Offsets of a group by topic and partition: all that were asked for, maybe others as well."""
 
     error: ErrorCode
-    by_topic: Mapping[str, Mapping[int, OffsetCommitValue]]
+    by_topic: Mapping[str, Mapping[int, CommittedOffset]]
     unstable: Mapping[str, Collection[int]]
     """The partitions with pending offsets, if stable ones were asked for."""
 

@@ -1,13 +1,13 @@
 """The committed offsets of a group: durable state that every kind of group has.
 
 Only records change it (`replay`), live and while the log is loaded, so replaying the log from empty
-always gives the offsets of the running group. `restore` does the same for many offsets that a
-snapshot holds together. Source: OffsetMetadataManager.Offsets.
+always gives the offsets of the running group. `replay_offsets` does the same for many offsets at
+once: those of one request, or of a snapshot. Source: OffsetMetadataManager.Offsets.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.group.pending_offsets import PendingOffsets
 from protocol.offsets_log import (
@@ -16,14 +16,56 @@ from protocol.offsets_log import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from protocol.schema import Message
+from protocol.schema import ZERO_UUID, Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+NO_LEADER_EPOCH = -1
+NO_EXPIRE_TIMESTAMP = -1
+
+
+class CommittedOffset(NamedTuple):
+    """The committed offset of one partition; timestamps in ms. Source: OffsetAndMetadata."""
+
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+    commit_timestamp: int = 0
+    expire_timestamp: int = NO_EXPIRE_TIMESTAMP
+    topic_id: bytes = ZERO_UUID
+
+    @classmethod
+    def of(cls, value: Message) -> CommittedOffset:
+        """The offset in the value of a record, of any version."""
+        if isinstance(value, LegacyOffsetCommitValue):  # from a broker before Kafka 0.9
+            return cls(
+                value.offset, metadata=value.metadata, commit_timestamp=value.commit_timestamp
+            )
+        assert isinstance(value, OffsetCommitValue)
+        return cls(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            value.topic_id,
+        )
+
+    def to_value(self) -> OffsetCommitValue:
+        """The value of its record."""
+        return OffsetCommitValue(
+            offset=self.offset,
+            leader_epoch=self.leader_epoch,
+            metadata=self.metadata,
+            commit_timestamp=self.commit_timestamp,
+            expire_timestamp=self.expire_timestamp,
+            topic_id=self.topic_id,
+        )
+
 
 class CommittedOffsets:
-    """Committed offsets by topic and partition, in `by_topic`. Values are never changed.
+    """Committed offsets by topic and partition, in `by_topic`.
 
     `pending` are those of open transactions.
     """
@@ -31,7 +73,7 @@ class CommittedOffsets:
     __slots__ = ("by_topic", "pending")
 
     def __init__(self) -> None:
-        self.by_topic: dict[str, dict[int, OffsetCommitValue]] = {}
+        self.by_topic: dict[str, dict[int, CommittedOffset]] = {}
         self.pending = PendingOffsets()
 
     def __bool__(self) -> bool:
@@ -52,18 +94,25 @@ class CommittedOffsets:
             if self.pending:
                 self.pending.remove(key.topic, key.partition)
             return
-        if isinstance(value, LegacyOffsetCommitValue):
-            value = _upgraded(value)
-        assert isinstance(value, OffsetCommitValue)
-        self.by_topic.setdefault(key.topic, {})[key.partition] = value
+        self.by_topic.setdefault(key.topic, {})[key.partition] = CommittedOffset.of(value)
         if self.pending:
             self.pending.supersede(key.topic, key.partition)
 
+    def replay_offsets(self, topic: str, offsets: dict[int, CommittedOffset]) -> None:
+        """Apply the offset records of one topic, by partition, as if each had been replayed."""
+        stored = self.by_topic.get(topic)
+        if stored is None:
+            stored = self.by_topic[topic] = {}
+        stored.update(offsets)
+        if self.pending:
+            for partition in offsets:
+                self.pending.supersede(topic, partition)
+
     def replay_pending(
-        self, key: OffsetCommitKey, value: OffsetCommitValue, producer_id: int
+        self, topic: str, partition: int, value: CommittedOffset, producer_id: int
     ) -> None:
         """Apply an offset record of a transaction."""
-        self.pending.add(producer_id, key.topic, key.partition, value)
+        self.pending.add(producer_id, topic, partition, value)
 
     def replay_end(self, producer_id: int, *, commits: bool) -> None:
         """Apply the marker that ends a transaction."""
@@ -79,20 +128,9 @@ class CommittedOffsets:
         pending = self.pending.by_topic.get(topic)
         return stored if pending is None else stored.keys() | pending.keys()
 
-    def restore(self, topic: str, offsets: dict[int, OffsetCommitValue]) -> None:
-        """Apply the offsets of one topic, by partition, as if each had been replayed."""
-        self.by_topic.setdefault(topic, {}).update(offsets)
-
     def _remove(self, topic: str, partition: int) -> None:
         partitions = self.by_topic.get(topic)
         if partitions is not None:
             partitions.pop(partition, None)
             if not partitions:
                 del self.by_topic[topic]
-
-
-def _upgraded(value: LegacyOffsetCommitValue) -> OffsetCommitValue:
-    """An offset that a broker before Kafka 0.9 wrote."""
-    return OffsetCommitValue(
-        offset=value.offset, metadata=value.metadata, commit_timestamp=value.commit_timestamp
-    )

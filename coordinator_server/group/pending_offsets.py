@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from protocol.offsets_log import OffsetCommitValue
+    from coordinator_server.group.offsets import CommittedOffset
 
 
 class PendingOffsets:
@@ -27,7 +27,7 @@ class PendingOffsets:
     __slots__ = ("_partitions_of", "by_topic")
 
     def __init__(self) -> None:
-        self.by_topic: dict[str, dict[int, dict[int, OffsetCommitValue | None]]] = {}
+        self.by_topic: dict[str, dict[int, dict[int, CommittedOffset | None]]] = {}
         # By producer id: the partitions in which it has pending offsets, at least one.
         self._partitions_of: dict[int, set[tuple[str, int]]] = {}
 
@@ -43,7 +43,7 @@ class PendingOffsets:
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 
-    def __iter__(self) -> Iterator[tuple[str, int, list[tuple[int, OffsetCommitValue | None]]]]:
+    def __iter__(self) -> Iterator[tuple[str, int, list[tuple[int, CommittedOffset | None]]]]:
         """Topic, partition, and the pending offsets there: (producer id, value) in log order."""
         for topic, partitions in self.by_topic.items():
             for partition, by_producer in partitions.items():
@@ -59,7 +59,7 @@ class PendingOffsets:
         return partition in self.by_topic.get(topic, ())
 
     def add(
-        self, producer_id: int, topic: str, partition: int, value: OffsetCommitValue | None
+        self, producer_id: int, topic: str, partition: int, value: CommittedOffset | None
     ) -> None:
         """An offset of an open transaction; the one before it of the same transaction is void."""
         by_producer = self.by_topic.setdefault(topic, {}).setdefault(partition, {})
@@ -82,12 +82,12 @@ class PendingOffsets:
             if not partitions:
                 del self._partitions_of[producer_id]
 
-    def commit(self, producer_id: int) -> list[tuple[str, int, OffsetCommitValue]]:
+    def commit(self, producer_id: int) -> list[tuple[str, int, CommittedOffset]]:
         """A transaction was committed: its offsets are no longer pending; those that count.
 
         What is pending before such an offset is superseded by it.
         """
-        counting: list[tuple[str, int, OffsetCommitValue]] = []
+        counting: list[tuple[str, int, CommittedOffset]] = []
         for topic, partition in sorted(self._partitions_of.pop(producer_id, ())):
             by_producer = self.by_topic[topic][partition]
             value = by_producer[producer_id]
@@ -109,7 +109,7 @@ class PendingOffsets:
         if not by_producer:
             self._pop(topic, partition)
 
-    def _pop(self, topic: str, partition: int) -> dict[int, OffsetCommitValue | None]:
+    def _pop(self, topic: str, partition: int) -> dict[int, CommittedOffset | None]:
         partitions = self.by_topic.get(topic, {})
         by_producer = partitions.pop(partition, {})
         if not partitions:

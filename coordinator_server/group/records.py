@@ -1,11 +1,16 @@
 """Records of `__consumer_offsets` as the core sees them, and their versions on disk.
 
 A record is a pair (key message, value message or None for a tombstone); durable state is made of
-records alone. Source: Kafka's CoordinatorRecord and GroupCoordinatorRecordHelpers.
+records alone. The offsets of one request are kept together (`OffsetRecords`): they are encoded in
+one pass and replayed from the values that were encoded. Source: Kafka's CoordinatorRecord and GroupCoordinatorRecordHelpers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from coordinator_server.group.offsets import NO_EXPIRE_TIMESTAMP
 from protocol.offsets_log import (
     GROUP_METADATA_VALUE_VERSION,
     OFFSET_COMMIT_VALUE_VERSION,
@@ -19,10 +24,43 @@ from protocol.offsets_log import (
 )
 from protocol.schema import Message
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from coordinator_server.group.offsets import CommittedOffset
+
 CoordinatorRecord = tuple[Message, Message | None]
 """(key message, value message); None is a tombstone."""
 
-NO_EXPIRE_TIMESTAMP = -1
+
+class OffsetRecords:
+    """The records of offsets that a group commits at one time: as pairs when iterated over.
+
+    `topics` holds (topic, offsets by partition) in the order of the records. A topic may come more
+    than once.
+    """
+
+    __slots__ = ("_count", "group_id", "topics")
+
+    def __init__(
+        self, group_id: str, topics: Sequence[tuple[str, dict[int, CommittedOffset]]]
+    ) -> None:
+        self.group_id = group_id
+        self.topics = topics
+        self._count = sum([len(offsets) for _, offsets in topics])
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[CoordinatorRecord]:
+        for topic, offsets in self.topics:
+            for partition, offset in offsets.items():
+                key = OffsetCommitKey(group=self.group_id, topic=topic, partition=partition)
+                yield key, offset.to_value()
+
+
+CoordinatorRecords = Sequence[CoordinatorRecord] | OffsetRecords
+"""Records that are written together."""
 
 
 def value_version(value: Message) -> int:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.explain import Trigger
+from coordinator_server.group.offsets import NO_EXPIRE_TIMESTAMP
 from coordinator_server.group.records import (
-    NO_EXPIRE_TIMESTAMP,
     CoordinatorRecord,
     group_tombstone,
     offset_tombstone,
@@ -21,7 +21,7 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinator_server.group.effects import Effects, Steps
     from coordinator_server.group.group import Group
-    from protocol.offsets_log import OffsetCommitValue
+    from coordinator_server.group.offsets import CommittedOffset
 
 WRITE_RECORDS = 1000
 """Tombstones of one write: if all of them make a batch too large, each write is a batch."""
@@ -70,7 +70,7 @@ def expire_offsets(group: Group, now_ms: int, effects: Effects) -> Steps:
     write.then(done)
 
 
-def _is_expired(group: Group, stored: OffsetCommitValue, now_ms: int) -> bool:
+def _is_expired(group: Group, stored: CommittedOffset, now_ms: int) -> bool:
     if stored.expire_timestamp != NO_EXPIRE_TIMESTAMP:
         return now_ms >= stored.expire_timestamp  # asked for by a commit of v2..4
     return now_ms - group.expiry_starts_ms(stored) >= group.settings.offsets_retention_ms

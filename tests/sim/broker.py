@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 from coordinator_server.clock.step_runner import StepRunner
@@ -33,15 +34,14 @@ from coordinator_server.group.effects import (
     Steps,
 )
 from coordinator_server.group.explain import Rebalance
-from coordinator_server.group.offsets import CommittedOffsets
-from coordinator_server.group.records import CoordinatorRecord, encode_record
+from coordinator_server.group.offsets import CommittedOffset, CommittedOffsets
+from coordinator_server.group.records import CoordinatorRecord, CoordinatorRecords, encode_record
 from coordinator_server.group.settings import GroupSettings
 from protocol.apis.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from protocol.apis.describe_groups import DescribeGroupsRequest
 from protocol.errors import ErrorCode
 from protocol.offsets_log import (
     GroupMetadataValue,
-    OffsetCommitValue,
     UnknownKey,
     decode_key,
     decode_value,
@@ -338,10 +338,11 @@ class SimulatedPartition(OffsetsPartition):
         return not self.broker.log
 
     def append(
-        self, records: Sequence[CoordinatorRecord], producer: ProducerIdAndEpoch | None = None
+        self, writes: Sequence[CoordinatorRecords], producer: ProducerIdAndEpoch | None = None
     ) -> ErrorCode:
         """Append, fail, or die. No simulated client commits in transactions yet."""
         assert producer is None
+        records = list(chain.from_iterable(writes))
         broker = self.broker
         error = broker.append_error()
         if broker.batch_limit is not None and len(records) > broker.batch_limit:
@@ -536,7 +537,7 @@ class OneGroupBroker:
         return None if self.task is None else self.task.group
 
     @property
-    def offsets(self) -> dict[str, dict[int, OffsetCommitValue]]:
+    def offsets(self) -> dict[str, dict[int, CommittedOffset]]:
         """The committed offsets of the group, which exists."""
         assert self.group is not None
         return self.group.offsets.by_topic

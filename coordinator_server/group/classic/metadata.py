@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from coordinator_server.group.classic.member import MemberMetadata
     from coordinator_server.group.effects import Effects
     from coordinator_server.group.explain import Trigger
+    from coordinator_server.group.offsets import CommittedOffset
     from coordinator_server.group.records import CoordinatorRecord
     from coordinator_server.group.settings import GroupSettings
     from protocol.apis.offset_commit import OffsetCommitRequest
-    from protocol.offsets_log import OffsetCommitValue
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
@@ -259,7 +259,7 @@ class GroupMetadata(Group):
             and self.subscribed_topics is not None
         )
 
-    def expiry_starts_ms(self, stored: OffsetCommitValue) -> int:
+    def expiry_starts_ms(self, stored: CommittedOffset) -> int:
         """An Empty group counts from when it became empty, any other from the commit."""
         is_former = self.protocol_type is not None and self.state is EMPTY
         if is_former and self.state_timestamp_ms is not None:

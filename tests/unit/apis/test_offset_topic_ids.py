@@ -53,7 +53,7 @@ async def fetched(
     return topics_found
 
 
-def stored(broker: GroupBroker) -> OffsetCommitValue:
+def stored(broker: GroupBroker) -> CommittedOffset:
     """What group `g` has for partition 0 of `t`."""
     group = broker.groups.tasks["g"].group
     return group.offsets.by_topic["t"][0]

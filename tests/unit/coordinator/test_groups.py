@@ -154,15 +154,15 @@ async def test_a_bug_behind_the_append_fails_only_what_it_met(
 ) -> None:
     """A bug in what follows a write: the request fails, the group goes on with what is stored."""
     broker = GroupBroker()
-    sound = GroupMetadata.replay
+    sound = GroupMetadata.replay_offsets
     bugs = [ZeroDivisionError()]
 
-    def broken_once(group: GroupMetadata, record: Any) -> None:
+    def broken_once(group: GroupMetadata, records: Any) -> None:
         if bugs:
             raise bugs.pop()
-        sound(group, record)
+        sound(group, records)
 
-    monkeypatch.setattr(GroupMetadata, "replay", broken_once)
+    monkeypatch.setattr(GroupMetadata, "replay_offsets", broken_once)
     failed = broker.send("OffsetCommit", commit_request("simple", 4))
     await settle()
     assert failed.failed

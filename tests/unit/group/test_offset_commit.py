@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from coordinator_server.group.classic.state import GroupState
+from coordinator_server.group.offsets import CommittedOffset
 from protocol.apis.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
 from protocol.errors import ErrorCode
-from protocol.offsets_log import OffsetCommitValue
 from tests.unit.group.context import (
     GroupContext,
     commit,
@@ -237,7 +237,7 @@ def test_a_plain_commit_is_written_as_version_4() -> None:
     assert (context.broker.log[-1][1] or b"")[:2] == b"\0\4"
     topic = context.broker.topics.topic("one")
     assert topic is not None
-    assert context.broker.offsets["one"][0] == OffsetCommitValue(
+    assert context.broker.offsets["one"][0] == CommittedOffset(
         offset=1,
         leader_epoch=-1,
         metadata="",

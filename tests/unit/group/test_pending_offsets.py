@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from coordinator_server.group.offsets import CommittedOffsets
+from coordinator_server.group.offsets import CommittedOffset, CommittedOffsets
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 
 P, Q = 1, 2
@@ -33,7 +33,8 @@ def play(events: str) -> CommittedOffsets:
     offsets = CommittedOffsets()
     for number, event in enumerate(events):
         if event in "pq":
-            offsets.replay_pending(KEY, value(number), P if event == "p" else Q)
+            offset = CommittedOffset.of(value(number))
+            offsets.replay_pending(KEY.topic, KEY.partition, offset, P if event == "p" else Q)
         elif event in "PQ":
             offsets.replay_end(P if event == "P" else Q, commits=True)
         elif event in "AB":

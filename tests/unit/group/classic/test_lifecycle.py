@@ -3,7 +3,7 @@
 from coordinator_server.group.classic.lifecycle import load_finished, unload
 from coordinator_server.group.classic.state import GroupState
 from coordinator_server.group.effects import Effects
-from coordinator_server.group.offsets import CommittedOffsets
+from coordinator_server.group.offsets import CommittedOffset, CommittedOffsets
 from protocol.errors import ErrorCode
 from protocol.offsets_log import (
     GroupMetadataKey,
@@ -181,7 +181,7 @@ def test_durable_state_is_what_the_records_say() -> None:
     key = LegacyOffsetCommitKey(group="g", topic="t", partition=1)
     value = LegacyOffsetCommitValue(offset=4, metadata="m", commit_timestamp=9)
     group.replay((key, value))
-    stored = OffsetCommitValue(offset=4, metadata="m", commit_timestamp=9)
+    stored = CommittedOffset(offset=4, metadata="m", commit_timestamp=9)
     assert group.offsets.by_topic["t"][1] == stored
     group.replay((LegacyOffsetCommitKey(group="g", topic="t", partition=2), value))
     group.replay((key, None))
@@ -201,7 +201,7 @@ def test_many_offsets_at_once_are_like_so_many_records() -> None:
     group = context.broker.group
     assert group is not None
     for topic in ("one", "two"):
-        group.restore(topic, {1: OffsetCommitValue(offset=5), 2: OffsetCommitValue(offset=6)})
+        group.restore(topic, {1: CommittedOffset(5), 2: CommittedOffset(6)})
     by_records = context.broker.replayed()
     for topic in ("one", "two"):
         for partition, offset in ((1, 5), (2, 6)):
@@ -216,6 +216,6 @@ def test_a_group_that_is_made_of_a_snapshot_is_not_new() -> None:
     untouched, from_records, from_snapshot = (GroupContext().broker.replayed() for _ in range(3))
     value = OffsetCommitValue(offset=5)
     from_records.replay((OffsetCommitKey(group="g", topic="one", partition=1), value))
-    from_snapshot.restore("one", {1: value})
+    from_snapshot.restore("one", {1: CommittedOffset.of(value)})
     made = (untouched, from_records, from_snapshot)
     assert [group.is_new for group in made] == [True, False, False]

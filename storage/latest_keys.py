@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 from protocol.batch_header import BatchHeader
 from protocol.raw_records import RawKey, raw_keys
+from protocol.uniform_records import uniform_keys
 
 # Keys up to this long are remembered as they are, longer ones by a digest.
-KEY_BYTES_MAX = 64
+KEY_BYTES_MAX = 128
 
 
 class LatestKeys:
@@ -44,6 +45,10 @@ class LatestKeys:
         self._bases.append(base_offset)
         self._number_of[base_offset] = number
         left.append(0)
+        uniform = uniform_keys(section, batch.record_count)
+        if uniform is not None and len(uniform[0]) <= KEY_BYTES_MAX:
+            self._remember_uniform(uniform, number, base_offset)
+            return
         added = 0
         # The batch of the key before, since keys that came together are superseded together.
         low, high, other = 0, 0, 0
@@ -65,6 +70,24 @@ class LatestKeys:
                 high = self._bases[other + 1] if other < number else superseded + 1
             left[other] -= 1
         left[number] += added
+
+    def _remember_uniform(self, keys: list[bytes], number: int, base_offset: int) -> None:
+        """Take in the keys of a batch, each once, none with a tombstone.
+
+        What they supersede mostly came together too: one commit follows another.
+        """
+        bases, left = self._bases, self._left
+        superseded = [offset for offset in map(self._last.get, keys) if offset is not None]
+        self._last.update(zip(keys, range(base_offset, base_offset + len(keys)), strict=True))
+        left[number] = len(keys)
+        if not superseded:
+            return
+        other = bisect_right(bases, min(superseded)) - 1
+        if max(superseded) < bases[other + 1]:
+            left[other] -= len(superseded)
+            return
+        for offset in superseded:
+            left[bisect_right(bases, offset) - 1] -= 1
 
     def records_left(self, batch: BatchHeader) -> int | None:
         """How many records of a batch no later one supersedes; None if it was not remembered."""

@@ -15,7 +15,14 @@ from storage.config_def import LONG_MAX
 from storage.errors import StorageError, UnknownPartitionError
 from storage.flush import Flush
 from storage.log_manager import LogManager
-from storage.own_logs import DIRTY_SHARE, clean, first_dirty_offset, is_own, own_log_of, own_pass
+from storage.own_logs import (
+    LEAST_BYTES_AT_START,
+    clean,
+    first_dirty_offset,
+    is_own,
+    own_log_of,
+    own_pass,
+)
 from storage.partition_log import PartitionLog
 from storage.retention import DeletedSegment, delete_old_segments
 
@@ -99,11 +106,16 @@ def _flush_is_due(manager: LogManager, log: PartitionLog, now_ms: int) -> bool:
 def compaction_steps(
     manager: LogManager, log: PartitionLog, now_ms: int, *, starting: bool = False
 ) -> Iterator[CleaningResult | Pause | None]:
-    """Compact one log if it is dirty enough; yields None between steps, the result at the end."""
+    """Compact one log if it is dirty enough; yields None between steps, the result at the end.
+
+    A log of the broker's own at the start only: the next one then reads less of it. After that
+    `OwnLogs` looks after them.
+    """
     if is_own(log):
-        least_share = DIRTY_SHARE / 2 if starting else DIRTY_SHARE
-        if own_log_of(manager, log, now_ms).dirty_share >= least_share:
-            yield from own_pass(manager, log, now_ms)
+        if starting:
+            own = own_log_of(manager, log, now_ms)
+            if own.dirty_bytes >= max(own.clean_bytes, LEAST_BYTES_AT_START):
+                yield from own_pass(manager, log, now_ms)
     elif _is_dirty_enough(log, first_dirty_offset(manager, log), now_ms):
         yield from clean(manager, log, now_ms)
 

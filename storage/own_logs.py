@@ -1,15 +1,17 @@
 """Compaction of internal topics (`__consumer_offsets` above all), which must stay small.
 
 Kafka compacts its offsets topic once half of its sealed segments is dirty, and a segment there is
-100 MB. Here such a log is looked at several times a second and its active segment is rolled for the
-pass, so that it stays within twice its live data. Several logs are compacted at the same time:
-while the disk syncs one, the next goes on.
+100 MB. Here these logs are looked at several times a second and an active segment is rolled for a
+pass, so that all of them together stay within their live data and three tenths of it. Below
+`FLOOR_BYTES` nothing is compacted: to keep a small log small would cost as much as the commits.
+Several logs are compacted at the same time: while the disk syncs one, the next goes on.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 from storage.apart import Pause
@@ -18,34 +20,33 @@ from storage.errors import StorageError
 from storage.log_manager import LogManager
 from storage.partition_log import PartitionLog
 
-# What a log may gather whatever its size: a pass has costs of its own.
-LEAST_DIRTY_BYTES = 1 << 16
-# A log is compacted when what no pass has seen reaches this part of what passes left.
-DIRTY_SHARE = 0.75
-# And the dirtiest before that when all of them together reach this part: so that logs which grow
-# at the same pace are not all due at the same moment.
+FLOOR_BYTES = 32 << 20
+"""What all own logs together may gather before any of them is compacted, whatever their size."""
+
 TOTAL_DIRTY_SHARE = 0.3
-EARLY_DIRTY_SHARE = 0.2
+"""And when what no pass has seen is above this part of what passes left, the dirtiest are."""
+
+DIRTY_SHARE = 0.2
+"""The least dirty part of a log for which a pass is worth its while."""
+
+LEAST_BYTES_AT_START = 1 << 19
+"""What is worth a pass when the broker starts."""
+
+LEAST_CLEAN_SHARE = 1 / 32
+"""A small log counts as if its clean part were so much of the floor: a pass has fixed costs."""
+
 PASSES_AT_ONCE = 4
 RETRY_MS = 15_000
 """After a pass failed, how long its log is left alone."""
 
 
 class OwnLog(NamedTuple):
-    """The state of one log: bytes that no pass has seen, with the active segment, and the others.
-
-    `clean_bytes` is never below what makes `LEAST_DIRTY_BYTES` due.
-    """
+    """A log, and its bytes: what no pass has seen, active segment included, and the others."""
 
     log: PartitionLog
     dirty_bytes: int
     clean_bytes: int
     rolls: bool
-
-    @property
-    def dirty_share(self) -> float:
-        """The dirty part over the clean one: at 1 the log has twice the size it was left with."""
-        return self.dirty_bytes / self.clean_bytes
 
 
 Step = CleaningResult | StorageError | Pause | None
@@ -68,24 +69,30 @@ def own_log_of(manager: LogManager, log: PartitionLog, now_ms: int) -> OwnLog:
     )
     if rolls:
         dirty += log.active_segment.size_bytes
-    return OwnLog(log, dirty, max(clean, int(LEAST_DIRTY_BYTES / DIRTY_SHARE)), rolls)
+    return OwnLog(log, dirty, clean, rolls)
 
 
 class OwnLogs:
     """The logs of internal topics in one data directory."""
 
-    __slots__ = ("_manager", "_retry_at_ms")
+    __slots__ = ("_floor_bytes", "_manager", "_retry_at_ms")
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
+        self._floor_bytes = FLOOR_BYTES
         self._retry_at_ms: dict[tuple[str, int], int] = {}
 
     def dirty_share(self, now_ms: int) -> float:
-        """The dirty part over the clean one, of all internal logs together; they may reach 1."""
-        states = self._states(now_ms)
-        return sum(own.dirty_bytes for own in states) / max(
-            sum(own.clean_bytes for own in states), 1
-        )
+        """The dirty part over the clean one, of all internal logs together.
+
+        Passes begin at TOTAL_DIRTY_SHARE: of small logs at the floor.
+        """
+        return self._dirty_share(self._states(now_ms))
+
+    def _dirty_share(self, states: list[OwnLog]) -> float:
+        clean_bytes = sum([own.clean_bytes for own in states])
+        least_bytes = max(self._floor_bytes / TOTAL_DIRTY_SHARE, 1)
+        return sum([own.dirty_bytes for own in states]) / max(clean_bytes, least_bytes)
 
     @property
     def are_open(self) -> bool:
@@ -95,12 +102,15 @@ class OwnLogs:
     def due(self, now_ms: int) -> list[PartitionLog]:
         """The logs that are to be compacted now, the dirtiest first."""
         states = self._states(now_ms)
-        clean = sum(own.clean_bytes for own in states)
-        surplus = sum(own.dirty_bytes for own in states) - clean * TOTAL_DIRTY_SHARE
+        total = self._dirty_share(states)
         due: list[PartitionLog] = []
-        for own in sorted(states, key=lambda own: own.dirty_share, reverse=True):
-            is_early = surplus > 0 and own.dirty_share >= EARLY_DIRTY_SHARE
-            if own.dirty_share < DIRTY_SHARE and not is_early:
+        if total <= TOTAL_DIRTY_SHARE:
+            return due
+        least_clean_bytes = max(self._floor_bytes * LEAST_CLEAN_SHARE, 1)
+        surplus = sum([own.dirty_bytes for own in states]) * (1 - TOTAL_DIRTY_SHARE / total)
+        shares = [own.dirty_bytes / max(own.clean_bytes, least_clean_bytes) for own in states]
+        for share, own in sorted(zip(shares, states, strict=True), key=itemgetter(0), reverse=True):
+            if surplus <= 0 or share < DIRTY_SHARE:
                 break
             surplus -= own.dirty_bytes
             key = (own.log.topic, own.log.partition)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 TOPIC_IDS_SINCE = 10
+STEP_ITEMS = 500
 _NAME_AND_ID = attrgetter("name", "topic_id")
 
 
@@ -63,16 +64,21 @@ def split(
         count = 0 if found is None else len(found.partitions)
         known: list[OffsetCommitRequestPartition] = []
         refused: list[OffsetCommitResponsePartition] = []
-        for one in topic.partitions:
-            if 0 <= one.partition_index < count:
-                known.append(one)
+        for start in range(0, len(topic.partitions), STEP_ITEMS):
+            part = topic.partitions[start : start + STEP_ITEMS]
+            indexes = [partition.partition_index for partition in part]
+            if min(indexes) >= 0 and max(indexes) < count:
+                known += part
             else:
-                refused.append(
-                    OffsetCommitResponsePartition(
-                        partition_index=one.partition_index,
-                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if count else unknown_topic,
-                    )
-                )
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if count else unknown_topic
+                for partition in part:
+                    index = partition.partition_index
+                    if 0 <= index < count:
+                        known.append(partition)
+                    else:
+                        refused.append(
+                            OffsetCommitResponsePartition(partition_index=index, error_code=error)
+                        )
             yield
         yield
         name, topic_id = topic.name, topic.topic_id

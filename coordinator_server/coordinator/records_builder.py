@@ -20,11 +20,12 @@ from protocol.offsets_log import OffsetCommitKey, encode_key, encode_value
 from protocol.varint import encode_varint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from coordinator_server.group.offsets import CommittedOffset
-    from coordinator_server.group.records import CoordinatorRecords
+    from coordinator_server.group.records import CoordinatorRecord, CoordinatorRecords
 
+_PREPARED_SINCE = 4  # records; encoding what they have in common pays from here on
 _KEY_TAIL = 4  # the partition
 _VALUE_FRONT, _VALUE_FIXED = 2, 14  # the version; and with it offset and leader epoch
 _LEADING_BYTES = b"\x00\x00"  # attributes, and a timestamp delta of 0
@@ -48,10 +49,13 @@ class RecordsBuilder:
 
     def add(self, records: CoordinatorRecords) -> None:
         """Add the records of one write."""
-        if isinstance(records, OffsetRecords):
+        if isinstance(records, OffsetRecords) and len(records) >= _PREPARED_SINCE:
             for topic, offsets in records.topics:
                 self._add_topic(records.group_id, topic, offsets)
-            return
+        else:
+            self._add_each(records)
+
+    def _add_each(self, records: Iterable[CoordinatorRecord]) -> None:
         for record in records:
             if self.is_full:
                 return
@@ -88,12 +92,9 @@ class RecordsBuilder:
         self, group_id: str, topic: str, partitions: Sequence[int], values: list[CommittedOffset]
     ) -> None:
         """Offsets that expire at a time of their own, which few clients ask for."""
-        self.add(
-            [
-                (OffsetCommitKey(group=group_id, topic=topic, partition=partition), value.to_value())
-                for partition, value in zip(partitions, values, strict=True)
-            ]
-        )
+        for partition, value in zip(partitions, values, strict=True):
+            key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+            self._add_each([(key, value.to_value())])
 
     def _add_run(
         self, key: bytes, partitions: Sequence[int], values: list[CommittedOffset]

@@ -162,8 +162,7 @@ def _response(
 ) -> Generator[None, None, OffsetCommitResponse]:
     """No error but for partitions whose metadata is too long."""
     topics: list[OffsetCommitResponseTopic] = []
-    answered = 0
-    for topic in request.topics:
+    for number, topic in enumerate(request.topics, start=1):
         partitions: list[OffsetCommitResponsePartition] = []
         indexes = [partition.partition_index for partition in topic.partitions]
         for start in range(0, len(indexes), STEP_ITEMS):
@@ -174,8 +173,7 @@ def _response(
                 name=topic.name, topic_id=topic.topic_id, partitions=partitions
             )
         )
-        answered += 1
-        if not answered % STEP_ITEMS:
+        if not number % STEP_ITEMS:
             yield
     for topic_index, index in too_long:
         partitions = topics[topic_index].partitions

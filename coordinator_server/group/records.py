@@ -2,7 +2,8 @@
 
 A record is a pair (key message, value message or None for a tombstone); durable state is made of
 records alone. The offsets of one request are kept together (`OffsetRecords`): they are encoded in
-one pass and replayed from the values that were encoded. Source: Kafka's CoordinatorRecord and GroupCoordinatorRecordHelpers.
+one pass and replayed from the values that were encoded. Source: Kafka's CoordinatorRecord and
+GroupCoordinatorRecordHelpers.
 """
 
 from __future__ import annotations

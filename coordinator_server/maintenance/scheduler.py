@@ -41,8 +41,8 @@ is the back-pressure on clients that commit faster than the log can be compacted
 
 UNPRESSED_SHARE = 0.35
 PRESSED_SHARE = 0.55
-"""The dirty part of the own logs over the clean one (at 1 they have twice the size that the last
-pass left): up to the first share slices are short, from the second on they may be longest."""
+"""The dirty part of the own logs over the clean one (`OwnLogs.dirty_share`): up to the first share
+slices are short, from the second on they may be longest."""
 
 WAIT_MS = 2
 """The pause while the disk syncs something in another thread."""
@@ -80,6 +80,7 @@ class MaintenanceScheduler:
         "_own_logs",
         "_own_logs_due_ms",
         "_pressure",
+        "_pressure_due_ms",
         "_producers_due_ms",
         "_producers_interval_ms",
         "_retention_due_ms",
@@ -115,6 +116,7 @@ class MaintenanceScheduler:
         first_ms = min(FIRST_RETENTION_DELAY_MS, self._retention_interval_ms)
         self._retention_due_ms = now_ms + first_ms
         self._frequent_due_ms = self._own_logs_due_ms = now_ms + FREQUENT_MS
+        self._pressure_due_ms = now_ms
         self._producers_due_ms = now_ms + self._producers_interval_ms
         self._is_starting = True
 
@@ -129,6 +131,7 @@ class MaintenanceScheduler:
         self._retention_due_ms -= elapsed_ms
         self._frequent_due_ms -= elapsed_ms
         self._own_logs_due_ms -= elapsed_ms
+        self._pressure_due_ms -= elapsed_ms
         self._producers_due_ms -= elapsed_ms
         self._logs.unsynced_since_ms.clear()
 
@@ -182,8 +185,8 @@ class MaintenanceScheduler:
         Under pressure as long as the time since the last slice, so that compaction gets half of the
         time even of a loop that is never idle; the clients are served less often.
         """
-        self._pressure = 0.0
-        if self._own_logs is not None:
+        if self._own_logs is not None and now_ms >= self._pressure_due_ms:
+            self._pressure_due_ms = now_ms + BUSY_OWN_LOGS_MS
             share = self._own_logs.dirty_share(now_ms) - UNPRESSED_SHARE
             self._pressure = min(max(share / (PRESSED_SHARE - UNPRESSED_SHARE), 0.0), 1.0)
         pressed_s = min(self._pressure * (started_s - self._ended_s), PRESSED_SLICE_MS / 1000)

@@ -228,8 +228,11 @@ def append_own(log: PartitionLog, keys: int, count: int) -> None:
         log.append_own(build_batch([Record(0, START_MS, b"%d" % (number % keys), bytes(1000))]), 0)
 
 
-def test_logs_of_the_broker_stay_within_twice_their_live_data() -> None:
+def test_logs_of_the_broker_stay_within_twice_their_live_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Looked at between rounds, each is compacted before it has doubled, again and again."""
+    monkeypatch.setattr("storage.own_logs.FLOOR_BYTES", 0)
     broker = FakeBroker(log_cleaner_backoff_ms="100000000")
     logs = offsets_logs(broker)
     live = 100 * 1100
@@ -246,8 +249,26 @@ def test_logs_of_the_broker_stay_within_twice_their_live_data() -> None:
     assert live <= largest <= 2 * live
 
 
-def test_under_pressure_slices_are_as_long_as_what_was_between_them() -> None:
+def test_below_the_floor_no_log_of_the_broker_is_compacted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What all of them gather counts: then the dirtiest is compacted, and no more than need be."""
+    monkeypatch.setattr("storage.own_logs.FLOOR_BYTES", 700_000)
+    broker = FakeBroker(log_cleaner_backoff_ms="100000000")
+    logs = offsets_logs(broker, partitions=3)  # of 220 000 bytes each
+    own_logs = OwnLogs(broker.log_manager)
+    assert own_logs.due(START_MS) == []
+    append_own(logs[1], keys=100, count=60)
+    assert own_logs.due(START_MS) == [logs[1]]
+    assert [step for step in own_logs.steps([logs[1]], START_MS) if step]
+    assert own_logs.due(START_MS) == []
+
+
+def test_under_pressure_slices_are_as_long_as_what_was_between_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Half of the time when logs are near twice their size, and no pause; else a millisecond."""
+    monkeypatch.setattr("storage.own_logs.FLOOR_BYTES", 0)
     broker = FakeBroker()
     seconds = 0.0
 
@@ -273,8 +294,11 @@ def test_under_pressure_slices_are_as_long_as_what_was_between_them() -> None:
     assert all(log.size_bytes < 150 * 1100 for log in logs)
 
 
-def test_a_log_that_cannot_be_compacted_is_left_alone_for_a_while() -> None:
+def test_a_log_that_cannot_be_compacted_is_left_alone_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A damaged batch is reported once in a while, and not at every look."""
+    monkeypatch.setattr("storage.own_logs.FLOOR_BYTES", 0)
     broker = FakeBroker(log_cleaner_backoff_ms="100000000")
     (log,) = offsets_logs(broker, partitions=1)
     own_logs = OwnLogs(broker.log_manager)

@@ -152,13 +152,15 @@ def _read_nullable_bytes(data: bytes, position: int, end: int) -> tuple[bytes | 
 class EncodedBatch(NamedTuple):
     """A batch ready to be appended to a log, which gives it base offset and leader epoch.
 
-    `body` is what the CRC covers. `marker` is what the record of a control batch says. The
-    header's position is 0.
+    `body` is what the CRC covers. `marker` is what the record of a control batch says. Batches with
+    the same object as `key_set` have the same keys, each once, and no tombstone. The header's
+    position is 0.
     """
 
     header: BatchHeader
     body: bytes
     marker: EndMarker | None = None
+    key_set: object | None = None
 
     def to_bytes(self) -> bytes:
         """The whole batch, with the base offset and leader epoch of its header."""
@@ -242,9 +244,10 @@ def batch_of_section(
     producer_epoch: int = -1,
     base_sequence: int = NO_SEQUENCE,
     transactional: bool = False,
+    key_set: object | None = None,
 ) -> EncodedBatch:
     """One batch of records that are encoded, of one timestamp, with deltas from 0 on."""
-    return _encoded(
+    header, body, *_ = _encoded(
         0,
         -1,
         (
@@ -259,6 +262,7 @@ def batch_of_section(
         ),
         section,
     )
+    return EncodedBatch(header, body, None, key_set)
 
 
 def end_transaction_batch(end: EndTransaction, timestamp_ms: int) -> EncodedBatch:

@@ -168,7 +168,8 @@ class MessageMeta(type):
                 value.name = key
                 fields.append(value)
                 del namespace[key]
-        namespace["__slots__"] = tuple(field.name for field in fields)
+        extra_slots = namespace.get("__slots__", ())
+        namespace["__slots__"] = (*(field.name for field in fields), *extra_slots)
         namespace["FIELDS"] = tuple(fields)
         if versions is not None:
             namespace["VERSIONS"] = versions
@@ -186,6 +187,8 @@ class Message(metaclass=MessageMeta):
     FIELDS: ClassVar[tuple[Field, ...]]
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     FLEXIBLE_SINCE: ClassVar[int | None] = None
+    encodings: dict[int, bytes] | None = None
+    """Of a frozen message its bytes by version, once they have been needed."""
 
     if not TYPE_CHECKING:
 
@@ -233,7 +236,8 @@ _frozen_types: dict[type[Message], type[Message]] = {}
 def frozen(message: M) -> M:
     """A copy of `message` that cannot be changed: setting a field of it raises AttributeError.
 
-    For a message that many requests share. Nested messages and lists stay as they are.
+    For a message that many requests share, which is also encoded once. Nested messages and lists
+    stay as they are, and must not be changed either.
     """
     message_type = type(message)
     frozen_type = _frozen_types.get(message_type)
@@ -242,7 +246,7 @@ def frozen(message: M) -> M:
         def refuse(self: Message, name: str, value: object) -> None:
             raise AttributeError(f"{message_type.__name__}.{name} of a shared message is set")
 
-        namespace = {"__setattr__": refuse}
+        namespace = {"__setattr__": refuse, "__slots__": ("encodings",)}
         copied = MessageMeta.__new__(MessageMeta, message_type.__name__, (message_type,), namespace)
         frozen_type = cast("type[Message]", copied)
         frozen_type.FIELDS = message_type.FIELDS
@@ -250,6 +254,7 @@ def frozen(message: M) -> M:
     copy = object.__new__(frozen_type)
     for field in message_type.FIELDS:
         object.__setattr__(copy, field.name, getattr(message, field.name))
+    object.__setattr__(copy, "encodings", {})
     return cast("M", copy)
 
 

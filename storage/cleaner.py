@@ -100,6 +100,7 @@ class Cleaning:
         self._first_dirty_offset = max(first_dirty_offset, log.log_start_offset)
         self._keys_per_pass = keys_per_pass
         self._latest = LatestKeys()
+        self._superseded: set[int] = set()
         self._work_bytes = 0
         # Where compaction must stop, where this pass stops, and what it knows of transactions.
         self._limit = self._end = 0
@@ -119,7 +120,9 @@ class Cleaning:
             ]
             self._limit = first_uncleanable_offset(log, self._now_ms)
             self._transactions = CleanedTransactions(aborted, self._first_dirty_offset)
+            self._superseded = log.key_sets.superseded(self._first_dirty_offset, self._limit)
             end = self._end = yield from self._read_keys(self._limit)
+            log.key_sets.forget_below(end)
             self._transactions = CleanedTransactions(aborted, 0)
             first = 0
             while first < len(log.segments) - 1 and log.segments[first].base_offset < end:
@@ -147,9 +150,13 @@ class Cleaning:
                     return end
                 if len(self._latest) >= self._keys_per_pass:
                     return batch.base_offset
-                if batch.magic == 2 and not self._transactions.is_aborted(batch):
+                size_bytes = batch.size_bytes
+                if batch.base_offset in self._superseded:
+                    self._latest.remember_superseded(batch)
+                    size_bytes = SKIPPED_BYTES
+                elif batch.magic == 2 and not self._transactions.is_aborted(batch):
                     self._remember_keys(segment.read_batch(batch), batch)
-                if self._worked(batch.size_bytes):
+                if self._worked(size_bytes):
                     yield None
         return end
 

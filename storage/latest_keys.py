@@ -71,6 +71,12 @@ class LatestKeys:
             left[other] -= 1
         left[number] += added
 
+    def remember_superseded(self, batch: BatchHeader) -> None:
+        """Take in a batch of which every key comes again later."""
+        self._number_of[batch.base_offset] = len(self._bases)
+        self._bases.append(batch.base_offset)
+        self._left.append(0)
+
     def _remember_uniform(self, keys: list[bytes], number: int, base_offset: int) -> None:
         """Take in the keys of a batch, each once, none with a tombstone.
 

@@ -36,6 +36,7 @@ from storage.errors import (
     advice,
 )
 from storage.flush import Flush
+from storage.key_sets import KeySets
 from storage.log_loader import LogLoader, RecoveryReport, replay_producers
 from storage.producer_state import ProducerState, save_snapshot, snapshot_path
 from storage.segment import Segment, segment_stem
@@ -69,6 +70,7 @@ class PartitionLog:
         "directory",
         "files",
         "is_on_disk",
+        "key_sets",
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
@@ -92,6 +94,7 @@ class PartitionLog:
         self.topic_id = topic_id
         self.config = loader.config
         self.closed = self.sync_failed = False
+        self.key_sets = KeySets()
         try:
             loaded = loader.load()
             self.is_on_disk = self.files.disk.exists(self.directory)
@@ -175,7 +178,7 @@ class PartitionLog:
         """
         if self.closed:
             raise self._gone()
-        header, body, marker = batch
+        header, body, marker, _ = batch
         if header.size_bytes > self.config.max_message_bytes:
             raise too_large(header.size_bytes, self.config)
         return self._append(header, body, marker, now_ms)
@@ -376,10 +379,7 @@ class PartitionLog:
     # --- life -------------------------------------------------------------------------------------
 
     def roll(self, now_ms: int) -> None:
-        """Seal the active segment and begin a new one at the log end; nothing when it is empty.
-
-        Raises StorageError.
-        """
+        """Seal the active segment unless it is empty, and begin another. Raises StorageError."""
         active = self.segments[-1]
         if not active.size_bytes:
             return
@@ -416,10 +416,7 @@ class PartitionLog:
         return self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
     def flush(self) -> None:
-        """Return when everything appended so far would survive a power cut (fsync).
-
-        Raises StorageError.
-        """
+        """Sync everything appended so far: it survives a power cut. Raises StorageError."""
         flush = Flush(self)
         try:
             flush.run()
@@ -445,6 +442,7 @@ class PartitionLog:
         for snapshot in [s for s in self._snapshot_offsets if s > offset]:
             disk.unlink(snapshot_path(self.directory, snapshot))
         self._snapshot_offsets = [s for s in self._snapshot_offsets if s <= offset]
+        self.key_sets.clear()
         self.producers = ProducerState()
         replay_producers(self.producers, self.segments, self.log_start_offset)
 

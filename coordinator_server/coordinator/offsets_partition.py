@@ -76,6 +76,7 @@ class OffsetsPartition(LedPartition):
             producer_epoch=producer_epoch,
             base_sequence=_FIRST_SEQUENCE,
             transactional=producer is not None,
+            key_set=None if producer else builder.key_set,
         )
         return self.append_batch(batch, now_ms)
 

@@ -6,10 +6,12 @@ be stored. Source: ClassicGroup.validateOffsetCommit, OffsetMetadataManager.comm
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.group.api import GroupApi
+from coordinator_server.group.commit_layout import layout_of
 from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.offsets import CommittedOffset
 from coordinator_server.group.records import OffsetRecords
@@ -21,10 +23,10 @@ from protocol.apis.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from protocol.errors import ErrorCode
-from protocol.schema import ZERO_UUID, frozen
+from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator
+    from collections.abc import Callable, Collection, Generator, Iterable
 
     from coordinator_server.group.effects import (
         Caller,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
         Steps,
     )
     from coordinator_server.group.group import Group
+    from protocol.apis.offset_commit import OffsetCommitRequestTopic
 
 GROUP_ID_NOT_FOUND_SINCE = 9
 NO_RETENTION = -1
@@ -103,43 +106,31 @@ def store(
     producer: ProducerIdAndEpoch | None = None,
 ) -> Steps:
     """Store offsets that may be committed; with a `producer` as part of its transaction."""
-    limit = group.settings.offset_metadata_max_length
     retention_ms = request.retention_time_ms
     expire_ms = -1 if retention_ms == NO_RETENTION else _java_long(now_ms + retention_ms)
+    stamp = _Stamp(now_ms, expire_ms, has_topic_id=expire_ms == -1 and producer is None)
     topics: list[tuple[str, dict[int, CommittedOffset]]] = []
+    layout: list[tuple[str, bytes, tuple[int, ...]]] | None = []
     too_long: set[Place] = set()
-    seen = 0
     for topic_index, topic in enumerate(request.topics):
-        # A value with an expiry is written as version 1, which has no topic id, and Kafka knows
-        # none from TxnOffsetCommit.
-        topic_id = topic.topic_id if expire_ms == -1 and producer is None else ZERO_UUID
-        offsets: dict[int, CommittedOffset] = {}
-        for index, partition in enumerate(topic.partitions):
-            seen += 1
-            if not seen % STEP_ITEMS:
-                yield
-            metadata = partition.committed_metadata or ""
-            if len(metadata) * 2 > limit and _java_length(metadata) > limit:
-                too_long.add((topic_index, index))
-                continue
-            if partition.partition_index in offsets:  # named twice: a record for each
-                topics.append((topic.name, offsets))
-                offsets = {}
-            offsets[partition.partition_index] = CommittedOffset(
-                partition.committed_offset,
-                partition.committed_leader_epoch,
-                metadata,
-                now_ms,
-                expire_ms,
-                topic_id,
-            )
-        if offsets:
+        offsets = yield from _plain_offsets(topic, stamp)
+        if offsets is None:
+            layout = None
+            limit = group.settings.offset_metadata_max_length
+            yield from _other_offsets(topic, stamp, limit, topics, too_long, topic_index)
+        elif offsets:
             topics.append((topic.name, offsets))
-    response = yield from _response(request, too_long)
+            if layout is not None:
+                layout.append((topic.name, topic.topic_id, tuple(offsets)))
+        yield
+    known = None
+    if layout is not None and stamp.has_topic_id and len(layout) == len(request.topics):
+        known = layout_of(group.group_id, tuple(layout))
+    response = known.response if known else (yield from _response(request, too_long))
     if not topics:
         effects.reply(reply, response)
         return
-    records = OffsetRecords(group.group_id, topics)
+    records = OffsetRecords(group.group_id, topics, known)
 
     def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
         if error is not ErrorCode.NONE:
@@ -157,37 +148,106 @@ def store(
     effects.write(records, done, producer)
 
 
+class _Stamp(NamedTuple):
+    """What all offsets of one commit have in common.
+
+    A value with an expiry is written as version 1, which has no topic id, and Kafka knows none from
+    TxnOffsetCommit.
+    """
+
+    now_ms: int
+    expire_ms: int
+    has_topic_id: bool
+
+
+_new_offset: Callable[[Iterable[object]], CommittedOffset] = partial(tuple.__new__, CommittedOffset)
+
+
+def _plain_offsets(
+    topic: OffsetCommitRequestTopic, stamp: _Stamp
+) -> Generator[None, None, dict[int, CommittedOffset] | None]:
+    """The offsets of a topic; None if any has metadata, or a partition is named twice.
+
+    What nearly every commit is, so it is built by columns.
+    """
+    topic_id = topic.topic_id if stamp.has_topic_id else ZERO_UUID
+    offsets: dict[int, CommittedOffset] = {}
+    for start in range(0, len(topic.partitions), STEP_ITEMS):
+        part = topic.partitions[start : start + STEP_ITEMS]
+        if any([partition.committed_metadata for partition in part]):
+            return None
+        columns = zip(
+            [partition.committed_offset for partition in part],
+            [partition.committed_leader_epoch for partition in part],
+            repeat(""),
+            repeat(stamp.now_ms),
+            repeat(stamp.expire_ms),
+            repeat(topic_id),
+            strict=False,
+        )
+        indexes = [partition.partition_index for partition in part]
+        offsets.update(zip(indexes, map(_new_offset, columns), strict=True))
+        if len(offsets) != start + len(part):
+            return None
+        yield
+    return offsets
+
+
+def _other_offsets(
+    topic: OffsetCommitRequestTopic,
+    stamp: _Stamp,
+    limit: int,
+    topics: list[tuple[str, dict[int, CommittedOffset]]],
+    too_long: set[Place],
+    topic_index: int,
+) -> Steps:
+    """Add the offsets of a topic one by one; a partition that is named twice has a record each."""
+    topic_id = topic.topic_id if stamp.has_topic_id else ZERO_UUID
+    offsets: dict[int, CommittedOffset] = {}
+    for index, partition in enumerate(topic.partitions):
+        if not index % STEP_ITEMS:
+            yield
+        metadata = partition.committed_metadata or ""
+        if len(metadata) * 2 > limit and _java_length(metadata) > limit:
+            too_long.add((topic_index, index))
+            continue
+        if partition.partition_index in offsets:
+            topics.append((topic.name, offsets))
+            offsets = {}
+        offsets[partition.partition_index] = CommittedOffset(
+            partition.committed_offset,
+            partition.committed_leader_epoch,
+            metadata,
+            stamp.now_ms,
+            stamp.expire_ms,
+            topic_id,
+        )
+    if offsets:
+        topics.append((topic.name, offsets))
+
+
 def _response(
     request: OffsetCommitRequest, too_long: Collection[Place]
 ) -> Generator[None, None, OffsetCommitResponse]:
     """No error but for partitions whose metadata is too long."""
-    topics: list[OffsetCommitResponseTopic] = []
-    for number, topic in enumerate(request.topics, start=1):
-        partitions: list[OffsetCommitResponsePartition] = []
-        indexes = [partition.partition_index for partition in topic.partitions]
-        for start in range(0, len(indexes), STEP_ITEMS):
-            partitions += map(_stored, indexes[start : start + STEP_ITEMS])
-            yield
-        topics.append(
-            OffsetCommitResponseTopic(
-                name=topic.name, topic_id=topic.topic_id, partitions=partitions
+    response = OffsetCommitResponse()
+    built = 0
+    for topic_index, topic in enumerate(request.topics):
+        answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        response.topics.append(answered)
+        for index, partition in enumerate(topic.partitions):
+            error = ErrorCode.NONE
+            if too_long and (topic_index, index) in too_long:
+                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            answered.partitions.append(
+                OffsetCommitResponsePartition(
+                    partition_index=partition.partition_index, error_code=error
+                )
             )
-        )
-        if not number % STEP_ITEMS:
-            yield
-    for topic_index, index in too_long:
-        partitions = topics[topic_index].partitions
-        partitions[index] = OffsetCommitResponsePartition(
-            partition_index=partitions[index].partition_index,
-            error_code=ErrorCode.OFFSET_METADATA_TOO_LARGE,
-        )
-    return OffsetCommitResponse(topics=topics)
-
-
-@lru_cache(maxsize=4096)
-def _stored(index: int) -> OffsetCommitResponsePartition:
-    """The answer to a partition whose offset is stored, which all requests share."""
-    return frozen(OffsetCommitResponsePartition(partition_index=index))
+            built += 1
+            if not built % STEP_ITEMS:
+                yield
+    return response
 
 
 def _not_stored(response: OffsetCommitResponse, error: ErrorCode) -> OffsetCommitResponse:

@@ -28,6 +28,7 @@ from protocol.schema import Message
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from coordinator_server.group.commit_layout import CommitLayout
     from coordinator_server.group.offsets import CommittedOffset
 
 CoordinatorRecord = tuple[Message, Message | None]
@@ -38,16 +39,20 @@ class OffsetRecords:
     """The records of offsets that a group commits at one time: as pairs when iterated over.
 
     `topics` holds (topic, offsets by partition) in the order of the records. A topic may come more
-    than once.
+    than once. With a `layout` the topics are those of it, and no offset has metadata or an expiry.
     """
 
-    __slots__ = ("_count", "group_id", "topics")
+    __slots__ = ("_count", "group_id", "layout", "topics")
 
     def __init__(
-        self, group_id: str, topics: Sequence[tuple[str, dict[int, CommittedOffset]]]
+        self,
+        group_id: str,
+        topics: Sequence[tuple[str, dict[int, CommittedOffset]]],
+        layout: CommitLayout | None = None,
     ) -> None:
         self.group_id = group_id
         self.topics = topics
+        self.layout = layout
         self._count = sum([len(offsets) for _, offsets in topics])
 
     def __len__(self) -> int:

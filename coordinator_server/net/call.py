@@ -120,7 +120,12 @@ class Call:
             self.run(self._reply_in_steps(response))
             return
         binding = self._binding
-        body = binding.encode(response)
+        encodings = response.encodings
+        body = None if encodings is None else encodings.get(binding.version)
+        if body is None:
+            body = binding.encode(response)
+            if encodings is not None:
+                encodings[binding.version] = body
         self.answered = True
         self.connection.answer(
             response_prefix(self.correlation_id, binding.flexible_response, len(body)), body

@@ -109,6 +109,8 @@ class Partition:
     def append_own(self, batch: EncodedBatch, now_ms: int) -> AppendResult:
         """Append a batch that the broker built, and wake the fetches. Raises StorageError."""
         result = self.log.append_own(batch, now_ms)
+        if batch.key_set is not None:
+            self.log.key_sets.add(result.base_offset, batch.key_set)
         self._changed(self)
         return result
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import repeat
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.group.api import GroupApi
@@ -160,6 +161,7 @@ class _Stamp(NamedTuple):
     has_topic_id: bool
 
 
+_metadata_of = attrgetter("committed_metadata")
 _new_offset: Callable[[Iterable[object]], CommittedOffset] = partial(tuple.__new__, CommittedOffset)
 
 
@@ -174,7 +176,7 @@ def _plain_offsets(
     offsets: dict[int, CommittedOffset] = {}
     for start in range(0, len(topic.partitions), STEP_ITEMS):
         part = topic.partitions[start : start + STEP_ITEMS]
-        if any([partition.committed_metadata for partition in part]):
+        if any(map(_metadata_of, part)):
             return None
         columns = zip(
             [partition.committed_offset for partition in part],

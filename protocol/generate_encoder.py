@@ -6,6 +6,7 @@ they are, so that a Fetch answer copies each batch once.
 
 from __future__ import annotations
 
+from itertools import repeat
 from struct import pack
 from typing import Any
 
@@ -22,7 +23,7 @@ from protocol.constructs import (
     TaggedFields,
 )
 from protocol.generator import UUID_LETTER, ShortForm, Writer, fixed_letter, short_form
-from protocol.schema import Field
+from protocol.schema import Columns, Field
 from protocol.varint import ONE_BYTE, encode_unsigned_varint
 
 
@@ -176,6 +177,9 @@ class EncoderWriter(Writer):
             pack_item = self.packer(short.letters, "pack")
             self.line(f"{self.parts} += [{pack_item}({values}) for {item} in {items}]")
             return
+        if short is not None and short.strings and not self.in_steps:
+            self.columns(short, items)
+            self.depth += 1
         self.line(f"for {item} in {items}:")
         self.depth += 1
         if nested is not None:
@@ -191,6 +195,23 @@ class EncoderWriter(Writer):
             self.flush()
         self.count_step('whole += b"".join(parts)', "parts.clear()")
         self.depth -= 1
+        if short is not None and short.strings and not self.in_steps:
+            self.depth -= 1
+
+    def columns(self, short: ShortForm, items: str) -> None:
+        """An array that is kept by columns; the `else` is open after it."""
+        self.scope.update(Columns=Columns, repeat=repeat)
+        columns: list[str] = []
+        for index, name in enumerate(short.names):
+            element = short.strings.get(index)
+            if element is not None:
+                columns.append(f"repeat({1 if element.prefix == COMPACT else 0})")
+            else:
+                columns.append(f'{items}.columns["{name}"]' if name else "repeat(0)")
+        self.line(f"if type({items}) is Columns:")
+        pack_item = self.packer(short.letters, "pack")
+        self.line(f"    {self.parts} += map({pack_item}, {', '.join(columns)})")
+        self.line("else:")
 
     def short_element(self, short: ShortForm, item: str) -> None:
         """An element whose strings are empty, by one pack; the `else` is open after it."""

@@ -8,8 +8,18 @@ so that importing a declaration stays cheap.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_transform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Self,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    overload,
+)
 
 if TYPE_CHECKING:
     from protocol.constructs import MessageStruct
@@ -256,6 +266,47 @@ def frozen(message: M) -> M:
         object.__setattr__(copy, field.name, getattr(message, field.name))
     object.__setattr__(copy, "encodings", {})
     return cast("M", copy)
+
+
+class Columns(Sequence[M]):
+    """An array of messages, kept by columns: they are encoded without being made.
+
+    A column is a list, or an endless iterable of one value. Strings are empty, all of them.
+    """
+
+    __slots__ = ("_length", "columns", "message_type")
+
+    def __init__(
+        self, message_type: type[M], length: int, columns: Mapping[str, Iterable[Any]]
+    ) -> None:
+        self.message_type = message_type
+        self._length = length
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[M]:
+        rows = islice(zip(*self.columns.values(), strict=False), self._length)
+        for row in rows:
+            yield self.message_type(**dict(zip(self.columns, row, strict=True)))
+
+    @overload
+    def __getitem__(self, index: int) -> M: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[M]: ...
+
+    def __getitem__(self, index: int | slice) -> M | Sequence[M]:
+        return list(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as the list that it stands for
+
+    def __repr__(self) -> str:
+        return repr(list(self))
 
 
 DISPOSED_PER_STEP = 500

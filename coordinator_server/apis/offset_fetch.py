@@ -5,10 +5,13 @@ Inside there is one form, that of v8+ (a list of groups); older versions ask for
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import repeat
+from operator import attrgetter
+from typing import TYPE_CHECKING, cast
 
 from coordinator_server.coordinator.fan_in import FanIn
 from coordinator_server.group.offset_fetch import FetchedOffsets, FetchOffsets
+from coordinator_server.group.offsets import CommittedOffset
 from protocol.apis.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -20,14 +23,13 @@ from protocol.apis.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from protocol.errors import ErrorCode
-from protocol.schema import ZERO_UUID
+from protocol.schema import ZERO_UUID, Columns, frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Generator, Hashable, Iterator, Mapping
 
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
-    from coordinator_server.group.offsets import CommittedOffset
     from coordinator_server.net.call import Call
     from coordinator_server.topics.manager import TopicManager
     from protocol.apis.offset_fetch import OffsetFetchRequest
@@ -40,6 +42,9 @@ TOPIC_IDS_SINCE = 10
 TOP_LEVEL_ERROR_SINCE = 2
 NO_OFFSET = -1
 STEP_ITEMS = 500
+KEPT_PARTITIONS = 500
+KEPT_ANSWERS = 256
+"""The most partitions of an answer that is kept, and the most such answers."""
 
 
 def handle(broker: Broker, call: Call, request: OffsetFetchRequest) -> Steps:
@@ -102,6 +107,11 @@ def _answer(
     """
     by_id = call.api_version >= TOPIC_IDS_SINCE
     if call.api_version >= GROUPS_SINCE:
+        key = _kept_answer_key(groups, fetched, by_id=by_id)
+        kept = None if key is None else _kept_answers.get(key)
+        if kept is not None:
+            call.reply(kept)
+            return
         answered: list[OffsetFetchResponseGroup] = []
         for group, offsets in zip(groups, fetched, strict=True):
             of_group = yield from _topics(topics, group, offsets, by_id=by_id)
@@ -112,7 +122,12 @@ def _answer(
             )
             if not len(answered) % STEP_ITEMS:
                 yield
-        call.reply(OffsetFetchResponse(groups=answered))
+        response = OffsetFetchResponse(groups=answered)
+        if key is not None:
+            if len(_kept_answers) >= KEPT_ANSWERS:
+                _kept_answers.clear()
+            response = _kept_answers[key] = frozen(response)
+        call.reply(response)
         return
     error = fetched[0].error
     if error is not ErrorCode.NONE and call.api_version >= TOP_LEVEL_ERROR_SINCE:
@@ -121,6 +136,28 @@ def _answer(
     is_refused = error is not ErrorCode.NONE
     of_group = yield from _topics(topics, groups[0], fetched[0], is_refused=is_refused)
     call.reply(OffsetFetchResponse(topics=(yield from _old_topics(of_group, error))))
+
+
+_kept_answers: dict[Hashable, OffsetFetchResponse] = {}
+
+
+def _kept_answer_key(
+    groups: list[OffsetFetchRequestGroup], fetched: list[FetchedOffsets], *, by_id: bool
+) -> Hashable | None:
+    """What an answer depends on that is kept for the next request of the kind; None if it is not.
+
+    Many tools ask for the lag of a group again and again. An answer for all topics by id depends
+    on which topics there are as well.
+    """
+    if len(groups) != 1 or fetched[0].revision is None or fetched[0].unstable:
+        return None
+    topics = groups[0].topics
+    if topics is None or len(topics) > KEPT_PARTITIONS:
+        return None
+    if sum([len(topic.partition_indexes) for topic in topics]) > KEPT_PARTITIONS:
+        return None
+    asked = [(topic.name, topic.topic_id, tuple(topic.partition_indexes)) for topic in topics]
+    return fetched[0].revision, by_id, tuple(asked)
 
 
 def _topics(
@@ -145,6 +182,14 @@ def _topics(
         error = ErrorCode.UNKNOWN_TOPIC_ID if by_id and not name else ErrorCode.NONE
         offsets = fetched.by_topic.get(name, {})
         unstable = fetched.unstable.get(name, ())
+        if not (is_refused or unstable or error):
+            columns = _columns(indexes, offsets, topic_id if checks_id else None)
+            if columns is not None:
+                answered.append(
+                    OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=columns)
+                )
+                yield
+                continue
         partitions: list[OffsetFetchResponsePartitions] = []
         for index in indexes:
             stored = offsets.get(index)
@@ -166,9 +211,39 @@ def _topics(
     return answered
 
 
+_metadata_of = attrgetter("metadata")
+_NO_OFFSETS = CommittedOffset(NO_OFFSET)
+
+
+def _columns(
+    indexes: Collection[int], offsets: Offsets, topic_id: bytes | None
+) -> list[OffsetFetchResponsePartitions] | None:
+    """The offsets of a topic by columns, which is fast; None if they have metadata, are many, or
+    were committed for another topic than that of `topic_id`."""
+    if len(indexes) > STEP_ITEMS:
+        return None
+    stored = [offsets.get(index, _NO_OFFSETS) for index in indexes]
+    if any(map(_metadata_of, stored)):
+        return None
+    if topic_id and not {one.topic_id for one in stored} <= {topic_id, ZERO_UUID}:
+        return None
+    columns = Columns(
+        OffsetFetchResponsePartitions,
+        len(stored),
+        {
+            "partition_index": indexes,
+            "committed_offset": [one.offset for one in stored],
+            "committed_leader_epoch": [one.leader_epoch for one in stored],
+            "metadata": repeat(""),
+            "error_code": repeat(ErrorCode.NONE),
+        },
+    )
+    return cast("list[OffsetFetchResponsePartitions]", columns)
+
+
 def _wanted(
     topics: TopicManager, group: OffsetFetchRequestGroup, fetched: FetchedOffsets, *, by_id: bool
-) -> Iterator[tuple[str, bytes, Iterable[int]]]:
+) -> Iterator[tuple[str, bytes, Collection[int]]]:
     """Name, id and partitions of the topics to answer, in Kafka's order: unknown ids come last.
 
     Where all topics are asked for by id, those that do not exist have none and are left out.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.group.effects import Caller, Effects, Reply
     from coordinator_server.group.group import Group
-    from coordinator_server.group.offsets import CommittedOffset
+    from coordinator_server.group.offsets import CommittedOffset, Revision
     from protocol.apis.offset_fetch import OffsetFetchRequestTopics
 
 
@@ -27,6 +27,8 @@ class FetchedOffsets(NamedTuple):
     by_topic: Mapping[str, Mapping[int, CommittedOffset]]
     unstable: Mapping[str, Collection[int]]
     """The partitions with pending offsets, if stable ones were asked for."""
+    revision: Revision | None = None
+    """The state of the group's offsets that they are of."""
 
 
 class FetchOffsets(NamedTuple):
@@ -66,7 +68,7 @@ def fetch(
     if request.requires_stable and group.offsets.pending:
         pending = group.offsets.pending.by_topic
         unstable = {topic: tuple(partitions) for topic, partitions in pending.items()}
-    effects.reply(reply, FetchedOffsets(ErrorCode.NONE, copied, unstable))
+    effects.reply(reply, FetchedOffsets(ErrorCode.NONE, copied, unstable, group.offsets.revision))
 
 
 OFFSET_FETCH = GroupApi(

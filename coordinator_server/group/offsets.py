@@ -64,17 +64,25 @@ class CommittedOffset(NamedTuple):
         )
 
 
+class Revision:
+    """One state of the offsets of a group; equal to itself alone."""
+
+    __slots__ = ()
+
+
 class CommittedOffsets:
     """Committed offsets by topic and partition, in `by_topic`.
 
-    `pending` are those of open transactions.
+    `pending` are those of open transactions. `revision` is another object after every change of
+    `by_topic`, so that what was made of it can be kept.
     """
 
-    __slots__ = ("by_topic", "pending")
+    __slots__ = ("by_topic", "pending", "revision")
 
     def __init__(self) -> None:
         self.by_topic: dict[str, dict[int, CommittedOffset]] = {}
         self.pending = PendingOffsets()
+        self.revision = Revision()
 
     def __bool__(self) -> bool:
         """Whether there is any offset, or an open transaction that may bring one."""
@@ -89,6 +97,7 @@ class CommittedOffsets:
 
     def replay(self, key: OffsetCommitKey | LegacyOffsetCommitKey, value: Message | None) -> None:
         """Apply one offset record; None is a tombstone."""
+        self.revision = Revision()
         if value is None:
             self._remove(key.topic, key.partition)
             if self.pending:
@@ -100,6 +109,7 @@ class CommittedOffsets:
 
     def replay_offsets(self, topic: str, offsets: dict[int, CommittedOffset]) -> None:
         """Apply the offset records of one topic, by partition, as if each had been replayed."""
+        self.revision = Revision()
         stored = self.by_topic.get(topic)
         if stored is None:
             stored = self.by_topic[topic] = {}
@@ -116,6 +126,7 @@ class CommittedOffsets:
 
     def replay_end(self, producer_id: int, *, commits: bool) -> None:
         """Apply the marker that ends a transaction."""
+        self.revision = Revision()
         if not commits:
             self.pending.abort(producer_id)
             return

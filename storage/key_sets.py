@@ -6,7 +6,7 @@ that is known without reading either. Known in memory only, of what was appended
 
 from __future__ import annotations
 
-MOST_BATCHES = 100_000
+MOST_BATCHES = 50_000
 """When no pass comes that many batches may be remembered; then all are forgotten."""
 
 

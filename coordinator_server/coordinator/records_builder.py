@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from coordinator_server.group.commit_layout import CommitLayout
     from coordinator_server.group.records import CoordinatorRecord, CoordinatorRecords
 
+LEAST_KEY_SET = 16
+"""Of batches with fewer records the keys are soon read, and there may be very many of them."""
+
 _LEADING_BYTES = b"\x00\x00"  # attributes, and a timestamp delta of 0
 _NO_HEADERS = b"\x00"
 _PARTITION = Struct(">i")
@@ -51,7 +54,7 @@ class RecordsBuilder:
     def add(self, records: CoordinatorRecords) -> None:
         """Add the records of one write."""
         layout = records.layout if isinstance(records, OffsetRecords) else None
-        self.key_set = None if layout is None or self.count else layout.key_set
+        self.key_set = None
         if layout is None or self.count:
             self._add_each(records)
         else:
@@ -88,6 +91,8 @@ class RecordsBuilder:
                 for head, value in zip(record_heads, values, strict=True)
             ]
         self.count = layout.count
+        if self.count >= LEAST_KEY_SET:
+            self.key_set = layout.key_set
         self._left_bytes -= sum(map(len, self._parts))
         self.is_full = self._left_bytes < 0
 

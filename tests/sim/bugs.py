@@ -309,8 +309,8 @@ THE_LOG = [
     Bug(
         "records are replayed though the append failed",
         "group.driver",
-        "    if error is ErrorCode.NONE:\n        for record in records:",
-        "    if True:\n        for record in records:",
+        "    if error is ErrorCode.NONE:\n        for of_write in records:",
+        "    if True:\n        for of_write in records:",
     ),
     Bug(
         "a deleted group has no tombstone",

@@ -6,6 +6,7 @@ from protocol.apis.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
+    OffsetFetchResponse,
 )
 from protocol.errors import ErrorCode
 from tests.unit.group.context import (
@@ -13,6 +14,7 @@ from tests.unit.group.context import (
     commit,
     commit_answer,
     fetch,
+    offset_delete,
 )
 
 E = ErrorCode
@@ -52,3 +54,45 @@ def test_commit_and_fetch_in_one_drain() -> None:
         request = OffsetFetchRequest(group_id="g", topics=None)
         answer = context.broker.send(request, 7)
     assert answer.response.topics[0].partitions[0].committed_offset == 1
+
+
+def test_an_answer_is_kept_until_an_offset_changes() -> None:
+    """The next request of the kind gets the same one; not after a commit or a deletion."""
+    context = GroupContext()
+    broker = context.broker
+
+    def answer(*indexes: int) -> OffsetFetchResponse:
+        topic = OffsetFetchRequestTopics(name="three", partition_indexes=list(indexes))
+        group = OffsetFetchRequestGroup(group_id="g", topics=[topic])
+        response = broker.send(OffsetFetchRequest(groups=[group]), 9).response
+        assert isinstance(response, OffsetFetchResponse)
+        return response
+
+    def fetched(*indexes: int) -> list[int]:
+        (topic,) = answer(*indexes).groups[0].topics
+        return [partition.committed_offset for partition in topic.partitions]
+
+    commit(broker, ("three", 0, 7))
+    assert fetched(0, 1) == [7, -1]
+    assert answer(0, 1) is answer(0, 1)
+    assert answer(0, 1) is not answer(1, 0)
+    assert fetched(1, 0) == [-1, 7]
+    commit(broker, ("three", 1, 8))
+    assert fetched(0, 1) == [7, 8]
+    offset_delete(broker, ("three", 0))
+    assert fetched(0, 1) == [-1, 8]
+
+
+def test_offsets_with_metadata_are_answered_as_others() -> None:
+    """Some with, some without; what is not there has none."""
+    context = GroupContext()
+    commit(context.broker, ("three", 0, 7, "seven"), ("three", 1, 8, ""))
+    topic = OffsetFetchRequestTopics(name="three", partition_indexes=[0, 1, 2])
+    group = OffsetFetchRequestGroup(group_id="g", topics=[topic])
+    response = context.broker.send(OffsetFetchRequest(groups=[group]), 9).response
+    partitions = response.groups[0].topics[0].partitions
+    assert [(one.committed_offset, one.metadata) for one in partitions] == [
+        (7, "seven"),
+        (8, ""),
+        (-1, ""),
+    ]

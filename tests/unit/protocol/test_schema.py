@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Generator, Iterator
+from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +16,16 @@ from protocol.apis.fetch import FetchRequest, LeaderIdAndEpoch, PartitionData
 from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.apis.metadata import MetadataRequest
+from protocol.apis.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from protocol.codec import encoder, step_encoder
 from protocol.errors import ErrorCode
 from protocol.registry import ASKED_SPECS, SPEC_BY_KEY, SPECS
+from protocol.schema import Columns, frozen
 
 
 def test_constructor_arguments_are_optional() -> None:
@@ -29,6 +40,64 @@ def test_constructor_arguments_are_optional() -> None:
     assert request.protocols == []
     assert FetchRequest().max_bytes == 2**31 - 1
     assert PartitionData().current_leader == LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1)
+
+
+def in_steps(steps: Generator[None, None, Any]) -> Any:
+    """What a function in steps returns in the end."""
+    returned: list[Any] = []
+
+    def run() -> Iterator[None]:
+        returned.append((yield from steps))
+
+    assert not any(run())
+    return returned[0]
+
+
+def test_columns_are_encoded_as_the_messages_they_stand_for() -> None:
+    """At every version that has the array, in steps or at once; and they compare and read alike."""
+    rows = [(0, 5, 1, 0), (3, -1, -1, 0), (7, 2**40, 9, 107)]
+    messages = [
+        OffsetFetchResponsePartitions(
+            partition_index=index,
+            committed_offset=offset,
+            committed_leader_epoch=epoch,
+            metadata="",
+            error_code=error,
+        )
+        for index, offset, epoch, error in rows
+    ]
+    columns = Columns(
+        OffsetFetchResponsePartitions,
+        len(rows),
+        {
+            "partition_index": [row[0] for row in rows],
+            "committed_offset": [row[1] for row in rows],
+            "committed_leader_epoch": [row[2] for row in rows],
+            "metadata": repeat(""),
+            "error_code": [row[3] for row in rows],
+        },
+    )
+    assert columns == messages
+    assert columns != messages[:2]
+    assert columns[1] == messages[1]
+    assert columns[1:] == messages[1:]
+    assert repr(columns) == repr(messages)
+
+    def response(partitions: Any) -> OffsetFetchResponse:
+        topic = OffsetFetchResponseTopics(name="t", partitions=partitions)
+        return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g", topics=[topic])])
+
+    for version in (8, 9, 10):
+        encode = encoder(OffsetFetchResponse, version)
+        expected = encode(response(messages))
+        assert encode(response(columns)) == expected
+        assert in_steps(step_encoder(OffsetFetchResponse, version)(response(columns))) == expected
+
+
+def test_a_frozen_message_keeps_its_bytes() -> None:
+    """Those of each version, for as many requests as share it; another message has none."""
+    assert HeartbeatRequest().encodings is None
+    assert frozen(HeartbeatRequest()).encodings == {}
 
 
 def test_mutable_defaults_are_not_shared() -> None:

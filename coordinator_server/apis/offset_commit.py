@@ -36,10 +36,26 @@ STEP_ITEMS = 500
 _NAME_AND_ID = attrgetter("name", "topic_id")
 
 
-def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps:
+def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps | None:
     """To the group, without the partitions that do not exist."""
     by_id = call.api_version >= TOPIC_IDS_SINCE
+    if not call.is_large and _all_exist(broker.topics, request, by_id=by_id):
+        broker.groups.submit(call, request)
+        return None
     return split(broker.topics, call, request, broker.groups.submit, by_id=by_id)
+
+
+def _all_exist(topics: TopicManager, request: OffsetCommitRequest, *, by_id: bool) -> bool:
+    """Whether every partition exists, as nearly always; the topics get their names and ids."""
+    for topic in request.topics:
+        found = topics.topic_by_id(topic.topic_id) if by_id else topics.topic(topic.name)
+        if found is None:
+            return False
+        topic.name, topic.topic_id = found.name, found.topic_id
+        indexes = [partition.partition_index for partition in topic.partitions]
+        if not indexes or min(indexes) < 0 or max(indexes) >= len(found.partitions):
+            return False
+    return bool(request.topics)
 
 
 def split(

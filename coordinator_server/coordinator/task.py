@@ -114,12 +114,12 @@ class GroupTask:
         if self._is_broken:
             operation.fail()
             return
-        self._mailbox.append(operation)
-        if self._is_woken or self._is_draining or self._large is not None:
+        is_busy = self._is_woken or self._is_draining or self._large is not None
+        if operation.is_read_only and not (is_busy or operation.is_large or self._is_stopped):
+            self._apply_now(operation)
             return
-        if operation.is_read_only and not operation.is_large:
-            self._wake()
-        else:
+        self._mailbox.append(operation)
+        if not is_busy:
             self._wake_later()
 
     @property
@@ -179,6 +179,19 @@ class GroupTask:
         large = self._drain_until_large()
         if large is not None:
             self._context.step_runner.run(large.steps)
+
+    def _apply_now(self, operation: Operation) -> None:
+        """Apply an operation that writes nothing, while the mailbox is empty."""
+        now_ms = self._context.clock.now_ms()
+        self._is_draining = True
+        try:
+            self._apply(operation, now_ms)
+            self._settle(now_ms)
+        except Exception:  # the same error boundary as that of a drain
+            self._recover([operation], now_ms)
+        self._is_draining = False
+        if self._mailbox:
+            self._wake_later()
 
     def _drain_until_large(self) -> LargeOperation | None:
         """Apply the mailbox up to a large operation, which becomes `_large`."""
@@ -266,8 +279,8 @@ class GroupTask:
 
     def _settle(self, now_ms: int) -> None:
         """Append, replay, send the answers, log the events, arm the timer."""
-        self._write(now_ms)
         effects = self._effects
+        self._write(now_ms)
         if self.group.is_vacant:
             # Before the answers: what a client sends next must not meet the group that has ended.
             self._context.on_settled(self)
@@ -288,7 +301,7 @@ class GroupTask:
                 self._context.explain(self.group.group_id, rebalance)
             effects.events.clear()
             effects.explained.clear()
-        if self._timer is None or self.group.purgatory.has_new_deadline:
+        if self.group.purgatory.has_new_deadline:
             self._arm(now_ms)
 
     def _write(self, now_ms: int) -> None:
@@ -316,6 +329,7 @@ class GroupTask:
 
     def _on_timer(self) -> None:
         self._timer = None
+        self.group.purgatory.has_new_deadline = True  # none of those that wait has a timer now
         self._post_timers()
 
     def _post_timers(self) -> None:
@@ -328,6 +342,9 @@ class GroupTask:
         it again from within: an answer being sent must not be met a second time.
         """
         effects = self._effects
+        if len(effects.replies) == 1:
+            effects.replies.pop().send()
+            return
         replies, effects.replies = effects.replies, []
         sent = 0
         try:

@@ -53,7 +53,7 @@ def settle(group: Group, effects: Effects, log: GroupLog, now_ms: int) -> None:
 
 def _runs(writes: list[Write]) -> Sequence[list[Write]]:
     """Writes that can share a batch: those of no transaction, or of one and the same."""
-    if all(write.producer is None for write in writes):
+    if len(writes) == 1 or all(write.producer is None for write in writes):
         return (writes,)
     return [list(run) for _, run in groupby(writes, key=attrgetter("producer"))]
 

@@ -84,7 +84,7 @@ def commit(
     reply: Reply[OffsetCommitResponse],
     now_ms: int,
     effects: Effects,
-) -> Steps:
+) -> Steps | None:
     """Store the offsets; all in one batch, answered when written.
 
     Neither the offset nor the owner of the partition is checked: Kafka does not either. Metadata
@@ -93,9 +93,9 @@ def commit(
     error = group.check_commit(request)
     if error is not ErrorCode.NONE:
         effects.reply(reply, refuse(request, reply.caller, error))
-        return
+        return None
     group.committed_by(request.member_id, now_ms)
-    yield from store(group, request, reply, now_ms, effects)
+    return store(group, request, reply, now_ms, effects)
 
 
 def store(
@@ -105,33 +105,53 @@ def store(
     now_ms: int,
     effects: Effects,
     producer: ProducerIdAndEpoch | None = None,
-) -> Steps:
+) -> Steps | None:
     """Store offsets that may be committed; with a `producer` as part of its transaction."""
     retention_ms = request.retention_time_ms
     expire_ms = -1 if retention_ms == NO_RETENTION else _java_long(now_ms + retention_ms)
     stamp = _Stamp(now_ms, expire_ms, has_topic_id=expire_ms == -1 and producer is None)
-    topics: list[tuple[str, dict[int, CommittedOffset]]] = []
-    layout: list[tuple[str, bytes, tuple[int, ...]]] | None = []
-    too_long: set[Place] = set()
-    for topic_index, topic in enumerate(request.topics):
-        offsets = yield from _plain_offsets(topic, stamp)
-        if offsets is None:
-            layout = None
-            limit = group.settings.offset_metadata_max_length
-            yield from _other_offsets(topic, stamp, limit, topics, too_long, topic_index)
-        elif offsets:
-            topics.append((topic.name, offsets))
-            if layout is not None:
-                layout.append((topic.name, topic.topic_id, tuple(offsets)))
-        yield
-    known = None
-    if layout is not None and stamp.has_topic_id and len(layout) == len(request.topics):
-        known = layout_of(group.group_id, tuple(layout))
-    response = known.response if known else (yield from _response(request, too_long))
-    if not topics:
-        effects.reply(reply, response)
-        return
-    records = OffsetRecords(group.group_id, topics, known)
+    commit = _Commit(group, request, reply, effects, producer)
+    plain = _plain_topics(request, stamp)
+    if plain is None:
+        return _store_in_steps(commit, stamp)
+    layout = None
+    if stamp.has_topic_id:
+        asked = zip(request.topics, plain, strict=True)
+        layout = layout_of(
+            group.group_id,
+            tuple([(topic.name, topic.topic_id, tuple(offsets)) for topic, (_, offsets) in asked]),
+        )
+    if layout is None:
+        return _store_in_steps(commit, stamp)
+    _write(commit, OffsetRecords(group.group_id, plain, layout), layout.response)
+    return None
+
+
+class _Stamp(NamedTuple):
+    """What all offsets of one commit have in common.
+
+    A value with an expiry is written as version 1, which has no topic id, and Kafka knows none from
+    TxnOffsetCommit.
+    """
+
+    now_ms: int
+    expire_ms: int
+    has_topic_id: bool
+
+
+class _Commit(NamedTuple):
+    """A commit that is being stored."""
+
+    group: Group
+    request: OffsetCommitRequest
+    reply: Reply[OffsetCommitResponse]
+    effects: Effects
+    producer: ProducerIdAndEpoch | None
+
+
+def _write(commit: _Commit, records: OffsetRecords, response: OffsetCommitResponse) -> None:
+    """Have the records written, and then the commit answered."""
+    group, request, reply, effects, producer = commit
 
     def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
         if error is not ErrorCode.NONE:
@@ -149,53 +169,55 @@ def store(
     effects.write(records, done, producer)
 
 
-class _Stamp(NamedTuple):
-    """What all offsets of one commit have in common.
-
-    A value with an expiry is written as version 1, which has no topic id, and Kafka knows none from
-    TxnOffsetCommit.
-    """
-
-    now_ms: int
-    expire_ms: int
-    has_topic_id: bool
-
-
 _metadata_of = attrgetter("committed_metadata")
 _new_offset: Callable[[Iterable[object]], CommittedOffset] = partial(tuple.__new__, CommittedOffset)
 
 
-def _plain_offsets(
-    topic: OffsetCommitRequestTopic, stamp: _Stamp
-) -> Generator[None, None, dict[int, CommittedOffset] | None]:
-    """The offsets of a topic; None if any has metadata, or a partition is named twice.
-
-    What nearly every commit is, so it is built by columns.
-    """
-    topic_id = topic.topic_id if stamp.has_topic_id else ZERO_UUID
-    offsets: dict[int, CommittedOffset] = {}
-    for start in range(0, len(topic.partitions), STEP_ITEMS):
-        part = topic.partitions[start : start + STEP_ITEMS]
-        if any(map(_metadata_of, part)):
+def _plain_topics(
+    request: OffsetCommitRequest, stamp: _Stamp
+) -> list[tuple[str, dict[int, CommittedOffset]]] | None:
+    """The offsets of each topic; None of a commit that is large, has metadata, or names a partition
+    twice or a topic without any. Nearly every commit is plain, so it is built by columns."""
+    topics: list[tuple[str, dict[int, CommittedOffset]]] = []
+    count = 0
+    for topic in request.topics:
+        partitions = topic.partitions
+        count += len(partitions)
+        if count > STEP_ITEMS or any(map(_metadata_of, partitions)):
             return None
         columns = zip(
-            [partition.committed_offset for partition in part],
-            [partition.committed_leader_epoch for partition in part],
+            [partition.committed_offset for partition in partitions],
+            [partition.committed_leader_epoch for partition in partitions],
             repeat(""),
             repeat(stamp.now_ms),
             repeat(stamp.expire_ms),
-            repeat(topic_id),
+            repeat(topic.topic_id if stamp.has_topic_id else ZERO_UUID),
             strict=False,
         )
-        indexes = [partition.partition_index for partition in part]
-        offsets.update(zip(indexes, map(_new_offset, columns), strict=True))
-        if len(offsets) != start + len(part):
+        indexes = [partition.partition_index for partition in partitions]
+        offsets = dict(zip(indexes, map(_new_offset, columns), strict=True))
+        if not offsets or len(offsets) != len(partitions):
             return None
-        yield
-    return offsets
+        topics.append((topic.name, offsets))
+    return topics or None
 
 
-def _other_offsets(
+def _store_in_steps(commit: _Commit, stamp: _Stamp) -> Steps:
+    """Store the offsets of any commit."""
+    request = commit.request
+    topics: list[tuple[str, dict[int, CommittedOffset]]] = []
+    too_long: set[Place] = set()
+    limit = commit.group.settings.offset_metadata_max_length
+    for topic_index, topic in enumerate(request.topics):
+        yield from _topic_offsets(topic, stamp, limit, topics, too_long, topic_index)
+    response = yield from _response(request, too_long)
+    if topics:
+        _write(commit, OffsetRecords(commit.group.group_id, topics), response)
+    else:
+        commit.effects.reply(commit.reply, response)
+
+
+def _topic_offsets(
     topic: OffsetCommitRequestTopic,
     stamp: _Stamp,
     limit: int,
@@ -204,6 +226,7 @@ def _other_offsets(
     topic_index: int,
 ) -> Steps:
     """Add the offsets of a topic one by one; a partition that is named twice has a record each."""
+    yield
     topic_id = topic.topic_id if stamp.has_topic_id else ZERO_UUID
     offsets: dict[int, CommittedOffset] = {}
     for index, partition in enumerate(topic.partitions):

@@ -59,7 +59,7 @@ def commit(
     reply: Reply[OffsetCommitResponse],
     now_ms: int,
     effects: Effects,
-) -> Steps:
+) -> Steps | None:
     """Store the offsets as pending; all in one batch, answered when written.
 
     It renews no session, unlike a plain commit.
@@ -67,8 +67,8 @@ def commit(
     error = group.check_transactional_commit(request.commit)
     if error is not ErrorCode.NONE:
         effects.reply(reply, refuse(request, reply.caller, error))
-        return
-    yield from offset_commit.store(group, request.commit, reply, now_ms, effects, request.producer)
+        return None
+    return offset_commit.store(group, request.commit, reply, now_ms, effects, request.producer)
 
 
 TRANSACTIONAL_COMMIT = GroupApi(

@@ -58,6 +58,22 @@ class StepEncoder(Protocol[M_contra]):
         ...
 
 
+class PartsEncoder(Protocol[M_contra]):
+    """An encoder that copies no records: the bytes of one message in parts, many of them small."""
+
+    def __call__(self, message: M_contra) -> list[bytes]:
+        """The parts, to be sent one after the other."""
+        ...
+
+
+class StepPartsEncoder(Protocol[M_contra]):
+    """A `PartsEncoder` for large messages."""
+
+    def __call__(self, message: M_contra) -> Generator[None, None, list[bytes]]:
+        """Steps that return the parts."""
+        ...
+
+
 _functions: dict[tuple[type[Message], int, str], Any] = {}
 
 
@@ -85,13 +101,28 @@ def step_encoder(message_type: type[M], version: int) -> StepEncoder[M]:
     return encode
 
 
+def parts_encoder(message_type: type[M], version: int) -> PartsEncoder[M]:
+    """`encoder`, for a message with records."""
+    encode: PartsEncoder[M] = _function(message_type, version, "parts encoder")
+    return encode
+
+
+def step_parts_encoder(message_type: type[M], version: int) -> StepPartsEncoder[M]:
+    """`parts_encoder`, in steps."""
+    encode: StepPartsEncoder[M] = _function(message_type, version, "step parts encoder")
+    return encode
+
+
 def _function(message_type: type[Message], version: int, kind: str) -> Any:
     function = _functions.get((message_type, version, kind))
     if function is None:
         from protocol.generator import compile_function, decoder_source, encoder_source
 
-        write = decoder_source if kind.endswith("decoder") else encoder_source
-        source, scope = write(message_type.at(version), in_steps=kind.startswith("step"))
+        struct, in_steps = message_type.at(version), kind.startswith("step")
+        if kind.endswith("decoder"):
+            source, scope = decoder_source(struct, in_steps=in_steps)
+        else:
+            source, scope = encoder_source(struct, in_steps=in_steps, in_parts="parts" in kind)
         title = f"{message_type.__name__} v{version} {kind}"
         function = compile_function(source, scope, title)
         _functions[message_type, version, kind] = function

@@ -1,7 +1,7 @@
 """Writes encoders: pieces of bytes collected in order and joined once.
 
-Fixed-width neighbours, and the length after them, go through one pack. Records are joined as
-they are, so that a Fetch answer copies each batch once.
+Fixed-width neighbours, and the length after them, go through one pack. An encoder of parts gives
+the pieces as they are, so that a Fetch answer copies no batch at all.
 """
 
 from __future__ import annotations
@@ -26,12 +26,18 @@ from protocol.generator import UUID_LETTER, ShortForm, Writer, fixed_letter, sho
 from protocol.schema import Columns, Field
 from protocol.varint import ONE_BYTE, encode_unsigned_varint
 
+LARGE_PART_BYTES = 64 * 1024
+"""Records of more bytes are not copied by an encoder of parts."""
+
 
 class EncoderWriter(Writer):
     """Writes the encoder of one MessageStruct."""
 
-    def __init__(self, struct: MessageStruct, *, in_steps: bool = False) -> None:
+    def __init__(
+        self, struct: MessageStruct, *, in_steps: bool = False, in_parts: bool = False
+    ) -> None:
         super().__init__(in_steps=in_steps)
+        self.in_parts = in_parts
         self.struct = struct
         self.run: list[tuple[str, str]] = []  # (struct letter, expression) not yet packed
         self.pieces: list[str] = []  # expressions of bytes not yet added to `parts`
@@ -41,26 +47,37 @@ class EncoderWriter(Writer):
     def write(self) -> tuple[str, dict[str, Any]]:
         """The source and its globals."""
         self.scope.update(
-            pack=pack, one_byte=ONE_BYTE, encode_unsigned_varint=encode_unsigned_varint
+            pack=pack,
+            one_byte=ONE_BYTE,
+            encode_unsigned_varint=encode_unsigned_varint,
+            joined_small_parts=joined_small_parts,
         )
         self.message(self.struct, "message")
         self.flush_run()
         head = ["def generated(message):", *self.steps_begin()]
-        if self.in_steps:
-            head.append("    whole = bytearray()")  # grows in steps: one join would be too long
+        if self.in_steps:  # it grows in steps: one join would be too long
+            head.append(f"    whole = {'[]' if self.in_parts else 'bytearray()'}")
         if self.parts_used:
             head.append("    parts = []")
             self.flush()
             if self.in_steps:
-                self.line('whole += b"".join(parts)')
+                self.line(self.gather_parts())
                 self.line("return whole")
+            elif self.in_parts:
+                self.line("return joined_small_parts(parts)")
             else:
                 self.line('return b"".join(parts)')
+        elif self.in_parts:
+            self.line(f"return [{', '.join(self.pieces)}]")
         elif len(self.pieces) == 1:
             self.line(f"return {self.pieces[0]}")
         else:
             self.line(f'return b"".join(({", ".join(self.pieces)}))')
         return "\n".join(head + self.lines) + "\n", self.scope
+
+    def gather_parts(self) -> str:
+        """The line that moves the parts of a step into the whole."""
+        return "whole += joined_small_parts(parts)" if self.in_parts else 'whole += b"".join(parts)'
 
     def flush_run(self, varint: str = "") -> None:
         """Turn the pending fixed-width run, and a varint after it, into a piece."""
@@ -193,7 +210,7 @@ class EncoderWriter(Writer):
         else:
             self.value(element.element, item)
             self.flush()
-        self.count_step('whole += b"".join(parts)', "parts.clear()")
+        self.count_step(self.gather_parts(), "parts.clear()")
         self.depth -= 1
         if short is not None and short.strings and not self.in_steps:
             self.depth -= 1
@@ -292,3 +309,18 @@ class EncoderWriter(Writer):
         if field.default is None:
             return f"{value} is not None"
         return f"{value} != {self.literal(field.default)}"
+
+
+def joined_small_parts(parts: list[bytes]) -> list[bytes]:
+    """For generated code: `parts` with neighbours joined, but for large ones."""
+    joined: list[bytes] = []
+    small: list[bytes] = []
+    for part in parts:
+        if len(part) <= LARGE_PART_BYTES:
+            small.append(part)
+            continue
+        joined += (b"".join(small), part)
+        small = []
+    if small:
+        joined.append(b"".join(small))
+    return joined

@@ -158,8 +158,10 @@ def decoder_source(struct: MessageStruct, *, in_steps: bool = False) -> tuple[st
     return DecoderWriter(struct, in_steps=in_steps).write()
 
 
-def encoder_source(struct: MessageStruct, *, in_steps: bool = False) -> tuple[str, dict[str, Any]]:
-    """Source of `generated(message) -> bytes`, and its globals."""
+def encoder_source(
+    struct: MessageStruct, *, in_steps: bool = False, in_parts: bool = False
+) -> tuple[str, dict[str, Any]]:
+    """Source of `generated(message) -> bytes`, or a list of them, and its globals."""
     from protocol.generate_encoder import EncoderWriter
 
-    return EncoderWriter(struct, in_steps=in_steps).write()
+    return EncoderWriter(struct, in_steps=in_steps, in_parts=in_parts).write()

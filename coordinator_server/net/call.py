@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from coordinator_server.net.connection import Connection
     from protocol.registry import ApiSpec
 
+APIS_WITH_RECORDS = frozenset(("Fetch",))
+"""APIs whose answers hold records: these are sent as they are, without another copy."""
+
+Body = bytes | bytearray | list[bytes]
+"""The body of an answer, in parts where it holds records."""
+
 B = TypeVar("B")
 """What the handlers get beside the call and the request: the broker."""
 
@@ -22,8 +28,8 @@ class ApiBinding(Generic[B]):
     """One API at one version, bound to its codec and its handler.
 
     `decode(frame, position)` gives (request, end), `handle(broker, call, request)` serves it, and
-    `encode(response)` gives the bytes of the answer's body. A handler answers now or later, or
-    gives its work as steps if it may be long.
+    `encode(response)` gives the bytes of the answer's body, in parts if it may hold records. A
+    handler answers now or later, or gives its work as steps if it may be long.
     """
 
     __slots__ = ("decode", "encode", "flexible_response", "handle", "spec", "version")
@@ -34,7 +40,7 @@ class ApiBinding(Generic[B]):
         version: int,
         decode: Callable[[bytes | bytearray, int], tuple[Any, int]],
         handle: Callable[[B, Call, Any], Steps | None],
-        encode: Callable[[Any], bytes],
+        encode: Callable[[Any], bytes | list[bytes]],
     ) -> None:
         self.spec = spec
         self.version = version
@@ -121,31 +127,39 @@ class Call:
             return
         binding = self._binding
         encodings = response.encodings
-        body = None if encodings is None else encodings.get(binding.version)
+        body: Body | None = None if encodings is None else encodings.get(binding.version)
         if body is None:
             body = binding.encode(response)
             if encodings is not None:
+                assert isinstance(body, bytes)
                 encodings[binding.version] = body
         self.answered = True
-        self.connection.answer(
-            response_prefix(self.correlation_id, binding.flexible_response, len(body)), body
-        )
+        self._answer(body)
 
     def _reply_in_steps(self, response: Message) -> Steps:
-        from protocol.codec import step_encoder
+        from protocol.codec import step_encoder, step_parts_encoder
 
+        binding = self._binding
+        body: Body
         try:
-            encode = step_encoder(self._binding.spec.response_type, self._binding.version)
-            body = yield from encode(response)
+            if binding.spec.name in APIS_WITH_RECORDS:
+                encode_parts = step_parts_encoder(binding.spec.response_type, binding.version)
+                body = yield from encode_parts(response)
+            else:
+                encode = step_encoder(binding.spec.response_type, binding.version)
+                body = yield from encode(response)
         except BaseException:
             self.answered = self.is_large = False
             raise
-        self.connection.answer(
-            response_prefix(self.correlation_id, self._binding.flexible_response, len(body)), body
-        )
+        self._answer(body)
         del body
         yield from dispose(self.request)
         yield from dispose(response)
+
+    def _answer(self, body: Body) -> None:
+        size = sum(map(len, body)) if isinstance(body, list) else len(body)
+        prefix = response_prefix(self.correlation_id, self._binding.flexible_response, size)
+        self.connection.answer(prefix, body)
 
     def fail(self) -> None:
         """Answer UNKNOWN_SERVER_ERROR in the API's own form, or close if that has no place.

@@ -24,6 +24,7 @@ from coordinator_server.group.effects import Caller
 from coordinator_server.net.networks import without_mapping
 
 if TYPE_CHECKING:
+    from coordinator_server.net.call import Body
     from coordinator_server.net.connections import Connections
 
 READ_AHEAD_BYTES = 256 * 1024
@@ -164,12 +165,17 @@ class Connection(asyncio.Protocol):
         self._holds &= ~_WRITE_PAUSED
         self._go_on()
 
-    def answer(self, prefix: bytes, body: bytes | bytearray) -> None:
-        """Send the answer of the request being handled, and go on with the next one."""
+    def answer(self, prefix: bytes, body: Body) -> None:
+        """Send the answer of the request being handled, and go on with the next one.
+
+        The first part of a body in parts is small.
+        """
         self._holds &= ~_UNANSWERED
         if self._transport is None or self._holds & _CLOSED:
             return
-        if len(body) <= _JOINED_ANSWER_BYTES:
+        if isinstance(body, list):
+            self._transport.writelines((prefix + body[0], *body[1:]))
+        elif len(body) <= _JOINED_ANSWER_BYTES:
             self._transport.write(prefix + body)
         else:
             self._transport.writelines((prefix, body))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Generic
 
 from coordinator_server.events.log import LOG
 from coordinator_server.group.effects import Caller
-from coordinator_server.net.call import ApiBinding, B, Call
+from coordinator_server.net.call import APIS_WITH_RECORDS, ApiBinding, B, Call
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import decode_request_header, response_prefix
 from protocol.registry import API_VERSIONS_KEY, SPEC_BY_KEY
@@ -147,11 +147,12 @@ class Dispatcher(Generic[B]):
             else:
                 connection.refuse("this version is not served", spec.name, version)
             return None
-        from protocol.codec import decoder, encoder
+        from protocol.codec import decoder, encoder, parts_encoder
 
         handle = import_module(f"coordinator_server.apis.{spec.stem}").handle
         decode = decoder(spec.request_type, version)
-        encode = encoder(spec.response_type, version)
+        make_encoder = parts_encoder if spec.name in APIS_WITH_RECORDS else encoder
+        encode = make_encoder(spec.response_type, version)
         binding = ApiBinding(spec, version, decode, handle, encode)
         self._bindings[api_key, version] = binding
         return binding

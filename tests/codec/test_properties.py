@@ -9,7 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol.codec import decoder, encoder, step_decoder, step_encoder
+from protocol.apis.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from protocol.codec import (
+    decoder,
+    encoder,
+    parts_encoder,
+    step_decoder,
+    step_encoder,
+    step_parts_encoder,
+)
 from protocol.errors import ProtocolError
 from protocol.json_form import from_json, to_json
 from protocol.schema import (
@@ -108,6 +116,8 @@ def test_generated_codec_equals_construct(case: Case, monkeypatch: pytest.Monkey
     monkeypatch.setattr("protocol.generate_decoder.NUMBERS_PER_STEP", 1)
     encode_in_steps = step_encoder(message_type, version)
     decode_in_steps = step_decoder(message_type, version)
+    encode_in_parts = parts_encoder(message_type, version)
+    encode_parts_in_steps = step_parts_encoder(message_type, version)
 
     @settings(
         max_examples=40,
@@ -121,6 +131,8 @@ def test_generated_codec_equals_construct(case: Case, monkeypatch: pytest.Monkey
         assert data == struct.build(message)
         assert decode(data, 0) == (message, len(data))
         assert in_steps(encode_in_steps(message)) == data
+        assert b"".join(encode_in_parts(message)) == data
+        assert b"".join(in_steps(encode_parts_in_steps(message))) == data
         assert in_steps(decode_in_steps(data, 0)) == (message, len(data))
         if data:
             with pytest.raises(ProtocolError):
@@ -129,3 +141,18 @@ def test_generated_codec_equals_construct(case: Case, monkeypatch: pytest.Monkey
         assert from_json(message_type, to_json(message, version)) == message
 
     check()
+
+
+def test_large_records_are_parts_of_their_own() -> None:
+    """They are not copied; what is between them is joined."""
+    large, small = bytes(70_000), b"small"
+    partitions = [PartitionData(records=records) for records in (large, small, large)]
+    topic = FetchableTopicResponse(topic="t", partitions=partitions)
+    response = FetchResponse(responses=[topic])
+    for encode in (
+        parts_encoder(FetchResponse, 12),
+        lambda message: in_steps(step_parts_encoder(FetchResponse, 12)(message)),
+    ):
+        parts = encode(response)
+        assert [part is large for part in parts] == [False, True, False, True, False]
+        assert b"".join(parts) == encoder(FetchResponse, 12)(response)

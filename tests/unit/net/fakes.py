@@ -20,6 +20,7 @@ class FakeTransport:
     def __init__(self, peer: str = "10.0.0.7") -> None:
         self.peer = peer
         self.written: list[bytes] = []
+        self.lines: list[bytes] = []
         self.reading = True
         self.closed = False
         self.aborted = False
@@ -35,7 +36,8 @@ class FakeTransport:
         self.written.append(bytes(data))
 
     def writelines(self, parts: Iterable[bytes]) -> None:
-        self.written.append(b"".join(parts))
+        self.lines = list(parts)
+        self.written.append(b"".join(self.lines))
 
     def pause_reading(self) -> None:
         assert self.reading, "paused twice"

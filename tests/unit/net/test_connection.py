@@ -88,6 +88,21 @@ async def test_frames_that_wait_for_the_loop_alone_are_behind() -> None:
     assert len(transport.written) == FRAMES_PER_TURN + 1
 
 
+def test_records_of_an_answer_are_not_copied() -> None:
+    """The parts of a body go to the transport as they are, the first one with the prefix."""
+    network = FakeNetwork()
+    connection, transport = network.connect()
+    records, others = bytes(100_000), bytes(70_000)
+    connection.data_received(frame(b"one"))
+    connection.answer(b"prefix", [b"ab", records, b"cd", others, b"e"])
+    assert transport.lines == [b"prefixab", records, b"cd", others, b"e"]
+    assert transport.lines[1] is records
+    assert transport.lines[3] is others
+    connection.data_received(frame(b"two"))
+    connection.answer(b"prefix", [b"small"])
+    assert transport.lines == [b"prefixsmall"]
+
+
 def test_a_frame_waits_for_the_answer_of_the_one_before() -> None:
     """One request at a time: the second frame is dispatched when the first is answered."""
     network = FakeNetwork()

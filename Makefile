@@ -15,7 +15,7 @@ WORKERS ?= 4
 # Tests start hundreds of processes; without byte code on disk each would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all test-lowest test-pythons pipeline compose-test lint lock coverage sim mutations bench \
+.PHONY: run test test-all test-lowest test-pythons pipeline compose-test lint lock coverage sim mutations bench bench-keep \
 	settings clean
 
 run: .venv/.installed
@@ -77,8 +77,13 @@ sim: .venv/.installed-dev
 mutations: .venv/.installed-dev
 	$(BIN)/python -m tests.sim.mutations
 
+# CPU per operation against the figures in benchmarks/figures.json; exits 1 if something costs more.
 bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks
+
+# Makes the figures of this run those that `make bench` compares with.
+bench-keep: .venv/.installed-dev
+	$(BIN)/python -m benchmarks --keep
 
 # The page is printed from the table; a test holds the two together.
 settings: .venv/.installed

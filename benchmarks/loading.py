@@ -18,7 +18,8 @@ from pathlib import Path
 
 import uvloop
 
-from benchmarks.log_size import PARTITIONS, Load, log_bytes, switch_compaction
+from benchmarks.load import PARTITIONS
+from benchmarks.log_size import Load, log_bytes, switch_compaction
 from tests.support import Broker, wait_for
 
 

@@ -1,15 +1,12 @@
-"""The offsets log under commits: its size against the live data, and heartbeats meanwhile.
+"""The offsets log under commits: its size against the live data.
 
     python -m benchmarks.log_size --seconds 600 --rate 20000
     python -m benchmarks.log_size --seconds 600 --rate 0        # as fast as the broker answers
-    python -m benchmarks.log_size --heartbeats --seconds 120 --rate 20000
 
 Groups of 100 partitions commit again and again, one request per group, so after the first round no
 live byte is added and all that grows is what compaction has to take away. `live` is the size of the
 log after that first round; the size is that of every file of the topic, indexes and half-written
-files included. With `--heartbeats` the run is cut into windows with compaction and without it
-(`cleanup.policy` of the topic is switched) under the same load, and the latency of members'
-heartbeats is printed for both.
+files included. `benchmarks.neighbours` has the heartbeats of others meanwhile.
 """
 
 from __future__ import annotations
@@ -21,16 +18,13 @@ import struct
 import sys
 import tempfile
 import time
-from collections import deque
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
 
 import uvloop
 
-from benchmarks.broker import HEARTBEAT_VERSION, joined_member
-from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.apis.heartbeat import HeartbeatRequest
+from benchmarks.load import COMMIT_VERSION, PARTITIONS, TOPIC, client_of, ensure_topic
 from protocol.apis.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -44,17 +38,10 @@ from protocol.apis.offset_commit import (
 from tests.faults.client import frame_of
 from tests.support import Broker
 
-PARTITIONS = 100
-"""Offsets in one commit: the partitions of the topic that the groups read."""
-
-COMMIT_VERSION, CREATE_TOPICS_VERSION, ALTER_CONFIGS_VERSION = 8, 7, 1
+ALTER_CONFIGS_VERSION = 1
 OFFSET_MARK = 0x5ACE_0FF5_E75A_CE00
 SAMPLE_SECONDS = 0.1
 TICK_SECONDS = 0.005
-MEMBERS = 20
-HEARTBEATS_PER_SECOND = 200
-WINDOW_SECONDS = 10.0
-"""With --heartbeats: how long compaction is on, and then off, again and again."""
 
 
 class Sizes(NamedTuple):
@@ -85,7 +72,8 @@ class Load:
 
     async def begin(self) -> None:
         """Make the topic, connect, and commit every offset once: that is the live data."""
-        _create_topic(self._broker)
+        with client_of(self._broker) as asking:
+            ensure_topic(asking)
         frames = [_commit_frame(f"group-{number}") for number in range(self._groups)]
         loop = asyncio.get_running_loop()
         for number in range(self._connections):
@@ -203,61 +191,6 @@ _ERROR_STRIDE = 7
 _ANSWER_BYTES = 4 + 4 + 1 + 4 + 1 + 6 + 1 + 7 * PARTITIONS + 2
 
 
-class Hearts:
-    """Members that heartbeat at a steady pace; remembers how long each answer took."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._hearts: list[_Heart] = []
-        self.seconds: list[float] = []
-
-    async def begin(self) -> None:
-        """Join the groups and connect."""
-        loop = asyncio.get_running_loop()
-        for number in range(MEMBERS):
-            group = f"heart-{number}"
-            member = joined_member(self._broker, group)
-            beat = HeartbeatRequest(
-                group_id=group, member_id=member.member_id, generation_id=member.generation_id
-            )
-            make = partial(_Heart, frame_of(beat, HEARTBEAT_VERSION), self)
-            self._hearts.append((await loop.create_connection(make, *self._broker.address))[1])
-
-    async def beat(self) -> None:
-        """Beat in turn until cancelled, on schedule, whether or not answers come."""
-        started, number = time.monotonic(), 0
-        while True:
-            due = int((time.monotonic() - started) * HEARTBEATS_PER_SECOND)
-            while number < due:
-                self._hearts[number % MEMBERS].beat()
-                number += 1
-            await asyncio.sleep(1 / HEARTBEATS_PER_SECOND)
-
-
-class _Heart(asyncio.Protocol):
-    """One member's connection."""
-
-    def __init__(self, frame: bytes, hearts: Hearts) -> None:
-        self._frame = frame
-        self._hearts = hearts
-        self._sent_at: deque[float] = deque()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
-        self._transport = cast("asyncio.Transport", transport)
-
-    def beat(self) -> None:
-        """Send one heartbeat."""
-        self._sent_at.append(time.monotonic())
-        self._transport.write(self._frame)
-
-    def data_received(self, data: bytes) -> None:
-        """One or more answers of 16 bytes."""
-        for start in range(0, len(data), 16):
-            assert struct.unpack_from(">h", data, start + 13)[0] == 0, data
-            self._hearts.seconds.append(time.monotonic() - self._sent_at.popleft())
-
-
 def log_bytes(data: Path, suffix: str = "") -> int:
     """The size of all files of the offsets topic, or of those that end in `suffix`."""
     total = 0
@@ -275,13 +208,6 @@ def log_bytes(data: Path, suffix: str = "") -> int:
     return total
 
 
-def _create_topic(broker: Broker) -> None:
-    topic = CreatableTopic(name="topic", num_partitions=PARTITIONS, replication_factor=1)
-    with broker.connect() as wire:
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
-        wire.ask(frame_of(request, CREATE_TOPICS_VERSION))
-
-
 def _commit_frame(group: str) -> bytes:
     partitions = [
         OffsetCommitRequestPartition(
@@ -289,7 +215,7 @@ def _commit_frame(group: str) -> bytes:
         )
         for number in range(PARTITIONS)
     ]
-    topic = OffsetCommitRequestTopic(name="topic", partitions=partitions)
+    topic = OffsetCommitRequestTopic(name=TOPIC, partitions=partitions)
     return frame_of(
         OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, topics=[topic]),
         COMMIT_VERSION,
@@ -332,31 +258,6 @@ async def _sizes(load: Load, seconds: float, rate: int) -> None:
     await load.end()
 
 
-async def _heartbeats(load: Load, broker: Broker, seconds: float, rate: int) -> None:
-    await load.begin()
-    hearts = Hearts(broker)
-    await hearts.begin()
-    beating = asyncio.create_task(hearts.beat())
-    latencies: dict[bool, list[float]] = {True: [], False: []}
-    for number in range(max(2, round(seconds / WINDOW_SECONDS))):
-        on = number % 2 == 0
-        switch_compaction(broker, on=on)
-        await load.run(1.0, rate)  # what the switch itself costs is not meant
-        hearts.seconds.clear()
-        await load.run(WINDOW_SECONDS, rate)
-        latencies[on] += hearts.seconds
-    beating.cancel()
-    print("compaction   heartbeats   p50 ms   p99 ms   p99.9 ms   max ms")
-    for on, waits in latencies.items():
-        waits.sort()
-        figures = [waits[int((len(waits) - 1) * part)] * 1000 for part in (0.5, 0.99, 0.999, 1)]
-        print(
-            f"{'on' if on else 'off':10}{len(waits):13}{figures[0]:9.2f}{figures[1]:9.2f}"
-            f"{figures[2]:11.2f}{figures[3]:9.2f}"
-        )
-    await load.end()
-
-
 def main() -> int:
     """Run it and print the table."""
     parser = argparse.ArgumentParser(description="Commits against the size of the offsets log.")
@@ -364,17 +265,13 @@ def main() -> int:
     parser.add_argument("--rate", type=int, default=20_000, help="offsets a second; 0: no limit")
     parser.add_argument("--groups", type=int, default=1000)
     parser.add_argument("--connections", type=int, default=10)
-    parser.add_argument("--heartbeats", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         data = Path(directory) / "data"
         settings = {"group.initial.rebalance.delay.ms": "0"}
         with Broker(settings, data_dir=data) as broker:
             load = Load(broker, data, arguments.groups, arguments.connections)
-            if arguments.heartbeats:
-                uvloop.run(_heartbeats(load, broker, arguments.seconds, arguments.rate))
-            else:
-                uvloop.run(_sizes(load, arguments.seconds, arguments.rate))
+            uvloop.run(_sizes(load, arguments.seconds, arguments.rate))
             broker.stop()
     return 0
 

@@ -79,10 +79,7 @@ class _Observed:
 
     def resident_mb(self) -> float:
         """Resident memory in MiB."""
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1024
-        raise AssertionError("no VmRSS")
+        return resident_mb(self.pid)
 
 
 class Broker(testing.Broker, _Observed):
@@ -167,6 +164,14 @@ class Serve(_Observed):
 def cpu_seconds(pid: int) -> float:
     """CPU time of a process so far, all its threads (clock_getcpuclockid of its id)."""
     return time.clock_gettime((~pid << 3) | 2)
+
+
+def resident_mb(pid: int) -> float:
+    """Resident memory of a process in MiB."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError("no VmRSS")
 
 
 def free_port() -> int:

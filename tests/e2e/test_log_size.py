@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from benchmarks.log_size import PARTITIONS, Load
+from benchmarks.load import PARTITIONS
+from benchmarks.log_size import Load
 from tests.support import Broker
 
 GROUPS = 100

@@ -41,17 +41,42 @@ class Client:
 
     def ask(self, message: Message, version: int | None = None) -> Any:
         """Send a request and return its answer. Raises GoneError when there is none."""
+        self.send(message, version)
+        return self.receive()
+
+    def send(self, message: Message, version: int | None = None) -> None:
+        """Send a request; `receive` gives its answer. Raises GoneError."""
         spec = _spec(message)
         version = newest_with_names(spec) if version is None else version
+        self._asked = (spec, version)
+        self._send(frame_of(message, version, next(self._correlation_ids)))
+
+    def receive(self) -> Any:
+        """The answer to what `send` has sent. Raises GoneError."""
+        answer = self._receive()
+        spec, version = self._asked
+        body_position = 4 + (spec.response_header_version(version) == 1)
+        return decoder(spec.response_type, version)(answer, body_position)[0]
+
+    def ask_frame(self, frame: bytes) -> bytes:
+        """Send a frame as it is and return its answer without the length. Raises GoneError."""
+        self._send(frame)
+        return self._receive()
+
+    def _send(self, frame: bytes) -> None:
         try:
-            self._wire.send(frame_of(message, version, next(self._correlation_ids)))
+            self._wire.send(frame)
+        except OSError as error:
+            raise GoneError(str(error)) from error
+
+    def _receive(self) -> bytes:
+        try:
             answer = self._wire.receive()
         except OSError as error:
             raise GoneError(str(error)) from error
         if answer is None:
             raise GoneError("closed")
-        body_position = 4 + (spec.response_header_version(version) == 1)
-        return decoder(spec.response_type, version)(answer, body_position)[0]
+        return answer
 
     def close(self) -> None:
         """Close the connection."""

@@ -1,0 +1,219 @@
+"""`make bench`: what each kind of request costs now, against the figures that are kept.
+
+    make bench                     # measure, compare, exit 1 if something costs more
+    make bench-keep                # measure, and keep these figures
+    python -m benchmarks.guard --only heartbeat
+
+A figure is the broker's CPU time per operation over that of the floor (`benchmarks.floor`) which
+answers the same requests with the same bytes: the median of some pairs of turns, one of each, in
+one run. Rebalances are compared with small requests to the floor, start and memory with its own.
+What seems to cost more is measured again before it counts. The figures hold for one version of
+Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import uvloop
+
+from benchmarks import load
+from benchmarks.cells import CELLS, FORMING_SETTINGS, Cell, Rebalances
+from benchmarks.floor import Floor
+from benchmarks.load import ClosedLoop, Server
+from tests.support import API_VERSIONS_REQUEST, Serve
+
+FIGURES = Path(__file__).with_name("figures.json")
+TOLERANCE = 0.35
+WARM_UP_ROUNDS, ROUNDS = 2, 9
+WINDOW_SECONDS = 0.2
+REBALANCES = (10, 100)
+STARTS = 5
+ATTEMPTS = 3
+
+
+class Figure(NamedTuple):
+    """One line of the table; both costs have the same unit, `ratio` is how many times the floor."""
+
+    name: str
+    unit: str
+    cost: float
+    floor: float
+    ratio: float
+
+
+class Measurement(NamedTuple):
+    """What gives one or more figures, when it is called."""
+
+    names: tuple[str, ...]
+    measure: Callable[[], list[Figure]]
+
+
+Turn = Callable[[], Awaitable[float]]
+"""Some operations, and what one of them cost in microseconds of CPU."""
+
+
+def measurements() -> Iterator[Measurement]:
+    """All of the table."""
+    for cell in CELLS:
+        yield Measurement((cell.name,), partial(_cell, cell))
+    for size in REBALANCES:
+        name = f"rebalance of {size} members"
+        yield Measurement((name,), partial(_rebalance, name, size))
+    yield Measurement(("start", "memory when idle"), _start)
+
+
+def _cell(cell: Cell) -> list[Figure]:
+    async def measure() -> Figure:
+        turn = await _turn(broker, cell.loops(frames, answer))
+        return await _in_turn(cell.name, turn, await _turn(floor, cell.loops(frames, answer)))
+
+    with load.served() as broker:
+        frames = cell.prepare(broker)
+        answer = load.asked(broker, frames[0][0])
+        with Floor(answer) as floor:
+            return [uvloop.run(measure())]
+
+
+def _rebalance(name: str, size: int) -> list[Figure]:
+    """Per member and rebalance, beside a small request over ten connections."""
+
+    async def measure() -> Figure:
+        loops = [ClosedLoop([API_VERSIONS_REQUEST], answer) for _ in range(10)]
+        return await _in_turn(name, cycles, await _turn(floor, loops))
+
+    async def cycles() -> float:
+        number, cpu_s = 0, broker.cpu_seconds()
+        end_s = time.monotonic() + WINDOW_SECONDS
+        while time.monotonic() < end_s:
+            rebalances.cycle()
+            number += 1
+        return (broker.cpu_seconds() - cpu_s) / number / size * 1e6
+
+    with load.served(FORMING_SETTINGS) as broker:
+        answer = load.asked(broker, API_VERSIONS_REQUEST)
+        rebalances = Rebalances(broker, size)
+        with Floor(answer) as floor:
+            figure = uvloop.run(measure())
+        rebalances.close()
+    return [figure]
+
+
+async def _turn(server: Server, loops: list[ClosedLoop]) -> Turn:
+    """Turns of requests over these connections."""
+    await load.connected(server, loops)
+
+    async def turn() -> float:
+        answers, cpu_s = await load.window(server, loops, WINDOW_SECONDS)
+        return cpu_s / answers * 1e6
+
+    return turn
+
+
+async def _in_turn(name: str, broker: Turn, floor: Turn) -> Figure:
+    """The broker and the floor in turn, so that what disturbs them disturbs both."""
+    for _ in range(WARM_UP_ROUNDS):
+        await broker()
+        await floor()
+    pairs = [(await broker(), await floor()) for _ in range(ROUNDS)]
+    costs, floors = zip(*pairs, strict=True)
+    ratio = median(cost / least for cost, least in pairs)
+    return Figure(name, "us", median(costs), median(floors), ratio)
+
+
+def _start() -> list[Figure]:
+    """Until the first request is answered; the floor's start is that of Python and uvloop."""
+    costs: list[list[float]] = []
+    for _ in range(STARTS):
+        with ExitStack() as stack:
+            broker: Serve = stack.enter_context(load.served())
+            floor = stack.enter_context(Floor(load.asked(broker, API_VERSIONS_REQUEST)))
+            load.asked(floor, API_VERSIONS_REQUEST)
+            costs.append(
+                [
+                    broker.cpu_seconds() * 1000,
+                    floor.cpu_seconds() * 1000,
+                    broker.resident_mb(),
+                    floor.resident_mb(),
+                ]
+            )
+    cpu_ms, floor_ms, memory_mb, floor_mb = (min(one) for one in zip(*costs, strict=True))
+    return [
+        Figure("start", "ms", cpu_ms, floor_ms, cpu_ms / floor_ms),
+        Figure("memory when idle", "MB", memory_mb, floor_mb, memory_mb / floor_mb),
+    ]
+
+
+# --- comparing ------------------------------------------------------------------------------------
+
+
+def has_got_worse(ratio: float, kept: float) -> bool:
+    """Whether a ratio is above what is kept by more than the tolerance."""
+    return ratio > kept * (1 + TOLERANCE)
+
+
+def measured(measurement: Measurement, kept: dict[str, float]) -> list[Figure]:
+    """The figures; what seems to have got worse is measured again, and the best run counts."""
+    best = measurement.measure()
+    for _ in range(ATTEMPTS - 1):
+        if not any(has_got_worse(one.ratio, kept.get(one.name, one.ratio)) for one in best):
+            break
+        pairs = zip(best, measurement.measure(), strict=True)
+        best = [min(pair, key=lambda one: one.ratio) for pair in pairs]
+    return best
+
+
+def line(figure: Figure, kept: float | None) -> str:
+    """One line of the table."""
+    text = f"{figure.name:28}{figure.cost:10.1f} {figure.unit}{figure.floor:10.1f} {figure.unit}"
+    text = f"{text:56}{figure.ratio:8.2f}"
+    if kept is None:
+        return f"{text}       -  new"
+    verdict = "WORSE" if has_got_worse(figure.ratio, kept) else ""
+    if figure.ratio * (1 + TOLERANCE) < kept:
+        verdict = "better"
+    return f"{text}{kept:8.2f}  {verdict}".rstrip()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the table; 1 if something costs more than is kept."""
+    parser = argparse.ArgumentParser(description="CPU per operation against what is kept.")
+    parser.add_argument("--keep", action="store_true", help="keep the figures of this run")
+    parser.add_argument("--only", default="", help="what the names of the cells have in them")
+    options = parser.parse_args(arguments)
+    content = json.loads(FIGURES.read_text()) if FIGURES.exists() else {"ratios": {}}
+    kept: dict[str, float] = content["ratios"]
+    python = platform.python_version().rpartition(".")[0]
+    if kept and content["python"] != python and not options.keep:
+        print(f"the figures were taken with Python {content['python']}, this is {python}")
+    print(f"{'':28}{'CPU or memory':>13}{'floor':>13}{'ratio':>10}{'kept':>8}", flush=True)
+    worse, ratios = [], dict(kept)
+    for measurement in measurements():
+        if not any(options.only in name for name in measurement.names):
+            continue
+        for figure in measured(measurement, {} if options.keep else kept):
+            was = kept.get(figure.name)
+            print(line(figure, was), flush=True)
+            ratios[figure.name] = round(figure.ratio, 2)
+            if was is not None and has_got_worse(figure.ratio, was):
+                worse.append(figure.name)
+    if options.keep:
+        FIGURES.write_text(json.dumps({"python": python, "ratios": ratios}, indent=2) + "\n")
+        return 0
+    if worse:
+        print(f"\nworse by more than {TOLERANCE:.0%}: " + "; ".join(worse))
+    return int(bool(worse))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

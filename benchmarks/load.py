@@ -1,0 +1,322 @@
+"""What the benchmarks send: members, frames of requests, and connections in a closed loop.
+
+The load runs in the process of the benchmark, what is measured in another one. Only the CPU time of
+the latter counts, so the load may be as slow as it likes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from struct import unpack_from
+from typing import Any, NamedTuple, Protocol, cast
+
+from coordinator_server.testing.process import COMMAND
+from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.apis.heartbeat import HeartbeatRequest
+from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from protocol.batch import Record, build_batch
+from protocol.codec import decoder
+from protocol.errors import ErrorCode
+from protocol.registry import SPEC_BY_KEY
+from protocol.schema import Message
+from tests.faults.client import Client, frame_of
+from tests.support import ROOT, Serve, Wire
+
+JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION = 3, 2, 4
+COMMIT_VERSION, OFFSET_FETCH_VERSION = 8, 7
+PRODUCE_VERSION, FETCH_VERSION, CREATE_TOPICS_VERSION = 9, 12, 7
+
+TOPIC, PARTITIONS = "topic", 100
+RECORDS, RECORD_BYTES = 16, 1000
+"""In a batch that is produced."""
+
+FETCH_BYTES = 1 << 20
+SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
+_SESSION_TIMEOUT_MS = 300_000
+_ASK_SECONDS = 120.0
+
+
+class Server(Protocol):
+    """What is measured: a broker or the floor."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+
+    def cpu_seconds(self) -> float:
+        """CPU time that the process has used."""
+
+
+@contextmanager
+def served(
+    settings: Mapping[str, str] = SETTINGS, command: Sequence[str] = COMMAND
+) -> Iterator[Serve]:
+    """A broker as users run it, with a data directory of its own; `command` starts it."""
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as directory:
+        arguments = ["--data-dir", f"{directory}/data", "--log-level", "warning"]
+        for name, value in settings.items():
+            arguments += ["--set", f"{name}={value}"]
+        with Serve(*arguments, directory=ROOT, command=command) as broker:
+            yield broker
+            broker.stop()
+
+
+class Member(NamedTuple):
+    """A member of a stable group."""
+
+    group_id: str
+    member_id: str
+    generation_id: int
+
+
+def connect(server: Server) -> Client:
+    """A connection that asks one request after the other."""
+    return Client(server.address, _ASK_SECONDS)
+
+
+@contextmanager
+def client_of(server: Server) -> Iterator[Client]:
+    """As `connect`, and closed at the end."""
+    client = connect(server)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def join_request(group: str, member_id: str = "", metadata: bytes = b"") -> JoinGroupRequest:
+    """A consumer's JoinGroup; other metadata than before begins a rebalance."""
+    return JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=_SESSION_TIMEOUT_MS,
+        rebalance_timeout_ms=_SESSION_TIMEOUT_MS,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+    )
+
+
+def sync_request(member: Member, assigned: Sequence[str] = ()) -> SyncGroupRequest:
+    """A SyncGroup; the leader's assigns something to each of `assigned`."""
+    return SyncGroupRequest(
+        group_id=member.group_id,
+        member_id=member.member_id,
+        generation_id=member.generation_id,
+        assignments=[
+            SyncGroupRequestAssignment(member_id=one, assignment=b"assignment") for one in assigned
+        ],
+    )
+
+
+def only_member(client: Client, group: str) -> Member:
+    """Join and sync as the only member of a new group."""
+    joined = client.ask(join_request(group), JOIN_VERSION)
+    assert not joined.error_code, joined
+    member = Member(group, joined.member_id, joined.generation_id)
+    synced = client.ask(sync_request(member, [member.member_id]), SYNC_VERSION)
+    assert not synced.error_code, synced
+    return member
+
+
+def ensure_topic(client: Client, name: str = TOPIC, partitions: int = PARTITIONS) -> None:
+    """Create a topic unless it exists."""
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=60_000)
+    error_code = client.ask(request, CREATE_TOPICS_VERSION).topics[0].error_code
+    assert error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), error_code
+
+
+# --- frames ---------------------------------------------------------------------------------------
+
+
+def heartbeat(member: Member) -> bytes:
+    """A heartbeat."""
+    request = HeartbeatRequest(
+        group_id=member.group_id, member_id=member.member_id, generation_id=member.generation_id
+    )
+    return frame_of(request, HEARTBEAT_VERSION)
+
+
+def commit(member: Member, partitions: int, offset: int) -> bytes:
+    """A commit of the same offset for each of so many partitions."""
+    topic = OffsetCommitRequestTopic(
+        name=TOPIC,
+        partitions=[
+            OffsetCommitRequestPartition(
+                partition_index=number, committed_offset=offset, committed_metadata=""
+            )
+            for number in range(partitions)
+        ],
+    )
+    request = OffsetCommitRequest(
+        group_id=member.group_id,
+        member_id=member.member_id,
+        generation_id_or_member_epoch=member.generation_id,
+        topics=[topic],
+    )
+    return frame_of(request, COMMIT_VERSION)
+
+
+def offset_fetch(member: Member, partitions: int) -> bytes:
+    """Ask for the committed offsets of so many partitions."""
+    topic = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=list(range(partitions)))
+    request = OffsetFetchRequest(group_id=member.group_id, topics=[topic])
+    return frame_of(request, OFFSET_FETCH_VERSION)
+
+
+def produce(partition: int, now_ms: int | None = None) -> bytes:
+    """A batch of records of this moment, or of `now_ms`."""
+    now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    records = [Record(one, now_ms, None, bytes(RECORD_BYTES)) for one in range(RECORDS)]
+    data = PartitionProduceData(index=partition, records=build_batch(records).to_bytes())
+    request = ProduceRequest(
+        acks=1, timeout_ms=5000, topic_data=[TopicProduceData(name=TOPIC, partition_data=[data])]
+    )
+    return frame_of(request, PRODUCE_VERSION)
+
+
+def fetch(partition: int) -> bytes:
+    """Read FETCH_BYTES from the beginning of a partition, outside of a session."""
+    wanted = FetchPartition(partition=partition, partition_max_bytes=FETCH_BYTES)
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=FETCH_BYTES,
+        session_epoch=-1,
+        topics=[FetchTopic(topic=TOPIC, partitions=[wanted])],
+    )
+    return frame_of(request, FETCH_VERSION)
+
+
+def asked(server: Server, frame: bytes) -> bytes:
+    """The whole frame that answers another one, in which no error may be."""
+    with Wire(socket.create_connection(server.address, _ASK_SECONDS)) as wire:
+        answer = wire.ask(frame)
+    decoded(frame, answer)
+    return len(answer).to_bytes(4, "big") + answer
+
+
+def decoded(frame: bytes, answer: bytes) -> Any:
+    """The answer to a frame (without its length), in which no error may be."""
+    api_key, version = unpack_from(">hh", frame, 4)
+    spec = SPEC_BY_KEY[api_key]
+    position = 4 + (spec.response_header_version(version) == 1)
+    response = decoder(spec.response_type, version)(answer, position)[0]
+    errors = errors_in(response)
+    assert not errors, f"{spec.name} is answered with errors {errors}"
+    return response
+
+
+def errors_in(message: Message) -> list[int]:
+    """Every error code in an answer that is not NONE."""
+    errors: list[int] = []
+    for field in message.FIELDS:
+        value: Any = getattr(message, field.name)
+        if field.name == "error_code" and value:
+            errors.append(value)
+        for inner in value if isinstance(value, list) else [value]:
+            if isinstance(inner, Message):
+                errors += errors_in(inner)
+    return errors
+
+
+# --- connections ----------------------------------------------------------------------------------
+
+
+class ClosedLoop(asyncio.Protocol):
+    """Sends the next of its frames when one is answered, again and again, while it `runs`.
+
+    Every answer has to have the bytes of `expected`, or at least its size if `varies`.
+    """
+
+    def __init__(
+        self, frames: Sequence[bytes], expected: bytes, *, in_flight: int = 1, varies: bool = False
+    ) -> None:
+        self._frames = frames
+        self._expected = expected
+        self._in_flight = in_flight
+        self._varies = varies
+        self._received = bytearray()
+        self._sent = 0
+        self.answers = 0
+        self.runs = False
+
+    def itself(self) -> ClosedLoop:
+        """The protocol of the connection, as a loop wants to have it made."""
+        return self
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport; nothing is sent before `start`."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def start(self) -> None:
+        """Begin to send."""
+        self.runs = True
+        while self._sent - self.answers < self._in_flight:
+            self._send()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything is answered."""
+        return self._sent == self.answers
+
+    def data_received(self, data: bytes) -> None:
+        """Check what is answered, and go on."""
+        size = len(self._expected)
+        if self._received or len(data) != size:
+            self._received += data
+            if len(self._received) < size:
+                return
+            data = bytes(self._received[:size])
+            del self._received[:size]
+        assert data[:4] == self._expected[:4], "an answer of another size"
+        assert self._varies or data == self._expected, "another answer"
+        self.answers += 1
+        if self.runs:
+            self._send()
+        if len(self._received) >= size:
+            self.data_received(b"")
+
+    def _send(self) -> None:
+        self._transport.write(self._frames[self._sent % len(self._frames)])
+        self._sent += 1
+
+    def close(self) -> None:
+        """End the connection."""
+        self._transport.close()
+
+
+async def connected(server: Server, loops: Sequence[ClosedLoop]) -> list[ClosedLoop]:
+    """Connect each of these."""
+    loop = asyncio.get_running_loop()
+    for one in loops:
+        await loop.create_connection(one.itself, *server.address)
+    return list(loops)
+
+
+async def window(server: Server, loops: Sequence[ClosedLoop], seconds: float) -> tuple[int, float]:
+    """Let these run for a while: how many answers, and the CPU of the server in seconds."""
+    count, cpu = sum(one.answers for one in loops), server.cpu_seconds()
+    for one in loops:
+        one.start()
+    await asyncio.sleep(seconds)
+    for one in loops:
+        one.runs = False
+    async with asyncio.timeout(_ASK_SECONDS):
+        while not all(one.is_idle for one in loops):
+            await asyncio.sleep(0.002)
+    return sum(one.answers for one in loops) - count, server.cpu_seconds() - cpu

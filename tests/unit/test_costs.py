@@ -1,0 +1,210 @@
+"""What a request costs, counted: calls of our functions, memory it takes and memory it keeps.
+
+A clock says too little on a machine that is shared. These counts are the same in every run, so that
+a change that adds work to a hot path fails here and has to give its reason. CPU time is measured by
+`make bench`.
+
+The requests go the whole way, from the bytes that a connection gets to those that it writes: only
+the socket is not real. No timer fires, so that what is done beside requests is not counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import tracemalloc
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple, cast
+
+import pytest
+
+from benchmarks import load
+from benchmarks.load import Member
+from coordinator_server.cluster import Cluster
+from coordinator_server.config.config import Config
+from coordinator_server.net.connection import Connection
+from coordinator_server.net.connections import Connections
+from coordinator_server.net.dispatch import Dispatcher
+from protocol.schema import Message
+from storage.local_disk import LocalDisk
+from tests.faults.client import frame_of
+from tests.unit.net.fakes import FakeTransport
+from tests.unit.topics.fakes import START_MS, FakeClock
+
+ROOT = Path(__file__).parents[2]
+OURS = tuple(str(ROOT / name) for name in ("coordinator_server", "protocol", "storage"))
+# Python 3.12 runs these within the function around them.
+COMPREHENSIONS = {"<listcomp>", "<dictcomp>", "<setcomp>"}
+WARM_UP, COUNTED, MANY = 20, 50, 1000
+YEAR_SECONDS = 365 * 24 * 3600.0
+
+
+class Bound(NamedTuple):
+    """The most that one request may cost."""
+
+    calls: float
+    """Of our functions, and generators that go on."""
+
+    peak_bytes: int
+    """Memory in use at one time above that before the request, its frame and answer included."""
+
+
+BOUNDS = {
+    "heartbeat": Bound(28, 1_400),
+    "commit of 1 partition": Bound(104, 4_000),
+    "commit of 100 partitions": Bound(2_070, 86_000),
+    "offset fetch of 1 partition": Bound(60, 9_000),
+    "offset fetch of 100 partitions": Bound(357, 66_000),
+    "produce of 16 KB": Bound(55, 20_000),
+    "fetch of 16 KB": Bound(84, 55_000),
+}
+"""Lower a bound when a request costs less. Raise it only for a reason that the commit gives."""
+
+KEPT_BLOCKS = 1
+"""Blocks of memory that a request may leave behind; a record in a Python object would be more."""
+
+
+class TimelessClock(FakeClock):
+    """Timers that never fire: compaction, expiry."""
+
+    def call_later(self, delay: float, callback: Callable[[], None], /) -> asyncio.TimerHandle:
+        return super().call_later(delay + YEAR_SECONDS, callback)
+
+
+class Counted:
+    """One connection to a broker in this process."""
+
+    async def start(self, directory: Path) -> None:
+        """Start the broker, and make a topic and a member."""
+        config = Config(
+            overrides={
+                **load.SETTINGS,
+                "log.dirs": str(directory),
+                "group.events.enable": "false",
+            }
+        )
+        clock = TimelessClock()
+        self.cluster = Cluster(config, clock, LocalDisk())
+        await self.cluster.start()
+        (broker,) = self.cluster.brokers.values()
+        dispatcher = Dispatcher(broker, self.cluster.step_runner)
+        shared = Connections(config, clock, dispatcher.dispatch)
+        self.connection = Connection(shared, "PLAINTEXT")
+        self.transport = FakeTransport()
+        self.connection.connection_made(cast("Any", self.transport))
+        self.cluster.topics.create(load.TOPIC, load.PARTITIONS, {})
+        self.cluster.offsets_topic.ensure()
+        while broker.groups.is_loading:
+            await asyncio.sleep(0)
+        joined = await self.ask(load.join_request("group"), load.JOIN_VERSION)
+        self.member = Member("group", joined.member_id, joined.generation_id)
+        await self.ask(load.sync_request(self.member, [joined.member_id]), load.SYNC_VERSION)
+
+    async def ask(self, request: Message, version: int) -> Any:
+        """The answer to a request, in which no error may be."""
+        frame = frame_of(request, version)
+        return load.decoded(frame, await self.answer(frame))
+
+    async def answer(self, frame: bytes) -> bytes:
+        """Let the connection receive a frame; what it writes."""
+        written = self.transport.written
+        self.connection.data_received(frame)
+        for _ in range(100):
+            if written:
+                return written.pop()[4:]
+            await asyncio.sleep(0)
+        raise AssertionError("no answer")
+
+
+class Calls:
+    """A profile function that counts calls of our code."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        if event != "call":
+            return
+        name, file = frame.f_code.co_name, frame.f_code.co_filename
+        if file.startswith((*OURS, "<")) and name not in COMPREHENSIONS:
+            self.number += 1
+
+
+async def counted_calls(ask: Callable[[], Awaitable[object]]) -> float:
+    """Calls of our functions in one request: the mean of some."""
+    calls = Calls()
+    sys.setprofile(calls)
+    try:
+        for _ in range(COUNTED):
+            await ask()
+    finally:
+        sys.setprofile(None)
+    return calls.number / COUNTED
+
+
+async def peak_bytes(ask: Callable[[], Awaitable[object]]) -> int:
+    """The least of some requests, as now and then a table grows."""
+    tracemalloc.start()
+    try:
+        peaks = []
+        for _ in range(COUNTED):
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            await ask()
+            peaks.append(tracemalloc.get_traced_memory()[1] - before)
+    finally:
+        tracemalloc.stop()
+    return min(peaks)
+
+
+async def kept_blocks(ask: Callable[[], Awaitable[object]]) -> float:
+    """Blocks that a request leaves behind: the slope over many."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = sys.getallocatedblocks()
+        for _ in range(MANY):
+            await ask()
+        return (sys.getallocatedblocks() - before) / MANY
+    finally:
+        gc.enable()
+
+
+def measured_frame(name: str, member: Member) -> bytes:
+    """The frame of a request in the table."""
+    partitions = 100 if "100" in name else 1
+    if name.startswith("commit"):
+        return load.commit(member, partitions, 1000)
+    if name.startswith("offset fetch"):
+        return load.offset_fetch(member, partitions)
+    return {
+        "heartbeat": lambda: load.heartbeat(member),
+        "produce of 16 KB": lambda: load.produce(0, START_MS),
+        "fetch of 16 KB": lambda: load.fetch(1),
+    }[name]()
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+async def test_a_request_costs_no_more_than_its_bounds(name: str, tmp_path: Path) -> None:
+    """Calls and memory of each kind of request on a hot path stay within a table of bounds."""
+    broker = Counted()
+    await broker.start(tmp_path / "data")
+    for before in (load.produce(1, START_MS), load.commit(broker.member, load.PARTITIONS, 1000)):
+        await broker.answer(before)
+    frame = measured_frame(name, broker.member)
+
+    async def ask() -> None:
+        await broker.answer(frame)
+
+    for _ in range(WARM_UP):
+        load.decoded(frame, await broker.answer(frame))
+    calls = await counted_calls(ask)
+    peak = await peak_bytes(ask)
+    kept = await kept_blocks(ask)
+    await broker.cluster.stop()
+    assert calls <= BOUNDS[name].calls
+    assert peak <= BOUNDS[name].peak_bytes
+    assert kept <= KEPT_BLOCKS

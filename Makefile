@@ -15,7 +15,7 @@ WORKERS ?= 4
 # Tests start hundreds of processes; without byte code on disk each would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all test-lowest test-pythons pipeline compose-test lint lock coverage sim mutations bench bench-keep \
+.PHONY: run test test-all test-lowest test-pythons pipeline compose-test lint lock coverage sim mutations bench bench-keep profile \
 	settings clean
 
 run: .venv/.installed
@@ -81,6 +81,11 @@ mutations: .venv/.installed-dev
 bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks
 
+# Flame graphs of the broker under each kind of load, by py-spy, in .profiles.
+profile: .venv/.installed-dev
+	@test -x $(BIN)/py-spy || $(BIN)/python -m pip install --quiet --disable-pip-version-check 'py-spy>=0.4,<1'
+	$(BIN)/python -m benchmarks.profiling
+
 # Makes the figures of this run those that `make bench` compares with.
 bench-keep: .venv/.installed-dev
 	$(BIN)/python -m benchmarks --keep
@@ -98,7 +103,7 @@ lock: .venv/bin/python
 		--output-file requirements-lowest.lock
 
 clean:
-	rm -rf .venv .venv-lowest .venv-3.* .pipeline dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-3.* .pipeline .profiles dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python .venv-lowest/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed" >&2; exit 1; }

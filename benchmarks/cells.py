@@ -91,14 +91,21 @@ def _fetches(client: Client, members: Sequence[Member]) -> list[list[bytes]]:
     return [[load.fetch(number)] for number, _ in enumerate(members)]
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 CELLS = (
     *(
-        Cell(f"heartbeat, {number} connections", number, _heartbeats)
+        Cell(f"heartbeat, {_counted(number, 'connection')}", number, _heartbeats)
         for number in (1, 10, 100, 1000)
     ),
-    *(Cell(f"commit of {number} partitions", 10, _commits(number)) for number in (1, 100)),
     *(
-        Cell(f"offset fetch of {number} partitions", 10, _offset_fetches(number))
+        Cell(f"commit of {_counted(number, 'partition')}", 10, _commits(number))
+        for number in (1, 100)
+    ),
+    *(
+        Cell(f"offset fetch of {_counted(number, 'partition')}", 10, _offset_fetches(number))
         for number in (1, 100)
     ),
     Cell("produce of 16 KB", 1, _produces, in_flight=5, varies=True),

@@ -1,0 +1,185 @@
+"""`make profile`: where the broker's time goes under each kind of load, by a sampling profiler.
+
+    make profile
+    python -m benchmarks.profiling --only commit --seconds 10 --output profiles
+
+py-spy looks at the broker's stack from outside a thousand times a second, so the code that is
+measured is the code that runs. Each load leaves a flame graph; the table says in which file, and
+what an operation cost meanwhile (with py-spy's stops; `make bench` has the figures without).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import uvloop
+
+from benchmarks import load
+from benchmarks.cells import CELL_BY_NAME, FORMING_SETTINGS, Cell, Rebalances
+from benchmarks.transactions import Side
+from coordinator_server.testing.process import COMMAND
+from tests.support import Serve
+
+SAMPLES_PER_SECOND = 1000
+START_SECONDS = 3
+WARM_UP_SECONDS = 0.5
+MEMBERS = 100
+TRANSACTION_PARTITIONS = 10
+
+
+class ProfilerError(Exception):
+    """The profiler is not here, or may not look at the process."""
+
+
+class Scenario(NamedTuple):
+    """`run(seconds, record)` loads a broker and profiles it; it returns operations and seconds."""
+
+    name: str
+    run: Callable[[float, Profiler], tuple[int, float]]
+
+
+class Profiler:
+    """py-spy, with the file that it writes."""
+
+    def __init__(self, output: Path) -> None:
+        command = shutil.which("py-spy", path=str(Path(sys.executable).parent))
+        command = command or shutil.which("py-spy")
+        if command is None:
+            raise ProfilerError("py-spy is not installed: `make profile` installs it")
+        self._command = [command, "record", "--rate", str(SAMPLES_PER_SECOND), "--output"]
+        self._command.append(str(output))
+
+    def attach(self, pid: int, seconds: float) -> subprocess.Popen[bytes]:
+        """Begin to sample a process for so long."""
+        return self._begin(["--duration", f"{seconds:.0f}", "--pid", str(pid)])
+
+    def launch(self, command: list[str], seconds: float) -> subprocess.Popen[bytes]:
+        """Start a process and sample it from its first moment."""
+        return self._begin(["--duration", f"{seconds:.0f}", "--", *command])
+
+    def _begin(self, arguments: list[str]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*self._command, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+
+    @staticmethod
+    def wait(process: subprocess.Popen[bytes]) -> None:
+        """Wait until it has written its file. Raises ProfilerError."""
+        _, said = process.communicate()
+        if process.returncode:
+            words = said.decode(errors="replace").strip()
+            raise ProfilerError(f"py-spy ended with {process.returncode}: {words}")
+
+
+def scenarios() -> Iterator[Scenario]:
+    """Every load."""
+    for name in ("heartbeat, 10 connections", "heartbeat, 1000 connections"):
+        yield Scenario(name, partial(_closed_loop, CELL_BY_NAME[name]))
+    yield Scenario(f"rebalance of {MEMBERS} members", _joins)
+    for name, cell in CELL_BY_NAME.items():
+        if not name.startswith("heartbeat"):
+            yield Scenario(name, partial(_closed_loop, cell))
+    yield Scenario("transactions", _transactions)
+    yield Scenario("start", _start)
+
+
+def _closed_loop(cell: Cell, seconds: float, profiler: Profiler) -> tuple[int, float]:
+    async def run() -> tuple[int, float]:
+        loops = await load.connected(broker, cell.loops(frames, answer))
+        await load.window(broker, loops, WARM_UP_SECONDS)
+        process = profiler.attach(broker.pid, seconds)
+        result = await load.window(broker, loops, seconds)
+        await asyncio.to_thread(profiler.wait, process)
+        return result
+
+    with load.served() as broker:
+        frames = cell.prepare(broker)
+        answer = load.asked(broker, frames[0][0])
+        return uvloop.run(run())
+
+
+def _joins(seconds: float, profiler: Profiler) -> tuple[int, float]:
+    """An operation is one member in one rebalance."""
+    with load.served(FORMING_SETTINGS) as broker:
+        rebalances = Rebalances(broker, MEMBERS)
+
+        def cycle() -> int:
+            rebalances.cycle()
+            return MEMBERS
+
+        result = _repeated(broker, cycle, seconds, profiler)
+        rebalances.close()
+        return result
+
+
+def _transactions(seconds: float, profiler: Profiler) -> tuple[int, float]:
+    with load.served() as broker:
+        side = Side("ours", broker.bootstrap_servers, broker.cpu_seconds)
+
+        def run() -> int:
+            side.run(10, TRANSACTION_PARTITIONS)
+            return 10
+
+        return _repeated(broker, run, seconds, profiler)
+
+
+def _repeated(
+    broker: Serve, run: Callable[[], int], seconds: float, profiler: Profiler
+) -> tuple[int, float]:
+    """Call `run`, which says how many operations it did, for so long."""
+    run()
+    process = profiler.attach(broker.pid, seconds)
+    done, cpu_s, end_s = 0, broker.cpu_seconds(), time.monotonic() + seconds
+    while time.monotonic() < end_s:
+        done += run()
+    cpu_s = broker.cpu_seconds() - cpu_s
+    profiler.wait(process)
+    return done, cpu_s
+
+
+def _start(_: float, profiler: Profiler) -> tuple[int, float]:
+    """From the first moment until nothing happens any more; the profiler ends the broker."""
+    with load.served() as broker:
+        cpu_s = broker.cpu_seconds()
+    # The broker ends with its standard input, which is that of the profiler.
+    arguments = ["serve", "--ephemeral", "--listener", "127.0.0.1:0", "--watch-stdin"]
+    profiler.wait(profiler.launch([*COMMAND, *arguments], START_SECONDS))
+    return 1, cpu_s
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the table; 2 if there is no profiler."""
+    parser = argparse.ArgumentParser(description="Flame graphs of the broker under load.")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each load")
+    parser.add_argument("--only", default="", help="what the names of the loads have in them")
+    parser.add_argument("--output", type=Path, default=Path(".profiles"))
+    options = parser.parse_args(arguments)
+    options.output.mkdir(parents=True, exist_ok=True)
+    print(f"{'load':32}{'CPU us each':>12}  flame graph", flush=True)
+    for scenario in scenarios():
+        if options.only not in scenario.name:
+            continue
+        file = options.output / (scenario.name.replace(",", "").replace(" ", "-") + ".svg")
+        try:
+            done, cpu_s = scenario.run(options.seconds, Profiler(file))
+        except ProfilerError as error:
+            print(error, file=sys.stderr)
+            return 2
+        print(f"{scenario.name:32}{cpu_s / done * 1e6:12.1f}  {file}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

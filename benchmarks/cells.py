@@ -16,8 +16,6 @@ from tests.faults.client import Client
 _GROUP_NUMBERS = count()
 """No two cells of a run share a group."""
 
-FORMING_SETTINGS = {"group.initial.rebalance.delay.ms": "1000"}
-
 _COMMITTED_OFFSETS = 8
 """How many different offsets are committed in turn."""
 
@@ -117,7 +115,7 @@ CELL_BY_NAME = {cell.name: cell for cell in CELLS}
 class Rebalances:
     """One group of some members that rebalance together, again and again.
 
-    The broker has to wait for the members of a new group: FORMING_SETTINGS.
+    The broker has to wait for the members of a new group: load.FORMING_SETTINGS.
     """
 
     def __init__(self, broker: Server, size: int) -> None:

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import uvloop
 
 from benchmarks import load
-from benchmarks.cells import CELLS, FORMING_SETTINGS, Cell, Rebalances
+from benchmarks.cells import CELLS, Cell, Rebalances
 from benchmarks.floor import Floor
 from benchmarks.load import ClosedLoop, Server
 from tests.support import API_VERSIONS_REQUEST, Serve
@@ -100,7 +100,7 @@ def _rebalance(name: str, size: int) -> list[Figure]:
             number += 1
         return (broker.cpu_seconds() - cpu_s) / number / size * 1e6
 
-    with load.served(FORMING_SETTINGS) as broker:
+    with load.served(load.FORMING_SETTINGS) as broker:
         answer = load.asked(broker, API_VERSIONS_REQUEST)
         rebalances = Rebalances(broker, size)
         with Floor(answer) as floor:

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import socket
 import struct
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
+from benchmarks import load
+from benchmarks.load import Member
+from benchmarks.probe import Probe
 from protocol.apis.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from protocol.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
@@ -30,7 +32,6 @@ from protocol.apis.describe_groups import DescribeGroupsRequest
 from protocol.apis.describe_log_dirs import DescribeLogDirsRequest
 from protocol.apis.describe_topic_partitions import DescribeTopicPartitionsRequest
 from protocol.apis.fetch import FetchRequest
-from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.join_group import JoinGroupRequest
 from protocol.apis.list_groups import ListGroupsRequest
 from protocol.apis.list_offsets import ListOffsetsRequest
@@ -279,55 +280,9 @@ def frame_of(case: Case) -> bytes:
     return request(spec.key, case.version, bytes(body), flexible=flexible)
 
 
-class Heart:
-    """A process that sends heartbeats to a broker; `worst_ms` is the longest wait since asked."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.largest_requests", "--heart", host, str(port)],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.worst_ms()
-
-    def worst_ms(self) -> float:
-        """The longest wait since the last call, in milliseconds."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write("?\n")
-        self._process.stdin.flush()
-        return float(self._process.stdout.readline())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-
-
-def beat(host: str, port: int) -> None:
-    """Send heartbeats for ever; a line on standard input asks for the longest wait."""
-    import select
-
-    spec = SPEC_BY_NAME["Heartbeat"]
-    heartbeat = HeartbeatRequest(group_id="heart", member_id="m", generation_id=1)
-    frame = frame_of(Case(spec.name, "", heartbeat, spec.max_version))
-    worst = 0.0
-    with socket.create_connection((host, port)) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        while True:
-            started = time.perf_counter()
-            connection.sendall(frame)
-            receive(connection)
-            worst = max(worst, time.perf_counter() - started)
-            if select.select([sys.stdin], [], [], 0.001)[0]:
-                if not sys.stdin.readline():
-                    return
-                print(worst * 1000, flush=True)
-                worst = 0.0
+def heart(broker: Broker | Serve) -> Probe:
+    """A process that sends heartbeats the whole time; what they are answered does not matter."""
+    return Probe(broker, load.heartbeat(Member("heart", "member", 1)))
 
 
 def receive(connection: socket.socket) -> int:
@@ -347,13 +302,13 @@ def receive(connection: socket.socket) -> int:
     return size
 
 
-def measured(broker: Broker | Serve, heart: Heart, case: Case) -> Figure:
+def measured(broker: Broker | Serve, heart: Probe, case: Case) -> Figure:
     """Send one request, and watch the heartbeats until its answer is there and it is freed."""
     frame = frame_of(case)
     host, port = broker.address
     with socket.create_connection((host, port)) as connection:
         connection.settimeout(600)
-        heart.worst_ms()
+        heart.waits_ms()
         started = time.perf_counter()
         connection.sendall(frame)
         answer_bytes = receive(connection)
@@ -364,7 +319,7 @@ def measured(broker: Broker | Serve, heart: Heart, case: Case) -> Figure:
             before, cpu = cpu, broker.cpu_seconds()
             if cpu - before < 0.03:
                 break
-    return Figure(case.api, case.what, len(frame), answer_bytes, seconds, heart.worst_ms())
+    return Figure(case.api, case.what, len(frame), answer_bytes, seconds, heart.waits_ms()[-1])
 
 
 def all_cases(count: int, topics: int, *, oldest: bool = True) -> Iterator[Case]:
@@ -409,9 +364,6 @@ def issue_cases() -> Iterator[Case]:
 
 def main(arguments: list[str]) -> int:
     """Print the table."""
-    if arguments[:1] == ["--heart"]:
-        beat(arguments[1], int(arguments[2]))
-        return 0
     if arguments[:1] == ["issue"]:
         cases, directory = issue_cases(), Path(arguments[1] if len(arguments) > 1 else ROOT)
     else:
@@ -422,9 +374,9 @@ def main(arguments: list[str]) -> int:
     settings = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
     broker = Serve("--ephemeral", *settings, command=command, directory=directory)
     print(HEAD)
-    with broker, Heart(*broker.address) as heart:
+    with broker, heart(broker) as probe:
         for case in cases:
-            print(measured(broker, heart, case), flush=True)
+            print(measured(broker, probe, case), flush=True)
     return 0
 
 

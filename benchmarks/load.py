@@ -46,6 +46,9 @@ RECORDS, RECORD_BYTES = 16, 1000
 
 FETCH_BYTES = 1 << 20
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
+FORMING_SETTINGS = {"group.initial.rebalance.delay.ms": "1000"}
+"""For groups of many members, which join at the same time."""
+
 _SESSION_TIMEOUT_MS = 300_000
 _ASK_SECONDS = 120.0
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import uvloop
 
 from benchmarks import load
-from benchmarks.cells import CELL_BY_NAME, FORMING_SETTINGS, Cell, Rebalances
+from benchmarks.cells import CELL_BY_NAME, Cell, Rebalances
 from benchmarks.transactions import Side
 from coordinator_server.testing.process import COMMAND
 from tests.support import Serve
@@ -112,7 +112,7 @@ def _closed_loop(cell: Cell, seconds: float, profiler: Profiler) -> tuple[int, f
 
 def _joins(seconds: float, profiler: Profiler) -> tuple[int, float]:
     """An operation is one member in one rebalance."""
-    with load.served(FORMING_SETTINGS) as broker:
+    with load.served(load.FORMING_SETTINGS) as broker:
         rebalances = Rebalances(broker, MEMBERS)
 
         def cycle() -> int:

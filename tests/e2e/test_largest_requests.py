@@ -9,8 +9,8 @@ from benchmarks.largest_requests import (
     SETTINGS,
     WITHOUT_ARRAYS,
     Figure,
-    Heart,
     all_cases,
+    heart,
     large_arrays,
     measured,
 )
@@ -30,9 +30,9 @@ def late(count: int, topics: int, *, oldest: bool) -> dict[tuple[str, str], Figu
     """The requests that held up a heartbeat for more than WORST_MS."""
     print(HEAD)
     found = {}
-    with Broker(SETTINGS) as broker, Heart(*broker.address) as heart:
+    with Broker(SETTINGS) as broker, heart(broker) as probe:
         for case in all_cases(count, topics, oldest=oldest):
-            figure = measured(broker, heart, case)
+            figure = measured(broker, probe, case)
             print(figure)
             assert figure.answer_bytes, f"not answered: {figure}"
             if figure.worst_ms > WORST_MS:

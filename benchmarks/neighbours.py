@@ -1,0 +1,165 @@
+"""What members notice of each other: p99 of heartbeats while others load the broker.
+
+    python -m benchmarks.neighbours [--seconds 10]
+
+One member's heartbeats, from a process of their own, a millisecond after each answer. First nobody
+else is there, then the loads take turns, with a quiet time before each. The ratio is of the p99 to
+that of the quiet time before it. The floor's column is the same probe at a bare server (see
+`benchmarks.floor`) at the same time: what of it is the machine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import NamedTuple
+
+import uvloop
+
+from benchmarks import load
+from benchmarks.cells import CELL_BY_NAME, Rebalances
+from benchmarks.floor import Floor
+from benchmarks.load import ClosedLoop, Server
+from benchmarks.probe import Probe, percentile
+
+REBALANCING_MEMBERS = 500
+PIPELINES, IN_FLIGHT = 256, 40
+SETTLE_SECONDS = 1.0
+
+Load = Callable[[Server], AbstractAsyncContextManager[None]]
+
+
+class Waits(NamedTuple):
+    """Milliseconds."""
+
+    median: float
+    p99: float
+    longest: float
+
+
+@asynccontextmanager
+async def rebalances(broker: Server) -> AsyncIterator[None]:
+    """A group rebalances without end."""
+    group = await asyncio.to_thread(Rebalances, broker, REBALANCING_MEMBERS)
+    runs = True
+
+    def cycle() -> None:
+        while runs:
+            group.cycle()
+
+    cycling = asyncio.create_task(asyncio.to_thread(cycle))
+    yield
+    runs = False
+    await cycling
+    group.close()
+
+
+@asynccontextmanager
+async def commits(broker: Server) -> AsyncIterator[None]:
+    """Commits of 100 partitions as fast as they are answered, so that compaction has to run."""
+    async with _closed_loop(broker, "commit of 100 partitions"):
+        yield
+
+
+@asynccontextmanager
+async def reading(broker: Server) -> AsyncIterator[None]:
+    """A consumer reads, a megabyte at a time and five requests in flight."""
+    async with _closed_loop(broker, "fetch of 1 MB"):
+        yield
+
+
+@asynccontextmanager
+async def pipelines(broker: Server) -> AsyncIterator[None]:
+    """Connections that each have many requests in flight."""
+    beat = load.heartbeat(await asyncio.to_thread(_member, broker, "pipelines"))
+    answer = await asyncio.to_thread(load.asked, broker, beat)
+    loops = [ClosedLoop([beat], answer, in_flight=IN_FLIGHT) for _ in range(PIPELINES)]
+    async with _running(broker, loops):
+        yield
+
+
+LOADS: dict[str, Load] = {
+    f"a group of {REBALANCING_MEMBERS} rebalances": rebalances,
+    "commits of 100 partitions, and compaction": commits,
+    "a consumer reads": reading,
+    f"{PIPELINES} connections with {IN_FLIGHT} requests each": pipelines,
+}
+
+
+def _member(broker: Server, group: str) -> load.Member:
+    with load.client_of(broker) as client:
+        return load.only_member(client, group)
+
+
+@asynccontextmanager
+async def _closed_loop(broker: Server, name: str) -> AsyncIterator[None]:
+    cell = CELL_BY_NAME[name]
+    frames = await asyncio.to_thread(cell.prepare, broker)
+    answer = await asyncio.to_thread(load.asked, broker, frames[0][0])
+    async with _running(broker, cell.loops(frames, answer)):
+        yield
+
+
+@asynccontextmanager
+async def _running(broker: Server, loops: list[ClosedLoop]) -> AsyncIterator[None]:
+    """These run; it ends when all is answered."""
+    await load.connected(broker, loops)
+    for one in loops:
+        one.start()
+    yield
+    for one in loops:
+        one.runs = False
+    while not all(one.is_idle for one in loops):
+        await asyncio.sleep(0.01)
+    for one in loops:
+        one.close()
+
+
+async def _waits(probes: list[Probe], seconds: float) -> list[Waits]:
+    """What each probe sees in so many seconds."""
+    for probe in probes:
+        await asyncio.to_thread(probe.waits_ms)
+    await asyncio.sleep(seconds)
+    seen = [await asyncio.to_thread(probe.waits_ms) for probe in probes]
+    return [Waits(percentile(one, 0.5), percentile(one, 0.99), one[-1]) for one in seen]
+
+
+async def _measure(broker: Server, seconds: float) -> None:
+    beat = load.heartbeat(await asyncio.to_thread(_member, broker, "probed"))
+    answer = await asyncio.to_thread(load.asked, broker, beat)
+    print("| heartbeats while | median ms | p99 ms | longest ms | p99 / quiet | floor's p99 ms |")
+    print("|---|---|---|---|---|---|")
+    with Floor(answer) as floor, Probe(broker, beat) as probe, Probe(floor, beat) as floor_probe:
+        for name, begin in LOADS.items():
+            quiet, at_floor = await _waits([probe, floor_probe], seconds)
+            _print("nothing else happens", quiet, quiet, at_floor)
+            async with begin(broker):
+                await asyncio.sleep(SETTLE_SECONDS)
+                busy, at_floor = await _waits([probe, floor_probe], seconds)
+            _print(name, busy, quiet, at_floor)
+            await asyncio.sleep(SETTLE_SECONDS)
+
+
+def _print(name: str, waits: Waits, quiet: Waits, at_floor: Waits) -> None:
+    print(
+        f"| {name} | {waits.median:.2f} | {waits.p99:.2f} | {waits.longest:.1f} "
+        f"| {waits.p99 / quiet.p99:.1f} | {at_floor.p99:.2f} |",
+        flush=True,
+    )
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description="p99 of heartbeats, quiet and beside others.")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each load")
+    options = parser.parse_args()
+    with load.served(load.FORMING_SETTINGS) as broker:
+        uvloop.run(_measure(broker, options.seconds))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

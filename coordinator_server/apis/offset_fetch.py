@@ -100,49 +100,65 @@ def _answer(
     groups: list[OffsetFetchRequestGroup],
     fetched: list[FetchedOffsets],
 ) -> Steps:
-    """Answer in the form of the request's version, in steps.
-
-    Up to v7 there is one group; v0 and v1 have no error of its own, so there it is on each
-    partition of the request.
-    """
-    by_id = call.api_version >= TOPIC_IDS_SINCE
-    if call.api_version >= GROUPS_SINCE:
-        key = _kept_answer_key(groups, fetched, by_id=by_id)
-        kept = None if key is None else _kept_answers.get(key)
-        if kept is not None:
-            call.reply(kept)
-            return
-        answered: list[OffsetFetchResponseGroup] = []
-        for group, offsets in zip(groups, fetched, strict=True):
-            of_group = yield from _topics(topics, group, offsets, by_id=by_id)
-            answered.append(
-                OffsetFetchResponseGroup(
-                    group_id=group.group_id, topics=of_group, error_code=offsets.error
-                )
-            )
-            if not len(answered) % STEP_ITEMS:
-                yield
-        response = OffsetFetchResponse(groups=answered)
+    """Answer in the form of the request's version, in steps."""
+    key = _kept_answer_key(call.api_version, groups, fetched)
+    response = None if key is None else _kept_answers.get(key)
+    if response is None:
+        if call.api_version >= GROUPS_SINCE:
+            response = yield from _of_groups(call.api_version, topics, groups, fetched)
+        else:
+            response = yield from _of_one_group(call.api_version, topics, groups[0], fetched[0])
         if key is not None:
             if len(_kept_answers) >= KEPT_ANSWERS:
                 _kept_answers.clear()
             response = _kept_answers[key] = frozen(response)
-        call.reply(response)
-        return
-    error = fetched[0].error
-    if error is not ErrorCode.NONE and call.api_version >= TOP_LEVEL_ERROR_SINCE:
-        call.reply(OffsetFetchResponse(error_code=error))
-        return
+    call.reply(response)
+
+
+def _of_groups(
+    api_version: int,
+    topics: TopicManager,
+    groups: list[OffsetFetchRequestGroup],
+    fetched: list[FetchedOffsets],
+) -> Generator[None, None, OffsetFetchResponse]:
+    """The response of v8 and later."""
+    by_id = api_version >= TOPIC_IDS_SINCE
+    answered: list[OffsetFetchResponseGroup] = []
+    for group, offsets in zip(groups, fetched, strict=True):
+        of_group = yield from _topics(topics, group, offsets, by_id=by_id)
+        answered.append(
+            OffsetFetchResponseGroup(
+                group_id=group.group_id, topics=of_group, error_code=offsets.error
+            )
+        )
+        if not len(answered) % STEP_ITEMS:
+            yield
+    return OffsetFetchResponse(groups=answered)
+
+
+def _of_one_group(
+    api_version: int,
+    topics: TopicManager,
+    group: OffsetFetchRequestGroup,
+    fetched: FetchedOffsets,
+) -> Generator[None, None, OffsetFetchResponse]:
+    """The response of v0 to v7.
+
+    v0 and v1 have no error of its own, so there it is on each partition of the request.
+    """
+    error = fetched.error
+    if error is not ErrorCode.NONE and api_version >= TOP_LEVEL_ERROR_SINCE:
+        return OffsetFetchResponse(error_code=error)
     is_refused = error is not ErrorCode.NONE
-    of_group = yield from _topics(topics, groups[0], fetched[0], is_refused=is_refused)
-    call.reply(OffsetFetchResponse(topics=(yield from _old_topics(of_group, error))))
+    of_group = yield from _topics(topics, group, fetched, is_refused=is_refused)
+    return OffsetFetchResponse(topics=(yield from _old_topics(of_group, error)))
 
 
 _kept_answers: dict[Hashable, OffsetFetchResponse] = {}
 
 
 def _kept_answer_key(
-    groups: list[OffsetFetchRequestGroup], fetched: list[FetchedOffsets], *, by_id: bool
+    api_version: int, groups: list[OffsetFetchRequestGroup], fetched: list[FetchedOffsets]
 ) -> Hashable | None:
     """What an answer depends on that is kept for the next request of the kind; None if it is not.
 
@@ -157,7 +173,7 @@ def _kept_answer_key(
     if sum([len(topic.partition_indexes) for topic in topics]) > KEPT_PARTITIONS:
         return None
     asked = [(topic.name, topic.topic_id, tuple(topic.partition_indexes)) for topic in topics]
-    return fetched[0].revision, by_id, tuple(asked)
+    return fetched[0].revision, api_version, tuple(asked)
 
 
 def _topics(
@@ -285,7 +301,14 @@ def _old_topics(
     old: list[OffsetFetchResponseTopic] = []
     built = 0
     for topic in topics:
-        partitions: list[OffsetFetchResponsePartition] = []
+        columns = topic.partitions
+        if isinstance(columns, Columns):
+            same = Columns(OffsetFetchResponsePartition, len(columns), columns.columns)
+            partitions = cast("list[OffsetFetchResponsePartition]", same)
+            old.append(OffsetFetchResponseTopic(name=topic.name, partitions=partitions))
+            yield
+            continue
+        partitions = []
         for one in topic.partitions:
             partitions.append(
                 OffsetFetchResponsePartition(

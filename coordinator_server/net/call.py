@@ -134,7 +134,10 @@ class Call:
                 assert isinstance(body, bytes)
                 encodings[binding.version] = body
         self.answered = True
-        self._answer(body)
+        size = sum(map(len, body)) if isinstance(body, list) else len(body)
+        self.connection.answer(
+            response_prefix(self.correlation_id, binding.flexible_response, size), body
+        )
 
     def _reply_in_steps(self, response: Message) -> Steps:
         from protocol.codec import step_encoder, step_parts_encoder
@@ -151,15 +154,13 @@ class Call:
         except BaseException:
             self.answered = self.is_large = False
             raise
-        self._answer(body)
+        size = sum(map(len, body)) if isinstance(body, list) else len(body)
+        self.connection.answer(
+            response_prefix(self.correlation_id, binding.flexible_response, size), body
+        )
         del body
         yield from dispose(self.request)
         yield from dispose(response)
-
-    def _answer(self, body: Body) -> None:
-        size = sum(map(len, body)) if isinstance(body, list) else len(body)
-        prefix = response_prefix(self.correlation_id, self._binding.flexible_response, size)
-        self.connection.answer(prefix, body)
 
     def fail(self) -> None:
         """Answer UNKNOWN_SERVER_ERROR in the API's own form, or close if that has no place.

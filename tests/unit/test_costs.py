@@ -54,13 +54,13 @@ class Bound(NamedTuple):
 
 
 BOUNDS = {
-    "heartbeat": Bound(28, 1_400),
-    "commit of 1 partition": Bound(104, 4_000),
-    "commit of 100 partitions": Bound(2_070, 86_000),
-    "offset fetch of 1 partition": Bound(60, 9_000),
-    "offset fetch of 100 partitions": Bound(357, 66_000),
+    "heartbeat": Bound(26, 1_300),
+    "commit of 1 partition": Bound(86, 4_000),
+    "commit of 100 partitions": Bound(90, 56_000),
+    "offset fetch of 1 partition": Bound(49, 8_500),
+    "offset fetch of 100 partitions": Bound(49, 12_500),
     "produce of 16 KB": Bound(55, 20_000),
-    "fetch of 16 KB": Bound(84, 55_000),
+    "fetch of 16 KB": Bound(85, 55_000),
 }
 """Lower a bound when a request costs less. Raise it only for a reason that the commit gives."""
 

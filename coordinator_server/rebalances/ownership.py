@@ -8,6 +8,7 @@ member is the same member under a new id, as it is to Kafka (KIP-345).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from protocol.consumer_protocol import decode_assignment, decode_subscription
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 CONSUMER = "consumer"
 CANNOT_BE_READ = "cannot be read"
+
+ASSIGNMENTS_KEPT = 2048
 
 Partitions = dict[str, list[int]]
 """Partition indexes by topic, both in order."""
@@ -60,10 +63,12 @@ def members_of(value: GroupMetadataValue | None) -> dict[Identity, Member]:
     }
 
 
+@lru_cache(maxsize=ASSIGNMENTS_KEPT)
 def assigned(assignment: bytes) -> Partitions | None:
-    """The partitions in the bytes of an assignment; None when they cannot be read.
+    """The partitions in the bytes of an assignment, not to be changed; None if they are unreadable.
 
-    No bytes at all are no partitions: the leader has not named the member.
+    No bytes at all are no partitions: the leader has not named the member. What is owned before a
+    rebalance was read after the last one, and much of it is owned after this one as well.
     """
     if not assignment:
         return {}
@@ -109,10 +114,12 @@ def moves(before: dict[Identity, Member], after: dict[Identity, Member]) -> Move
 
 def _owners(members: dict[Identity, Member]) -> dict[tuple[str, int], Any]:
     """Partition -> who owns it; a careless assignor may give one partition to several."""
-    owners: dict[tuple[str, int], Any] = {}
+    owners: dict[tuple[str, int], Identity | set[Identity]] = {}
     for who, member in members.items():
         for topic, indexes in (member.partitions or {}).items():
             for index in indexes:
-                partition = (topic, index)
-                owners[partition] = {*owners[partition], who} if partition in owners else {who}
+                other = owners.setdefault((topic, index), who)
+                if other is not who:
+                    others = other if isinstance(other, set) else {other}
+                    owners[topic, index] = {*others, who}
     return owners

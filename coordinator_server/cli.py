@@ -7,6 +7,7 @@ value of a setting, with one line on standard error.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.util
 import os
 import sys
@@ -164,6 +165,8 @@ def _serve(options: argparse.Namespace) -> int:
             control = parse_address(options.http)
         except ValueError as error:
             raise ConfigError(f"--http: {error}") from error
+    # Imports make many objects and no garbage; `run` turns the collector on again.
+    gc.disable()
     from coordinator_server.events.log import LOG
     from coordinator_server.events.vocabulary import LEVELS
     from coordinator_server.net.acceptor import StartError

@@ -79,6 +79,7 @@ async def _serve(
             _stop_at_end_of_stdin(stop)
         # What exists now lives as long as the process: the collector need not look at it again.
         gc.freeze()
+        gc.enable()
         for listener in addresses:
             _announce(f"listening {listener.address}")
         if watch_stdin and control_server is not None:

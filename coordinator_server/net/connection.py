@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from coordinator_server.net.connections import Connections
 
 READ_AHEAD_BYTES = 256 * 1024
-FRAMES_PER_TURN = 64  # of one connection, before the other connections get the loop
-TURN_SECONDS = 0.005  # and for no longer, if each of them takes some milliseconds
+FRAMES_PER_TURN = 4  # of one connection, before the others that are behind get their turn
+TURN_SECONDS = 0.001  # and for no longer, if each of them takes some milliseconds
 _JOINED_ANSWER_BYTES = 64 * 1024  # a longer body is not copied behind its header
 
 _UNANSWERED = 1
@@ -234,14 +234,30 @@ class Connection(asyncio.Protocol):
         if self._holds or self._draining:
             return
         if self._waiting_bytes >= self._needed_bytes:
+            if self._shared.is_any_behind:
+                self._await_turn()
+                return
             self._drain()
+        self._read_on()
+
+    def _read_on(self) -> None:
         if self._reading_paused and not self._holds:
             self._reading_paused = False
             self._open_transport().resume_reading()
 
-    def _turn_begins(self) -> None:
+    def _await_turn(self) -> None:
+        """Let the other connections that are behind go first."""
+        self._holds |= _TURN_OVER
+        self._shared.await_turn(self)
+
+    def begin_turn(self) -> None:
+        """Handle some of the requests that are here."""
         self._holds &= ~_TURN_OVER
-        self._go_on()
+        if self._holds or self._draining:
+            return
+        if self._waiting_bytes >= self._needed_bytes:
+            self._drain()
+        self._read_on()
 
     def _gather(self) -> None:
         """Copy a large frame as it comes: to join all of its chunks at once would take too long."""
@@ -270,8 +286,7 @@ class Connection(asyncio.Protocol):
             self._dispatch(self, frame)
             is_over = handled >= FRAMES_PER_TURN or perf_counter() >= end_s
             if is_over and self._waiting_bytes and not self._holds & _TURN_OVER:
-                self._holds |= _TURN_OVER
-                asyncio.get_running_loop().call_soon(self._turn_begins)
+                self._await_turn()
         self._draining = False
 
     def _next_frame(self) -> bytes | bytearray | None:

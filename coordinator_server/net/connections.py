@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from coordinator_server.events.log import LOG
@@ -19,6 +21,10 @@ _SWEEPS_PER_IDLE_TIME = 8
 _REPORTS_AT_ONCE = 2000
 _REPORTS_PER_SECOND = 20
 _CLOSING_TIME_SECONDS = 2.0
+
+TURNS_SECONDS = 0.001
+"""How long connections with more than one request here are served before the loop looks at the
+sockets again: whoever sends one request at a time waits no longer for them."""
 
 
 class Connections:
@@ -37,6 +43,8 @@ class Connections:
         self._report_time_ms = clock.now_ms()
         self._unreported = 0
         self._is_held = False
+        self._behind: deque[Connection] = deque()
+        self._is_turn_scheduled = False
 
     def __len__(self) -> int:
         return len(self._open)
@@ -66,6 +74,31 @@ class Connections:
     def is_behind(self) -> bool:
         """Whether some connection has requests that wait for the loop alone."""
         return any(connection.is_behind for connection in self._open)
+
+    @property
+    def is_any_behind(self) -> bool:
+        """Whether a connection waits for its turn."""
+        return bool(self._behind)
+
+    def await_turn(self, connection: Connection) -> None:
+        """Call `begin_turn` of a connection after those that wait already."""
+        self._behind.append(connection)
+        if not self._is_turn_scheduled:
+            self._is_turn_scheduled = True
+            asyncio.get_running_loop().call_soon(self._serve_behind)
+
+    def _serve_behind(self) -> None:
+        """One turn each, as many as fit; the others in the next turn of the loop."""
+        end_s = perf_counter() + TURNS_SECONDS
+        try:
+            for _ in range(len(self._behind)):
+                self._behind.popleft().begin_turn()
+                if perf_counter() >= end_s:
+                    break
+        finally:
+            self._is_turn_scheduled = bool(self._behind)
+            if self._behind:
+                asyncio.get_running_loop().call_soon(self._serve_behind)
 
     def hold(self) -> None:
         """Handle no request, of connections to come either, until `release`."""

@@ -103,6 +103,32 @@ def test_records_of_an_answer_are_not_copied() -> None:
     assert transport.lines == [b"prefixsmall"]
 
 
+async def test_one_request_does_not_wait_for_those_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Connections with many requests take turns, a few each; one alone is served at once."""
+    monkeypatch.setattr("coordinator_server.net.connections.TURNS_SECONDS", 0.0)
+    handled: list[Connection] = []
+
+    def dispatch(connection: Connection, _: bytes | bytearray) -> None:
+        handled.append(connection)
+        connection.answer(b"", b".")
+
+    network = FakeNetwork(dispatch=dispatch)
+    one, two, three = (network.connect()[0] for _ in range(3))
+    count = 3 * FRAMES_PER_TURN
+    one.data_received(frame(b"x") * count)
+    two.data_received(frame(b"x") * count)
+    assert handled == [one] * FRAMES_PER_TURN + [two] * FRAMES_PER_TURN
+    three.data_received(frame(b"x"))
+    assert handled[-1] is three
+    for expected in (one, two, one, two):
+        del handled[:]
+        await asyncio.sleep(0)
+        assert handled == [expected] * FRAMES_PER_TURN
+    assert not network.connections.is_behind
+
+
 def test_a_frame_waits_for_the_answer_of_the_one_before() -> None:
     """One request at a time: the second frame is dispatched when the first is answered."""
     network = FakeNetwork()

@@ -197,7 +197,7 @@ class Message(metaclass=MessageMeta):
     FIELDS: ClassVar[tuple[Field, ...]]
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     FLEXIBLE_SINCE: ClassVar[int | None] = None
-    encodings: dict[int, bytes] | None = None
+    encodings: ClassVar[dict[int, bytes] | None] = None
     """Of a frozen message its bytes by version, once they have been needed."""
 
     if not TYPE_CHECKING:

@@ -1,5 +1,11 @@
 """The loop that settles writes."""
 
+from collections.abc import Sequence
+
+from coordinator_server.group.driver import settle
+from coordinator_server.group.effects import Effects, ProducerIdAndEpoch
+from coordinator_server.group.offsets import CommittedOffset
+from coordinator_server.group.records import CoordinatorRecords, OffsetRecords
 from protocol.errors import ErrorCode
 from tests.unit.group.context import GroupContext, commit_answer
 
@@ -26,3 +32,28 @@ def test_one_oversized_write_fails_no_other() -> None:
     got = [answer.response.topics[0].partitions[0].error_code for answer in answers]
     assert got == [E.NONE, E.UNKNOWN_SERVER_ERROR, E.NONE]
     assert list(context.broker.offsets["three"]) == [0, 2]
+
+
+def test_each_transaction_has_a_batch_of_its_own() -> None:
+    """Neighbours of one transaction share it, as those of none do."""
+    appended: list[tuple[int, ProducerIdAndEpoch | None]] = []
+
+    class Log:
+        """Takes everything."""
+
+        def append(
+            self, writes: Sequence[CoordinatorRecords], producer: ProducerIdAndEpoch | None = None
+        ) -> ErrorCode:
+            appended.append((len(writes), producer))
+            return E.NONE
+
+    group = GroupContext().broker.replayed()
+    effects = Effects()
+    one, two = ProducerIdAndEpoch(1, 0), ProducerIdAndEpoch(2, 0)
+    for number, producer in enumerate((one, one, two, None, None, one)):
+        offsets = {0: CommittedOffset(number)}
+        effects.write(OffsetRecords("g", [("one", offsets)]), None, producer)
+    settle(group, effects, Log(), 0)
+    assert appended == [(2, one), (1, two), (2, None), (1, one)]
+    assert group.offsets.by_topic["one"][0].offset == 4
+    assert group.offsets.pending.producer_ids == (1, 2)

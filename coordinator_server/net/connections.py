@@ -88,10 +88,10 @@ class Connections:
             asyncio.get_running_loop().call_soon(self._serve_behind)
 
     def _serve_behind(self) -> None:
-        """One turn each, as many as fit; the others in the next turn of the loop."""
+        """One turn after the other; what is left is for the next turn of the loop."""
         end_s = perf_counter() + TURNS_SECONDS
         try:
-            for _ in range(len(self._behind)):
+            while self._behind:
                 self._behind.popleft().begin_turn()
                 if perf_counter() >= end_s:
                     break

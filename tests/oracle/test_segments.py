@@ -71,13 +71,19 @@ def produce(bootstrap: str) -> None:
         assert producer.flush(30) == 0
 
 
-def commit(bootstrap: str) -> kafka.KafkaConsumer:
-    """Groups of all kinds; returns a static member, whose group is to have it while we stop."""
+def commit_often(bootstrap: str) -> None:
+    """A group whose offsets take more than compaction leaves at a start."""
     admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
     partitions = [kafka.TopicPartition("wide", number) for number in range(COMMIT_PARTITIONS)]
     for number in range(COMMIT_ROUNDS):
         offsets = {one: OffsetAndMetadata(number, f"round {number}", -1) for one in partitions}
         admin.alter_group_offsets("busy", offsets)
+    admin.close()
+
+
+def commit(bootstrap: str) -> kafka.KafkaConsumer:
+    """Groups of all kinds; returns a static member, whose group is to have it while we stop."""
+    admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
     simple = {
         kafka.TopicPartition("mixed", 0): OffsetAndMetadata(3, "héllo 日本 \U0001f600", 0),
         kafka.TopicPartition("mixed", 1): OffsetAndMetadata(2, "", -1),
@@ -138,6 +144,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Groups]:
         admin.create_topics(topics, wait_for_metadata=True)
         admin.close()
         produce(broker.bootstrap_servers)
+        commit_often(broker.bootstrap_servers)
+        broker.stop()
+    assert log_bytes(data, "__consumer_offsets") > 900_000
+    with Broker(SETTINGS, data_dir=data) as broker:  # which compacts its own logs when it starts
         static = commit(broker.bootstrap_servers)
         groups = groups_of(broker.bootstrap_servers)
         wait_for(lambda: log_bytes(data, "compacted") < 2_000_000, "the topic is compacted")

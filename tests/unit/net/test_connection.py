@@ -412,7 +412,8 @@ async def test_slow_requests_of_one_connection_do_not_keep_the_loop(
         seconds += TURN_SECONDS / 2
         connection.answer(b"", b".")
 
-    monkeypatch.setattr("coordinator_server.net.connection.perf_counter", lambda: seconds)
+    for module in ("connection", "connections"):
+        monkeypatch.setattr(f"coordinator_server.net.{module}.perf_counter", lambda: seconds)
     network = FakeNetwork(dispatch=answer_slowly)
     connection, _ = network.connect()
     connection.data_received(frame(b"x") * 5)

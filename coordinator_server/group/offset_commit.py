@@ -24,7 +24,7 @@ from protocol.apis.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from protocol.errors import ErrorCode
-from protocol.schema import ZERO_UUID
+from protocol.schema import ZERO_UUID, is_frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable
@@ -212,7 +212,11 @@ def _store_in_steps(commit: _Commit, stamp: _Stamp) -> Steps:
         yield from _topic_offsets(topic, stamp, limit, topics, too_long, topic_index)
     response = yield from _response(request, too_long)
     if topics:
-        _write(commit, OffsetRecords(commit.group.group_id, topics), response)
+        records = OffsetRecords(commit.group.group_id, topics)
+        for number, _ in enumerate(records.make_pairs(), start=1):
+            if not number % STEP_ITEMS:
+                yield
+        _write(commit, records, response)
     else:
         commit.effects.reply(commit.reply, response)
 
@@ -276,23 +280,26 @@ def _response(
 
 
 def _not_stored(response: OffsetCommitResponse, error: ErrorCode) -> OffsetCommitResponse:
-    """`response` with `error` on every partition that has none of its own."""
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=partition.partition_index,
-                        error_code=partition.error_code or error,
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in response.topics
-        ]
-    )
+    """`response` with `error` on every partition that has none of its own.
+
+    That of a layout is shared, and small; any other is changed, as to make a large one anew would
+    take too long.
+    """
+    if is_frozen(response):
+        response = OffsetCommitResponse(
+            topics=[
+                OffsetCommitResponseTopic(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partitions=[partition.copy() for partition in topic.partitions],
+                )
+                for topic in response.topics
+            ]
+        )
+    for topic in response.topics:
+        for partition in topic.partitions:
+            partition.error_code = partition.error_code or error
+    return response
 
 
 def _java_long(number: int) -> int:

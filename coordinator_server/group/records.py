@@ -40,9 +40,10 @@ class OffsetRecords:
 
     `topics` holds (topic, offsets by partition) in the order of the records. A topic may come more
     than once. With a `layout` the topics are those of it, and no offset has metadata or an expiry.
+    Of a large commit the pairs are made beforehand, in steps (`make_pairs`).
     """
 
-    __slots__ = ("_count", "group_id", "layout", "topics")
+    __slots__ = ("_count", "_pairs", "group_id", "layout", "topics")
 
     def __init__(
         self,
@@ -53,12 +54,22 @@ class OffsetRecords:
         self.group_id = group_id
         self.topics = topics
         self.layout = layout
+        self._pairs: list[CoordinatorRecord] = []
         self._count = sum([len(offsets) for _, offsets in topics])
 
     def __len__(self) -> int:
         return self._count
 
+    def make_pairs(self) -> Iterator[None]:
+        """Make the pairs now; every step makes one."""
+        for pair in self._made():
+            self._pairs.append(pair)
+            yield
+
     def __iter__(self) -> Iterator[CoordinatorRecord]:
+        return iter(self._pairs) if self._pairs else self._made()
+
+    def _made(self) -> Iterator[CoordinatorRecord]:
         for topic, offsets in self.topics:
             for partition, offset in offsets.items():
                 key = OffsetCommitKey(group=self.group_id, topic=topic, partition=partition)

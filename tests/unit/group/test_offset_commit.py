@@ -255,3 +255,24 @@ def test_debug_events_are_made_only_when_asked_for() -> None:
     context.broker.task.effects.debug = False
     commit(context.broker, ("one", 0, 2))
     assert context.broker.event_names().count("offsets.committed") == 1
+
+
+def test_a_shared_answer_is_not_changed_by_a_failed_write() -> None:
+    """The next commit of the same partitions gets it without the error."""
+    context = GroupContext()
+    assert commit(context.broker, ("one", 0, 1)) == [E.NONE]
+    errors = iter([E.KAFKA_STORAGE_ERROR])
+    sound, context.broker.append_error = context.broker.append_error, lambda: next(errors)
+    refused = commit(context.broker, ("one", 0, 2))
+    context.broker.append_error = sound
+    assert refused == [E.NOT_COORDINATOR]
+    assert commit(context.broker, ("one", 0, 3)) == [E.NONE]
+
+
+def test_a_failed_write_is_told_beside_metadata_that_is_too_long() -> None:
+    """Each partition has its own error."""
+    context = GroupContext()
+    context.broker.append_error = lambda: E.KAFKA_STORAGE_ERROR
+    too_long = "x" * 5000
+    got = commit(context.broker, ("three", 0, 2, too_long), ("three", 1, 2, "short"))
+    assert got == [E.OFFSET_METADATA_TOO_LARGE, E.NOT_COORDINATOR]

@@ -22,9 +22,7 @@ LayoutTopics = tuple[tuple[str, bytes, tuple[int, ...]], ...]
 
 LARGEST_KEPT = 256
 LAYOUTS_KEPT = 512
-LARGEST = 5_000
-"""How many partitions a layout may have to be kept for the next commit, how many are kept, and how
-many partitions a layout may have at all: it is made in one step."""
+"""How many partitions a layout may have to be kept for the next commit, and how many are kept."""
 
 
 class KeySet:
@@ -65,10 +63,8 @@ class CommitLayout:
 
 
 def layout_of(group_id: str, topics: LayoutTopics) -> CommitLayout | None:
-    """The layout of a commit; None of one that is too large, or names a topic twice."""
+    """The layout of a commit; None of one that names a topic twice."""
     count = sum([len(partitions) for _, _, partitions in topics])
-    if count > LARGEST:
-        return None
     if len(topics) > 1 and len({name for name, _, _ in topics}) < len(topics):
         return None
     return (_kept if count <= LARGEST_KEPT else CommitLayout)(group_id, topics)

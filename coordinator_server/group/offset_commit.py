@@ -110,10 +110,10 @@ def store(
     retention_ms = request.retention_time_ms
     expire_ms = -1 if retention_ms == NO_RETENTION else _java_long(now_ms + retention_ms)
     stamp = _Stamp(now_ms, expire_ms, has_topic_id=expire_ms == -1 and producer is None)
-    commit = _Commit(group, request, reply, effects, producer)
+    stored = _Commit(group, request, reply, effects, producer)
     plain = _plain_topics(request, stamp)
     if plain is None:
-        return _store_in_steps(commit, stamp)
+        return _store_in_steps(stored, stamp)
     layout = None
     if stamp.has_topic_id:
         asked = zip(request.topics, plain, strict=True)
@@ -122,8 +122,8 @@ def store(
             tuple([(topic.name, topic.topic_id, tuple(offsets)) for topic, (_, offsets) in asked]),
         )
     if layout is None:
-        return _store_in_steps(commit, stamp)
-    _write(commit, OffsetRecords(group.group_id, plain, layout), layout.response)
+        return _store_in_steps(stored, stamp)
+    _write(stored, OffsetRecords(group.group_id, plain, layout), layout.response)
     return None
 
 

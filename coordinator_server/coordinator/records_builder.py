@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 LEAST_KEY_SET = 16
 """Of batches with fewer records the keys are soon read, and there may be very many of them."""
 
+LEAST_OFFSET_BYTES = 35
+"""Of key and value of a committed offset, beside the name of its group: what no record is below."""
+
 _LEADING_BYTES = b"\x00\x00"  # attributes, and a timestamp delta of 0
 _NO_HEADERS = b"\x00"
 _PARTITION = Struct(">i")
@@ -53,6 +56,11 @@ class RecordsBuilder:
 
     def add(self, records: CoordinatorRecords) -> None:
         """Add the records of one write."""
+        if isinstance(records, OffsetRecords):
+            least_bytes = len(records) * (LEAST_OFFSET_BYTES + len(records.group_id))
+            if least_bytes > self._left_bytes:  # known without encoding what is far too large
+                self.is_full = True
+                return
         layout = records.layout if isinstance(records, OffsetRecords) else None
         self.key_set = None
         if layout is None or self.count:

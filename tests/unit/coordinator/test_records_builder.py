@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator_server.coordinator.records_builder import RecordsBuilder
+from coordinator_server.coordinator.records_builder import LEAST_OFFSET_BYTES, RecordsBuilder
 from coordinator_server.group.commit_layout import LARGEST_KEPT, CommitLayout, layout_of
 from coordinator_server.group.offsets import CommittedOffset
-from coordinator_server.group.records import OffsetRecords, group_tombstone
+from coordinator_server.group.records import OffsetRecords, encode_record, group_tombstone
 from protocol.raw_records import raw_keys
 from protocol.uniform_records import LEAST_RECORDS, uniform_keys
 
@@ -97,6 +97,19 @@ def test_a_batch_has_a_largest_size() -> None:
     builder = RecordsBuilder(100)
     builder.add(list(records))
     assert builder.is_full
+
+
+def test_no_record_is_smaller_than_the_bound() -> None:
+    """So that a write is refused by its count only if its records would not fit."""
+    for offset in (CommittedOffset(0), CommittedOffset(0, expire_timestamp=1)):
+        key, value = encode_record(next(iter(OffsetRecords("", [("t", {0: offset})]))))
+        assert value is not None
+        assert len(key) + len(value) >= LEAST_OFFSET_BYTES
+    records = OffsetRecords("g", [("t", dict.fromkeys(range(100), CommittedOffset(0)))])
+    builder = RecordsBuilder(100 * (LEAST_OFFSET_BYTES + 1) - 1)
+    builder.add(records)
+    assert builder.is_full
+    assert builder.count == 0
 
 
 def test_layouts_are_kept_for_the_next_commit() -> None:

@@ -140,7 +140,15 @@ class Membership:
         return max(votes, key=lambda name: (votes[name], -_bucket(name)))
 
     def _count(self, protocols: Protocols, by: int) -> None:
-        """Count the protocols of a member, each name once even if it is listed twice."""
+        """Count the protocols of a member, each name once even if it is listed twice.
+
+        Those of an only member are all there are: no need to count a long list one by one.
+        """
+        if len(self.members) <= 1:
+            members = self.members.values()
+            names = (name for member in members for name, _ in member.protocols)
+            self._supported = dict.fromkeys(names, 1)
+            return
         for name in dict(protocols):
             count = self._supported.get(name, 0) + by
             if count:

@@ -80,6 +80,16 @@ def test_support_follows_every_change() -> None:
     assert made._supported == {}
 
 
+def test_support_ends_with_the_last_member_that_lists_a_protocol() -> None:
+    """A protocol that no member lists any more is forgotten, with several members and with one."""
+    a, b, c = member("a", "x", "z", "z"), member("b", "x"), member("c", "x", "y")
+    made = membership(a, b, c)
+    made.remove(c)
+    assert made._supported == {"x": 2, "z": 1}
+    made.remove(b)
+    assert made._supported == {"x": 1, "z": 1}
+
+
 def test_the_first_member_leads_and_the_longest_follows() -> None:
     """When the leader goes the member that is there longest leads, at last nobody."""
     a, b, c = member("a"), member("b"), member("c")

@@ -51,6 +51,7 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
+        "_answers",
         "_buffer",
         "_chunks",
         "_dispatch",
@@ -82,6 +83,7 @@ class Connection(asyncio.Protocol):
         self._buffer: bytes | bytearray = b""
         self._position = 0
         self._chunks: list[bytes | bytearray] = []
+        self._answers: list[bytes] = []
         self._waiting_bytes = self._unsent_bytes = 0
         self._needed_bytes = 4
         self._draining = False
@@ -168,17 +170,22 @@ class Connection(asyncio.Protocol):
     def answer(self, prefix: bytes, body: Body) -> None:
         """Send the answer of the request being handled, and go on with the next one.
 
+        Small answers given in one turn are sent together at its end: each write is a system call.
         The first part of a body in parts is small.
         """
         self._holds &= ~_UNANSWERED
         if self._transport is None or self._holds & _CLOSED:
             return
-        if isinstance(body, list):
-            self._transport.writelines((prefix + body[0], *body[1:]))
-        elif len(body) <= _JOINED_ANSWER_BYTES:
+        if not isinstance(body, list) and len(body) <= _JOINED_ANSWER_BYTES:
+            if self._draining:
+                self._answers.append(prefix + body)
+                return
             self._transport.write(prefix + body)
         else:
-            self._transport.writelines((prefix, body))
+            if self._answers:
+                self._send_answers()
+            parts = (prefix + body[0], *body[1:]) if isinstance(body, list) else (prefix, body)
+            self._transport.writelines(parts)
         if self._waiting_bytes or self._reading_paused:
             self._go_on()
 
@@ -209,6 +216,8 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close once the answers already given are sent."""
+        if self._answers:
+            self._send_answers()
         self._holds |= _CLOSED
         self._forget_input()
         if self._transport is not None:
@@ -219,6 +228,12 @@ class Connection(asyncio.Protocol):
         self._holds |= _CLOSED
         if self._transport is not None:
             self._transport.abort()
+
+    def _send_answers(self) -> None:
+        """Send what this turn has answered so far."""
+        if self._transport is not None:
+            self._transport.write(b"".join(self._answers))
+        self._answers.clear()
 
     def _open_transport(self) -> asyncio.Transport:
         assert self._transport is not None, "no transport"
@@ -288,6 +303,8 @@ class Connection(asyncio.Protocol):
             if is_over and self._waiting_bytes and not self._holds & _TURN_OVER:
                 self._await_turn()
         self._draining = False
+        if self._answers:
+            self._send_answers()
 
     def _next_frame(self) -> bytes | bytearray | None:
         """Take the next whole frame with its length in front; None if it is not there yet."""

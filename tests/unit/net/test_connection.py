@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import Iterator
 
 import pytest
 
@@ -85,7 +86,34 @@ async def test_frames_that_wait_for_the_loop_alone_are_behind() -> None:
     was_behind = network.connections.is_behind
     await asyncio.sleep(0)
     assert (was_behind, network.connections.is_behind) == (True, False)
-    assert len(transport.written) == FRAMES_PER_TURN + 1
+    assert transport.written == [b"." * FRAMES_PER_TURN, b"."]
+
+
+def test_answers_of_one_turn_are_sent_together() -> None:
+    """Frames that came in one read are answered in one write."""
+    network = FakeNetwork(dispatch=lambda connection, data: connection.answer(b"", data[4:]))
+    connection, transport = network.connect()
+    connection.data_received(frame(b"one") + frame(b"two") + frame(b"three")[:5])
+    assert transport.written == [b"onetwo"]
+    connection.data_received(frame(b"three")[5:])
+    assert transport.written == [b"onetwo", b"three"]
+
+
+def test_a_large_answer_keeps_its_place_in_the_turn() -> None:
+    """What is answered before a large answer is sent before it, what is answered after it after."""
+    bodies: Iterator[bytes | list[bytes]] = iter([b"1", bytes(100_000), b"2", [b"3", b"4"]])
+    network = FakeNetwork(dispatch=lambda connection, _: connection.answer(b"", next(bodies)))
+    connection, transport = network.connect()
+    connection.data_received(frame(b"x") * 4)
+    assert transport.written == [b"1", bytes(100_000), b"2", b"34"]
+
+
+def test_answers_of_a_turn_go_out_before_the_connection_is_closed() -> None:
+    """A bad frame after good ones takes nothing away from them."""
+    network = FakeNetwork(dispatch=lambda connection, _: connection.answer(b"", b"."))
+    connection, transport = network.connect()
+    connection.data_received(frame(b"x") * 2 + b"\xff\xff\xff\xff")
+    assert (transport.written, transport.closed) == ([b".."], True)
 
 
 def test_records_of_an_answer_are_not_copied() -> None:
@@ -256,7 +284,7 @@ async def test_one_connection_does_not_keep_the_loop() -> None:
     assert handled == FRAMES_PER_TURN
     while handled < 3 * FRAMES_PER_TURN:
         await asyncio.sleep(0)
-    assert len(transport.written) == 3 * FRAMES_PER_TURN
+    assert transport.written == [b"." * FRAMES_PER_TURN] * 3
 
 
 def test_answers_after_the_connection_is_lost_are_dropped() -> None:

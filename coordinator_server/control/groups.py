@@ -97,7 +97,7 @@ def _member(group_metadata: GroupMetadata, member: MemberMetadata) -> dict[str, 
         "client_id": member.client_id,
         "host": member.client_host,
         "subscription": _subscription(group_metadata, member),
-        "assignment": assignment or {},
+        "assignment": assignment.by_topic if assignment is not None else {},
         "waits_for": _waits_for(member),
     }
 

@@ -7,9 +7,10 @@ member is the same member under a new id, as it is to Kafka (KIP-345).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.consumer_protocol import decode_assignment, decode_subscription
 from protocol.errors import ProtocolError
@@ -25,15 +26,27 @@ ASSIGNMENTS_KEPT = 2048
 Partitions = dict[str, list[int]]
 """Partition indexes by topic, both in order."""
 
-Identity = tuple[str, str]
+Identity = str | tuple[str, str]
 """What stays the same when a static member comes back."""
 
 
+Owners = Identity | frozenset[Identity]
+"""One owner of a partition, or several."""
+
+
+class Assignment(NamedTuple):
+    """The partitions of an assignment, in three forms; not to be changed."""
+
+    by_topic: Partitions
+    pairs: tuple[tuple[str, int], ...]
+    json: str
+
+
 class Member(NamedTuple):
-    """One member as the log has it; its partitions are None when they cannot be read."""
+    """One member as the log has it; its assignment is None when it cannot be read."""
 
     recorded: RecordedMember
-    partitions: Partitions | None
+    assignment: Assignment | None
 
 
 class Moves(NamedTuple):
@@ -47,7 +60,7 @@ class Moves(NamedTuple):
 
 def identity(member_id: str, group_instance_id: str | None) -> Identity:
     """Who it is."""
-    return ("", member_id) if group_instance_id is None else ("static", group_instance_id)
+    return member_id if group_instance_id is None else ("static", group_instance_id)
 
 
 def members_of(value: GroupMetadataValue | None) -> dict[Identity, Member]:
@@ -64,14 +77,14 @@ def members_of(value: GroupMetadataValue | None) -> dict[Identity, Member]:
 
 
 @lru_cache(maxsize=ASSIGNMENTS_KEPT)
-def assigned(assignment: bytes) -> Partitions | None:
-    """The partitions in the bytes of an assignment, not to be changed; None if they are unreadable.
+def assigned(assignment: bytes) -> Assignment | None:
+    """What the bytes of an assignment assign; None if they are unreadable.
 
     No bytes at all are no partitions: the leader has not named the member. What is owned before a
     rebalance was read after the last one, and much of it is owned after this one as well.
     """
     if not assignment:
-        return {}
+        return Assignment({}, (), "{}")
     try:
         decoded = decode_assignment(assignment)
     except ProtocolError:
@@ -79,7 +92,9 @@ def assigned(assignment: bytes) -> Partitions | None:
     owned: dict[str, set[int]] = {}
     for topic_partitions in decoded.assigned_partitions:
         owned.setdefault(topic_partitions.topic, set()).update(topic_partitions.partitions)
-    return {topic: sorted(owned[topic]) for topic in sorted(owned) if owned[topic]}
+    by_topic = {topic: sorted(owned[topic]) for topic in sorted(owned) if owned[topic]}
+    pairs = tuple((topic, index) for topic, indexes in by_topic.items() for index in indexes)
+    return Assignment(by_topic, pairs, json.dumps(by_topic, separators=(",", ":")))
 
 
 def subscribed(metadata: bytes) -> frozenset[str]:
@@ -94,7 +109,7 @@ def unknown(protocol_type: str | None, members: Iterable[dict[Identity, Member]]
     """Why nothing can be said about partitions; None when it can."""
     if protocol_type and protocol_type != CONSUMER:
         return f"protocol type {protocol_type}"
-    if any(owned.partitions is None for side in members for owned in side.values()):
+    if any(member.assignment is None for side in members for member in side.values()):
         return CANNOT_BE_READ
     return None
 
@@ -102,24 +117,40 @@ def unknown(protocol_type: str | None, members: Iterable[dict[Identity, Member]]
 def moves(before: dict[Identity, Member], after: dict[Identity, Member]) -> Moves:
     """How many partitions changed hands; those of every member have to be known."""
     old, new = _owners(before), _owners(after)
-    both = old.keys() & new.keys()
-    stayed = sum(old[partition] == new[partition] for partition in both)
-    return Moves(
-        moved=len(both) - stayed,
-        added=len(new.keys() - both),
-        revoked=len(old.keys() - both),
-        stayed=stayed,
-    )
+    moved = stayed = 0
+    for partition, owner in old.items():
+        new_owner = new.get(partition)
+        if new_owner == owner:
+            stayed += 1
+        elif new_owner is not None:
+            moved += 1
+    both = moved + stayed
+    return Moves(moved=moved, added=len(new) - both, revoked=len(old) - both, stayed=stayed)
 
 
-def _owners(members: dict[Identity, Member]) -> dict[tuple[str, int], Any]:
+def _owners(members: dict[Identity, Member]) -> dict[tuple[str, int], Owners]:
     """Partition -> who owns it; a careless assignor may give one partition to several."""
-    owners: dict[tuple[str, int], Identity | set[Identity]] = {}
+    owners: dict[tuple[str, int], Owners] = {}
+    given = 0
     for who, member in members.items():
-        for topic, indexes in (member.partitions or {}).items():
-            for index in indexes:
-                other = owners.setdefault((topic, index), who)
-                if other is not who:
-                    others = other if isinstance(other, set) else {other}
-                    owners[topic, index] = {*others, who}
+        if member.assignment is not None:
+            given += len(member.assignment.pairs)
+            for partition in member.assignment.pairs:
+                owners[partition] = who
+    if len(owners) < given:
+        _add_other_owners(owners, members)
     return owners
+
+
+def _add_other_owners(
+    owners: dict[tuple[str, int], Owners], members: dict[Identity, Member]
+) -> None:
+    """Name all owners of the partitions that have several."""
+    of_all: dict[tuple[str, int], set[Identity]] = {}
+    for who, member in members.items():
+        if member.assignment is not None:
+            for partition in member.assignment.pairs:
+                of_all.setdefault(partition, set()).add(who)
+    for partition, several in of_all.items():
+        if len(several) > 1:
+            owners[partition] = frozenset(several)

@@ -1,13 +1,15 @@
-"""From the account of a rebalance to its record: plain data, as the topic and the ring hold it.
+"""From the account of a rebalance to its record: JSON, as the topic and the ring hold it.
 
 `schema.RECORD` names every field and its meaning. Made once, when the rebalance has ended: this is
-the only place that looks into assignments, so no request waits for it.
+the only place that looks into assignments, so no request waits for it. The entries of members,
+which are most of a record, are written as JSON at once.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from json.encoder import encode_basestring_ascii as quoted
+from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.group.explain import Outcome, Trigger
 from coordinator_server.rebalances.ownership import (
@@ -34,7 +36,14 @@ STRAGGLERS = 3
 """How many of those that came last are named."""
 
 
-def record_of(group_id: str, rebalance: Rebalance) -> RebalanceRecord:
+class Record(NamedTuple):
+    """A record: its fields up to `members`, and each of the members as JSON."""
+
+    fields: RebalanceRecord
+    members: list[str]
+
+
+def record_of(group_id: str, rebalance: Rebalance) -> Record:
     """The record of a rebalance that has ended."""
     cause, outcome = rebalance.cause, rebalance.outcome
     # A rebalance that was overtaken changed no assignment; loading and the end change none either.
@@ -43,7 +52,7 @@ def record_of(group_id: str, rebalance: Rebalance) -> RebalanceRecord:
     )
     before = members_of(rebalance.before) if is_listed else {}
     after = members_of(rebalance.after) if is_listed else {}
-    record: RebalanceRecord = {
+    fields: RebalanceRecord = {
         "schema": SCHEMA_VERSION,
         "group": group_id,
         "outcome": outcome.value,
@@ -59,48 +68,49 @@ def record_of(group_id: str, rebalance: Rebalance) -> RebalanceRecord:
     }
     reason = unknown(rebalance.protocol_type, (before, after)) if is_listed else None
     is_known = is_listed and reason is None
-    record["partitions"] = moves(before, after)._asdict() if is_known else None
-    record["partitions_unknown"] = reason
-    record["members"] = _members(rebalance, before, after)
-    record["shortened"] = False
-    return record
+    fields["partitions"] = moves(before, after)._asdict() if is_known else None
+    fields["partitions_unknown"] = reason
+    return Record(fields, _members(rebalance, before, after))
 
 
-def encode_record(record: RebalanceRecord) -> bytes:
-    """The record as JSON in UTF-8; one that is too long is shortened."""
-    value = _encode(record)
+def encode_record(record: Record) -> bytes:
+    """The record as JSON, in ASCII; one that is too long is shortened."""
+    value = _encode(record.fields, record.members)
     if len(value) > MAX_VALUE_BYTES:
-        value = _encode({**record, "also": [], "dropped": [], "members": [], "shortened": True})
+        value = _encode({**record.fields, "also": [], "dropped": []}, [], shortened=True)
     return value
 
 
-def _encode(record: RebalanceRecord) -> bytes:
+def _encode(fields: RebalanceRecord, members: list[str], *, shortened: bool = False) -> bytes:
     # What clients send may hold lone surrogates; escaped they survive.
-    return json.dumps(record, separators=(",", ":")).encode("ascii")
+    text = json.dumps(fields, separators=(",", ":"))
+    tail = f'"members":[{",".join(members)}],"shortened":{json.dumps(shortened)}}}'
+    return f"{text[:-1]},{tail}".encode("ascii")
 
 
-def log_fields(record: RebalanceRecord) -> RebalanceRecord:
+def log_fields(record: Record) -> RebalanceRecord:
     """What the event `group.rebalanced` says: the record in short, empty fields left out."""
-    culprit: RebalanceRecord = record["culprit"] or {}
-    partitions: RebalanceRecord = record["partitions"] or {}
+    whole = record.fields
+    culprit: RebalanceRecord = whole["culprit"] or {}
+    partitions: RebalanceRecord = whole["partitions"] or {}
     fields = {
-        "group": record["group"],
-        "generation": record["generation"],
-        "outcome": record["outcome"],
-        "trigger": record["trigger"],
+        "group": whole["group"],
+        "generation": whole["generation"],
+        "outcome": whole["outcome"],
+        "trigger": whole["trigger"],
         "member": culprit.get("member"),
         "instance": culprit.get("instance"),
         "client_host": culprit.get("host"),
-        "reason": record["reason"],
-        "error": record["error"],
-        "members_before": record["members_before"],
-        "rejoined": record["members_rejoined"],
-        "joined": record["members_joined"],
-        "dropped": len(record["dropped"]),
+        "reason": whole["reason"],
+        "error": whole["error"],
+        "members_before": whole["members_before"],
+        "rejoined": whole["members_rejoined"],
+        "joined": whole["members_joined"],
+        "dropped": len(whole["dropped"]),
         "moved": partitions.get("moved"),
-        "initial_delay_ms": record["initial_delay_ms"],
-        "join_ms": record["join_ms"],
-        "sync_ms": record["sync_ms"],
+        "initial_delay_ms": whole["initial_delay_ms"],
+        "join_ms": whole["join_ms"],
+        "sync_ms": whole["sync_ms"],
     }
     return {name: value for name, value in fields.items() if value not in (None, "")}
 
@@ -202,33 +212,42 @@ def _stragglers(rebalance: Rebalance) -> list[RebalanceRecord]:
 
 def _members(
     rebalance: Rebalance, before: Mapping[Identity, Member], after: Mapping[Identity, Member]
-) -> list[RebalanceRecord]:
-    """Everyone who was or is a member, with the partitions on both sides."""
+) -> list[str]:
+    """Everyone who was or is a member, with the partitions on both sides, as JSON."""
+    rejoined = rebalance.rejoined
     entries = []
     for who in {**before, **after}:
         old, new = before.get(who), after.get(who)
-        recorded_member = (new or old or before[who]).recorded
-        status = "left" if new is None else "joined" if old is None else "stayed"
-        rejoin = rebalance.rejoined.get(recorded_member.member_id)
-        topics_before = topics = frozenset[str]()
+        recorded = (new or old or before[who]).recorded
+        instance_id = recorded.group_instance_id
+        rejoin = rejoined.get(recorded.member_id) if new is not None else None
+        topics = '"topics_added":[],"topics_removed":[]'
         if old and new and old.recorded.subscription != new.recorded.subscription:
-            topics_before = subscribed(old.recorded.subscription)
-            topics = subscribed(new.recorded.subscription)
+            topics = _changed_topics(old.recorded.subscription, new.recorded.subscription)
         entries.append(
-            {
-                **_client(
-                    recorded_member.member_id,
-                    recorded_member.group_instance_id,
-                    recorded_member.client_id,
-                    recorded_member.client_host,
-                ),
-                "member_before": old.recorded.member_id if old is not None else None,
-                "status": status,
-                "rejoined_ms": rejoin.after_ms if rejoin is not None and new else None,
-                "partitions_before": old.partitions if old is not None else None,
-                "partitions": new.partitions if new is not None else None,
-                "topics_added": sorted(topics - topics_before),
-                "topics_removed": sorted(topics_before - topics),
-            }
+            f'{{"member":{quoted(recorded.member_id)}'
+            f',"instance":{"null" if instance_id is None else quoted(instance_id)}'
+            f',"client_id":{quoted(recorded.client_id)},"host":{quoted(recorded.client_host)}'
+            f',"member_before":{"null" if old is None else quoted(old.recorded.member_id)}'
+            f',"status":"{"left" if new is None else "joined" if old is None else "stayed"}"'
+            f',"rejoined_ms":{"null" if rejoin is None else rejoin.after_ms}'
+            f',"partitions_before":{_partitions(old)},"partitions":{_partitions(new)},{topics}}}'
         )
     return entries
+
+
+def _partitions(member: Member | None) -> str:
+    """What a member owns, as JSON."""
+    if member is None or member.assignment is None:
+        return "null"
+    return member.assignment.json
+
+
+def _changed_topics(metadata_before: bytes, metadata: bytes) -> str:
+    """Two fields of a member whose subscription has changed, as JSON."""
+    topics_before, topics = subscribed(metadata_before), subscribed(metadata)
+    changes = {
+        "topics_added": sorted(topics - topics_before),
+        "topics_removed": sorted(topics_before - topics),
+    }
+    return json.dumps(changes, separators=(",", ":"))[1:-1]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
-from coordinator_server.rebalances.record import record_of
+from coordinator_server.rebalances.record import Record as Written
+from coordinator_server.rebalances.record import encode_record, record_of
 from protocol.consumer_protocol import (
     ConsumerProtocolAssignment,
     TopicPartition,
@@ -130,12 +132,17 @@ class ExplainedGroup(GroupContext):
         self.broker.explained.clear()
         return members
 
-    def records(self) -> list[Record]:
-        """All records since `settled`, and forget them."""
-        found = [record_of(GROUP, one) for one in self.broker.explained]
+    def written(self) -> list[Written]:
+        """All records since `settled`, as they are made, and forget them."""
+        written = [record_of(GROUP, rebalance) for rebalance in self.broker.explained]
         self.broker.explained.clear()
-        assert [fault for one in found for fault in faults(one)] == []
-        return found
+        return written
+
+    def records(self) -> list[Record]:
+        """All records since `settled`, as a reader gets them, and forget them."""
+        records = [json.loads(encode_record(record)) for record in self.written()]
+        assert [fault for record in records for fault in faults(record)] == []
+        return records
 
     def record(self) -> Record:
         """The only record since `settled`."""

@@ -314,7 +314,7 @@ class GroupTask:
 
         A timer that fires early, because the deadline has moved, does no harm.
         """
-        deadline_ms = self.group.next_deadline_ms()
+        deadline_ms = self.group.next_look_ms()
         self.group.purgatory.has_new_deadline = False
         if deadline_ms is None:
             return

@@ -131,8 +131,8 @@ class Group(ABC):
     # Time
 
     @abstractmethod
-    def next_deadline_ms(self) -> int | None:
-        """When `expire_timers` has something to do; None while nothing waits."""
+    def next_look_ms(self) -> int | None:
+        """When to call `expire_timers`, which may be too early; None while nothing waits."""
 
     @abstractmethod
     def expire_timers(self, now_ms: int, effects: Effects) -> None:

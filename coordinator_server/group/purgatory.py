@@ -2,14 +2,15 @@
 
 A purgatory holds what waits for a condition or a deadline (Kafka's DelayedOperationPurgatory).
 Moving a deadline further away, which every heartbeat does, only sets a number: the heap entry stays
-where it is, and is pushed again when it reaches the top too early. So a heartbeat costs no heap
-operation, and the heap holds about one entry per operation.
+where it is, and is pushed again when its time has come too early. So a heartbeat costs no heap
+operation, nor does a rebalance for each member that it gives a new session. Dead entries are swept
+out before they outnumber the others.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ G = TypeVar("G")
 """The kind of group."""
 
 G_contra = TypeVar("G_contra", contravariant=True)
+
+SMALLEST_SWEEP = 16
+"""A heap with fewer entries is not swept."""
 
 
 class DelayedOperation(ABC, Generic[G_contra]):
@@ -43,11 +47,12 @@ class DelayedOperation(ABC, Generic[G_contra]):
 class Purgatory(Generic[G]):
     """The delayed operations of one group, by deadline."""
 
-    __slots__ = ("_heap", "_pushed", "has_new_deadline")
+    __slots__ = ("_heap", "_pushed", "_sweep_size", "has_new_deadline")
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, DelayedOperation[G]]] = []
         self._pushed = 0
+        self._sweep_size = SMALLEST_SWEEP
         self.has_new_deadline = False
         """Set when an entry is pushed; unset by the task, once its timer counts with it."""
 
@@ -68,22 +73,39 @@ class Purgatory(Generic[G]):
             operation.deadline_ms = operation.queued_ms = None
         self._heap.clear()
 
-    def next_deadline_ms(self) -> int | None:
-        """Earliest deadline, None when nothing waits."""
-        self._clean_top()
-        return self._heap[0][0] if self._heap else None
+    def next_look_ms(self) -> int | None:
+        """When to look for expired operations; None when nothing waits.
+
+        That is the earliest deadline, or where it was before it moved further away: who looks too
+        early finds nothing, and asks again.
+        """
+        heap = self._heap
+        while heap:
+            queued_ms, _, operation = heap[0]
+            if operation.queued_ms == queued_ms:
+                if operation.deadline_ms is not None:
+                    return queued_ms
+                operation.queued_ms = None
+            heappop(heap)
+        return None
 
     def expired(self, now_ms: int) -> Iterator[DelayedOperation[G]]:
         """Take out the operations whose deadline has come, earliest first.
 
         What an operation schedules while it runs counts as well.
         """
-        while True:
-            self._clean_top()
-            if not self._heap or self._heap[0][0] > now_ms:
-                return
-            operation = heappop(self._heap)[2]
-            operation.deadline_ms = operation.queued_ms = None
+        heap = self._heap
+        while heap and heap[0][0] <= now_ms:
+            queued_ms, _, operation = heappop(heap)
+            if operation.queued_ms != queued_ms:
+                continue  # another, earlier entry has taken its place
+            deadline_ms, operation.queued_ms = operation.deadline_ms, None
+            if deadline_ms is None:
+                continue
+            if deadline_ms > queued_ms:
+                self._push(operation, deadline_ms)
+                continue
+            operation.deadline_ms = None
             yield operation
 
     def _push(self, operation: DelayedOperation[G], deadline_ms: int) -> None:
@@ -91,17 +113,20 @@ class Purgatory(Generic[G]):
         self.has_new_deadline = True
         self._pushed += 1
         heappush(self._heap, (deadline_ms, self._pushed, operation))
+        if len(self._heap) > self._sweep_size:
+            self._sweep()
 
-    def _clean_top(self) -> None:
-        """Drop dead entries from the top and push early ones again, until the top is a deadline."""
-        heap = self._heap
-        while heap:
-            queued_ms, _, operation = heap[0]
-            if operation.deadline_ms == queued_ms and operation.queued_ms == queued_ms:
-                return
-            heappop(heap)
+    def _sweep(self) -> None:
+        """Drop all dead entries; the next time is when the heap has doubled."""
+        live: list[tuple[int, int, DelayedOperation[G]]] = []
+        for entry in self._heap:
+            queued_ms, _, operation = entry
             if operation.queued_ms != queued_ms:
-                continue  # another, earlier entry has taken its place
-            operation.queued_ms = None
-            if operation.deadline_ms is not None:
-                self._push(operation, operation.deadline_ms)
+                continue
+            if operation.deadline_ms is None:
+                operation.queued_ms = None
+            else:
+                live.append(entry)
+        heapify(live)
+        self._heap[:] = live  # in place: `expired` may be at work
+        self._sweep_size = max(SMALLEST_SWEEP, 2 * len(live))

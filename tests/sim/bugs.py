@@ -100,8 +100,8 @@ TIMERS = [
     Bug(
         "timers run a millisecond late",
         "group.purgatory",
-        "self._heap[0][0] > now_ms:",
-        "self._heap[0][0] >= now_ms:",
+        "while heap and heap[0][0] <= now_ms:",
+        "while heap and heap[0][0] < now_ms:",
     ),
     Bug(
         "a new member never expires",

@@ -11,7 +11,18 @@ from coordinator_server.group.classic.state import (
     PREPARING_REBALANCE,
     STABLE,
 )
+from coordinator_server.group.purgatory import Purgatory
 from tests.sim.broker import Answer, answer_of
+
+
+def next_deadline_ms(purgatory: Purgatory[GroupMetadata]) -> int | None:
+    """The earliest deadline that the purgatory will come to; None when nothing waits."""
+    deadlines_ms = [
+        operation.deadline_ms
+        for queued_ms, _, operation in purgatory._heap
+        if operation.queued_ms == queued_ms and operation.deadline_ms is not None
+    ]
+    return min(deadlines_ms, default=None)
 
 
 def check_group(

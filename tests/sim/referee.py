@@ -27,6 +27,7 @@ from protocol.offsets_log import GroupMetadataValue
 from tests.sim import answers
 from tests.sim.answers import Ask, Window
 from tests.sim.broker import Answer, OneGroupBroker, Watcher
+from tests.sim.invariants import next_deadline_ms
 from tests.sim.judge import Facts, Wait, judge, judge_leave
 from tests.sim.votes import elected, readable_topics
 
@@ -153,7 +154,7 @@ class Referee(Watcher):
         self._look(None, timers=True)
         group, now_ms = self.broker.group, self.broker.now_ms
         assert group is not None
-        assert (group.next_deadline_ms() or now_ms + 1) > now_ms, "a timer does not run"
+        assert (next_deadline_ms(group.purgatory) or now_ms + 1) > now_ms, "a timer does not run"
 
     def settled(self) -> None:
         """A drain is over."""
@@ -458,4 +459,11 @@ class Referee(Watcher):
         timers = [joins, syncs, *membership.pending.values()]
         timers += [member.session for member in membership.members.values()]
         deadlines = [one.deadline_ms for one in timers if one is not None and one.deadline_ms]
-        assert group.next_deadline_ms() == min(deadlines, default=None), "a timer is lost"
+        deadline_ms = min(deadlines, default=None)
+        assert next_deadline_ms(group.purgatory) == deadline_ms, "a timer is lost"
+        look_ms = group.next_look_ms()
+        if deadline_ms is None:
+            assert look_ms is None, "a timer for nothing"
+        else:
+            assert look_ms is not None, "no timer"
+            assert look_ms <= deadline_ms, "a timer is late"

@@ -18,7 +18,7 @@ from coordinator_server.group.settings import GroupSettings
 from protocol.errors import ErrorCode
 from tests.sim.broker import Answer, KilledError, OneGroupBroker
 from tests.sim.fingerprint import fingerprint
-from tests.sim.invariants import check_group
+from tests.sim.invariants import check_group, next_deadline_ms
 from tests.sim.ledger import Ledger
 from tests.sim.players import Player
 from tests.sim.referee import Referee
@@ -107,7 +107,8 @@ class SmallWorld:
         if self.broker.log:
             yield CRASH
             yield MOVE
-        if self.broker.group is not None and self.broker.group.next_deadline_ms() is not None:
+        group = self.broker.group
+        if group is not None and next_deadline_ms(group.purgatory) is not None:
             yield TIME
 
     def go(self, event: str) -> None:
@@ -149,7 +150,7 @@ class SmallWorld:
 
     def _let_time_pass(self) -> None:
         group, now_ms = self.broker.group, self.broker.now_ms
-        deadline_ms = None if group is None else group.next_deadline_ms()
+        deadline_ms = None if group is None else next_deadline_ms(group.purgatory)
         assert deadline_ms is not None
         self.broker.advance(deadline_ms - now_ms)
 

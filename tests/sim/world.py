@@ -29,7 +29,7 @@ from storage.errors import StorageError
 from tests.sim.answers import check_unknown
 from tests.sim.broker import GROUP, TOPICS, Answer, KilledError, OneGroupBroker
 from tests.sim.clients import Calm, Client, Crashing, Hostile, Slow, Standalone, Zombie
-from tests.sim.invariants import check_group
+from tests.sim.invariants import check_group, next_deadline_ms
 from tests.sim.judge import CLIENT_ERRORS
 from tests.sim.ledger import Ledger
 from tests.sim.referee import Referee
@@ -147,7 +147,7 @@ class World:
             milliseconds = self.rng.choice(sorted(ends) or [RETENTION_MS])
             milliseconds = max(milliseconds - self.rng.choice([0, 1]), 0)
         if group is not None and self.rng.random() < 0.1:
-            deadline_ms = group.next_deadline_ms()
+            deadline_ms = next_deadline_ms(group.purgatory)
             if deadline_ms is not None:
                 milliseconds = max(deadline_ms - self.broker.now_ms - self.rng.choice([0, 1]), 0)
         self._say(f"{milliseconds} ms pass")

@@ -268,9 +268,9 @@ class GroupMetadata(Group):
 
     # Time
 
-    def next_deadline_ms(self) -> int | None:
-        """When `expire_timers` has something to do; None while nothing waits."""
-        return self.purgatory.next_deadline_ms()
+    def next_look_ms(self) -> int | None:
+        """When to call `expire_timers`, which may be too early; None while nothing waits."""
+        return self.purgatory.next_look_ms()
 
     def expire_timers(self, now_ms: int, effects: Effects) -> None:
         """Run every delayed operation whose deadline has come, earliest first."""

@@ -6,7 +6,8 @@ import pytest
 
 from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.effects import Effects
-from coordinator_server.group.purgatory import DelayedOperation, Purgatory
+from coordinator_server.group.purgatory import SMALLEST_SWEEP, DelayedOperation, Purgatory
+from tests.sim.invariants import next_deadline_ms
 
 
 class Ring(DelayedOperation[GroupMetadata]):
@@ -33,11 +34,11 @@ def test_operations_expire_in_order_of_their_deadlines() -> None:
     purgatory: Purgatory[GroupMetadata] = Purgatory()
     for deadline_ms in (30, 10, 20):
         purgatory.schedule(Ring(str(deadline_ms)), deadline_ms)
-    assert purgatory.next_deadline_ms() == 10
+    assert next_deadline_ms(purgatory) == 10
     assert names(purgatory, 9) == []
     assert names(purgatory, 20) == ["10", "20"]
     assert names(purgatory, 30) == ["30"]
-    assert purgatory.next_deadline_ms() is None
+    assert next_deadline_ms(purgatory) is None
 
 
 def test_a_later_deadline_only_moves_a_number() -> None:
@@ -47,7 +48,7 @@ def test_a_later_deadline_only_moves_a_number() -> None:
     for deadline_ms in range(10, 1010):
         purgatory.schedule(ring, deadline_ms)
     assert len(purgatory._heap) == 1
-    assert purgatory.next_deadline_ms() == 1009
+    assert next_deadline_ms(purgatory) == 1009
     assert names(purgatory, 1008) == []
     assert names(purgatory, 1009) == ["a"]
 
@@ -81,7 +82,7 @@ def test_what_is_cancelled_never_expires() -> None:
     purgatory.cancel(one)
     assert names(purgatory, 15) == []
     purgatory.clear()
-    assert purgatory.next_deadline_ms() is None
+    assert next_deadline_ms(purgatory) is None
     purgatory.schedule(two, 30)
     assert names(purgatory, 30) == ["two"]
 
@@ -95,6 +96,35 @@ def test_cancelled_then_scheduled_before_its_entry_comes_up() -> None:
     purgatory.schedule(ring, 25)
     assert names(purgatory, 24) == []
     assert names(purgatory, 25) == ["a"]
+
+
+def test_a_look_is_due_at_the_earliest_deadline_or_before() -> None:
+    """Where a deadline has moved away the look comes too early, and finds when the next is due."""
+    purgatory: Purgatory[GroupMetadata] = Purgatory()
+    moved, cancelled = Ring("moved"), Ring("cancelled")
+    purgatory.schedule(moved, 20)
+    purgatory.schedule(cancelled, 10)
+    assert purgatory.next_look_ms() == 10
+    purgatory.cancel(cancelled)
+    purgatory.schedule(moved, 50)
+    assert purgatory.next_look_ms() == 20
+    assert names(purgatory, 20) == []
+    assert purgatory.next_look_ms() == 50
+    purgatory.cancel(moved)
+    assert purgatory.next_look_ms() is None
+
+
+def test_entries_of_what_is_cancelled_do_not_pile_up() -> None:
+    """Join phases that end long before their time leave nothing: the heap is about what waits."""
+    purgatory: Purgatory[GroupMetadata] = Purgatory()
+    session = Ring("session")
+    purgatory.schedule(session, 10)
+    for number in range(1000):
+        join = Ring(str(number))
+        purgatory.schedule(join, 60_000 + number)
+        purgatory.cancel(join)
+    assert len(purgatory._heap) <= SMALLEST_SWEEP
+    assert names(purgatory, 100_000) == ["session"]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -120,4 +150,4 @@ def test_it_agrees_with_a_plain_dictionary(seed: int) -> None:
             case _:
                 deadlines[ring.name] = now_ms + rng.randrange(20)
                 purgatory.schedule(ring, deadlines[ring.name])
-        assert purgatory.next_deadline_ms() == min(deadlines.values(), default=None)
+        assert next_deadline_ms(purgatory) == min(deadlines.values(), default=None)

@@ -134,7 +134,7 @@ def test_unloading_answers_what_is_parked() -> None:
     context.broker.unload()
     assert sync.error is E.NOT_COORDINATOR
     assert group is not None
-    assert group.next_deadline_ms() is None
+    assert group.next_look_ms() is None
     assert group.state is GroupState.DEAD
 
     context = GroupContext()

@@ -44,6 +44,10 @@ UNLOAD = InternalOperation(unload)
 """Answers what is parked, and ends the group here."""
 
 
+_NO_OPERATIONS: deque[Operation] = deque(maxlen=0)
+"""The mailbox of every task that has nothing to do: an empty deque of its own takes 760 bytes."""
+
+
 class TaskContext(Protocol):
     """What a task needs of its coordinator."""
 
@@ -96,9 +100,9 @@ class GroupTask:
         self.partition = partition
         self._context = context
         self._effects = Effects(debug=context.log.debug)
-        self._held: set[object] = set()
+        self._held: set[object] | None = None
         """Answers that wait for a sync: their requests are served, whatever happens to others."""
-        self._mailbox: deque[Operation] = deque()
+        self._mailbox = _NO_OPERATIONS
         self._large: LargeOperation | None = None
         """An operation under way in steps; the mailbox waits for its end."""
         self._timer: Timer | None = None
@@ -118,6 +122,8 @@ class GroupTask:
         if operation.is_read_only and not (is_busy or operation.is_large or self._is_stopped):
             self._apply_now(operation)
             return
+        if self._mailbox is _NO_OPERATIONS:
+            self._mailbox = deque()
         self._mailbox.append(operation)
         if not is_busy:
             self._wake_later()
@@ -156,7 +162,7 @@ class GroupTask:
 
         Large operations are not applied any more: they are answered NOT_COORDINATOR as well.
         """
-        self._mailbox.append(UNLOAD)
+        self._mailbox = deque((*self._mailbox, UNLOAD))
         while self._mailbox or self._large is not None:
             if self._large is None:
                 self._drain_until_large()
@@ -217,7 +223,9 @@ class GroupTask:
         self._is_draining = False
         if self.group.is_vacant:
             self._context.on_settled(self)
-        if mailbox and self._large is None:
+        if not self._mailbox:
+            self._mailbox = _NO_OPERATIONS
+        elif self._large is None:
             self._wake_later()  # an answer let its connection go on
         return self._large
 
@@ -287,6 +295,8 @@ class GroupTask:
         if effects.replies_to_writes:
             if self.partition.flush_is_due:
                 held, effects.replies_to_writes = effects.replies_to_writes, []
+                if self._held is None:
+                    self._held = set()
                 self._held.update(held)
                 self.partition.when_flushed(partial(self._send_flushed, held))
             else:
@@ -379,7 +389,7 @@ class GroupTask:
                 applied.append(self._large.operation)
                 self._large = None
         for operation in applied:
-            if operation not in self._held:
+            if self._held is None or operation not in self._held:
                 operation.fail()
 
     def _send_flushed(self, replies: Iterable[Answered], error: StorageError | None) -> None:
@@ -388,8 +398,11 @@ class GroupTask:
         Their records are in the log all the same, as with a commit whose answer got lost.
         """
         for reply in replies:
-            self._held.discard(reply)
+            if self._held is not None:
+                self._held.discard(reply)
             if error is None:
                 reply.send()
             else:
                 reply.refuse(client_error(error.code))
+        if not self._held:
+            self._held = None

@@ -72,7 +72,7 @@ class RebalanceJournal:
         self._is_published = config.boolean("group.events.enable")
         self._history_size = config.integer("group.events.history.size")
         self._accounts: deque[tuple[str, Rebalance]] = deque()
-        self._rings: dict[str, deque[bytes]] = {}
+        self._rings: dict[str, list[bytes]] = {}
         self._queue: deque[tuple[int, bytes, bytes]] = deque()
         self._queued_bytes = 0
         self._lost = 0
@@ -142,7 +142,10 @@ class RebalanceJournal:
             return
         ring = self._rings.get(group_id)
         if ring is None:
-            ring = self._rings[group_id] = deque(maxlen=self._history_size)
+            self._rings[group_id] = [value]  # no deque: an empty one takes 760 bytes
+            return
+        if len(ring) == self._history_size:
+            del ring[0]
         ring.append(value)
 
     # --- the topic --------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 CONSUMER = "consumer"
 CANNOT_BE_READ = "cannot be read"
 
-ASSIGNMENTS_KEPT = 2048
+ASSIGNMENTS_KEPT, KEPT_BYTES = 1024, 4096
+"""Assignments that are read once, and how long they may be."""
 
 Partitions = dict[str, list[int]]
 """Partition indexes by topic, both in order."""
@@ -76,13 +77,16 @@ def members_of(value: GroupMetadataValue | None) -> dict[Identity, Member]:
     }
 
 
-@lru_cache(maxsize=ASSIGNMENTS_KEPT)
 def assigned(assignment: bytes) -> Assignment | None:
     """What the bytes of an assignment assign; None if they are unreadable.
 
     No bytes at all are no partitions: the leader has not named the member. What is owned before a
     rebalance was read after the last one, and much of it is owned after this one as well.
     """
+    return _kept(assignment) if len(assignment) <= KEPT_BYTES else _read(assignment)
+
+
+def _read(assignment: bytes) -> Assignment | None:
     if not assignment:
         return Assignment({}, (), "{}")
     try:
@@ -95,6 +99,9 @@ def assigned(assignment: bytes) -> Assignment | None:
     by_topic = {topic: sorted(owned[topic]) for topic in sorted(owned) if owned[topic]}
     pairs = tuple((topic, index) for topic, indexes in by_topic.items() for index in indexes)
     return Assignment(by_topic, pairs, json.dumps(by_topic, separators=(",", ":")))
+
+
+_kept = lru_cache(ASSIGNMENTS_KEPT)(_read)
 
 
 def subscribed(metadata: bytes) -> frozenset[str]:

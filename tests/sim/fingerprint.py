@@ -101,7 +101,7 @@ def _group(group: GroupMetadata, eyes: _Eyes) -> Hashable:
         members,
         _pending({one: timer.deadline_ms for one, timer in membership.pending.items()}, eyes),
         eyes.number(membership.leader_id),
-        frozenset(eyes.number(one) for one in group.awaited_syncs),
+        frozenset(eyes.number(one) for one in group.awaited_syncs or ()),
         None if joins is None else eyes.distance(joins.deadline_ms),
         initial,
         eyes.distance(group.sync_operation.deadline_ms),

@@ -451,7 +451,7 @@ class Referee(Watcher):
         else:
             assert joins is None, "an operation without a join phase"
         if state in (COMPLETING_REBALANCE, STABLE):
-            assert group.awaited_syncs == self.awaited, "who has not synced"
+            assert (group.awaited_syncs or set()) == self.awaited, "who has not synced"
             expected_ms = self.sync_ends_ms if self.awaited else None
             assert syncs.deadline_ms == expected_ms, "the end of the sync phase"
         else:

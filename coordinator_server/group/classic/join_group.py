@@ -6,6 +6,7 @@ required), KIP-814 (static leader and skipAssignment).
 
 from __future__ import annotations
 
+from sys import intern
 from typing import TYPE_CHECKING
 
 from coordinator_server.group.api import GroupApi
@@ -13,6 +14,7 @@ from coordinator_server.group.classic.member import (
     DelayedHeartbeat,
     MemberMetadata,
     Protocols,
+    shared_protocols,
 )
 from coordinator_server.group.classic.rebalance import InitialDelayedJoin, prepare_or_complete
 from coordinator_server.group.classic.responses import (
@@ -105,7 +107,7 @@ def join(
         listed.append((protocol.name, bytes(protocol.metadata)))
         if not len(listed) % STEP_ITEMS:
             yield
-    one_join = Join(request, reply, tuple(listed))
+    one_join = Join(request, reply, shared_protocols(tuple(listed)))
     if group.is_new:
         _record_new_group(group, effects)
     error = _check(group, one_join)
@@ -222,8 +224,8 @@ def _add(group: GroupMetadata, member_id: str, join: Join, now_ms: int, effects:
     member = MemberMetadata(
         member_id,
         group_instance_id=request.group_instance_id,
-        client_id=caller.client_id or "",
-        client_host=caller.client_host,
+        client_id=intern(caller.client_id or ""),
+        client_host=intern(caller.client_host),
         rebalance_timeout_ms=join.rebalance_timeout_ms,
         session_timeout_ms=request.session_timeout_ms,
         protocols=join.protocols,
@@ -232,7 +234,7 @@ def _add(group: GroupMetadata, member_id: str, join: Join, now_ms: int, effects:
     if isinstance(group.join_operation, InitialDelayedJoin):
         group.join_operation.member_added = True
     if not membership.members:
-        group.protocol_type = request.protocol_type
+        group.protocol_type = intern(request.protocol_type)
     membership.add(member)
     membership.park_join(member, join.reply)
     # It does not know its id yet and cannot send heartbeats: this bounds how long it waits.
@@ -351,7 +353,7 @@ def _fence(group: GroupMetadata, member: MemberMetadata, effects: Effects) -> No
 def _rename(group: GroupMetadata, member: MemberMetadata, member_id: str) -> None:
     """Move a static member to another member id; its session has to be started again."""
     group.purgatory.cancel(member.session)
-    if member.member_id in group.awaited_syncs:
+    if group.awaited_syncs is not None and member.member_id in group.awaited_syncs:
         group.awaited_syncs.remove(member.member_id)
         group.awaited_syncs.add(member_id)
     group.membership.rename(member, member_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from coordinator_server.group.purgatory import DelayedOperation
@@ -13,6 +14,23 @@ if TYPE_CHECKING:
 
 Protocols = tuple[tuple[str, bytes], ...]
 """(protocol name, the member's metadata for it), in the member's order of preference."""
+
+
+LISTS_SHARED, SHARED_LENGTH, SHARED_BYTES = 1024, 8, 4096
+"""How many different lists of protocols are remembered, and how long they may be."""
+
+
+def shared_protocols(protocols: Protocols) -> Protocols:
+    """An equal list that an earlier member had, if there was one: most have the same."""
+    if len(protocols) > SHARED_LENGTH:
+        return protocols
+    size_bytes = sum([len(name) + len(metadata) for name, metadata in protocols])
+    return _shared(protocols) if size_bytes <= SHARED_BYTES else protocols
+
+
+@lru_cache(LISTS_SHARED)
+def _shared(protocols: Protocols) -> Protocols:
+    return protocols
 
 
 class MemberMetadata:

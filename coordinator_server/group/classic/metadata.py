@@ -73,8 +73,8 @@ class GroupMetadata(Group):
         self.purgatory: Purgatory[GroupMetadata] = Purgatory()
         self.join_operation: DelayedJoin | None = None
         self.sync_operation = DelayedSync()
-        self.awaited_syncs: set[str] = set()
-        """Members of this generation that have not sent SyncGroup yet."""
+        self.awaited_syncs: set[str] | None = None
+        """Members of this generation that have not sent SyncGroup yet; None when all have."""
         self.assignment_in_flight: int | None = None
         """The generation whose assignment is being written."""
         self.rebalance: Rebalance | None = None
@@ -170,6 +170,13 @@ class GroupMetadata(Group):
         if member_id not in self.membership.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE
+
+    def await_no_sync(self, member_id: str) -> None:
+        """A member has synced, or is gone."""
+        if self.awaited_syncs is not None:
+            self.awaited_syncs.discard(member_id)
+            if not self.awaited_syncs:
+                self.awaited_syncs = None
 
     def renew_session(self, member: MemberMetadata, now_ms: int) -> None:
         """Start a member's session again."""

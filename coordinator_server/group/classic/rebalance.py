@@ -104,6 +104,7 @@ class DelayedSync(DelayedOperation["GroupMetadata"]):
         """Remove the members that have not synced, and rebalance."""
         assert group.state in ASSIGNED
         timeout_ms = group.membership.rebalance_timeout_ms
+        assert group.awaited_syncs is not None
         missing = [group.membership.members[member_id] for member_id in sorted(group.awaited_syncs)]
         for member in missing:
             remove_member(group, member, effects)
@@ -198,7 +199,7 @@ def complete_join(group: GroupMetadata, now_ms: int, effects: Effects) -> Write 
         return None
     _set_join_operation(group, None, now_ms)
     group.generation_id += 1
-    group.awaited_syncs.clear()
+    group.awaited_syncs = None
     if not membership.members:
         return _become_empty(group, rebalance, now_ms, effects)
     group.protocol_name = membership.selected_protocol()
@@ -219,7 +220,7 @@ def complete_join(group: GroupMetadata, now_ms: int, effects: Effects) -> Write 
         leader=membership.leader_id,
     )
     _answer_joins(group, now_ms, effects)
-    group.awaited_syncs.update(membership.members)
+    group.awaited_syncs = set(membership.members)
     group.purgatory.schedule(group.sync_operation, now_ms + membership.rebalance_timeout_ms)
     return None
 
@@ -259,7 +260,7 @@ def remove_member(group: GroupMetadata, member: MemberMetadata, effects: Effects
         effects.reply(member.awaiting_sync, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
         member.awaiting_sync = None
     group.purgatory.cancel(member.session)
-    group.awaited_syncs.discard(member.member_id)
+    group.await_no_sync(member.member_id)
     group.membership.remove(member)
 
 

@@ -106,8 +106,8 @@ def _differs(requested: str | None, actual: str | None) -> bool:
 
 def _member_synced(group: GroupMetadata, member: MemberMetadata) -> None:
     """The timer of the sync phase ends once all members have synced."""
-    group.awaited_syncs.discard(member.member_id)
-    if not group.awaited_syncs:
+    group.await_no_sync(member.member_id)
+    if group.awaited_syncs is None:
         group.purgatory.cancel(group.sync_operation)
 
 

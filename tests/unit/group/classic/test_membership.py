@@ -4,7 +4,13 @@ import pytest
 
 from coordinator_server.coordinator.operations import PendingRequest
 from coordinator_server.group.classic.join_group import JOIN_GROUP
-from coordinator_server.group.classic.member import MemberMetadata
+from coordinator_server.group.classic.member import (
+    SHARED_BYTES,
+    SHARED_LENGTH,
+    MemberMetadata,
+    Protocols,
+    shared_protocols,
+)
 from coordinator_server.group.classic.membership import Membership
 from coordinator_server.group.effects import Reply
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupResponse
@@ -153,3 +159,20 @@ def test_metadata_of_a_protocol() -> None:
     """A member's metadata by protocol; nothing for a protocol it does not name."""
     one = member("a", "x", "y")
     assert [one.metadata_for(name) for name in ("y", "z", None)] == [b"y", b"", b""]
+
+
+def protocols_of(count: int, size: int) -> Protocols:
+    """A new list of so many protocols, with metadata of so many bytes."""
+    return tuple((f"protocol-{number}", bytes(size)) for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "shared"),
+    [(2, 100, True), (1, SHARED_BYTES, False), (SHARED_LENGTH + 1, 0, False)],
+)
+def test_members_share_equal_protocols(count: int, size: int, shared: bool) -> None:
+    """Equal lists of protocols are one object, unless they are long: those are not remembered."""
+    first = shared_protocols(protocols_of(count, size))
+    second = shared_protocols(protocols_of(count, size))
+    assert first == second
+    assert (first is second) == shared

@@ -44,10 +44,6 @@ UNLOAD = InternalOperation(unload)
 """Answers what is parked, and ends the group here."""
 
 
-_NO_OPERATIONS: deque[Operation] = deque(maxlen=0)
-"""The mailbox of every task that has nothing to do: an empty deque of its own takes 760 bytes."""
-
-
 class TaskContext(Protocol):
     """What a task needs of its coordinator."""
 
@@ -102,7 +98,8 @@ class GroupTask:
         self._effects = Effects(debug=context.log.debug)
         self._held: set[object] | None = None
         """Answers that wait for a sync: their requests are served, whatever happens to others."""
-        self._mailbox = _NO_OPERATIONS
+        self._mailbox: deque[Operation] | None = None
+        """None while it is empty: an empty deque takes 760 bytes."""
         self._large: LargeOperation | None = None
         """An operation under way in steps; the mailbox waits for its end."""
         self._timer: Timer | None = None
@@ -122,9 +119,7 @@ class GroupTask:
         if operation.is_read_only and not (is_busy or operation.is_large or self._is_stopped):
             self._apply_now(operation)
             return
-        if self._mailbox is _NO_OPERATIONS:
-            self._mailbox = deque()
-        self._mailbox.append(operation)
+        self._put(operation)
         if not is_busy:
             self._wake_later()
 
@@ -162,7 +157,7 @@ class GroupTask:
 
         Large operations are not applied any more: they are answered NOT_COORDINATOR as well.
         """
-        self._mailbox = deque((*self._mailbox, UNLOAD))
+        self._put(UNLOAD)
         while self._mailbox or self._large is not None:
             if self._large is None:
                 self._drain_until_large()
@@ -177,6 +172,18 @@ class GroupTask:
         if self._timer is not None:
             self._timer.cancel()
         self._is_stopped = True
+
+    def _put(self, operation: Operation) -> None:
+        if self._mailbox is None:
+            self._mailbox = deque()
+        self._mailbox.append(operation)
+
+    def _take_all(self) -> list[Operation]:
+        """Empty the mailbox."""
+        operations = list(self._mailbox or ())
+        if self._mailbox is not None:
+            self._mailbox.clear()  # a drain may be at it
+        return operations
 
     def _wake(self) -> None:
         self._is_woken = False
@@ -224,7 +231,7 @@ class GroupTask:
         if self.group.is_vacant:
             self._context.on_settled(self)
         if not self._mailbox:
-            self._mailbox = _NO_OPERATIONS
+            self._mailbox = None
         elif self._large is None:
             self._wake_later()  # an answer let its connection go on
         return self._large
@@ -253,8 +260,7 @@ class GroupTask:
 
     def _hand_back(self) -> None:
         """The group has ended: what is left in the mailbox is not meant for it any more."""
-        left = list(self._mailbox)
-        self._mailbox.clear()
+        left = self._take_all()
         self._context.on_settled(self)
         for operation in left:
             operation.resubmit(self._context)
@@ -383,8 +389,7 @@ class GroupTask:
             log.emit("group.failed", group=group.group_id, exc_info=True)
             self._is_broken = True
         if self._is_broken:
-            applied = [*applied, *self._mailbox]
-            self._mailbox.clear()
+            applied = [*applied, *self._take_all()]
             if self._large is not None:
                 applied.append(self._large.operation)
                 self._large = None

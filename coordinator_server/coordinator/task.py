@@ -119,7 +119,9 @@ class GroupTask:
         if operation.is_read_only and not (is_busy or operation.is_large or self._is_stopped):
             self._apply_now(operation)
             return
-        self._put(operation)
+        if self._mailbox is None:
+            self._mailbox = deque()
+        self._mailbox.append(operation)
         if not is_busy:
             self._wake_later()
 
@@ -157,7 +159,8 @@ class GroupTask:
 
         Large operations are not applied any more: they are answered NOT_COORDINATOR as well.
         """
-        self._put(UNLOAD)
+        self._mailbox = self._mailbox or deque()
+        self._mailbox.append(UNLOAD)
         while self._mailbox or self._large is not None:
             if self._large is None:
                 self._drain_until_large()
@@ -172,11 +175,6 @@ class GroupTask:
         if self._timer is not None:
             self._timer.cancel()
         self._is_stopped = True
-
-    def _put(self, operation: Operation) -> None:
-        if self._mailbox is None:
-            self._mailbox = deque()
-        self._mailbox.append(operation)
 
     def _take_all(self) -> list[Operation]:
         """Empty the mailbox."""

@@ -11,7 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-_SLACK_SECONDS = 0.001
+from coordinator_server.clock.timer_heap import TimerHeap, milliseconds
+
+TIMERS_PER_TURN = 100
 
 
 class Timer(Protocol):
@@ -51,14 +53,17 @@ class BrokerClock(Clock, Scheduler, Protocol):
 class SystemClock:
     """The time of day at the start, moved on by the monotonic clock.
 
-    A step of the machine's clock must not expire sessions, so it is not followed. Its timers are
-    those of the running loop.
+    A step of the machine's clock must not expire sessions, so it is not followed. Its timers wait
+    in a heap; one timer of the running loop, the alarm, is set for the earliest of them.
     """
 
-    __slots__ = ("_offset_ns",)
+    __slots__ = ("_alarm", "_alarm_due_ms", "_offset_ns", "_timers")
 
     def __init__(self) -> None:
         self._offset_ns = time.time_ns() - time.monotonic_ns()
+        self._timers = TimerHeap()
+        self._alarm: Timer | None = None
+        self._alarm_due_ms = 0
 
     def now_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC."""
@@ -69,9 +74,29 @@ class SystemClock:
         return asyncio.get_running_loop().call_soon(callback)
 
     def call_later(self, delay: float, callback: Callable[[], None], /) -> Timer:
-        """Call after `delay` seconds; a millisecond late, as the loop rounds differently."""
-        return asyncio.get_running_loop().call_later(delay + _SLACK_SECONDS, callback)
+        """Call after `delay` seconds, a millisecond late as now may be that far behind."""
+        timer = self._timers.add(self.now_ms() + milliseconds(delay) + 1, callback)
+        if self._alarm is None or timer.due_ms < self._alarm_due_ms:
+            self._set_alarm()
+        return timer
 
     def call_maintenance(self, delay: float, callback: Callable[[], None], /) -> Timer:
         """As `call_later`: this clock cannot be advanced."""
         return self.call_later(delay, callback)
+
+    def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        due_ms = self._timers.next_due_ms()
+        if due_ms is not None:
+            self._alarm_due_ms = due_ms
+            delay_s = max(due_ms - self.now_ms(), 0) / 1000
+            self._alarm = asyncio.get_running_loop().call_later(delay_s, self._on_alarm)
+
+    def _on_alarm(self) -> None:
+        """Have the loop call what is due, TIMERS_PER_TURN at a time. It may be too early."""
+        self._alarm = None
+        for timer in self._timers.pop_due(self.now_ms(), TIMERS_PER_TURN):
+            self.call_soon(timer.fire)
+        self._set_alarm()

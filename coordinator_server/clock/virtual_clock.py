@@ -6,96 +6,14 @@ earliest of them; while it is frozen they fire as `control.advance` moves it.
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
+
+from coordinator_server.clock.timer_heap import TimerHeap, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
-
-_CANCELLED_KEPT = 64
-
-
-class VirtualTimer:
-    """A call that is due at `due_ms` of a VirtualClock."""
-
-    __slots__ = ("_callback", "due_ms", "heap")
-
-    def __init__(self, due_ms: int, callback: Callable[[], None], heap: _TimerHeap) -> None:
-        self.due_ms = due_ms
-        self.heap: _TimerHeap | None = heap
-        self._callback: Callable[[], None] | None = callback
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it was cancelled, or has fired."""
-        return self._callback is None
-
-    def cancel(self) -> None:
-        """Forget the call."""
-        if self._callback is not None:
-            self._callback = None
-            if self.heap is not None:
-                self.heap.count_cancelled()
-
-    def fire(self) -> None:
-        """Call, unless it was cancelled in the meantime."""
-        callback, self._callback = self._callback, None
-        if callback is not None:
-            callback()
-
-
-class _TimerHeap:
-    """Timers by due time; those of the same millisecond in the order in which they were set."""
-
-    __slots__ = ("_cancelled", "_entries", "_sequence")
-
-    def __init__(self) -> None:
-        self._entries: list[tuple[int, int, VirtualTimer]] = []
-        self._sequence = 0
-        self._cancelled = 0
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def add(self, due_ms: int, callback: Callable[[], None]) -> VirtualTimer:
-        """Set a timer."""
-        timer = VirtualTimer(due_ms, callback, self)
-        self._sequence += 1
-        heappush(self._entries, (due_ms, self._sequence, timer))
-        return timer
-
-    def next_due_ms(self) -> int | None:
-        """The earliest due time; None if no timer is set."""
-        entries = self._entries
-        while entries and entries[0][2].is_over:
-            heappop(entries)
-            self._cancelled -= 1
-        return entries[0][0] if entries else None
-
-    def pop_due(self, now_ms: int) -> list[VirtualTimer]:
-        """Remove the timers that are due; returns them in order."""
-        due = []
-        while (due_ms := self.next_due_ms()) is not None and due_ms <= now_ms:
-            timer = heappop(self._entries)[2]
-            timer.heap = None
-            due.append(timer)
-        return due
-
-    def shift(self, shift_ms: int) -> None:
-        """Move all due times."""
-        for _, _, timer in self._entries:
-            timer.due_ms += shift_ms
-        self._entries = [(timer.due_ms, sequence, timer) for _, sequence, timer in self._entries]
-
-    def count_cancelled(self) -> None:
-        """Count a timer that was cancelled; drop such entries once they are most of the heap."""
-        self._cancelled += 1
-        if self._cancelled > _CANCELLED_KEPT and 2 * self._cancelled > len(self._entries):
-            self._entries = [entry for entry in self._entries if not entry[2].is_over]
-            heapify(self._entries)
-            self._cancelled = 0
 
 
 class VirtualClock:
@@ -121,8 +39,8 @@ class VirtualClock:
         self._machine = machine
         self._offset_ms = 0
         self._frozen_ms: int | None = None
-        self._timers = _TimerHeap()
-        self._maintenance = _TimerHeap()
+        self._timers = TimerHeap()
+        self._maintenance = TimerHeap()
         self._maintenance_from_ms = 0
         self.maintenance_pause_ms = 0
         self._alarm: Timer | None = None
@@ -220,10 +138,8 @@ class VirtualClock:
 
     # --- details ----------------------------------------------------------------------------------
 
-    def _set_timer(self, heap: _TimerHeap, delay: float, callback: Callable[[], None]) -> Timer:
-        # Rounded first: in floating point 0.3 s may be a little more than 300 ms.
-        delay_ms = max(-(-round(delay * 1_000_000) // 1000), 0)
-        timer = heap.add(self.now_ms() + delay_ms, callback)
+    def _set_timer(self, heap: TimerHeap, delay: float, callback: Callable[[], None]) -> Timer:
+        timer = heap.add(self.now_ms() + milliseconds(delay), callback)
         if self._alarm is None or timer.due_ms < self._alarm_due_ms:
             self._set_alarm()
         return timer

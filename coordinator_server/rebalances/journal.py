@@ -1,4 +1,4 @@
-"""Where explained rebalances go: the log, a ring per group, and the topic `__group_events`.
+"""Where explained rebalances go: the log, the history, and the topic `__group_events`.
 
 The topic is written apart from the groups: records wait in a queue, and a timer writes them in
 batches once the answers are out. A disk that fails is tried again later and later, one that is slow
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.events.log import LOG
 from coordinator_server.group.explain import WITHOUT_REBALANCE, Outcome
+from coordinator_server.rebalances.history import RebalanceHistory
 from coordinator_server.topics.names import GROUP_EVENTS_TOPIC
 from storage.errors import StorageError
 
@@ -70,9 +71,8 @@ class RebalanceJournal:
         self._scheduler = scheduler
         self._timer_s = timer_s
         self._is_published = config.boolean("group.events.enable")
-        self._history_size = config.integer("group.events.history.size")
         self._accounts: deque[tuple[str, Rebalance]] = deque()
-        self._rings: dict[str, list[bytes]] = {}
+        self._history = RebalanceHistory(config.integer("group.events.history.size"))
         self._queue: deque[tuple[int, bytes, bytes]] = deque()
         self._queued_bytes = 0
         self._lost = 0
@@ -89,7 +89,7 @@ class RebalanceJournal:
         """The last records of a group, oldest first; none of a group that has ended."""
         import json
 
-        return [json.loads(value) for value in self._rings.get(group_id, ())]
+        return [json.loads(value) for value in self._history.of(group_id)]
 
     def close(self) -> None:
         """Write what is left, once; for a clean stop."""
@@ -104,7 +104,7 @@ class RebalanceJournal:
     def forget(self) -> None:
         """Forget every account and record, those not written yet included."""
         self._accounts.clear()
-        self._rings.clear()
+        self._history.clear()
         self._queue.clear()
         self._queued_bytes = self._lost = self._retry_ms = 0
         if self._timer is not None:
@@ -130,23 +130,12 @@ class RebalanceJournal:
         if rebalance.cause.trigger not in WITHOUT_REBALANCE:  # the others have their own events
             LOG.emit("group.rebalanced", **log_fields(record))
         value = encode_record(record)
-        self._keep(group_id, value, rebalance.outcome)
+        if rebalance.outcome is Outcome.DEAD:
+            self._history.drop(group_id)
+        else:
+            self._history.add(group_id, value)
         if self._is_published:
             self._enqueue(rebalance.ended_ms, group_id, value)
-
-    # --- the ring ---------------------------------------------------------------------------------
-
-    def _keep(self, group_id: str, value: bytes, outcome: Outcome) -> None:
-        if outcome is Outcome.DEAD or not self._history_size:
-            self._rings.pop(group_id, None)
-            return
-        ring = self._rings.get(group_id)
-        if ring is None:
-            self._rings[group_id] = [value]  # no deque: an empty one takes 760 bytes
-            return
-        if len(ring) == self._history_size:
-            del ring[0]
-        ring.append(value)
 
     # --- the topic --------------------------------------------------------------------------------
 

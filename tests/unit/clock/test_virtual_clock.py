@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator_server.clock.broker_clock import SystemClock
 from coordinator_server.clock.virtual_clock import VirtualClock
 from tests.unit.topics.fakes import START_MS, FakeClock, FakeScheduler, FakeTimer
 
@@ -195,16 +194,3 @@ def test_after_a_reset_it_has_the_machines_time() -> None:
     time.machine.advance(1)
     time.machine.advance(10_000)
     assert time.fired == [("a", 6_000), ("b", 16_000)]
-
-
-async def test_the_system_clock_runs_and_fires() -> None:
-    """Its time is after the epoch of this file, and its timers are the loop's."""
-    import asyncio
-
-    clock = SystemClock()
-    started_ms = clock.now_ms()
-    assert started_ms > START_MS
-    fired = asyncio.Event()
-    clock.call_later(0.01, fired.set)
-    await fired.wait()
-    assert clock.now_ms() >= started_ms + 10

@@ -1,4 +1,4 @@
-"""The ring of each group, and how the topic is written behind the groups' backs."""
+"""The history of each group, and how the topic is written behind the groups' backs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Journal(RebalanceJournal):
         return [list(iterate_records(data, header)) for header in iterate_batches(data)]
 
     def generations(self, group: str = "g") -> list[int]:
-        """Generations in the ring of a group."""
+        """Generations in the history of a group."""
         return [one["generation"] for one in self.history(group)]
 
 
@@ -87,7 +87,7 @@ def fail(*_: object) -> None:
     raise StorageError("the disk is gone")
 
 
-def test_the_ring_keeps_the_last_records_of_each_group() -> None:
+def test_the_history_keeps_the_last_records_of_each_group() -> None:
     """group.events.history.size of them, oldest first."""
     journal = Journal(group_events_history_size="3")
     journal.explain("g", 1, 2, 3, 4, 5)
@@ -97,21 +97,21 @@ def test_the_ring_keeps_the_last_records_of_each_group() -> None:
     assert journal.generations("nobody") == []
 
 
-def test_the_ring_holds_32_records_by_default() -> None:
+def test_the_history_holds_32_records_by_default() -> None:
     """Enough for a storm, little enough for ten thousand groups."""
     journal = Journal()
     journal.explain("g", *range(1, 41))
     assert journal.generations() == list(range(9, 41))
 
 
-def test_a_ring_of_no_size() -> None:
+def test_a_history_of_no_size() -> None:
     """Nothing is kept."""
     journal = Journal(group_events_history_size="0")
     journal.explain("g", 1)
     assert journal.generations() == []
 
 
-def test_the_ring_goes_with_its_group() -> None:
+def test_the_history_goes_with_its_group() -> None:
     """A group that ended leaves nothing in memory."""
     journal = Journal()
     journal.explain("g", 1)
@@ -180,7 +180,7 @@ def test_a_batch_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_topic_can_be_switched_off() -> None:
-    """The ring and the log are told all the same."""
+    """The history and the log are told all the same."""
     journal = Journal(group_events_enable="false")
     journal.explain("g", 1)
     journal.advance(60_000)
@@ -299,7 +299,7 @@ def test_a_clean_stop_does_not_wait_for_a_disk_that_fails(
 
 
 def test_a_loaded_group_is_no_line_in_the_log(log: io.StringIO) -> None:
-    """Thousands of them are one event of their partition; the topic and the ring have them all."""
+    """Thousands of them are one event of their partition; topic and history have them all."""
     journal = Journal()
     loaded = Rebalance(Cause(Trigger.COORDINATOR_LOADED), 3, None, 1_000)
     journal.take("g", loaded.end(Outcome.STABLE, "consumer", 1_000))

@@ -44,6 +44,10 @@ UNLOAD = InternalOperation(unload)
 """Answers what is parked, and ends the group here."""
 
 
+OPERATIONS_PER_TURN, ANSWERS_PER_TURN = 64, 32
+"""How many one turn of the loop applies and sends: a large group causes many at once."""
+
+
 class TaskContext(Protocol):
     """What a task needs of its coordinator."""
 
@@ -85,6 +89,7 @@ class GroupTask:
         "_mailbox",
         "_timer",
         "_timer_at_ms",
+        "_unsent",
         "group",
         "partition",
     )
@@ -104,6 +109,8 @@ class GroupTask:
         """An operation under way in steps; the mailbox waits for its end."""
         self._timer: Timer | None = None
         self._timer_at_ms = 0
+        self._unsent: deque[Answered] | None = None
+        """Answers that go out in the next turns."""
         self._is_woken = self._is_draining = self._is_broken = self._is_stopped = False
 
     def post(self, operation: Operation) -> None:
@@ -168,6 +175,8 @@ class GroupTask:
             if large is not None:
                 large.steps.close()
                 large.operation.refuse(ErrorCode.NOT_COORDINATOR)
+        while self._unsent:
+            self._send_some()
         self.stop()
 
     def stop(self) -> None:
@@ -211,7 +220,7 @@ class GroupTask:
         now_ms = self._context.clock.now_ms()
         self._is_draining = True
         try:
-            while mailbox:
+            while mailbox and len(applied) < OPERATIONS_PER_TURN:
                 operation = mailbox.popleft()
                 if operation.is_exclusive or operation.is_large:
                     if operation.is_large or self.group.is_large:
@@ -231,7 +240,7 @@ class GroupTask:
         if not self._mailbox:
             self._mailbox = None
         elif self._large is None:
-            self._wake_later()  # an answer let its connection go on
+            self._wake_later()  # an answer let its connection go on, or the turn is over
         return self._large
 
     def _apply_exclusive(self, operation: Operation, now_ms: int) -> None:
@@ -360,6 +369,9 @@ class GroupTask:
             effects.replies.pop().send()
             return
         replies, effects.replies = effects.replies, []
+        if len(replies) > ANSWERS_PER_TURN:
+            self._send_later(replies[ANSWERS_PER_TURN:])
+            del replies[ANSWERS_PER_TURN:]
         sent = 0
         try:
             for reply in replies:
@@ -367,6 +379,29 @@ class GroupTask:
                 reply.send()
         finally:
             effects.replies[:0] = replies[sent:]
+
+    def _send_later(self, replies: list[Answered]) -> None:
+        if self._unsent is None:
+            self._unsent = deque()
+            self._context.clock.call_soon(self._send_some)
+        self._unsent += replies
+
+    def _send_some(self) -> None:
+        """Send what one turn may send of the answers that are left."""
+        unsent = self._unsent
+        if unsent is None:
+            return  # sent while the group was unloaded
+        for _ in range(min(ANSWERS_PER_TURN, len(unsent))):
+            reply = unsent.popleft()
+            try:
+                reply.send()
+            except Exception:  # error boundary: one response that cannot be encoded
+                self._context.log.emit("group.failed", group=self.group.group_id, exc_info=True)
+                reply.fail()
+        if unsent:
+            self._context.clock.call_soon(self._send_some)
+        else:
+            self._unsent = None
 
     def _recover(self, applied: list[Operation], now_ms: int) -> None:
         """After a bug: reload the group from its log, and answer the operations at hand.

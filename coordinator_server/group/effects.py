@@ -42,6 +42,9 @@ class Answered(Protocol):
     def refuse(self, error: ErrorCode) -> None:
         """Send a response that carries `error` wherever the API has a place for it, instead."""
 
+    def fail(self) -> None:
+        """The response cannot be sent: answer UNKNOWN_SERVER_ERROR instead."""
+
 
 class Reply(ABC, Generic[Response]):
     """The way back for the response to one request.
@@ -61,6 +64,10 @@ class Reply(ABC, Generic[Response]):
     @abstractmethod
     def refuse(self, error: ErrorCode) -> None:
         """Send a response that carries `error` wherever the API has a place for it, instead."""
+
+    @abstractmethod
+    def fail(self) -> None:
+        """Answer UNKNOWN_SERVER_ERROR, unless the request is answered."""
 
 
 class ProducerIdAndEpoch(NamedTuple):

@@ -345,3 +345,76 @@ def test_a_second_bug_breaks_the_group(
     failed.append(a.send_heartbeat())
     assert [answer.failed for answer in failed] == [True] * 3
     assert context.broker.event_names().count("group.failed") == 2
+
+
+# --- what one turn does ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn of the loop applies three operations of a group and sends two answers."""
+    monkeypatch.setattr("coordinator_server.coordinator.task.OPERATIONS_PER_TURN", 3)
+    monkeypatch.setattr("coordinator_server.coordinator.task.ANSWERS_PER_TURN", 2)
+
+
+def answered_by_turn(context: GroupContext, answers: list[Answer]) -> list[int]:
+    """How many are answered after each call of the loop, until nothing is left to do."""
+    counts = []
+    while context.broker.clock.soon:
+        context.broker.clock.soon.popleft()()
+        counts.append(sum(one.answered for one in answers))
+    return counts
+
+
+@pytest.mark.usefixtures("short_turns")
+def test_a_rebalance_of_many_members_takes_turns() -> None:
+    """Their requests are applied and answered a few at a time; all members get one generation."""
+    context = GroupContext(max_size=10)
+    members = context.stable(*"ABCDE")
+    with context.broker.one_drain():
+        answers = [one.join() for one in members]
+        # Three joins, the other two and the first two answers, two answers, one answer.
+        assert answered_by_turn(context, answers) == [0, 2, 4, 5]
+    assert {one.response.generation_id for one in answers} == {2}
+
+
+@pytest.mark.usefixtures("short_turns")
+def test_answers_left_for_later_turns_go_out_before_the_group_is_unloaded() -> None:
+    """The members learn of their generation, as the answers were given before."""
+    context = GroupContext(max_size=10)
+    members = context.stable(*"ABCDE")
+    with context.broker.one_drain():
+        answers = [one.join() for one in members]
+        for _ in range(2):
+            context.broker.clock.soon.popleft()()
+        context.broker.unload()
+        assert [one.error for one in answers] == [E.NONE] * 5
+        context.broker.clock.turn()
+
+
+@pytest.mark.usefixtures("short_turns")
+def test_an_answer_that_cannot_be_sent_fails_alone(context: GroupContext) -> None:
+    """In a later turn, as in the first one."""
+    members = context.stable(*"ABCD")
+    with context.broker.one_drain():
+        answers = [one.join() for one in members]
+        for _ in range(2):
+            context.broker.clock.soon.popleft()()
+        waiting = [one for one in answers if not one.answered]
+        assert len(waiting) == 2
+        waiting[0].on_answer = raising
+    assert [one.failed for one in waiting] == [True, False]
+    assert "group.failed" in context.broker.event_names()
+    assert waiting[1].error is E.NONE
+
+
+@pytest.mark.usefixtures("short_turns")
+def test_a_group_that_has_ended_still_sends_its_answers() -> None:
+    """It is forgotten before its first answer, and what is left goes out all the same."""
+    context = GroupContext()
+    with context.broker.one_drain():
+        answers = [commit_answer(context.broker, ("one", 0, 1, "x" * 5_000)) for _ in range(3)]
+        context.broker.clock.soon.popleft()()
+        assert context.broker.group is None
+        assert [one.answered for one in answers] == [True, True, False]
+    assert [codes(one) for one in answers] == [{E.OFFSET_METADATA_TOO_LARGE}] * 3

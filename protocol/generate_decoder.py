@@ -7,8 +7,10 @@ varint, or a whole int16/int32 length, is unpacked together with the fixed field
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import repeat
+from struct import Struct, unpack_from
 from struct import error as StructError  # noqa: N812 - an exception, named like one
-from struct import unpack_from
 from typing import Any, NoReturn
 
 from construct import Construct
@@ -34,7 +36,7 @@ from protocol.generator import (
     letter_size,
     short_form,
 )
-from protocol.schema import Field, dispose
+from protocol.schema import Field, Message, ReceivedColumns, dispose
 from protocol.utf8 import JAVA_REPLACE
 from protocol.varint import (
     MAX_TAGGED_FIELDS,
@@ -42,6 +44,9 @@ from protocol.varint import (
     skip_tagged_fields,
     unsigned_varint_tail,
 )
+
+LEAST_ROWS = 8
+"""An array with fewer elements is decoded one by one."""
 
 
 class DecoderWriter(Writer):
@@ -249,13 +254,14 @@ class DecoderWriter(Writer):
         """The loop over elements that have no common fixed width."""
         items = self.new_name("items")
         item = self.new_name("item")
+        short = short_form(element) if isinstance(element, MessageStruct) else None
+        by_columns = short is not None and self.columns(element, short, target, count)
         self.line(f"{target} = {items} = []")
         self.line(f"for _ in range({count}):")
         self.depth += 1
         if isinstance(element, MessageStruct):
             self.line(f"{item} = new({self.refer_type(element.message_type)})")
             self.line(f"{items}.append({item})")  # at once, so that `dispose` finds it
-            short = short_form(element)
             if short is not None and short.strings:
                 self.short_element(element, short, item)
                 self.depth += 1
@@ -269,6 +275,24 @@ class DecoderWriter(Writer):
             self.line(f"{items}.append({item})")
         self.count_step()
         self.depth -= 1
+        if by_columns:
+            self.depth -= 1
+
+    def columns(self, struct: MessageStruct, short: ShortForm, target: str, count: str) -> bool:
+        """An array by columns if all of its elements are short; the `else` is open after it."""
+        if self.in_steps or not struct.message_type.BY_COLUMNS:
+            return False
+        name = self.new_name("columns")
+        read = self.refer(f"read_{name}", ColumnsReader(struct, short).read)
+        self.line(
+            f"{name} = {read}(buffer, position, {count}) if {count} >= {LEAST_ROWS} else None"
+        )
+        self.line(f"if {name} is not None:")
+        self.line(f"    {target} = {name}")
+        self.line(f"    position += {count} * {sum(map(letter_size, short.letters))}")
+        self.line("else:")
+        self.depth += 1
+        return True
 
     def short_element(self, struct: MessageStruct, short: ShortForm, item: str) -> None:
         """An element whose strings are empty or null, by one unpack; the `else` is open after it.
@@ -358,6 +382,57 @@ class DecoderWriter(Writer):
 
 
 # What generated code calls where a value is not the usual one.
+
+
+class ColumnsReader:
+    """Decodes arrays whose elements are all in short form, and alike in what their strings are.
+
+    An element in short form shows where the next one begins, so one look at all of them as if they
+    were short is enough to know.
+    """
+
+    __slots__ = ("_defaults", "_names", "_strings", "_struct", "_tags", "_type")
+
+    def __init__(self, struct: MessageStruct, short: ShortForm) -> None:
+        self._type = struct.message_type
+        self._struct = Struct(">" + "".join(short.letters))
+        self._names = [
+            (index, name)
+            for index, name in enumerate(short.names)
+            if name and index not in short.strings
+        ]
+        self._tags = [index for index, name in enumerate(short.names) if not name]
+        self._strings = []
+        for index, element in short.strings.items():
+            empty, null = (1, 0) if element.prefix == COMPACT else (0, -1)
+            values = {empty: repeat("")} | ({null: repeat(None)} if element.nullable else {})
+            self._strings.append((index, short.names[index], values))
+        self._defaults = {
+            field.name: repeat(field.default)
+            for field in self._type.FIELDS
+            if not field.in_version(struct.version)
+        }
+
+    def read(
+        self, buffer: bytes | bytearray, position: int, count: int
+    ) -> ReceivedColumns[Message] | None:
+        """The array of `count` elements at `position`; None if it has to be read one by one."""
+        rows = buffer[position : position + count * self._struct.size]
+        if len(rows) < count * self._struct.size:
+            return None
+        read = list(zip(*self._struct.iter_unpack(rows), strict=True))
+        if any(any(read[index]) for index in self._tags):
+            return None
+        columns: dict[str, Iterable[Any]] = dict(self._defaults)
+        for index, name in self._names:
+            columns[name] = read[index]
+        for index, name, values in self._strings:
+            lengths = read[index]
+            value = values.get(lengths[0])
+            if value is None or lengths.count(lengths[0]) < count:
+                return None
+            columns[name] = value
+        return ReceivedColumns(self._type, count, columns)
 
 
 def reject(label: str, length: int, left: int) -> NoReturn:

@@ -197,6 +197,9 @@ class Message(metaclass=MessageMeta):
     FIELDS: ClassVar[tuple[Field, ...]]
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     FLEXIBLE_SINCE: ClassVar[int | None] = None
+    BY_COLUMNS: ClassVar[bool] = False
+    """Whether arrays of it may be decoded as `ReceivedColumns`."""
+
     encodings: ClassVar[dict[int, bytes] | None] = None
     """Of a frozen message its bytes by version, once they have been needed."""
 
@@ -307,6 +310,12 @@ class Columns(Sequence[M]):
 
     def __repr__(self) -> str:
         return repr(list(self))
+
+
+class ReceivedColumns(Columns[M]):
+    """As Columns, of an array that was decoded; of each string column all are empty or all null."""
+
+    __slots__ = ()
 
 
 DISPOSED_PER_STEP = 500

@@ -18,6 +18,7 @@ from protocol.apis.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from protocol.errors import ErrorCode
+from protocol.schema import ReceivedColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +53,11 @@ def _all_exist(topics: TopicManager, request: OffsetCommitRequest, *, by_id: boo
         if found is None:
             return False
         topic.name, topic.topic_id = found.name, found.topic_id
-        indexes = [partition.partition_index for partition in topic.partitions]
+        partitions = topic.partitions
+        if isinstance(partitions, ReceivedColumns):
+            indexes = partitions.columns["partition_index"]
+        else:
+            indexes = [partition.partition_index for partition in partitions]
         if not indexes or min(indexes) < 0 or max(indexes) >= len(found.partitions):
             return False
     return bool(request.topics)

@@ -17,7 +17,7 @@ from protocol.offsets_log import OffsetCommitKey, encode_key, encode_value
 from protocol.varint import encode_varint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from coordinator_server.group.commit_layout import CommitLayout
     from coordinator_server.group.records import CoordinatorRecord, CoordinatorRecords
@@ -87,17 +87,9 @@ class RecordsBuilder:
 
     def _add_layout(self, records: OffsetRecords, layout: CommitLayout) -> None:
         """Add the records of a commit in front of all others: the kept heads have its deltas."""
-        layout.record_heads = layout.record_heads or _record_heads(layout)
-        pack = _OFFSET_AND_EPOCH.pack
-        for heads, (_, offsets) in zip(layout.record_heads, records.topics, strict=True):
-            *record_heads, tags = heads
-            values = offsets.values()
-            first = next(iter(values))
-            rest = _EMPTY_METADATA + _TIMESTAMP.pack(first.commit_timestamp) + tags
-            self._parts += [
-                head + pack(value.offset, value.leader_epoch) + rest
-                for head, value in zip(record_heads, values, strict=True)
-            ]
+        layout.record_packers = layout.record_packers or _record_packers(layout)
+        for packer, (_, offsets) in zip(layout.record_packers, records.topics, strict=True):
+            self._parts.append(packer.pack(offsets.values()))
         self.count = layout.count
         if self.count >= LEAST_KEY_SET:
             self.key_set = layout.key_set
@@ -105,9 +97,34 @@ class RecordsBuilder:
         self.is_full = self._left_bytes < 0
 
 
-def _record_heads(layout: CommitLayout) -> list[list[bytes]]:
-    """Of each topic all of its records in front of the offset, and last what ends each of them."""
-    heads: list[list[bytes]] = []
+class RecordsPacker:
+    """Packs the records of one topic of a layout in one call.
+
+    All of a record in front of its offset is kept, and what follows its time.
+    """
+
+    __slots__ = ("_arguments", "_pack", "_tags")
+
+    def __init__(self, heads: Sequence[bytes], tags: bytes) -> None:
+        rest_bytes = len(_EMPTY_METADATA) + _TIMESTAMP.size + len(tags)
+        letters = [f"{len(head)}sqi{rest_bytes}s" for head in heads]
+        self._pack = Struct(">" + "".join(letters)).pack
+        self._tags = tags
+        self._arguments: list[object] = [one for head in heads for one in (head, 0, 0, b"")]
+
+    def pack(self, values: Collection[CommittedOffset]) -> bytes:
+        """The records of these offsets, in the order of the layout, all of one time."""
+        offsets, epochs, _, times_ms, *_ = zip(*values, strict=True)
+        rest = _EMPTY_METADATA + _TIMESTAMP.pack(times_ms[0]) + self._tags
+        arguments = self._arguments
+        arguments[1::4], arguments[2::4] = offsets, epochs
+        arguments[3::4] = [rest] * len(offsets)
+        return self._pack(*arguments)
+
+
+def _record_packers(layout: CommitLayout) -> list[RecordsPacker]:
+    """A packer for each topic."""
+    packers: list[RecordsPacker] = []
     delta = 0
     for topic, topic_id, partitions in layout.topics:
         sample = CommittedOffset(0, topic_id=topic_id).to_value()
@@ -117,10 +134,10 @@ def _record_heads(layout: CommitLayout) -> list[list[bytes]]:
         key_front = encode_varint(len(key)) + key[: -_PARTITION.size]
         after_front = len(key_front) + _PARTITION.size + len(value_front) + len(value)
         after_front += len(_NO_HEADERS) - _VERSION_BYTES
-        of_topic: list[bytes] = []
+        heads: list[bytes] = []
         for partition in partitions:
             front = _LEADING_BYTES + encode_varint(delta)
-            of_topic.append(
+            heads.append(
                 encode_varint(len(front) + after_front)
                 + front
                 + key_front
@@ -128,6 +145,5 @@ def _record_heads(layout: CommitLayout) -> list[list[bytes]]:
                 + value_front
             )
             delta += 1
-        of_topic.append(value[_TAGS_AT:] + _NO_HEADERS)
-        heads.append(of_topic)
-    return heads
+        packers.append(RecordsPacker(heads, value[_TAGS_AT:] + _NO_HEADERS))
+    return packers

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 from protocol.apis.offset_commit import (
     OffsetCommitResponse,
@@ -34,17 +35,17 @@ class KeySet:
 class CommitLayout:
     """The partitions of a commit, in its order; `response` says that all of them are stored.
 
-    `record_heads` belongs to who encodes the records.
+    `record_packers` belongs to the coordinator, which encodes the records.
     """
 
-    __slots__ = ("count", "group_id", "key_set", "record_heads", "response", "topics")
+    __slots__ = ("count", "group_id", "key_set", "record_packers", "response", "topics")
 
     def __init__(self, group_id: str, topics: LayoutTopics) -> None:
         self.group_id = group_id
         self.topics = topics
         self.count = sum([len(partitions) for _, _, partitions in topics])
         self.key_set = KeySet()
-        self.record_heads: Sequence[Sequence[bytes]] = ()
+        self.record_packers: Sequence[Any] = ()
         self.response = frozen(
             OffsetCommitResponse(
                 topics=[

@@ -24,7 +24,7 @@ from protocol.apis.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from protocol.errors import ErrorCode
-from protocol.schema import ZERO_UUID, is_frozen
+from protocol.schema import ZERO_UUID, ReceivedColumns, is_frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable
@@ -183,19 +183,29 @@ def _plain_topics(
     for topic in request.topics:
         partitions = topic.partitions
         count += len(partitions)
-        if count > STEP_ITEMS or any(map(_metadata_of, partitions)):
+        if count > STEP_ITEMS:
             return None
-        columns = zip(
-            [partition.committed_offset for partition in partitions],
-            [partition.committed_leader_epoch for partition in partitions],
+        if isinstance(partitions, ReceivedColumns):
+            columns = partitions.columns
+            indexes = columns["partition_index"]
+            offsets_and_epochs = columns["committed_offset"], columns["committed_leader_epoch"]
+        elif any(map(_metadata_of, partitions)):
+            return None
+        else:
+            indexes = [partition.partition_index for partition in partitions]
+            offsets_and_epochs = (
+                [partition.committed_offset for partition in partitions],
+                [partition.committed_leader_epoch for partition in partitions],
+            )
+        rows = zip(
+            *offsets_and_epochs,
             repeat(""),
             repeat(stamp.now_ms),
             repeat(stamp.expire_ms),
             repeat(topic.topic_id if stamp.has_topic_id else ZERO_UUID),
             strict=False,
         )
-        indexes = [partition.partition_index for partition in partitions]
-        offsets = dict(zip(indexes, map(_new_offset, columns), strict=True))
+        offsets = dict(zip(indexes, map(_new_offset, rows), strict=True))
         if not offsets or len(offsets) != len(partitions):
             return None
         topics.append((topic.name, offsets))

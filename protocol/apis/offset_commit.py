@@ -13,6 +13,8 @@ from protocol.schema import ARRAY, INT16, INT32, INT64, STRING, UUID, Message, f
 class OffsetCommitRequestPartition(Message):
     """The next offset to read, with the client's own note."""
 
+    BY_COLUMNS = True
+
     partition_index: int = field(INT32)
     committed_offset: int = field(INT64)
     committed_leader_epoch: int = field(INT32, since=6, default=-1)

@@ -55,8 +55,8 @@ class Bound(NamedTuple):
 
 BOUNDS = {
     "heartbeat": Bound(26, 1_300),
-    "commit of 1 partition": Bound(86, 4_600),
-    "commit of 100 partitions": Bound(90, 56_000),
+    "commit of 1 partition": Bound(89, 4_600),
+    "commit of 100 partitions": Bound(96, 56_000),
     "offset fetch of 1 partition": Bound(49, 8_500),
     "offset fetch of 100 partitions": Bound(49, 12_500),
     "produce of 16 KB": Bound(55, 20_000),

@@ -21,10 +21,11 @@ from protocol.apis.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from protocol.apis.sync_group import SyncGroupRequestAssignment
+from protocol.codec import decoder, encoder
 from protocol.errors import ErrorCode
-from protocol.schema import Message
+from protocol.schema import Message, ReceivedColumns
 from storage.errors import StorageError
-from tests.sim.broker import Answer, OneGroupBroker
+from tests.sim.broker import GROUP, Answer, OneGroupBroker
 from tests.unit.group.context import GroupContext, Member, commit, commit_answer, offsets
 
 E = ErrorCode
@@ -418,3 +419,32 @@ def test_a_group_that_has_ended_still_sends_its_answers() -> None:
         assert context.broker.group is None
         assert [one.answered for one in answers] == [True, True, False]
     assert [codes(one) for one in answers] == [{E.OFFSET_METADATA_TOO_LARGE}] * 3
+
+
+# --- commits as they are decoded ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [2, 6, 8, 9])
+@pytest.mark.parametrize("note", ["", None])
+@pytest.mark.parametrize("is_twice", [False, True])
+def test_a_commit_decoded_by_columns_is_that_of_its_elements(
+    version: int, note: str | None, is_twice: bool
+) -> None:
+    """The same records and the same answer, also with a partition that is named twice."""
+    indexes = [*range(20), 3] if is_twice else [*range(20)]
+    partitions = [
+        OffsetCommitRequestPartition(
+            partition_index=index, committed_offset=number << 33, committed_metadata=note
+        )
+        for number, index in enumerate(indexes)
+    ]
+    request = OffsetCommitRequest(
+        group_id=GROUP, topics=[OffsetCommitRequestTopic(name="wide", partitions=partitions)]
+    )
+    data = encoder(OffsetCommitRequest, version)(request)
+    decoded, _ = decoder(OffsetCommitRequest, version)(data, 0)
+    assert type(decoded.topics[0].partitions) is ReceivedColumns
+    plain, by_columns = OneGroupBroker(topics=TOPICS), OneGroupBroker(topics=TOPICS)
+    assert plain.send(request, version).response == by_columns.send(decoded, version).response
+    assert plain.log == by_columns.log
+    assert len(offsets(by_columns)) == 20

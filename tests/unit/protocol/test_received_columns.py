@@ -1,0 +1,92 @@
+"""Arrays that are decoded by columns: the same elements as one by one, or one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from protocol.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.codec import decoder, encoder
+from protocol.errors import ProtocolError
+from protocol.schema import ReceivedColumns
+
+VERSIONS = range(OffsetCommitRequest.VERSIONS[0], OffsetCommitRequest.VERSIONS[1] + 1)
+COUNT = 20
+
+
+def request_of(metadata: Sequence[str | None], version: int) -> OffsetCommitRequest:
+    """A commit with a partition for each of these; it has what the version can carry."""
+    partitions = [
+        OffsetCommitRequestPartition(
+            partition_index=index,
+            committed_offset=index << 33,
+            committed_leader_epoch=index - 5 if version >= 6 else -1,
+            committed_metadata=one,
+        )
+        for index, one in enumerate(metadata)
+    ]
+    topic_id = bytes(range(16)) if version >= 10 else bytes(16)
+    topic = OffsetCommitRequestTopic(topic_id=topic_id, partitions=partitions)
+    if version < 10:
+        topic.name = "topic"
+    return OffsetCommitRequest(group_id="group", member_id="member", topics=[topic, topic])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("empty", ["", None])
+def test_elements_that_are_all_short(version: int, empty: str | None) -> None:
+    """Every field of every element is there, and what comes after the array as well."""
+    request = request_of([empty] * COUNT, version)
+    data = encoder(OffsetCommitRequest, version)(request)
+    decoded, end = decoder(OffsetCommitRequest, version)(data, 0)
+    assert end == len(data)
+    assert [type(one.partitions) for one in decoded.topics] == [ReceivedColumns] * 2
+    assert decoded == request
+    assert encoder(OffsetCommitRequest, version)(decoded) == data
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("odd", ["", None, "a note"])
+@pytest.mark.parametrize("at", [0, 7, COUNT - 1])
+def test_one_element_that_differs(version: int, odd: str | None, at: int) -> None:
+    """The array is decoded one by one when its strings are not alike."""
+    metadata: list[str | None] = [None if odd == "" else ""] * COUNT
+    metadata[at] = odd
+    request = request_of(metadata, version)
+    data = encoder(OffsetCommitRequest, version)(request)
+    decoded, end = decoder(OffsetCommitRequest, version)(data, 0)
+    assert (end, decoded) == (len(data), request)
+    assert [type(one.partitions) for one in decoded.topics] == [list] * 2
+
+
+def test_a_tagged_field_in_one_element() -> None:
+    """It is skipped, as in an array that is decoded one by one."""
+    data = encoder(OffsetCommitRequest, 8)(request_of([""] * COUNT, 8))
+    element = (3).to_bytes(4, "big") + (3 << 33).to_bytes(8, "big")
+    tags_at = data.index(element) + len(element) + 4 + 1
+    assert data[tags_at] == 0
+    tagged = data[:tags_at] + b"\x01\x63\x02hi" + data[tags_at + 1 :]
+    decoded, end = decoder(OffsetCommitRequest, 8)(tagged, 0)
+    assert (end, decoded) == (len(tagged), request_of([""] * COUNT, 8))
+    assert type(decoded.topics[0].partitions) is list
+
+
+def test_few_elements_are_decoded_one_by_one() -> None:
+    """It costs less."""
+    data = encoder(OffsetCommitRequest, 8)(request_of([""] * 3, 8))
+    decoded, _ = decoder(OffsetCommitRequest, 8)(data, 0)
+    assert type(decoded.topics[0].partitions) is list
+
+
+@pytest.mark.parametrize("version", [2, 7, 8])
+def test_bytes_that_end_early(version: int) -> None:
+    """Wherever they end, it is a ProtocolError."""
+    data = encoder(OffsetCommitRequest, version)(request_of([""] * COUNT, version))
+    for end in range(len(data)):
+        with pytest.raises(ProtocolError):
+            decoder(OffsetCommitRequest, version)(data[:end], 0)

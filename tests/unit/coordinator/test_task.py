@@ -443,7 +443,8 @@ def test_a_commit_decoded_by_columns_is_that_of_its_elements(
     )
     data = encoder(OffsetCommitRequest, version)(request)
     decoded, _ = decoder(OffsetCommitRequest, version)(data, 0)
-    assert type(decoded.topics[0].partitions) is ReceivedColumns
+    decoded_partitions: object = decoded.topics[0].partitions
+    assert isinstance(decoded_partitions, ReceivedColumns)
     plain, by_columns = OneGroupBroker(topics=TOPICS), OneGroupBroker(topics=TOPICS)
     assert plain.send(request, version).response == by_columns.send(decoded, version).response
     assert plain.log == by_columns.log

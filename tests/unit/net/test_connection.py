@@ -442,6 +442,7 @@ async def test_slow_requests_of_one_connection_do_not_keep_the_loop(
 
     for module in ("connection", "connections"):
         monkeypatch.setattr(f"coordinator_server.net.{module}.perf_counter", lambda: seconds)
+    monkeypatch.setattr("coordinator_server.net.connection.TURN_SECONDS", TURN_SECONDS)
     network = FakeNetwork(dispatch=answer_slowly)
     connection, _ = network.connect()
     connection.data_received(frame(b"x") * 5)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Protocol, TypeVar
 
+from protocol.errors import ProtocolError
 from protocol.schema import Message
 
 M_co = TypeVar("M_co", bound=Message, covariant=True)
@@ -127,3 +128,13 @@ def _function(message_type: type[Message], version: int, kind: str) -> Any:
         function = compile_function(source, scope, title)
         _functions[message_type, version, kind] = function
     return function
+
+
+def leading_int16(data: bytes) -> int:
+    """The record type that a key of an internal topic starts with, or the version of a value.
+
+    ProtocolError when the bytes end before.
+    """
+    if len(data) < 2:
+        raise ProtocolError(f"{len(data)} bytes where a record type or version is due")
+    return int.from_bytes(data[:2], "big", signed=True)

@@ -8,6 +8,7 @@ topics a group reads; assignments are made by the clients.
 from __future__ import annotations
 
 from struct import Struct
+from typing import TypeVar
 
 from protocol.codec import decoder, encoder
 from protocol.errors import ProtocolError
@@ -44,16 +45,22 @@ class ConsumerProtocolAssignment(Message, versions=(0, 3)):
     user_data: bytes | None = field(BYTES, nullable_since=0, default=None)
 
 
+class SchemaError(ProtocolError):
+    """The bytes have no version, or end inside a number: where Kafka throws a SchemaException.
+
+    A length that cannot be is any other ProtocolError, and in Kafka an exception that nobody
+    expects.
+    """
+
+
 def decode_subscription(data: bytes) -> ConsumerProtocolSubscription:
     """A subscription; ProtocolError when the bytes do not parse."""
-    version = _version(data, ConsumerProtocolSubscription)
-    return decoder(ConsumerProtocolSubscription, version)(data, 2)[0]
+    return _decode(ConsumerProtocolSubscription, data)
 
 
 def decode_assignment(data: bytes) -> ConsumerProtocolAssignment:
     """An assignment; ProtocolError when the bytes do not parse."""
-    version = _version(data, ConsumerProtocolAssignment)
-    return decoder(ConsumerProtocolAssignment, version)(data, 2)[0]
+    return _decode(ConsumerProtocolAssignment, data)
 
 
 def encode_subscription(subscription: ConsumerProtocolSubscription, version: int = 3) -> bytes:
@@ -66,9 +73,27 @@ def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = 3) 
     return _INT16.pack(version) + encoder(ConsumerProtocolAssignment, version)(assignment)
 
 
-def _version(data: bytes, message_type: type[Message]) -> int:
-    """The version to read with: ours at most."""
+M = TypeVar("M", bound=Message)
+
+
+def _decode(message_type: type[M], data: bytes) -> M:
+    version = version_of(data)
+    try:
+        return decoder(message_type, version)(data, 2)[0]
+    except ProtocolError as error:
+        if error.__cause__ is None:
+            raise
+        raise SchemaError(str(error)) from error
+
+
+def version_of(data: bytes) -> int:
+    """The version to read these bytes with, and to answer in: ours at most. SchemaError if none.
+
+    Subscriptions and assignments have the same versions.
+    """
     if len(data) < 2:
-        raise ProtocolError("no version")
+        raise SchemaError("no version")
     version: int = _INT16.unpack_from(data)[0]
-    return min(version, message_type.VERSIONS[1])
+    if version < 0:
+        raise SchemaError(f"version {version}")
+    return min(version, ConsumerProtocolAssignment.VERSIONS[1])

@@ -1,18 +1,18 @@
 """Keys and values of `__consumer_offsets`, as Kafka writes and reads them.
 
 A key starts with its record type as int16, a value with its version; a null value is a tombstone.
-Here are the classic groups; the records of KIP-848 groups are in `protocol.consumer_group_records`.
-Types that are not known here (share and streams groups) come back as `UnknownKey`, so that a log
-with them can still be read.
+Here are the classic groups; the records of other kinds of groups are in modules of their own, which
+are imported when their first record comes. Types that are not known come back as `UnknownKey`, so
+that a log with them can still be read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from struct import Struct
 
-from protocol.codec import decoder, encoder
-from protocol.errors import ProtocolError
+from protocol.codec import decoder, encoder, leading_int16
 from protocol.schema import ARRAY, BYTES, INT32, INT64, STRING, UUID, Message, field
 
 
@@ -114,7 +114,17 @@ _RECORD_TYPES: dict[int, tuple[type[Message], type[Message]]] = {
     1: (OffsetCommitKey, OffsetCommitValue),
     2: (GroupMetadataKey, GroupMetadataValue),
 }
-_CONSUMER_GROUP_TYPES = frozenset((3, 4, 5, 6, 7, 8, 16))
+CONSUMER_GROUP_TYPES = frozenset((3, 4, 5, 6, 7, 8, 16))
+SHARE_GROUP_TYPES = frozenset((10, 11, 12, 13, 14, 15))
+STREAMS_GROUP_TYPES = frozenset((17, 19, 20, 21, 22, 23))
+_MODULES = {
+    **dict.fromkeys(CONSUMER_GROUP_TYPES, "protocol.consumer_group_records"),
+    **dict.fromkeys(SHARE_GROUP_TYPES, "protocol.share_group_records"),
+    **dict.fromkeys(STREAMS_GROUP_TYPES, "protocol.streams_group_records"),
+}
+"""The record types of other kinds of groups, and where they are."""
+_CLASSIC_KEYS = frozenset(types[0] for types in _RECORD_TYPES.values())
+"""The keys that call the id of their group `group`; all others call it `group_id`."""
 _types_of_keys: dict[type[Message], int] = {
     types[0]: record_type for record_type, types in _RECORD_TYPES.items()
 }
@@ -122,7 +132,7 @@ _types_of_keys: dict[type[Message], int] = {
 
 def decode_key(data: bytes) -> Message | UnknownKey:
     """The key message of a record; ProtocolError when the bytes do not parse."""
-    record_type = _leading_int16(data)
+    record_type = leading_int16(data)
     types = record_types(record_type)
     if types is None:
         return UnknownKey(record_type, data)
@@ -137,9 +147,9 @@ def decode_value(key: Message | UnknownKey, data: bytes | None) -> Message | Non
     """
     if data is None or isinstance(key, UnknownKey):
         return None
-    types = record_types(_type_of_key(key))
+    types = record_types(type_of_key(key))
     assert types is not None, key
-    value, _ = decoder(types[1], _leading_int16(data))(data, 2)
+    value, _ = decoder(types[1], leading_int16(data))(data, 2)
     return value
 
 
@@ -152,7 +162,7 @@ def encode_key(key: Message) -> bytes:
     """The bytes of a key message, its record type in front."""
     entry = _key_encoders.get(type(key))
     if entry is None:
-        entry = _INT16.pack(_type_of_key(key)), encoder(type(key), 0)
+        entry = _INT16.pack(type_of_key(key)), encoder(type(key), 0)
         _key_encoders[type(key)] = entry
     prefix, encode = entry
     return prefix + encode(key)
@@ -168,25 +178,30 @@ def encode_value(value: Message, version: int) -> bytes:
     return prefix + encode(value)
 
 
+def group_of(key: Message) -> str:
+    """The id of the group that a record belongs to."""
+    # Every key has one of the two.
+    name = "group" if type(key) in _CLASSIC_KEYS else "group_id"
+    group_id: str = getattr(key, name)
+    return group_id
+
+
 def record_types(record_type: int) -> tuple[type[Message], type[Message]] | None:
     """The messages of key and value of a record type; None for one that is not known."""
-    if record_type in _CONSUMER_GROUP_TYPES and record_type not in _RECORD_TYPES:
-        from protocol.consumer_group_records import RECORD_TYPES
-
-        _RECORD_TYPES.update(RECORD_TYPES)
-        _types_of_keys.update({types[0]: number for number, types in RECORD_TYPES.items()})
+    if record_type in _MODULES and record_type not in _RECORD_TYPES:
+        _load(_MODULES[record_type])
     return _RECORD_TYPES.get(record_type)
 
 
-def _type_of_key(key: Message) -> int:
+def _load(module: str) -> None:
+    """Make the record types of a module known."""
+    types: dict[int, tuple[type[Message], type[Message]]] = import_module(module).RECORD_TYPES
+    _RECORD_TYPES.update(types)
+    _types_of_keys.update({pair[0]: number for number, pair in types.items()})
+
+
+def type_of_key(key: Message) -> int:
     """The record type of a key message."""
     if type(key) not in _types_of_keys:
-        record_types(3)  # the key comes from the other module: make its types known
+        _load(type(key).__module__)
     return _types_of_keys[type(key)]
-
-
-def _leading_int16(data: bytes) -> int:
-    if len(data) < 2:
-        raise ProtocolError(f"a key or value of {len(data)} bytes")
-    number: int = _INT16.unpack_from(data)[0]
-    return number

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from protocol.schema import Message
 
 API_VERSIONS_KEY = 18
+SASL_HANDSHAKE_KEY = 17
+SASL_AUTHENTICATE_KEY = 36
 
 
 class ApiSpec:
@@ -55,6 +57,11 @@ class ApiSpec:
 
     def __repr__(self) -> str:
         return f"ApiSpec({self.key}, {self.name}, {self.min_version}-{self.max_version})"
+
+    @property
+    def constant(self) -> str:
+        """The name of the API in Kafka's ApiKeys, such as "SASL_HANDSHAKE"."""
+        return self.stem.upper()
 
     def supports(self, version: int) -> bool:
         """Whether `version` is served."""
@@ -105,6 +112,7 @@ SPECS: tuple[ApiSpec, ...] = (
     ApiSpec(14, "SyncGroup", "sync_group", 0, 5, 4, 4),
     ApiSpec(15, "DescribeGroups", "describe_groups", 0, 6, 5, 5),
     ApiSpec(16, "ListGroups", "list_groups", 0, 5, 3, 3),
+    ApiSpec(17, "SaslHandshake", "sasl_handshake", 0, 1, None, None),
     ApiSpec(18, "ApiVersions", "api_versions", 0, 4, 3, 3),
     ApiSpec(19, "CreateTopics", "create_topics", 2, 7, 5, 5),
     ApiSpec(20, "DeleteTopics", "delete_topics", 1, 6, 4, 4),
@@ -116,18 +124,43 @@ SPECS: tuple[ApiSpec, ...] = (
     ApiSpec(26, "EndTxn", "end_txn", 0, 5, 3, 3),
     ApiSpec(27, "WriteTxnMarkers", "write_txn_markers", 1, 2, 1, 1),
     ApiSpec(28, "TxnOffsetCommit", "txn_offset_commit", 0, 5, 3, 3),
+    ApiSpec(29, "DescribeAcls", "describe_acls", 1, 3, 2, 2),
+    ApiSpec(30, "CreateAcls", "create_acls", 1, 3, 2, 2),
+    ApiSpec(31, "DeleteAcls", "delete_acls", 1, 3, 2, 2),
     ApiSpec(32, "DescribeConfigs", "describe_configs", 1, 4, 4, 4),
     ApiSpec(33, "AlterConfigs", "alter_configs", 0, 2, 2, 2),
     ApiSpec(35, "DescribeLogDirs", "describe_log_dirs", 1, 5, 2, 2),
+    ApiSpec(36, "SaslAuthenticate", "sasl_authenticate", 0, 2, 2, 2),
     ApiSpec(37, "CreatePartitions", "create_partitions", 0, 3, 2, 2),
     ApiSpec(42, "DeleteGroups", "delete_groups", 0, 2, 2, 2),
     ApiSpec(44, "IncrementalAlterConfigs", "incremental_alter_configs", 0, 1, 1, 1),
     ApiSpec(47, "OffsetDelete", "offset_delete", 0, 0, None, None),
+    ApiSpec(48, "DescribeClientQuotas", "describe_client_quotas", 0, 1, 1, 1),
+    ApiSpec(49, "AlterClientQuotas", "alter_client_quotas", 0, 1, 1, 1),
+    ApiSpec(50, "DescribeUserScramCredentials", "describe_user_scram_credentials", 0, 0, 0, 0),
+    ApiSpec(51, "AlterUserScramCredentials", "alter_user_scram_credentials", 0, 0, 0, 0),
     ApiSpec(60, "DescribeCluster", "describe_cluster", 0, 2, 0, 0),
     ApiSpec(61, "DescribeProducers", "describe_producers", 0, 0, 0, 0),
     ApiSpec(65, "DescribeTransactions", "describe_transactions", 0, 0, 0, 0),
     ApiSpec(66, "ListTransactions", "list_transactions", 0, 2, 0, 0),
+    ApiSpec(68, "ConsumerGroupHeartbeat", "consumer_group_heartbeat", 0, 1, 0, 0),
+    ApiSpec(69, "ConsumerGroupDescribe", "consumer_group_describe", 0, 1, 0, 0),
+    ApiSpec(74, "ListConfigResources", "list_config_resources", 0, 1, 0, 0),
     ApiSpec(75, "DescribeTopicPartitions", "describe_topic_partitions", 0, 0, 0, 0),
+    ApiSpec(76, "ShareGroupHeartbeat", "share_group_heartbeat", 1, 1, 1, 1),
+    ApiSpec(77, "ShareGroupDescribe", "share_group_describe", 1, 1, 1, 1),
+    ApiSpec(78, "ShareFetch", "share_fetch", 1, 2, 1, 1),
+    ApiSpec(79, "ShareAcknowledge", "share_acknowledge", 1, 2, 1, 1),
+    ApiSpec(83, "InitializeShareGroupState", "initialize_share_group_state", 0, 0, 0, 0),
+    ApiSpec(84, "ReadShareGroupState", "read_share_group_state", 0, 0, 0, 0),
+    ApiSpec(85, "WriteShareGroupState", "write_share_group_state", 0, 1, 0, 0),
+    ApiSpec(86, "DeleteShareGroupState", "delete_share_group_state", 0, 0, 0, 0),
+    ApiSpec(87, "ReadShareGroupStateSummary", "read_share_group_state_summary", 0, 1, 0, 0),
+    ApiSpec(88, "StreamsGroupHeartbeat", "streams_group_heartbeat", 0, 0, 0, 0),
+    ApiSpec(89, "StreamsGroupDescribe", "streams_group_describe", 0, 0, 0, 0),
+    ApiSpec(90, "DescribeShareGroupOffsets", "describe_share_group_offsets", 0, 1, 0, 0),
+    ApiSpec(91, "AlterShareGroupOffsets", "alter_share_group_offsets", 0, 0, 0, 0),
+    ApiSpec(92, "DeleteShareGroupOffsets", "delete_share_group_offsets", 0, 0, 0, 0),
 )
 
 SPEC_BY_KEY: dict[int, ApiSpec] = {spec.key: spec for spec in SPECS}
@@ -135,11 +168,6 @@ SPEC_BY_NAME: dict[str, ApiSpec] = {spec.name: spec for spec in SPECS}
 
 ASKED_SPECS: tuple[ApiSpec, ...] = (
     ApiSpec(46, "ListPartitionReassignments", "list_partition_reassignments", 0, 0, 0, 0),
-    ApiSpec(48, "DescribeClientQuotas", "describe_client_quotas", 0, 1, 1, 1),
-    ApiSpec(49, "AlterClientQuotas", "alter_client_quotas", 0, 1, 1, 1),
-    ApiSpec(50, "DescribeUserScramCredentials", "describe_user_scram_credentials", 0, 0, 0, 0),
-    ApiSpec(51, "AlterUserScramCredentials", "alter_user_scram_credentials", 0, 0, 0, 0),
-    ApiSpec(69, "ConsumerGroupDescribe", "consumer_group_describe", 0, 1, 0, 0),
-    ApiSpec(74, "ListConfigResources", "list_config_resources", 0, 1, 0, 0),
 )
-"""What our tools ask a broker of Kafka for, and this broker does not serve."""
+"""What is declared and not served: what our tools ask a broker of Kafka for. A row that moves to
+`SPECS` is served and advertised."""

@@ -223,8 +223,11 @@ class Message(metaclass=MessageMeta):
         return cls.FLEXIBLE_SINCE is not None and version >= cls.FLEXIBLE_SINCE
 
     def copy(self) -> Self:
-        """A shallow copy: nested lists and messages are shared."""
-        new = type(self).__new__(type(self))
+        """A shallow copy, which can be changed: nested lists and messages are shared."""
+        message_type = type(self)
+        if self.encodings is not None:
+            message_type = cast("type[Self]", message_type.__bases__[0])
+        new = message_type.__new__(message_type)
         for field in self.FIELDS:
             setattr(new, field.name, getattr(self, field.name))
         return new

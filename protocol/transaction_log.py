@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from protocol.codec import decoder, encoder
+from protocol.codec import decoder, encoder, leading_int16
 from protocol.errors import ProtocolError
 from protocol.schema import ARRAY, INT8, INT16, INT32, INT64, STRING, Message, field
 
@@ -66,7 +66,7 @@ def encode_transaction_value(value: TransactionLogValue) -> bytes:
 
 def decode_transaction_key(data: bytes) -> TransactionLogKey:
     """The key message of a record; ProtocolError when the bytes are none."""
-    record_type = _leading_int16(data)
+    record_type = leading_int16(data)
     if record_type != 0:
         raise ProtocolError(f"a transaction key of type {record_type}")
     key, _ = decoder(TransactionLogKey, 0)(data, 2)
@@ -75,12 +75,6 @@ def decode_transaction_key(data: bytes) -> TransactionLogKey:
 
 def decode_transaction_value(data: bytes) -> tuple[TransactionLogValue, int]:
     """The value message and its version; ProtocolError when the bytes do not parse."""
-    version = _leading_int16(data)
+    version = leading_int16(data)
     value, _ = decoder(TransactionLogValue, version)(data, 2)
     return value, version
-
-
-def _leading_int16(data: bytes) -> int:
-    if len(data) < 2:
-        raise ProtocolError(f"{len(data)} bytes where a record type or version is due")
-    return int.from_bytes(data[:2], "big", signed=True)

@@ -29,6 +29,8 @@ class Kind(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    PASSWORD = 9
+    """A text that is shown to nobody."""
 
 
 _MAX_OF_KIND = {Kind.SHORT: SHORT_MAX, Kind.INT: INT_MAX, Kind.LONG: LONG_MAX}
@@ -109,7 +111,7 @@ def parse(setting: Setting, text: str) -> Value:
     An item that a list has twice is kept once, as in Kafka 4 (KIP-1161). Raises InvalidValueError.
     """
     text = text.strip()
-    if setting.kind is Kind.STRING:
+    if setting.kind in (Kind.STRING, Kind.PASSWORD):
         if setting.choices and text not in setting.choices:
             raise InvalidValueError(setting, Problem.NOT_A_CHOICE, text)
         return text

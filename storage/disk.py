@@ -46,8 +46,11 @@ class Lock(Protocol):
 class Disk(Protocol):
     """A file system as storage sees it."""
 
-    def open(self, path: str, *, create: bool = False) -> File:
-        """Open `path` for appending and reading; with `create` make it when it is missing."""
+    def open(self, path: str, *, create: bool = False, private: bool = False) -> File:
+        """Open `path` for appending and reading; with `create` make it when it is missing.
+
+        A new file that is `private` may be read by its owner alone.
+        """
 
     def read_file(self, path: str) -> bytes:
         """Return the whole contents of a small file."""
@@ -98,16 +101,19 @@ class Disk(Protocol):
         """Take the lock file `path`; None when someone else holds it."""
 
 
-def write_atomically(disk: Disk, path: str, contents: bytes, *, sync: bool = True) -> None:
+def write_atomically(
+    disk: Disk, path: str, contents: bytes, *, sync: bool = True, private: bool = False
+) -> None:
     """Replace a small file so that a crash leaves either the old or the new contents.
 
     Written aside as `path.tmp` (the name Kafka's CheckpointFile uses), synced, renamed. Without
-    `sync` that holds for the death of the process only; for files that can be rebuilt.
+    `sync` that holds for the death of the process only; for files that can be rebuilt. A `private`
+    file may be read by its owner alone.
     """
     temporary = path + ".tmp"
     if disk.exists(temporary):
         disk.unlink(temporary)
-    file = disk.open(temporary, create=True)
+    file = disk.open(temporary, create=True, private=private)
     try:
         file.append([contents])
         if sync:

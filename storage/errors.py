@@ -96,7 +96,7 @@ class TransactionCoordinatorFencedError(StorageError):
 
 
 class TopicConfigError(StorageError):
-    """A topic setting with an unknown name or a bad value (INVALID_CONFIG)."""
+    """A config of a topic or a group with an unknown name or a bad value (INVALID_CONFIG)."""
 
     code = ErrorCode.INVALID_CONFIG
 

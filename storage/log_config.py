@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
-from storage.config_def import InvalidValueError, Problem, Value, parse
+from storage.config_def import InvalidValueError, Problem, Setting, Value, parse
 from storage.errors import TopicConfigError
 from storage.topic_settings import PRODUCER_ID_EXPIRATION_MS, TOPIC_SETTINGS
 
@@ -37,8 +37,13 @@ def parse_topic_setting(name: str, text: str) -> Value:
     row = TOPIC_SETTINGS.get(name)
     if row is None:
         raise TopicConfigError(f"Unknown topic config name: {name}")
+    return parse_client_config(row.setting, text)
+
+
+def parse_client_config(setting: Setting, text: str) -> Value:
+    """The typed value of what a client sets. Raises TopicConfigError with Kafka's sentence."""
     try:
-        return parse(row.setting, text)
+        return parse(setting, text)
     except InvalidValueError as error:
         raise TopicConfigError(error.worded(_WORDS)) from None
 

@@ -8,7 +8,7 @@ opens as fast as an empty one. A directory that Kafka wrote is adopted.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from storage.apart import ON_THE_SPOT
 from storage.checkpoints import (
@@ -37,20 +37,26 @@ from storage.log_loader import LogLoader, RecoveryReport
 from storage.meta_properties import take_directory
 from storage.open_files import DEFAULT_MAX_OPEN_FILES, OpenFiles
 from storage.partition_log import PartitionLog
+from storage.security_state import SecurityState
 from storage.topic_catalogue import TopicCatalogue, TopicRecord
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 FILE_NAME_BYTES_MAX = 255
-# What Kafka sets for the topics of its own (GroupCoordinator.groupMetadataTopicConfigs and the
-# transaction coordinator's); an adopted directory does not say.
-INTERNAL_TOPIC_CONFIGS = {
+_COMPACTED = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
     "segment.bytes": "104857600",
 }
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+# What Kafka sets for the topics of its own (GroupCoordinator.groupMetadataTopicConfigs and those of
+# the other coordinators); an adopted directory does not say.
+INTERNAL_TOPIC_CONFIGS = {
+    "__consumer_offsets": _COMPACTED,
+    "__transaction_state": _COMPACTED,
+    # The share coordinator deletes what it needs no more (ShareCoordinatorService).
+    "__share_group_state": {**_COMPACTED, "cleanup.policy": "delete", "retention.ms": "-1"},
+}
 
 
 class LogManager:
@@ -72,6 +78,7 @@ class LogManager:
         self.being_cleaned: set[TopicPartition] = set()
         self._lock = lock
         self._catalogue = TopicCatalogue(disk, path)
+        self.security_state = SecurityState(disk, path)
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._own_logs: dict[TopicPartition, PartitionLog] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
@@ -176,7 +183,7 @@ class LogManager:
                     counts[name] = max(counts.get(name, 0), partition + 1)
         adopted: list[TopicRecord] = []
         for name in sorted(ids):
-            configs = dict(INTERNAL_TOPIC_CONFIGS) if name in INTERNAL_TOPICS else {}
+            configs = dict(INTERNAL_TOPIC_CONFIGS.get(name, {}))
             adopted.append(TopicRecord(name, ids[name], counts[name], configs))
             self.adopted_topics.append(name)
         if adopted:
@@ -282,6 +289,14 @@ class LogManager:
         if record is None:
             raise UnknownPartitionError(f"there is no topic {name}")
         return record
+
+    def group_configs(self) -> Mapping[str, Mapping[str, str]]:
+        """The configs that groups have of their own, by group id."""
+        return self._catalogue.group_configs
+
+    def set_group_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
+        """Replace the configs of groups, with one write. Raises StorageError."""
+        self._catalogue.put_group_configs(configs)
 
     def next_producer_ids(self, count: int) -> int:
         """The first of `count` producer ids never given out before. Raises StorageError."""

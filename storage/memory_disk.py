@@ -218,7 +218,7 @@ class MemoryDisk:
 
     # --- Disk -------------------------------------------------------------------------------------
 
-    def open(self, path: str, *, create: bool = False) -> File:
+    def open(self, path: str, *, create: bool = False, private: bool = False) -> File:
         """Open `path` for appending and reading. Raises FileNotFoundError."""
         contents = self._files.get(path)
         if contents is None:

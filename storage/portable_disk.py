@@ -101,12 +101,12 @@ class PortableDisk:
         self._durable = durable
         self._syncing: AbstractContextManager[object] = Lock()
 
-    def open(self, path: str, *, create: bool = False) -> File:
+    def open(self, path: str, *, create: bool = False, private: bool = False) -> File:
         """Open `path` for appending and reading."""
         flags = os.O_RDWR | os.O_APPEND | BINARY
         if create:
             flags |= os.O_CREAT
-        return self.file_type(os.open(path, flags, 0o644), self._durable)
+        return self.file_type(os.open(path, flags, 0o600 if private else 0o644), self._durable)
 
     def read_file(self, path: str) -> bytes:
         """Return the whole contents of a small file."""

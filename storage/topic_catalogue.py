@@ -1,5 +1,7 @@
 """The topics of a data directory: names, ids, partition counts, settings; in one file of ours.
 
+The configs of groups are kept with them: both are small, rarely written, and not to be lost.
+
 Kafka keeps these in its metadata log, which a single broker has no use for. `topics.json` is a log
 too: its first line has the version, each other line is a JSON list of what one request changed,
 appended and synced before the request is answered. So a change costs the same however many topics
@@ -13,7 +15,7 @@ that a crash in the middle is finished at the next start.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -55,8 +57,9 @@ class TopicRecord(NamedTuple):
 class TopicCatalogue:
     """What `topics.json` says. Reading it changes nothing, so a broker may be running on it.
 
-    `topics` and `deleting` are changed by the methods only. Those that write raise StorageError,
-    and nothing has changed then.
+    `topics`, `deleting` and `group_configs` (group id -> the configs that a group has of its own)
+    are changed by the methods only. Those that write raise StorageError, and nothing has changed
+    then.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -64,6 +67,7 @@ class TopicCatalogue:
         self._path = f"{directory}/{CATALOGUE_FILE}"
         self.topics: dict[str, TopicRecord] = {}
         self.deleting: dict[str, TopicRecord] = {}
+        self.group_configs: dict[str, dict[str, str]] = {}
         self.next_producer_id = 0
         self._size_bytes = 0  # of the whole lines; 0: there is no file of this version
         self._changes = 0  # in the file
@@ -119,6 +123,8 @@ class TopicCatalogue:
             self.deleting.pop(value, None)  # compaction may have left it out
         elif kind == "next_producer_id":
             self.next_producer_id = int(value)
+        elif kind == "group":
+            self._set_group(value["group_id"], value["configs"])
         else:
             raise ValueError(f"an unknown change: {kind}")
 
@@ -147,6 +153,17 @@ class TopicCatalogue:
         self._write([_change("next_producer_id", first + count)])
         self.next_producer_id = first + count
         return first
+
+    def put_group_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
+        """Replace the configs of groups, by group id; none are kept of a group that has none."""
+        self._write(_group(group_id, own) for group_id, own in configs.items())
+        for group_id, own in configs.items():
+            self._set_group(group_id, own)
+
+    def _set_group(self, group_id: str, configs: Mapping[str, str]) -> None:
+        self.group_configs.pop(group_id, None)
+        if configs:
+            self.group_configs[group_id] = dict(configs)
 
     def _write(self, changes: Iterable[str]) -> None:
         """Append one line, which is on the disk when this returns."""
@@ -181,7 +198,7 @@ class TopicCatalogue:
     @property
     def is_mostly_dead(self) -> bool:
         """Whether compaction would make the file less than half as long, or it is an old one."""
-        live = len(self.topics) + len(self.deleting)
+        live = len(self.topics) + len(self.deleting) + len(self.group_configs)
         is_old = live > 0 and not self._size_bytes
         return is_old or self._changes > 2 * live + _DEAD_CHANGES_KEPT
 
@@ -193,7 +210,8 @@ class TopicCatalogue:
         copied_bytes = self._size_bytes
         changes = self._changes
         deleting = list(self.deleting.values())
-        records = [*deleting, *self.topics.values()]
+        entries = [_topic(one) for one in (*deleting, *self.topics.values())]
+        entries += [_group(group_id, own) for group_id, own in self.group_configs.items()]
         head = f'{{"version":{_VERSION}}}\n[{_change("next_producer_id", self.next_producer_id)}]\n'
         temporary = f"{self._path}.tmp"
         if self._disk.exists(temporary):
@@ -201,8 +219,8 @@ class TopicCatalogue:
         file = self._disk.open(temporary, create=True)
         try:
             file.append([head.encode()])
-            for start in range(0, len(records), _COMPACTED_PER_STEP):
-                part = [_topic(one) for one in records[start : start + _COMPACTED_PER_STEP]]
+            for start in range(0, len(entries), _COMPACTED_PER_STEP):
+                part = entries[start : start + _COMPACTED_PER_STEP]
                 file.append([f"[{','.join(part)}]\n".encode()])
                 file.sync()
                 yield
@@ -219,7 +237,7 @@ class TopicCatalogue:
         self._size_bytes = 0  # all is written again if the name cannot be synced
         self._disk.sync_directory(self._path.rpartition("/")[0])
         self._size_bytes = size_bytes
-        self._changes += len(records) + len(deleting) + 1 - changes
+        self._changes += len(entries) + len(deleting) + 1 - changes
 
     def _since(self, position: int) -> bytes:
         file = self._disk.open(self._path)
@@ -231,6 +249,10 @@ class TopicCatalogue:
 
 def _change(kind: str, value: object) -> str:
     return _encode({kind: value})
+
+
+def _group(group_id: str, configs: Mapping[str, str]) -> str:
+    return _change("group", {"group_id": group_id, "configs": dict(configs)})
 
 
 def _topic(record: TopicRecord) -> str:

@@ -1,0 +1,46 @@
+"""ShareGroupHeartbeat (key 76): a member of a share group (KIP-932). Version 1.
+
+Version 0 was for the early access of Kafka 4.0 and is gone.
+"""
+
+from __future__ import annotations
+
+from protocol.schema import ARRAY, INT16, INT32, STRING, UUID, Message, field
+
+
+class ShareGroupHeartbeatRequest(Message, versions=(1, 1), flexible_since=1):
+    """What has changed since the last heartbeat: null is unchanged.
+
+    The client makes its member id. The member epoch is 0 to join, -1 to leave.
+    """
+
+    group_id: str = field(STRING)
+    member_id: str = field(STRING)
+    member_epoch: int = field(INT32)
+    rack_id: str | None = field(STRING, nullable_since=0, default=None)
+    subscribed_topic_names: list[str] | None = field(ARRAY(STRING), nullable_since=0, default=None)
+
+
+class ShareAssignedPartitions(Message):
+    """Partitions of one topic that the member reads from."""
+
+    topic_id: bytes = field(UUID)
+    partitions: list[int] = field(ARRAY(INT32))
+
+
+class ShareAssignment(Message):
+    """All partitions of the member; other members may have the same ones."""
+
+    topic_partitions: list[ShareAssignedPartitions] = field(ARRAY(ShareAssignedPartitions))
+
+
+class ShareGroupHeartbeatResponse(Message, versions=(1, 1), flexible_since=1):
+    """The member's epoch, and its assignment if that is news. The interval is in ms."""
+
+    throttle_time_ms: int = field(INT32)
+    error_code: int = field(INT16)
+    error_message: str | None = field(STRING, nullable_since=0, default=None)
+    member_id: str | None = field(STRING, nullable_since=0, default=None)
+    member_epoch: int = field(INT32)
+    heartbeat_interval_ms: int = field(INT32)
+    assignment: ShareAssignment | None = field(ShareAssignment, nullable_since=0, default=None)

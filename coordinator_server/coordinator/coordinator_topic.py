@@ -50,6 +50,10 @@ class CoordinatorTopic:
         """The partition that a group or a transactional id lives in; the topic has to be there."""
         return self.partitions[partition_for(key, len(self.partitions))]
 
+    def max_message_bytes(self) -> int:
+        """The most that one write may have. The topic has to be there."""
+        return self.partitions[0].log.config.max_message_bytes
+
     def _take(self) -> None:
         topic = self._topics.topic(self.name)
         if topic is not None:

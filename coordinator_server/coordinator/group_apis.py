@@ -6,6 +6,7 @@ same by hand for each API.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Protocol, cast
 
 from coordinator_server.group.api import A, GroupApi, GroupRequest, Q
@@ -35,7 +36,31 @@ GROUP_APIS: dict[type[GroupRequest], object] = {
         DELETE_GROUPS,
     )
 }
-"""Request type -> its GroupApi."""
+"""Request type -> its GroupApi, of the requests that every broker gets."""
+
+_LATE_ROWS = {
+    "ConsumerGroupHeartbeatRequest": ("consumer.heartbeat", "CONSUMER_GROUP_HEARTBEAT"),
+    "DescribeConsumerGroup": ("consumer.describe", "CONSUMER_GROUP_DESCRIBE"),
+    "ShareGroupHeartbeatRequest": ("share.heartbeat", "SHARE_GROUP_HEARTBEAT"),
+    "DescribeShareGroup": ("share.describe", "SHARE_GROUP_DESCRIBE"),
+    "AlterShareGroupOffsetsRequest": ("share.alter_offsets", "ALTER_SHARE_GROUP_OFFSETS"),
+    "DeleteShareGroupOffsetsRequest": ("share.delete_offsets", "DELETE_SHARE_GROUP_OFFSETS"),
+    "FetchInitialized": ("share.initialized", "SHARE_GROUP_INITIALIZED"),
+    "StreamsGroupHeartbeatRequest": ("streams.heartbeat", "STREAMS_GROUP_HEARTBEAT"),
+    "DescribeStreamsGroup": ("streams.describe", "STREAMS_GROUP_DESCRIBE"),
+}
+"""Name of a request type -> module in `coordinator_server.group` and name of its row. A broker that
+has classic groups alone does without these modules."""
+
+
+class _Rows(dict[type[GroupRequest], object]):
+    """`GROUP_APIS`, and what comes late."""
+
+    def __missing__(self, request_type: type[GroupRequest]) -> object:
+        module, name = _LATE_ROWS[request_type.__name__]
+        row = getattr(import_module(f"coordinator_server.group.{module}"), name)
+        self[request_type] = row
+        return row
 
 
 class _RowOf(Protocol):
@@ -44,5 +69,5 @@ class _RowOf(Protocol):
         ...
 
 
-row_of = cast("_RowOf", GROUP_APIS.__getitem__)
+row_of = cast("_RowOf", _Rows(GROUP_APIS).__getitem__)
 """`row_of(type(request))` is the GroupApi of a request: each key is its row's `request_type`."""

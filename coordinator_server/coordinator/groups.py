@@ -18,9 +18,8 @@ from coordinator_server.coordinator.offsets_partition import OffsetsPartition
 from coordinator_server.coordinator.operations import InternalOperation, PendingRequest
 from coordinator_server.coordinator.task import GroupTask
 from coordinator_server.events.log import LOG
-from coordinator_server.group.classic.describe_groups import list_entry
-from coordinator_server.group.classic.lifecycle import load_finished
 from coordinator_server.group.classic.metadata import GroupMetadata
+from coordinator_server.group.kinds import load_finished
 from coordinator_server.group.retention import expire_offsets, topics_deleted
 from coordinator_server.group.transactional_commit import TransactionalCommit
 from coordinator_server.topics.names import OFFSETS_TOPIC
@@ -35,8 +34,11 @@ if TYPE_CHECKING:
     from coordinator_server.coordinator.operations import GroupCall
     from coordinator_server.events.log import EventLog
     from coordinator_server.group.api import A, GroupApi, Q
+    from coordinator_server.group.effects import StateCall, StateErrors
     from coordinator_server.group.explain import Rebalance
-    from coordinator_server.group.settings import GroupSettings
+    from coordinator_server.group.group import Group
+    from coordinator_server.group.settings import GroupEnvironment
+    from coordinator_server.share.persister import SharePersister
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.topic import Partition, Topic
     from protocol.apis.list_groups import ListedGroup
@@ -49,35 +51,37 @@ class GroupCoordinator:
     """All groups of a broker, by id in `tasks`.
 
     `node_id` is the broker's id; `topics` and `offsets_topic` are shared with the other brokers of
-    the process. `explain(group_id, rebalance)` gets the accounts of rebalances, `new_member_id`
-    makes member ids. `keeps_snapshots` says whether a clean stop leaves snapshots of the groups.
+    the process. `environment` is what groups are made with. `explain(group_id, rebalance)` gets the
+    accounts of rebalances. `persister()` leads to the share coordinator. `keeps_snapshots` says
+    whether a clean stop leaves snapshots of groups.
     """
 
     def __init__(
         self,
-        settings: GroupSettings,
+        environment: GroupEnvironment,
         clock: BrokerClock,
         step_runner: StepRunner,
         topics: TopicManager,
         offsets_topic: CoordinatorTopic,
         *,
         node_id: int,
-        new_member_id: Callable[[str], str],
         explain: Callable[[str, Rebalance], None],
+        persister: Callable[[], SharePersister],
         keeps_snapshots: bool = True,
         log: EventLog = LOG,
     ) -> None:
         self.tasks: dict[str, GroupTask] = {}
-        self._settings = settings
+        self._settings = environment.settings
+        self._environment = environment
         self.clock = clock
         self.step_runner = step_runner
         self.log = log
         self.explain = explain
+        self.persister = persister
         self._topics = topics
         self._offsets_topic = offsets_topic
-        self._new_member_id = new_member_id
         self._keeps_snapshots = keeps_snapshots
-        self._led: LedPartitions[OffsetsPartition, GroupMetadata] = LedPartitions(
+        self._led: LedPartitions[OffsetsPartition, Group] = LedPartitions(
             offsets_topic,
             clock,
             step_runner,
@@ -133,7 +137,7 @@ class GroupCoordinator:
 
         A partition with a group that could not be reloaded gets no snapshot: its log knows more.
         """
-        groups: dict[OffsetsPartition, list[GroupMetadata]] = {}
+        groups: dict[OffsetsPartition, list[Group]] = {}
         for led in closing:
             if led.state is PartitionState.ACTIVE:
                 groups[led] = []
@@ -160,22 +164,21 @@ class GroupCoordinator:
         if OFFSETS_TOPIC in topics:
             self.emigrate_all()
             return
+        topic_ids = {topic.topic_id for topic in topics.values()}
         for task in tuple(self.tasks.values()):
             offsets = task.group.offsets
             deleted = topics.keys() & (offsets.by_topic.keys() | offsets.pending.by_topic.keys())
-            if deleted:
-                delete = partial(topics_deleted, topics=sorted(deleted))
+            if deleted or task.group.has_state_of(topic_ids):
+                delete = partial(topics_deleted, topics=sorted(deleted), topic_ids=topic_ids)
                 task.post(InternalOperation(delete, is_exclusive=True))
 
     # --- loading ----------------------------------------------------------------------------------
 
-    def _load(self, led: OffsetsPartition, groups: dict[str, GroupMetadata]) -> Steps:
+    def _load(self, led: OffsetsPartition, groups: dict[str, Group]) -> Steps:
         """Replay one partition."""
         yield from led.load(self.new_group, groups)
 
-    def _serve(
-        self, led: OffsetsPartition, groups: dict[str, GroupMetadata], elapsed_ms: int
-    ) -> None:
+    def _serve(self, led: OffsetsPartition, groups: dict[str, Group], elapsed_ms: int) -> None:
         """Give each group that was replayed its task."""
         loaded = 0
         for group in groups.values():
@@ -208,6 +211,9 @@ class GroupCoordinator:
         missing group is, and whether the group is created.
         """
         api: GroupApi[Q, A] = row_of(type(request))
+        if api.protocol is not None and api.protocol not in self._settings.protocols:
+            call.reply(api.refuse(request, call.caller, ErrorCode.UNSUPPORTED_VERSION))
+            return
         if api.validate is not None:
             error = api.validate(request, call.caller, self._settings)
             if error is not ErrorCode.NONE:
@@ -248,7 +254,7 @@ class GroupCoordinator:
     def listed_groups(self) -> Iterator[ListedGroup]:
         """The entry of every group in ListGroups; of groups that end meanwhile too."""
         for task in tuple(self.tasks.values()):
-            yield list_entry(task.group)
+            yield task.group.listed()
 
     def busy_with(self, *, with_groups: bool) -> str:
         """What is being done for groups now, "" if nothing; `with_groups` asks each of them."""
@@ -267,11 +273,11 @@ class GroupCoordinator:
         assert group_id not in self.tasks, group_id
         return self._adopt(self.new_group(group_id), self._led.of(group_id))
 
-    def new_group(self, group_id: str) -> GroupMetadata:
-        """A blank group."""
-        return GroupMetadata(group_id, self._settings, self._new_member_id)
+    def new_group(self, group_id: str) -> Group:
+        """A blank group: a classic one, until a record turns it into another kind."""
+        return GroupMetadata(group_id, self._environment)
 
-    def _adopt(self, group: GroupMetadata, led: OffsetsPartition) -> GroupTask:
+    def _adopt(self, group: Group, led: OffsetsPartition) -> GroupTask:
         task = self.tasks[group.group_id] = GroupTask(group, led, self)
         return task
 
@@ -281,6 +287,22 @@ class GroupCoordinator:
         if task.is_done and self.tasks.get(group_id) is task:
             del self.tasks[group_id]
             task.stop()
+
+    # --- state of share groups --------------------------------------------------------------------
+
+    def ask(self, task: GroupTask, call: StateCall) -> None:
+        """Ask the share coordinator, after what is at hand; the answer comes to the task."""
+        from coordinator_server.coordinator.share_calls import StateAnswered, carry_out
+
+        def done(errors: StateErrors) -> None:
+            answered = StateAnswered(call, errors)
+            if self.tasks.get(group_id) is task:
+                task.post_answer(answered, call)
+            else:
+                answered.resubmit(self)
+
+        group_id = task.group.group_id
+        self.step_runner.run(carry_out(self.persister(), group_id, call, done))
 
     # --- transactions -----------------------------------------------------------------------------
 

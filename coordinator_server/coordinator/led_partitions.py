@@ -113,8 +113,8 @@ class LedPartitions(Generic[L, S]):
 
     `take_over(partition)` makes what the coordinator has of one. `load(led, loaded)` reads its log
     into `loaded`, by key, in steps; it may raise StorageError and ProtocolError. `serve(led,
-    loaded, elapsed_ms)` follows once the partition is active. `keys` says in the log what lives in
-    the partitions.
+    loaded, elapsed_ms)` follows once the partition is active. If one of them raises, the partition
+    is not served, and the next is loaded. `keys` says in the log what lives in the partitions.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class LedPartitions(Generic[L, S]):
         self._is_load_scheduled = False
 
     def _load_one(self, led: L) -> Iterator[None]:
-        """Load one partition; its keys are served from then on."""
+        """Load one partition; its keys are served from then on, or refused if that fails."""
         started_ms = self._clock.now_ms()
         loaded: dict[str, S] = {}
         try:
@@ -194,19 +194,24 @@ class LedPartitions(Generic[L, S]):
                 yield
                 if led.state is PartitionState.CLOSED:
                     return  # emigrated meanwhile
+            if led.state is PartitionState.CLOSED:
+                return
+            led.state = PartitionState.ACTIVE
+            self._serve(led, loaded, self._clock.now_ms() - started_ms)
         except (StorageError, ProtocolError) as error:
-            led.state = PartitionState.FAILED
-            self._log.emit(
-                "log.failed",
-                topic=self._topic.name,
-                partition=led.index,
-                reason=f"its {self._keys} cannot be loaded: {error}",
-            )
-            return
-        if led.state is PartitionState.CLOSED:
-            return
-        led.state = PartitionState.ACTIVE
-        self._serve(led, loaded, self._clock.now_ms() - started_ms)
+            self._cannot_load(led, error)
+        except Exception as error:  # error boundary: a bug costs this partition, not those after it
+            self._cannot_load(led, error, is_bug=True)
+
+    def _cannot_load(self, led: L, error: Exception, *, is_bug: bool = False) -> None:
+        led.state = PartitionState.FAILED
+        self._log.emit(
+            "log.failed",
+            topic=self._topic.name,
+            partition=led.index,
+            reason=f"its {self._keys} cannot be loaded: {error}",
+            exc_info=is_bug,
+        )
 
     # --- questions --------------------------------------------------------------------------------
 
@@ -214,6 +219,10 @@ class LedPartitions(Generic[L, S]):
     def is_loading(self) -> bool:
         """Whether some keys are not known yet because their partition is being loaded."""
         return any(led.state is PartitionState.LOADING for led in self._by_index.values())
+
+    def active(self) -> list[L]:
+        """The partitions that are served."""
+        return [led for led in self._by_index.values() if led.state is PartitionState.ACTIVE]
 
     def ensure_topic(self) -> ErrorCode:
         """Create the topic if it does not exist. NONE, or why it cannot be created."""

@@ -2,7 +2,7 @@
 
 What the core decides becomes a record batch here, in Kafka's own bytes (KafkaCoordinator's
 batches: no producer id, base sequence 0, CreateTime), and what the log holds becomes groups again.
-Both ways go through `GroupMetadata.replay` (a snapshot's offsets through `restore`, its form for
+Both ways go through `Group.replay` (a snapshot's offsets through `restore`, its form for
 many), so a loaded group is the group that was written.
 """
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from coordinator_server.clock.broker_clock import Clock
-    from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.effects import ProducerIdAndEpoch, Steps
+    from coordinator_server.group.group import Group
     from coordinator_server.group.records import CoordinatorRecords
     from coordinator_server.topics.topic import Partition
     from protocol.control_record import EndTransaction
@@ -98,9 +98,7 @@ class OffsetsPartition(LedPartition):
             return error.code
         return ErrorCode.NONE
 
-    def load(
-        self, new_group: Callable[[str], GroupMetadata], groups: dict[str, GroupMetadata]
-    ) -> Steps:
+    def load(self, new_group: Callable[[str], Group], groups: dict[str, Group]) -> Steps:
         """Load the groups in the log into `groups`, by its snapshot or from its records, in steps.
 
         Raises StorageError when the log cannot be read, ProtocolError when it is damaged.
@@ -128,7 +126,7 @@ class OffsetsPartition(LedPartition):
                 reason=replay.last_reason or restoring.last_reason,
             )
 
-    def save_snapshot(self, groups: Iterable[GroupMetadata]) -> None:
+    def save_snapshot(self, groups: Iterable[Group]) -> None:
         """Write a snapshot of `groups`, which are all; the next start then reads no log."""
         try:
             log = self._partition.log
@@ -137,8 +135,8 @@ class OffsetsPartition(LedPartition):
         except StorageError as error:
             LOG.emit("log.failed", topic=OFFSETS_TOPIC, partition=self.index, reason=str(error))
 
-    def reload(self, group: GroupMetadata) -> None:
-        """Replay what the log holds of one group into a fresh `group`."""
+    def reload(self, group: Group) -> Group:
+        """Replay what the log holds of one group into a fresh `group`; returns the group."""
         replay = OffsetsReplay(self._partition.log)
         for _ in replay.steps():
             pass
@@ -151,3 +149,4 @@ class OffsetsPartition(LedPartition):
         pending = [one for one in replay.pending() if one.key.startswith(front, 2)]
         for _ in restoring.pending_steps(pending):
             pass
+        return restoring.groups.get(group.group_id, group)

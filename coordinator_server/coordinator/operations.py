@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from coordinator_server.group.api import A, Q
 from coordinator_server.group.effects import Reply
+from coordinator_server.group.settings import GroupKind
 
 if TYPE_CHECKING:
-    from coordinator_server.group.api import GroupApi
-    from coordinator_server.group.classic.metadata import GroupMetadata
+    from coordinator_server.group.api import GroupApi, Serve
     from coordinator_server.group.effects import Caller, Effects, Steps
+    from coordinator_server.group.group import Group
     from protocol.errors import ErrorCode
 
 
@@ -62,10 +63,10 @@ class Operation(Protocol):
         """Whether it has to run in steps."""
 
     @property
-    def is_read_only(self) -> bool:
-        """Whether it writes no record, and is answered at once."""
+    def is_at_once(self) -> bool:
+        """Whether it is applied at once if nothing else waits."""
 
-    def apply(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Steps | None:
+    def apply(self, group: Group, now_ms: int, effects: Effects) -> Steps | None:
         """Apply it, or return its work as steps."""
 
     def resubmit(self, submitter: Submitter) -> None:
@@ -81,7 +82,7 @@ class Operation(Protocol):
 class PendingRequest(Reply[A], Generic[Q, A]):
     """A request to one group, from its submission to its response."""
 
-    __slots__ = ("_api", "call", "is_exclusive", "is_large", "is_read_only", "request")
+    __slots__ = ("_api", "call", "is_at_once", "is_exclusive", "is_large", "request")
 
     def __init__(self, api: GroupApi[Q, A], call: GroupCall[A], request: Q) -> None:
         self._api = api
@@ -89,12 +90,21 @@ class PendingRequest(Reply[A], Generic[Q, A]):
         self.request = request
         self.caller = call.caller
         self.is_exclusive = api.exclusive
-        self.is_read_only = api.read_only
+        self.is_at_once = api.at_once
         self.is_large = call.is_large
 
-    def apply(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Steps | None:
+    def apply(self, group: Group, now_ms: int, effects: Effects) -> Steps | None:
         """Have the core serve the request."""
-        return self._api.serve(group, self.request, self, now_ms, effects)
+        api = self._api
+        serve: Serve[Q, A] = api.serve
+        if group.kind is not GroupKind.CLASSIC:
+            if group.kind in api.serve_kind:
+                serve = api.serve_kind[group.kind]
+            elif not api.serves_every_kind:
+                answer = api.wrong_kind or api.missing
+                effects.reply(self, answer(self.request, self.caller))
+                return None
+        return serve(group, self.request, self, now_ms, effects)
 
     def resubmit(self, submitter: Submitter) -> None:
         """Bring the request to the group that has its id now, if there is one."""
@@ -116,11 +126,11 @@ class PendingRequest(Reply[A], Generic[Q, A]):
 class InternalOperation:
     """An operation of the coordinator itself; no caller waits for it."""
 
-    __slots__ = ("_apply", "is_exclusive", "is_large", "is_read_only")
+    __slots__ = ("_apply", "is_at_once", "is_exclusive", "is_large")
 
     def __init__(
         self,
-        apply: Callable[[GroupMetadata, int, Effects], Steps | None],
+        apply: Callable[[Group, int, Effects], Steps | None],
         *,
         is_exclusive: bool = False,
         is_large: bool = False,
@@ -128,9 +138,9 @@ class InternalOperation:
         self._apply = apply
         self.is_exclusive = is_exclusive
         self.is_large = is_large
-        self.is_read_only = False
+        self.is_at_once = False
 
-    def apply(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Steps | None:
+    def apply(self, group: Group, now_ms: int, effects: Effects) -> Steps | None:
         """Apply it, or return its work as steps."""
         return self._apply(group, now_ms, effects)
 

@@ -24,19 +24,19 @@ from protocol.batch_header import (
 from protocol.control_record import end_marker
 from protocol.errors import ProtocolError
 from protocol.offsets_log import (
-    GroupMetadataKey,
-    LegacyOffsetCommitKey,
     OffsetCommitKey,
     OffsetCommitValue,
+    UnknownKey,
     decode_key,
     decode_value,
     encode_key,
+    group_of,
 )
 from protocol.raw_records import batch_records, raw_records
 from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from coordinator_server.group.classic.metadata import GroupMetadata
+    from coordinator_server.group.group import Group
     from protocol.schema import Message
     from storage.partition_log import PartitionLog
 
@@ -52,7 +52,7 @@ _EMPTY_METADATA = 1
 _NO_TAGS = b"\x00"
 _TOPIC_ID_TAG = b"\x01\x00\x10"  # one tagged field, its number, its size
 
-GroupKey = OffsetCommitKey | GroupMetadataKey | LegacyOffsetCommitKey
+
 KeyValue = tuple[bytes, bytes | None]
 
 
@@ -174,8 +174,8 @@ class Restoring:
 
     __slots__ = ("_make", "_offsets", "_topic_ids", "groups", "last_reason", "skipped")
 
-    def __init__(self, make: Callable[[str], GroupMetadata]) -> None:
-        self.groups: dict[str, GroupMetadata] = {}
+    def __init__(self, make: Callable[[str], Group]) -> None:
+        self.groups: dict[str, Group] = {}
         self.skipped = 0
         self.last_reason = ""
         self._make = make
@@ -223,7 +223,7 @@ class Restoring:
                 offsets.pending.add(record.producer_id, key.topic, key.partition, kept)
                 self._group(key.group).is_new = False
 
-    def _group(self, group_id: str) -> GroupMetadata:
+    def _group(self, group_id: str) -> Group:
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = self._make(group_id)
@@ -231,12 +231,13 @@ class Restoring:
 
     def _decoded(
         self, key_bytes: bytes, value_bytes: bytes
-    ) -> tuple[GroupKey, Message | None] | None:
+    ) -> tuple[Message, Message | None] | None:
         """Key and value of a record; None for one that is skipped."""
+        record_type = int.from_bytes(key_bytes[:2], "big", signed=True)
         try:
             key = decode_key(key_bytes)
-            if not isinstance(key, OffsetCommitKey | GroupMetadataKey | LegacyOffsetCommitKey):
-                self._skip(f"{type(key).__name__} is not served")
+            if isinstance(key, UnknownKey):
+                self._skip(f"records of type {record_type} are not served")
                 return None
             return key, decode_value(key, value_bytes)
         except ProtocolError as error:
@@ -249,8 +250,8 @@ class Restoring:
         if decoded is None:
             return
         key, value = decoded
-        group = self._group(key.group)
-        group.replay((key, value))
+        group_id = group_of(key)
+        group = self.groups[group_id] = self._group(group_id).replay((key, value))
         if isinstance(key, OffsetCommitKey) and key_bytes == encode_key(key):
             self._offsets[key_bytes[:-4]] = group.offsets.by_topic[key.topic]
             if isinstance(value, OffsetCommitValue) and value.topic_id != ZERO_UUID:

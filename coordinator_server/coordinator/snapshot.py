@@ -9,39 +9,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from struct import Struct, calcsize, pack, unpack_from
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from coordinator_server.group.offsets import CommittedOffset
-from coordinator_server.group.records import value_version
+from coordinator_server.group.records import encode_record, value_version
 from protocol.offsets_log import (
-    GroupMetadataKey,
     OffsetCommitKey,
+    decode_key,
     decode_value,
     encode_value,
 )
 from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from coordinator_server.group.classic.metadata import GroupMetadata
+    from coordinator_server.group.group import Group
     from coordinator_server.group.pending_offsets import PendingOffsets
+    from protocol.schema import Message
 
-VERSION = 2
+VERSION = 3
 _OFFSET_KEY = OffsetCommitKey()
 STEP_RECORDS = 2000
-"""Offsets decoded before the loop may do something else."""
+"""Records, or offsets, decoded before the loop may do something else."""
 
 _COUNT = Struct(">i")
 _PRODUCER = Struct(">q")
 _COLUMNS = ">{0}i{0}q{0}i{0}q{0}q"  # partition, offset, leader epoch, commit and expire timestamp
 
 
-def encode_groups(groups: Iterable[GroupMetadata]) -> bytes:
+def encode_groups(groups: Iterable[Group]) -> bytes:
     """The durable state of these groups."""
     parts: list[bytes] = []
     for group in groups:
         _put(parts, group.group_id.encode())
-        recorded = group.recorded
-        _put(parts, None if recorded is None else encode_value(recorded, value_version(recorded)))
+        records = group.state_records()
+        parts.append(_COUNT.pack(len(records)))
+        for record in records:
+            key, value = encode_record(record)
+            _put(parts, key)
+            _put(parts, value)
         runs = [
             (topic, topic_id, values)
             for topic, partitions in group.offsets.by_topic.items()
@@ -116,8 +121,8 @@ class Decoding:
 
     __slots__ = ("_data", "_make", "_position", "groups")
 
-    def __init__(self, data: bytes, make: Callable[[str], GroupMetadata]) -> None:
-        self.groups: dict[str, GroupMetadata] = {}
+    def __init__(self, data: bytes, make: Callable[[str], Group]) -> None:
+        self.groups: dict[str, Group] = {}
         self._data = data
         self._make = make
         self._position = 0
@@ -127,11 +132,14 @@ class Decoding:
         pending = 0
         while self._position < len(self._data):
             group = self._make(self._text())
+            for _ in range(self._count()):
+                key = decode_key(self._take() or b"")
+                group = group.replay((cast("Message", key), decode_value(key, self._take())))
+                pending += 1
+                if pending >= STEP_RECORDS:
+                    pending = 0
+                    yield
             self.groups[group.group_id] = group
-            recorded = self._take()
-            if recorded is not None:
-                key = GroupMetadataKey(group=group.group_id)
-                group.replay((key, decode_value(key, recorded)))
             for _ in range(self._count()):
                 pending += self._take_run(group)
                 if pending >= STEP_RECORDS:
@@ -139,7 +147,7 @@ class Decoding:
                     yield
             self._take_pending(group)
 
-    def _take_pending(self, group: GroupMetadata) -> None:
+    def _take_pending(self, group: Group) -> None:
         """The offsets of a group in open transactions."""
         pending = group.offsets.pending
         for _ in range(self._count()):
@@ -157,7 +165,7 @@ class Decoding:
         self._position += _PRODUCER.size
         return producer_id
 
-    def _take_run(self, group: GroupMetadata) -> int:
+    def _take_run(self, group: Group) -> int:
         """Offsets of one topic; how many they were."""
         topic = self._text()
         topic_id = self._data[self._position : self._position + len(ZERO_UUID)]

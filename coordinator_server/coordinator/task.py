@@ -1,4 +1,4 @@
-"""The task of a group: the only place that touches a GroupMetadata.
+"""The task of a group: the only place that touches a Group.
 
 Operations are posted to the mailbox. The task drains all of it in one turn of the loop, appends the
 records of all that it drained in one write, replays them, and only then sends the answers that
@@ -16,10 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coordinator_server.coordinator.operations import InternalOperation
-from coordinator_server.group.classic.lifecycle import load_finished, unload
-from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.driver import settle
+from coordinator_server.group.driver import settle, settle_large
 from coordinator_server.group.effects import Effects
+from coordinator_server.group.kinds import load_finished, unload
+from coordinator_server.group.records import OffsetRecords
+from coordinator_server.group.settings import GroupKind
 from coordinator_server.group.storage_errors import client_error
 from protocol.errors import ErrorCode
 
@@ -32,12 +33,17 @@ if TYPE_CHECKING:
     from coordinator_server.coordinator.operations import GroupCall, Operation
     from coordinator_server.events.log import EventLog
     from coordinator_server.group.api import A, Q
-    from coordinator_server.group.effects import Answered
+    from coordinator_server.group.effects import Answered, StateCall, Steps
     from coordinator_server.group.explain import Rebalance
+    from coordinator_server.group.group import Group
     from storage.errors import StorageError
 
 
-EXPIRE_TIMERS = InternalOperation(GroupMetadata.expire_timers)
+def _expire_timers(group: Group, now_ms: int, effects: Effects) -> Steps | None:
+    return group.expire_timers(now_ms, effects)  # that of its kind
+
+
+EXPIRE_TIMERS = InternalOperation(_expire_timers)
 """Runs the delayed operations whose deadline has come."""
 
 UNLOAD = InternalOperation(unload)
@@ -57,11 +63,14 @@ class TaskContext(Protocol):
     explain: Callable[[str, Rebalance], None]
     """`explain(group_id, rebalance)` gets the account of each rebalance that has ended."""
 
-    def new_group(self, group_id: str) -> GroupMetadata:
+    def new_group(self, group_id: str) -> Group:
         """A blank group."""
 
     def on_settled(self, task: GroupTask) -> None:
         """Called after every drain."""
+
+    def ask(self, task: GroupTask, call: StateCall) -> None:
+        """Ask the share coordinator, and bring its answer to the task."""
 
     def submit(self, call: GroupCall[A], request: Q) -> None:
         """Take a request that was meant for a group that has ended to its group."""
@@ -94,15 +103,14 @@ class GroupTask:
         "partition",
     )
 
-    def __init__(
-        self, group: GroupMetadata, partition: OffsetsPartition, context: TaskContext
-    ) -> None:
+    def __init__(self, group: Group, partition: OffsetsPartition, context: TaskContext) -> None:
         self.group = group
         self.partition = partition
         self._context = context
         self._effects = Effects(debug=context.log.debug)
         self._held: set[object] | None = None
-        """Answers that wait for a sync: their requests are served, whatever happens to others."""
+        """Answers that wait for a sync or the share coordinator: their requests are served,
+        whatever happens to others."""
         self._mailbox: deque[Operation] | None = None
         """None while it is empty: an empty deque takes 760 bytes."""
         self._large: LargeOperation | None = None
@@ -116,14 +124,13 @@ class GroupTask:
     def post(self, operation: Operation) -> None:
         """Put an operation into the mailbox; it is applied in the next turn of the loop.
 
-        One that writes nothing is applied at once if it is the only one: it gains nothing by
-        sharing a drain.
+        One that gains nothing by sharing a write is applied at once if it is the only one.
         """
         if self._is_broken:
             operation.fail()
             return
         is_busy = self._is_woken or self._is_draining or self._large is not None
-        if operation.is_read_only and not (is_busy or operation.is_large or self._is_stopped):
+        if operation.is_at_once and not (is_busy or operation.is_large or self._is_stopped):
             self._apply_now(operation)
             return
         if self._mailbox is None:
@@ -201,7 +208,7 @@ class GroupTask:
             self._context.step_runner.run(large.steps)
 
     def _apply_now(self, operation: Operation) -> None:
-        """Apply an operation that writes nothing, while the mailbox is empty."""
+        """Apply an operation while the mailbox is empty."""
         now_ms = self._context.clock.now_ms()
         self._is_draining = True
         try:
@@ -210,7 +217,9 @@ class GroupTask:
         except Exception:  # the same error boundary as that of a drain
             self._recover([operation], now_ms)
         self._is_draining = False
-        if self._mailbox:
+        if self._large is not None:
+            self._context.step_runner.run(self._large.steps)
+        elif self._mailbox:
             self._wake_later()
 
     def _drain_until_large(self) -> LargeOperation | None:
@@ -222,15 +231,19 @@ class GroupTask:
         try:
             while mailbox and len(applied) < OPERATIONS_PER_TURN:
                 operation = mailbox.popleft()
-                if operation.is_exclusive or operation.is_large:
-                    if operation.is_large or self.group.is_large:
-                        self._large = LargeOperation(operation, self._run_large(operation))
-                        break
-                    applied.append(operation)
+                if operation.is_large:
+                    self._large = LargeOperation(operation, self._run_large(operation))
+                    break
+                applied.append(operation)
+                if operation.is_exclusive:
                     self._apply_exclusive(operation, now_ms)
                 else:
-                    applied.append(operation)
                     self._apply(operation, now_ms)
+                    if self.group.kind is not GroupKind.CLASSIC and self._changes_state:
+                        self._settle(now_ms)  # the next one has to see its records
+                if self._large is not None:
+                    applied.pop()
+                    break
             self._settle(now_ms)
         except Exception:  # error boundary: a bug costs these requests and the group's soft state
             self._recover(applied, now_ms)
@@ -243,23 +256,38 @@ class GroupTask:
             self._wake_later()  # an answer let its connection go on, or the turn is over
         return self._large
 
+    @property
+    def _changes_state(self) -> bool:
+        """Whether records wait that change more than offsets.
+
+        All state of the kinds but the classic one is made by records, and none by requests.
+        """
+        return any(not isinstance(write.records, OffsetRecords) for write in self._effects.writes)
+
     def _apply_exclusive(self, operation: Operation, now_ms: int) -> None:
         """Apply an operation that is settled by itself."""
-        self._settle(now_ms)
+        self._settle(now_ms, is_last=False)
         self._apply(operation, now_ms)
         self._settle(now_ms)
         if self.group.is_dead:
             self._hand_back()
 
     def _apply(self, operation: Operation, now_ms: int) -> None:
-        """Have the core apply it; if it raises, the effects of earlier operations are settled."""
+        """Have the core apply it; if it raises, the effects of earlier operations are settled.
+
+        What is not done with its first step becomes `_large`, unless it shares the drain of a
+        classic group.
+        """
         effects = self._effects
         before = effects.mark()
         try:
             steps = operation.apply(self.group, now_ms, effects)
             if steps is not None:
                 for _ in steps:
-                    pass
+                    if operation.is_exclusive or self.group.kind is not GroupKind.CLASSIC:
+                        rest = self._run_large(operation, steps)
+                        self._large = LargeOperation(operation, rest)
+                        break
         except Exception:
             effects.rewind(before)
             self._settle(now_ms)
@@ -272,13 +300,18 @@ class GroupTask:
         for operation in left:
             operation.resubmit(self._context)
 
-    def _run_large(self, operation: Operation) -> Generator[None, None, None]:
-        """A large operation in steps; the mailbox goes on when it is done."""
+    def _run_large(
+        self, operation: Operation, steps: Steps | None = None
+    ) -> Generator[None, None, None]:
+        """A large operation in steps, or those that are left of it; the mailbox waits meanwhile."""
         now_ms = self._context.clock.now_ms()
         try:
-            steps = operation.apply(self.group, now_ms, self._effects)
+            if steps is None:
+                steps = operation.apply(self.group, now_ms, self._effects)
             if steps is not None:
                 yield from steps
+            large = settle_large(self.group, self._effects, self.partition, now_ms)
+            self.group = yield from large
             self._large = None
             self._is_draining = True
             self._settle(now_ms)
@@ -298,19 +331,26 @@ class GroupTask:
             self._is_woken = True
             self._context.clock.call_soon(self._wake)
 
-    def _settle(self, now_ms: int) -> None:
-        """Append, replay, send the answers, log the events, arm the timer."""
+    def _settle(self, now_ms: int, *, is_last: bool = True) -> None:
+        """Append, replay, send the answers, log the events, arm the timer.
+
+        Unless it `is_last`, something may still come of a group that was never created.
+        """
         effects = self._effects
         self._write(now_ms)
-        if self.group.is_vacant:
+        if self.group.is_vacant and (is_last or self.group.is_dead):
             # Before the answers: what a client sends next must not meet the group that has ended.
             self._context.on_settled(self)
+        if effects.calls:
+            calls, effects.calls = effects.calls, []
+            for call in calls:
+                if call.reply is not None:
+                    self._hold((call.reply,))
+                self._context.ask(self, call)
         if effects.replies_to_writes:
             if self.partition.flush_is_due:
                 held, effects.replies_to_writes = effects.replies_to_writes, []
-                if self._held is None:
-                    self._held = set()
-                self._held.update(held)
+                self._hold(held)
                 self.partition.when_flushed(partial(self._send_flushed, held))
             else:
                 effects.replies += effects.replies_to_writes
@@ -330,7 +370,7 @@ class GroupTask:
     def _write(self, now_ms: int) -> None:
         """Append and replay."""
         if self._effects.writes:
-            settle(self.group, self._effects, self.partition, now_ms)
+            self.group = settle(self.group, self._effects, self.partition, now_ms)
 
     def _arm(self, now_ms: int) -> None:
         """Have the clock wake the task at the next deadline, if it does not already.
@@ -411,11 +451,14 @@ class GroupTask:
         """
         log, group = self._context.log, self.group
         log.emit("group.failed", group=group.group_id, exc_info=True)
+        if self._large is not None:  # it is at work on the group that is dropped
+            applied = [*applied, self._large.operation]
+            self._large = None
         try:
             self._effects.writes.clear()
+            self._effects.calls.clear()
             unload(group, now_ms, self._effects)
-            self.group = self._context.new_group(group.group_id)
-            self.partition.reload(self.group)
+            self.group = self.partition.reload(self._context.new_group(group.group_id))
             load_finished(self.group, now_ms, self._effects)
             self._settle(now_ms)
         except Exception:  # error boundary: nothing of this group can be served any more
@@ -423,9 +466,6 @@ class GroupTask:
             self._is_broken = True
         if self._is_broken:
             applied = [*applied, *self._take_all()]
-            if self._large is not None:
-                applied.append(self._large.operation)
-                self._large = None
         for operation in applied:
             if self._held is None or operation not in self._held:
                 operation.fail()
@@ -436,11 +476,25 @@ class GroupTask:
         Their records are in the log all the same, as with a commit whose answer got lost.
         """
         for reply in replies:
-            if self._held is not None:
-                self._held.discard(reply)
+            self._release((reply,))
             if error is None:
                 reply.send()
             else:
                 reply.refuse(client_error(error.code))
-        if not self._held:
-            self._held = None
+
+    def post_answer(self, operation: Operation, call: StateCall) -> None:
+        """Put the answer of the share coordinator to a call into the mailbox."""
+        if call.reply is not None:
+            self._release((call.reply,))
+        self.post(operation)
+
+    def _hold(self, replies: Iterable[object]) -> None:
+        if self._held is None:
+            self._held = set()
+        self._held.update(replies)
+
+    def _release(self, replies: Iterable[object]) -> None:
+        if self._held is not None:
+            self._held.difference_update(replies)
+            if not self._held:
+                self._held = None

@@ -49,9 +49,36 @@ VOCABULARY: dict[str, EventType] = {
     "connection.ended": EventType(DEBUG, ("remote",)),
     "connection.closed": EventType(WARNING, ("remote", "reason", "api", "version", "unreported")),
     "connection.refused": EventType(WARNING, ("remote", "reason", "api", "version", "unreported")),
+    # A client that is refused comes again at once, and again.
+    "handshake.failed": EventType(
+        WARNING,
+        ("remote", "listener", "reason"),
+        most_in_period=10,
+        kind=("listener", "reason"),
+    ),
     "connection.failed": EventType(WARNING, ("reason",)),
+    "certificates.reloaded": EventType(INFO, ("listener", "valid_until")),
+    "certificates.refused": EventType(WARNING, ("listener", "reason")),
+    "client.authenticated": EventType(DEBUG, ("remote", "listener", "principal")),
+    "connection.authenticated": EventType(DEBUG, ("remote", "listener", "mechanism", "user")),
+    "authentication.failed": EventType(
+        WARNING,
+        ("remote", "listener", "mechanism", "user", "reason"),
+        most_in_period=50,
+        kind=("listener", "mechanism"),
+    ),
+    "authenticator.failed": EventType(
+        ERROR,
+        ("remote", "listener", "mechanism"),
+        most_in_period=10,
+        kind=("listener", "mechanism"),
+    ),
+    "jwks.failed": EventType(WARNING, ("url", "reason"), most_in_period=10, kind=("url",)),
     "connections.closed": EventType(WARNING, ("unreported",)),
     "request.failed": EventType(ERROR, ("remote", "api", "version", "correlation_id")),
+    # security
+    "acls.created": EventType(INFO, ("remote", "acls")),
+    "acls.deleted": EventType(INFO, ("remote", "acls")),
     # transactions
     "transaction.ended": EventType(
         DEBUG,
@@ -77,6 +104,7 @@ VOCABULARY: dict[str, EventType] = {
         INFO,
         (
             "group",
+            "type",
             "generation",
             "outcome",
             "trigger",
@@ -93,13 +121,21 @@ VOCABULARY: dict[str, EventType] = {
             "initial_delay_ms",
             "join_ms",
             "sync_ms",
+            "assign_ms",
+            "reconcile_ms",
         ),
         most_in_period=_OF_GROUP,
         kind=("group",),
     ),
     "group.deleted": EventType(INFO, ("group", "offsets")),
+    "groups.configured": EventType(INFO, ("groups",)),
     "group.expired": EventType(INFO, ("group",)),
+    "group.upgraded": EventType(INFO, ("group", "members")),
+    "group.downgraded": EventType(INFO, ("group", "generation", "members")),
     "group.unloaded": EventType(DEBUG, ("group",)),
+    "share_state.refused": EventType(
+        ERROR, ("group", "error"), most_in_period=_OF_GROUP, kind=("group", "error")
+    ),
     "group.failed": EventType(ERROR, ("group",)),
     "generation.started": EventType(
         INFO,
@@ -112,12 +148,14 @@ VOCABULARY: dict[str, EventType] = {
     "member.expired": EventType(INFO, ("group", "member", "client_host", "session_timeout_ms")),
     "member.dropped": EventType(INFO, ("group", "member", "reason")),
     "member.replaced": EventType(INFO, ("group", "member", "replaced", "instance")),
+    "revocation.expired": EventType(INFO, ("group", "member", "rebalance_timeout_ms")),
     "member_id.expired": EventType(INFO, ("group", "member")),
     "offsets.committed": EventType(DEBUG, ("group", "member", "partitions")),
     "offsets.expired": EventType(INFO, ("group", "partitions")),
     "offsets.deleted": EventType(INFO, ("group", "partitions")),
     "coordinator.loaded": EventType(
-        INFO, ("topic", "partition", "groups", "transactional_ids", "elapsed_ms")
+        INFO,
+        ("topic", "partition", "groups", "transactional_ids", "share_partitions", "elapsed_ms"),
     ),
     "records.skipped": EventType(WARNING, ("topic", "partition", "records", "reason")),
     "records.dropped": EventType(WARNING, ("topic", "records")),

@@ -6,16 +6,18 @@ table. A request of an API that asks for several groups is split into one reques
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.effects import Caller, Effects, Reply, Steps
-    from coordinator_server.group.settings import GroupSettings
+    from coordinator_server.group.settings import GroupKind, GroupSettings
 
 
 class GroupRequest(Protocol):
@@ -29,17 +31,47 @@ class GroupRequest(Protocol):
 Q = TypeVar("Q", bound=GroupRequest)
 A = TypeVar("A")
 
+Serve = Callable[[Any, Q, "Reply[A]", int, "Effects"], "Steps | None"]
+"""`serve(group, request, reply, now_ms, effects)` for a kind of group."""
+
+
+def late(module: str, name: str) -> Serve[Any, Any]:
+    """A function of another kind, whose module in this package is imported with the first request.
+
+    So a broker that has classic groups alone does without it. No closure, so that a row of the
+    table can be pickled: the small worlds of the simulation are.
+    """
+    return partial(_serve_late, module, name)
+
+
+def _serve_late(
+    module: str,
+    name: str,
+    group: Any,
+    request: Any,
+    reply: Reply[Any],
+    now_ms: int,
+    effects: Effects,
+) -> Steps | None:
+    function: Serve[Any, Any] = getattr(import_module(f"{__package__}.{module}"), name)
+    return function(group, request, reply, now_ms, effects)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupApi(Generic[Q, A]):
     """One row: requests of type `Q`, responses of type `A`.
 
     `serve(group, request, reply, now_ms, effects)` is the method of the core; it returns the rest
-    of its work as steps where that may be long. `refuse(request, caller, error)` makes a response
-    that carries an error, `missing(request, caller)` that for a group that does not exist.
+    of its work as steps where that may be long. It serves classic groups, and groups of every kind
+    with `serves_every_kind`. `serve_kind` has functions for single kinds; a group of a kind that an
+    API does not serve is answered for by `wrong_kind`, or as if it did not exist.
+    `refuse(request, caller, error)` makes a response that carries an error,
+    `missing(request, caller)` that for a group that does not exist.
+    With a `protocol` it is refused (UNSUPPORTED_VERSION) where the settings have that off.
     `validate` says what is wrong with a request whatever the group, `creates_group` whether a
     missing group is made. An `exclusive` request sees the durable state exactly as the log has it
-    (deletion): it shares no drain. A `read_only` one writes no record. Heartbeat alone has another
+    (deletion): it shares no drain. One that is `at_once` is applied at once when nothing else
+    waits: it gains nothing by sharing a write. Heartbeat alone has another
     `error_while_loading`.
     """
 
@@ -47,8 +79,12 @@ class GroupApi(Generic[Q, A]):
     serve: Callable[[GroupMetadata, Q, Reply[A], int, Effects], Steps | None]
     refuse: Callable[[Q, Caller, ErrorCode], A]
     missing: Callable[[Q, Caller], A]
+    wrong_kind: Callable[[Q, Caller], A] | None = None
+    protocol: GroupKind | None = None
     validate: Callable[[Q, Caller, GroupSettings], ErrorCode] | None = None
     creates_group: Callable[[Q], bool] | None = None
     exclusive: bool = False
-    read_only: bool = False
+    at_once: bool = False
+    serve_kind: Mapping[GroupKind, Serve[Q, A]] = field(default_factory=dict)
+    serves_every_kind: bool = False
     error_while_loading: ErrorCode = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.group.api import GroupApi
+from coordinator_server.group.api import GroupApi, late
 from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.explain import Trigger
+from coordinator_server.group.modern import account
 from coordinator_server.group.records import (
     CoordinatorRecord,
-    group_tombstone,
     offset_tombstone,
 )
+from coordinator_server.group.settings import GroupKind
 from coordinator_server.group.storage_errors import client_error
 from protocol.apis.delete_groups import DeletableGroupResult
 from protocol.errors import ErrorCode
@@ -58,17 +59,27 @@ def delete(
             records.append(offset_tombstone(group.group_id, topic, partition))
             if not len(records) % STEP_ITEMS:
                 yield
-    records.append(group_tombstone(group.group_id))
+    offset_records = len(records)
+    records += group.tombstones()
 
     def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
         if error is ErrorCode.NONE:
-            group.end(Trigger.GROUP_DELETED, now_ms, effects)
-            effects.event("group.deleted", group=group.group_id, offsets=len(records) - 1)
+            assert effects.group is not None
+            account.ended(group, Trigger.GROUP_DELETED, now_ms, effects)
+            effects.group.end(Trigger.GROUP_DELETED, now_ms, effects)
+            effects.event("group.deleted", group=group.group_id, offsets=offset_records)
         effects.reply(reply, refuse(request, reply.caller, client_error(error)))
 
     effects.write(records, done)
 
 
 DELETE_GROUPS = GroupApi(
-    request_type=DeleteGroup, serve=delete, refuse=refuse, missing=missing, exclusive=True
+    request_type=DeleteGroup,
+    serve=delete,
+    serves_every_kind=True,
+    serve_kind={GroupKind.SHARE: late("share.deletion", "delete_share_group")},
+    refuse=refuse,
+    missing=missing,
+    exclusive=True,
+    at_once=True,
 )

@@ -11,14 +11,18 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
+from coordinator_server.group.modern import account
+from coordinator_server.group.pace import at_once
 from coordinator_server.group.records import OffsetRecords
+from coordinator_server.group.settings import GroupKind
 from coordinator_server.group.storage_errors import TOO_LARGE
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.group.effects import Effects, ProducerIdAndEpoch, Write
     from coordinator_server.group.group import Group
-    from coordinator_server.group.records import CoordinatorRecords
+    from coordinator_server.group.pace import Computation
+    from coordinator_server.group.records import CoordinatorRecord, CoordinatorRecords
 
 
 class GroupLog(Protocol):
@@ -33,8 +37,8 @@ class GroupLog(Protocol):
         """
 
 
-def settle(group: Group, effects: Effects, log: GroupLog, now_ms: int) -> None:
-    """Settle every write in `effects` and what follows from it.
+def settle(group: Group, effects: Effects, log: GroupLog, now_ms: int) -> Group:
+    """Settle every write in `effects` and what follows from it; returns the group as it is then.
 
     Afterwards `effects` holds replies and events only. All writes so far share one append, but for
     those of transactions, which have batches of their own. A batch that is too large is tried again
@@ -43,12 +47,14 @@ def settle(group: Group, effects: Effects, log: GroupLog, now_ms: int) -> None:
     while effects.writes:
         writes, effects.writes = effects.writes, []
         for run in _runs(writes):
-            error = _append(group, run, log)
+            group, error = _append(group, run, log, now_ms, effects)
             if error in TOO_LARGE and len(run) > 1:
                 for write in run:
-                    _finish([write], _append(group, [write], log), now_ms, effects)
+                    group, error = _append(group, [write], log, now_ms, effects)
+                    _finish(group, [write], error, now_ms, effects)
             else:
-                _finish(run, error, now_ms, effects)
+                _finish(group, run, error, now_ms, effects)
+    return group
 
 
 def _runs(writes: list[Write]) -> Sequence[list[Write]]:
@@ -58,23 +64,66 @@ def _runs(writes: list[Write]) -> Sequence[list[Write]]:
     return [list(run) for _, run in groupby(writes, key=attrgetter("producer"))]
 
 
-def _append(group: Group, writes: Sequence[Write], log: GroupLog) -> ErrorCode:
+def _append(
+    group: Group, writes: Sequence[Write], log: GroupLog, now_ms: int, effects: Effects
+) -> tuple[Group, ErrorCode]:
     records = [write.records for write in writes]
     producer = writes[0].producer
     error = log.append(records, producer)
     if error is ErrorCode.NONE:
-        for of_write in records:
+        for write, of_write in zip(writes, records, strict=True):
             if producer is not None:
                 group.replay_pending(of_write, producer.producer_id)
             elif isinstance(of_write, OffsetRecords):
                 group.replay_offsets(of_write)
             else:
-                for record in of_write:
-                    group.replay(record)
-    return error
+                group = _replay(group, write, of_write, now_ms, effects)
+    return group, error
 
 
-def _finish(writes: Sequence[Write], error: ErrorCode, now_ms: int, effects: Effects) -> None:
+def settle_large(group: Group, effects: Effects, log: GroupLog, now_ms: int) -> Computation[Group]:
+    """As `settle`, of a single write of records, in steps; all else is left to `settle`.
+
+    Nobody must look at the group meanwhile.
+    """
+    write = effects.writes[0] if len(effects.writes) == 1 else None
+    if write is None or isinstance(write.records, OffsetRecords) or write.producer is not None:
+        return group
+    effects.writes = []
+    error = log.append([write.records], None)
+    yield
+    if error is ErrorCode.NONE:
+        group = yield from _replay_in_steps(group, write, write.records, now_ms, effects)
+    _finish(group, [write], error, now_ms, effects)
+    return group
+
+
+def _replay(
+    group: Group, write: Write, records: Sequence[CoordinatorRecord], now_ms: int, effects: Effects
+) -> Group:
+    """Replay records of any kind, with an account of what they change in groups of newer kinds."""
+    if group.kind is GroupKind.CLASSIC and len(records) == 1:  # the record of a rebalance
+        return group.replay(records[0])
+    return at_once(_replay_in_steps(group, write, records, now_ms, effects))
+
+
+def _replay_in_steps(
+    group: Group, write: Write, records: Sequence[CoordinatorRecord], now_ms: int, effects: Effects
+) -> Computation[Group]:
+    before = account.before_write(group, records)
+    for record in records:
+        group = group.replay(record)
+        yield
+    if before is not None:
+        account.after_write(before, group, write.causes, now_ms, effects)
+        yield
+    return group
+
+
+def _finish(
+    group: Group, writes: Sequence[Write], error: ErrorCode, now_ms: int, effects: Effects
+) -> None:
+    effects.group = group
     effects.after_append = error is ErrorCode.NONE
     if error is not ErrorCode.NONE:
         effects.event("write.failed", error=error.name)

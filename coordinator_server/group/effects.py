@@ -7,13 +7,14 @@ A call fills an `Effects`; `group.driver.settle` carries out the writes in the o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinator_server.group.explain import Rebalance
+    from coordinator_server.group.explain import Cause, Rebalance
+    from coordinator_server.group.group import Group
     from coordinator_server.group.records import CoordinatorRecords
 
 Response = TypeVar("Response")
@@ -25,12 +26,19 @@ STEP_ITEMS = 500
 """How many entries of a request or of a group one step handles."""
 
 
+MayDescribe = Callable[[str], bool]
+
+
 class Caller(NamedTuple):
-    """Who sent a request: client id (None when null), host as Kafka prints it, API version."""
+    """Who sent a request: client id (None when null), host as Kafka prints it, API version.
+
+    `may_describe(topic)` says which topics it may see; None if all of them.
+    """
 
     client_id: str | None
     client_host: str
     api_version: int
+    may_describe: MayDescribe | None = None
 
 
 class Answered(Protocol):
@@ -80,10 +88,11 @@ class ProducerIdAndEpoch(NamedTuple):
 class Write:
     """Records that go into the log together, and what happens once their fate is known.
 
-    Those of a transaction have the `producer` that it belongs to.
+    Those of a transaction have the `producer` that it belongs to. `causes` say why members had to
+    go, where the records do not show it.
     """
 
-    __slots__ = ("callbacks", "producer", "records")
+    __slots__ = ("callbacks", "causes", "producer", "records")
 
     def __init__(
         self,
@@ -94,10 +103,38 @@ class Write:
         self.records = records
         self.producer = producer
         self.callbacks: list[Done] = [] if done is None else [done]
+        self.causes: Sequence[Cause] = ()
 
     def then(self, done: Done) -> None:
         """Also call `done(error, now_ms, effects)` after the append and the replay, or failure."""
         self.callbacks.append(done)
+
+
+class SharePartition(NamedTuple):
+    """One partition that a share group reads."""
+
+    topic_id: bytes
+    partition: int
+
+
+StateErrors = Mapping[SharePartition, ErrorCode]
+"""The partitions for which a call has failed, and why."""
+
+
+class StateCall(NamedTuple):
+    """What a share group asks of the share coordinator, for all partitions in `start_offsets`.
+
+    Their state begins at these offsets and at `state_epoch`; with a `state_epoch` of None it is
+    deleted. Whenever that is answered, `answered(group, errors, now_ms, effects)` is called in a
+    drain of its own, if the group is still there. `reply` is that of the request that waits for it,
+    if one does; without the group the request begins anew. Source: Kafka's Persister, as
+    GroupCoordinatorService calls it.
+    """
+
+    start_offsets: Mapping[SharePartition, int]
+    state_epoch: int | None
+    answered: Callable[[Any, StateErrors, int, Effects], Steps | None]
+    reply: Reply[Any] | None = None
 
 
 class Effects:
@@ -106,13 +143,16 @@ class Effects:
     `debug` says whether debug events are logged, so that the core need not build them otherwise.
     `replies` may be sent as soon as the writes are settled. `replies_to_writes` depend on records
     of this drain: with a flush before the answer (`flush.messages`), they wait for the sync.
+    `calls` to the share coordinator are carried out once the writes are settled.
     """
 
     __slots__ = (
         "after_append",
+        "calls",
         "debug",
         "events",
         "explained",
+        "group",
         "replies",
         "replies_to_writes",
         "writes",
@@ -123,8 +163,12 @@ class Effects:
         self.replies: list[Answered] = []
         self.replies_to_writes: list[Answered] = []
         self.writes: list[Write] = []
+        self.calls: list[StateCall] = []
         self.events: list[tuple[str, dict[str, object]]] = []
         self.explained: list[Rebalance] = []
+        self.group: Group | None = None
+        """The group after the append, set by the driver for callbacks: it may be of another kind
+        than the one that asked for the write."""
         self.after_append = False
         """Set by the driver while the callbacks of a successful append run."""
 
@@ -147,6 +191,10 @@ class Effects:
         self.writes.append(write)
         return write
 
+    def ask(self, call: StateCall) -> None:
+        """Ask the share coordinator; its answer comes in a drain of its own."""
+        self.calls.append(call)
+
     def event(self, name: str, **fields: object) -> None:
         """Log an event; names are `noun.verb` in the past (`events.vocabulary`)."""
         self.events.append((name, fields))
@@ -155,15 +203,15 @@ class Effects:
         """Publish the account of a rebalance that has ended."""
         self.explained.append(rebalance)
 
-    def mark(self) -> tuple[int, int, int]:
+    def mark(self) -> tuple[int, int, int, int]:
         """Where the effects end now; for `rewind`."""
-        return len(self.replies), len(self.replies_to_writes), len(self.writes)
+        return len(self.replies), len(self.replies_to_writes), len(self.writes), len(self.calls)
 
-    def rewind(self, mark: tuple[int, int, int]) -> None:
-        """Drop the replies and writes that came after `mark`: a bug spoiled them."""
-        replies, replies_to_writes, writes = mark
+    def rewind(self, mark: tuple[int, int, int, int]) -> None:
+        """Drop the replies, writes and calls that came after `mark`: a bug spoiled them."""
+        replies, replies_to_writes, writes, calls = mark
         del self.replies[replies:], self.replies_to_writes[replies_to_writes:]
-        del self.writes[writes:]
+        del self.writes[writes:], self.calls[calls:]
 
 
 Done = Callable[[ErrorCode, int, Effects], None]

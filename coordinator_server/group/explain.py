@@ -13,12 +13,15 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from coordinator_server.group.settings import GroupKind
+
 if TYPE_CHECKING:
+    from coordinator_server.group.modern.snapshot import Snapshot
     from protocol.offsets_log import GroupMetadataValue
 
 
 class Trigger(StrEnum):
-    """What can set off a rebalance; the last three change a group without one."""
+    """What can set off a rebalance; the last four change a group without one."""
 
     MEMBER_JOINED = "member joined"
     MEMBER_LEFT = "member left"
@@ -29,13 +32,25 @@ class Trigger(StrEnum):
     MEMBER_NEVER_SYNCED = "member never synced"
     ASSIGNMENT_NOT_WRITTEN = "assignment not written"
     OVER_CAPACITY = "over capacity after load"
+    NEVER_REJOINED = "member never rejoined"
+    STALLED = "revocation timed out"
+    TOPICS_CHANGED = "topics changed"
+    SETTINGS_CHANGED = "settings changed"
+    GROUP_UPGRADED = "group upgraded"
+    GROUP_DOWNGRADED = "group downgraded"
     COORDINATOR_LOADED = "coordinator loaded"
+    DELIVERY_LIMIT = "delivery limit reached"
     GROUP_DELETED = "group deleted"
     GROUP_EXPIRED = "group expired"
 
 
 WITHOUT_REBALANCE = frozenset(
-    {Trigger.COORDINATOR_LOADED, Trigger.GROUP_DELETED, Trigger.GROUP_EXPIRED}
+    {
+        Trigger.COORDINATOR_LOADED,
+        Trigger.DELIVERY_LIMIT,
+        Trigger.GROUP_DELETED,
+        Trigger.GROUP_EXPIRED,
+    }
 )
 
 _BY_JOINING = frozenset(
@@ -53,13 +68,14 @@ _BY_REJOINING = frozenset({Trigger.METADATA_CHANGED, Trigger.LEADER_REJOINED})
 
 
 class Outcome(StrEnum):
-    """How a rebalance can end."""
+    """How a rebalance can end. `UNDER_WAY` is that of an account before its end."""
 
     STABLE = "stable"
     EMPTY = "empty"
     SUPERSEDED = "superseded"
     UNLOADED = "unloaded"
     DEAD = "dead"
+    UNDER_WAY = "under way"
 
 
 class Absence(StrEnum):
@@ -165,8 +181,11 @@ class Rebalance:
 
     `before` and `after` are the records of the group in the log with the assignments that held and
     hold; None where there is none. `members`, `leader_id` and `protocol_name` are those of the
-    generation that the join phase made; a rebalance that ends before has none.
+    generation that the join phase made; a rebalance that ends before has none. The kinds of group
+    whose members have epochs have accounts of their own (`modern.account`).
     """
+
+    kind = GroupKind.CLASSIC
 
     __slots__ = (
         "after",
@@ -192,13 +211,13 @@ class Rebalance:
         self,
         cause: Cause,
         generation_before: int,
-        before: GroupMetadataValue | None,
+        before: GroupMetadataValue | Snapshot | None,
         now_ms: int,
     ) -> None:
         self.cause = cause
         self.generation_before = self.generation = generation_before
         self.before = before
-        self.after: GroupMetadataValue | None = None
+        self.after: GroupMetadataValue | Snapshot | None = None
         self.started_ms = self.ended_ms = now_ms
         self.delay_ended_ms: int | None = None
         self.joined_ms: int | None = None
@@ -252,7 +271,7 @@ class Rebalance:
         now_ms: int,
         *,
         generation: int | None = None,
-        after: GroupMetadataValue | None = None,
+        after: GroupMetadataValue | Snapshot | None = None,
     ) -> Rebalance:
         """Close the account; `generation` is given where no join phase has made one."""
         self.outcome = outcome

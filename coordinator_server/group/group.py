@@ -8,42 +8,67 @@ Kafka's interface Group.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from coordinator_server.group.offsets import CommittedOffsets
+from coordinator_server.group.purgatory import Purgatory
 from coordinator_server.group.records import OffsetRecords
+from coordinator_server.group.settings import GroupKind
+from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinator_server.group.effects import Effects
-    from coordinator_server.group.explain import Trigger
+    from collections.abc import Collection
+
+    from coordinator_server.group.effects import Effects, Steps
+    from coordinator_server.group.explain import Rebalance, Trigger
     from coordinator_server.group.offsets import CommittedOffset
     from coordinator_server.group.records import CoordinatorRecord, CoordinatorRecords
-    from coordinator_server.group.settings import GroupSettings
+    from coordinator_server.group.settings import GroupEnvironment, GroupSettings
+    from protocol.apis.list_groups import ListedGroup
     from protocol.apis.offset_commit import OffsetCommitRequest
-    from protocol.errors import ErrorCode
-
-
-LARGE_OFFSETS = 2000
-"""A group with more committed offsets is deleted and expired in steps."""
 
 
 class Group(ABC):
     """One group of any kind: the unit that one task owns.
 
-    `is_new` until something is recorded: such a group is forgotten if nothing comes of it.
+    `is_new` until something is recorded: such a group is forgotten if nothing comes of it. Records
+    alone decide of which kind a group is: one that turns it into another kind makes another object,
+    which has the same `offsets`.
     """
 
-    def __init__(self, group_id: str, settings: GroupSettings) -> None:
+    kind: ClassVar[GroupKind]
+
+    def __init__(self, group_id: str, environment: GroupEnvironment) -> None:
         self.group_id = group_id
-        self.settings = settings
+        self.environment = environment
         self.offsets = CommittedOffsets()
+        self.purgatory: Purgatory[Any] = Purgatory()
+        self.rebalance: Rebalance | None = None
+        """The account of what is under way; None while nothing is."""
         self.is_new = True
+        self.is_unloaded = False
+
+    @property
+    def settings(self) -> GroupSettings:
+        """The broker's settings of groups."""
+        return self.environment.settings
 
     # Durable state
 
     @abstractmethod
-    def replay(self, record: CoordinatorRecord) -> None:
-        """Apply a record of this group, live or while the log is loaded."""
+    def replay(self, record: CoordinatorRecord) -> Group:
+        """Apply a record of this group, live or while the log is loaded.
+
+        Returns the group as it is from then on: this one, or that of another kind in its place.
+        """
+
+    @abstractmethod
+    def state_records(self) -> list[CoordinatorRecord]:
+        """The records that hold in the log, but for those of offsets."""
+
+    @abstractmethod
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """The records that end the group, but for those of offsets."""
 
     def replay_offsets(self, records: OffsetRecords) -> None:
         """Apply the records of committed offsets, as if each had been replayed."""
@@ -68,15 +93,18 @@ class Group(ABC):
         self.is_new = False
         self.offsets.replay_offsets(topic, offsets)
 
+    def has_state_of(self, topic_ids: Collection[bytes]) -> bool:
+        """Whether the group holds something of these topics, besides offsets."""
+        return False
+
+    def forgetting_topics(self, topic_ids: Collection[bytes]) -> list[CoordinatorRecord]:
+        """The records that drop what it holds of topics that are deleted, besides offsets."""
+        return []
+
     @property
     @abstractmethod
     def is_blank(self) -> bool:
         """Whether the log holds nothing (any more) of the group."""
-
-    @property
-    def is_large(self) -> bool:
-        """Whether work on all committed offsets of the group may be long."""
-        return sum(map(len, self.offsets.by_topic.values())) > LARGE_OFFSETS
 
     # What a kind decides
 
@@ -95,13 +123,25 @@ class Group(ABC):
     def is_empty(self) -> bool:
         """Whether the group exists and has no members."""
 
+    @property
+    @abstractmethod
+    def member_count(self) -> int:
+        """How many members the group has."""
+
     @abstractmethod
     def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
         """Whether the caller may commit in a transaction. Source: validateOffsetCommit."""
 
     @abstractmethod
-    def check_commit(self, request: OffsetCommitRequest) -> ErrorCode:
+    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
         """Whether the caller may commit. Source: Group.validateOffsetCommit."""
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """Whether offsets may be fetched by who says to be this member, None for nobody.
+
+        Source: Group.validateOffsetFetch, which all kinds but one leave empty.
+        """
+        return ErrorCode.NONE
 
     @abstractmethod
     def committed_by(self, member_id: str, now_ms: int) -> None:
@@ -125,15 +165,21 @@ class Group(ABC):
         """From when the retention of one offset counts. Source: offsetExpirationCondition."""
 
     @abstractmethod
+    def listed(self) -> ListedGroup:
+        """The group's entry in ListGroups; it changes nothing, so it may be made at any time."""
+
+    @abstractmethod
     def end(self, trigger: Trigger, now_ms: int, effects: Effects) -> None:
         """The group's tombstone is written: the group has ended."""
 
     # Time
 
-    @abstractmethod
     def next_look_ms(self) -> int | None:
         """When to call `expire_timers`, which may be too early; None while nothing waits."""
+        return self.purgatory.next_look_ms()
 
-    @abstractmethod
-    def expire_timers(self, now_ms: int, effects: Effects) -> None:
+    def expire_timers(self, now_ms: int, effects: Effects) -> Steps | None:
         """Run every delayed operation whose deadline has come, earliest first."""
+        for operation in self.purgatory.expired(now_ms):
+            operation.on_expiration(self, now_ms, effects)
+        return None

@@ -90,7 +90,7 @@ def commit(
     Neither the offset nor the owner of the partition is checked: Kafka does not either. Metadata
     that is too long is refused for its partition alone.
     """
-    error = group.check_commit(request)
+    error = group.check_commit(request, reply.caller.api_version)
     if error is not ErrorCode.NONE:
         effects.reply(reply, refuse(request, reply.caller, error))
         return None
@@ -325,6 +325,7 @@ def _java_length(text: str) -> int:
 OFFSET_COMMIT = GroupApi(
     request_type=OffsetCommitRequest,
     serve=commit,
+    serves_every_kind=True,
     refuse=refuse,
     missing=missing,
     creates_group=creates_group,

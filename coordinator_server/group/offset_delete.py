@@ -86,6 +86,7 @@ def offset_delete(
 OFFSET_DELETE = GroupApi(
     request_type=OffsetDeleteRequest,
     serve=offset_delete,
+    serves_every_kind=True,
     refuse=refuse,
     missing=missing,
     validate=validate,

@@ -32,11 +32,16 @@ class FetchedOffsets(NamedTuple):
 
 
 class FetchOffsets(NamedTuple):
-    """An OffsetFetch of one group; `requires_stable`: none while a transaction may change it."""
+    """An OffsetFetch of one group; `requires_stable`: none while a transaction may change it.
+
+    `member_id` and `member_epoch` are those of the member of a consumer group that asks (v9+).
+    """
 
     group_id: str
     topics: list[OffsetFetchRequestTopics] | None
     requires_stable: bool
+    member_id: str | None = None
+    member_epoch: int = -1
 
 
 def refuse(_: FetchOffsets, __: Caller, error: ErrorCode) -> FetchedOffsets:
@@ -57,6 +62,10 @@ def fetch(
     effects: Effects,
 ) -> None:
     """Copy what is stored of the topics asked for (all when `topics` is null)."""
+    error = group.check_fetch(request.member_id, request.member_epoch)
+    if error is not ErrorCode.NONE:
+        effects.reply(reply, refuse(request, reply.caller, error))
+        return
     stored = group.offsets.by_topic
     topics = request.topics
     # A request may name far more topics than there are: then copying all of them is less work.
@@ -74,7 +83,8 @@ def fetch(
 OFFSET_FETCH = GroupApi(
     request_type=FetchOffsets,
     serve=fetch,
+    serves_every_kind=True,
     refuse=refuse,
     missing=missing,
-    read_only=True,
+    at_once=True,
 )

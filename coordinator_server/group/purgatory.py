@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from coordinator_server.group.effects import Effects
+    from coordinator_server.group.effects import Effects, Steps
 
 G = TypeVar("G")
 """The kind of group."""
@@ -40,8 +40,8 @@ class DelayedOperation(ABC, Generic[G_contra]):
         self.queued_ms: int | None = None
 
     @abstractmethod
-    def on_expiration(self, group: G_contra, now_ms: int, effects: Effects) -> None:
-        """What happens when the deadline passes."""
+    def on_expiration(self, group: G_contra, now_ms: int, effects: Effects) -> Steps | None:
+        """What happens when the deadline passes; steps where that may be long."""
 
 
 class Purgatory(Generic[G]):

@@ -12,16 +12,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from coordinator_server.group.offsets import NO_EXPIRE_TIMESTAMP
+from coordinator_server.group.settings import GroupKind
 from protocol.offsets_log import (
+    CONSUMER_GROUP_TYPES,
     GROUP_METADATA_VALUE_VERSION,
     OFFSET_COMMIT_VALUE_VERSION,
     OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY,
-    GroupMetadataKey,
+    SHARE_GROUP_TYPES,
+    STREAMS_GROUP_TYPES,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
     encode_key,
     encode_value,
+    type_of_key,
 )
 from protocol.schema import Message
 
@@ -30,6 +34,13 @@ if TYPE_CHECKING:
 
     from coordinator_server.group.commit_layout import CommitLayout
     from coordinator_server.group.offsets import CommittedOffset
+
+_KINDS = {
+    **dict.fromkeys(CONSUMER_GROUP_TYPES, GroupKind.CONSUMER),
+    **dict.fromkeys(SHARE_GROUP_TYPES, GroupKind.SHARE),
+    **dict.fromkeys(STREAMS_GROUP_TYPES, GroupKind.STREAMS),
+}
+"""Key type of a record -> the kind of its group."""
 
 CoordinatorRecord = tuple[Message, Message | None]
 """(key message, value message); None is a tombstone."""
@@ -80,14 +91,21 @@ CoordinatorRecords = Sequence[CoordinatorRecord] | OffsetRecords
 """Records that are written together."""
 
 
+def kind_of(key: Message) -> GroupKind:
+    """The kind of group that has records with such a key, other than those of offsets."""
+    return _KINDS.get(type_of_key(key), GroupKind.CLASSIC)
+
+
 def value_version(value: Message) -> int:
-    """The version that Kafka writes: offsets v4, v1 when they expire, groups v3."""
+    """The version that Kafka writes: offsets v4, v1 when they expire, classic groups v3.
+
+    The records of all other kinds of groups have one version, 0.
+    """
     if isinstance(value, OffsetCommitValue):
         if value.expire_timestamp != NO_EXPIRE_TIMESTAMP:
             return OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY
         return OFFSET_COMMIT_VALUE_VERSION
-    assert isinstance(value, GroupMetadataValue)
-    return GROUP_METADATA_VALUE_VERSION
+    return GROUP_METADATA_VALUE_VERSION if isinstance(value, GroupMetadataValue) else 0
 
 
 def encode_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
@@ -96,11 +114,6 @@ def encode_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
     if value is None:
         return encode_key(key), None
     return encode_key(key), encode_value(value, value_version(value))
-
-
-def group_tombstone(group_id: str) -> CoordinatorRecord:
-    """The record that ends a group."""
-    return GroupMetadataKey(group=group_id), None
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.explain import Trigger
+from coordinator_server.group.modern import account
 from coordinator_server.group.offsets import NO_EXPIRE_TIMESTAMP
 from coordinator_server.group.records import (
     CoordinatorRecord,
-    group_tombstone,
     offset_tombstone,
 )
 from protocol.errors import ErrorCode
@@ -53,7 +53,7 @@ def expire_offsets(group: Group, now_ms: int, effects: Effects) -> Steps:
     expired = len(records)
     ends = not kept and group.is_empty and not group.offsets.pending
     if ends:
-        records.append(group_tombstone(group.group_id))
+        records += group.tombstones()
     if not records:
         return
 
@@ -62,7 +62,9 @@ def expire_offsets(group: Group, now_ms: int, effects: Effects) -> Steps:
             return  # the next check tries again
         effects.event("offsets.expired", group=group.group_id, partitions=expired)
         if ends and not group.offsets:
-            group.end(Trigger.GROUP_EXPIRED, now_ms, effects)
+            assert effects.group is not None
+            account.ended(group, Trigger.GROUP_EXPIRED, now_ms, effects)
+            effects.group.end(Trigger.GROUP_EXPIRED, now_ms, effects)
             effects.event("group.expired", group=group.group_id)
 
     for start in range(0, len(records), WRITE_RECORDS):
@@ -77,9 +79,17 @@ def _is_expired(group: Group, stored: CommittedOffset, now_ms: int) -> bool:
 
 
 def topics_deleted(
-    group: Group, now_ms: int, effects: Effects, *, topics: Collection[str]
+    group: Group,
+    now_ms: int,
+    effects: Effects,
+    *,
+    topics: Collection[str],
+    topic_ids: Collection[bytes],
 ) -> Steps:
-    """Delete the offsets of deleted topics; the group stays."""
+    """Delete the offsets of deleted topics, and what else the group has of them; it stays.
+
+    `topics` are those that it has offsets of.
+    """
     records: list[CoordinatorRecord] = []
     for topic in topics:
         for partition in group.offsets.partitions_of(topic):
@@ -88,5 +98,6 @@ def topics_deleted(
                 yield
     if records:
         effects.event("offsets.deleted", group=group.group_id, partitions=len(records))
+    records += group.forgetting_topics(topic_ids)
     for start in range(0, len(records), WRITE_RECORDS):
         effects.write(records[start : start + WRITE_RECORDS])

@@ -74,6 +74,7 @@ def commit(
 TRANSACTIONAL_COMMIT = GroupApi(
     request_type=TransactionalCommit,
     serve=commit,
+    serves_every_kind=True,
     refuse=refuse,
     missing=missing,
     validate=validate,

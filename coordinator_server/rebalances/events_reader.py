@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from coordinator_server.client import Client, ClientError, ClientSettings
-from coordinator_server.rebalances.schema import RECORD, SCHEMA_VERSION, RebalanceRecord
+from coordinator_server.rebalances.schema import ADDED, RECORD, SCHEMA_VERSION, RebalanceRecord
 from coordinator_server.topics.names import GROUP_EVENTS_TOPIC
 from protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -173,7 +173,10 @@ def _parsed(value: bytes | None) -> RebalanceRecord | None:
         return None
     if not isinstance(account, dict) or type(account.get("schema")) is not int:
         return None
-    return account if account["schema"] > SCHEMA_VERSION or account.keys() >= _FIELDS else None
+    if account["schema"] > SCHEMA_VERSION:
+        return account
+    account |= {name: value for name, value in ADDED.items() if name not in account}
+    return account if account.keys() >= _FIELDS else None
 
 
 def _check(error_code: int) -> None:

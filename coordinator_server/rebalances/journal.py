@@ -12,6 +12,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from coordinator_server.clock.step_runner import run_all
 from coordinator_server.events.log import LOG
 from coordinator_server.group.explain import WITHOUT_REBALANCE, Outcome
 from coordinator_server.rebalances.history import RebalanceHistory
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coordinator_server.clock.broker_clock import Clock, Scheduler, Timer
+    from coordinator_server.clock.step_runner import StepRunner, Steps
     from coordinator_server.config.config import Config
     from coordinator_server.group.explain import Rebalance
     from coordinator_server.rebalances.schema import RebalanceRecord
@@ -64,14 +66,18 @@ class RebalanceJournal:
         clock: Clock,
         topics: TopicManager,
         scheduler: Scheduler,
+        step_runner: StepRunner,
         timer_s: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._clock = clock
         self._topics = topics
         self._scheduler = scheduler
+        self._step_runner = step_runner
         self._timer_s = timer_s
         self._is_published = config.boolean("group.events.enable")
         self._accounts: deque[tuple[str, Rebalance]] = deque()
+        self._recording: Steps | None = None
+        """Makes their records."""
         self._history = RebalanceHistory(config.integer("group.events.history.size"))
         self._queue: deque[tuple[int, bytes, bytes]] = deque()
         self._queued_bytes = 0
@@ -80,10 +86,14 @@ class RebalanceJournal:
         self._timer: Timer | None = None
 
     def take(self, group_id: str, rebalance: Rebalance) -> None:
-        """Take the account of a rebalance; the record is made in a later turn of the loop."""
+        """Take the account of a rebalance; the record is made from the next turn of the loop on.
+
+        In steps: it may be long, and many groups may be explained at once when a log is loaded.
+        """
         self._accounts.append((group_id, rebalance))
-        if len(self._accounts) == 1:
-            self._scheduler.call_soon(self._record_next)
+        if self._recording is None:
+            self._recording = self._record_all()
+            self._step_runner.run(self._recording)
 
     def history(self, group_id: str) -> list[RebalanceRecord]:
         """The last records of a group, oldest first; none of a group that has ended."""
@@ -93,8 +103,8 @@ class RebalanceJournal:
 
     def close(self) -> None:
         """Write what is left, once; for a clean stop."""
-        while self._accounts:
-            self._record()
+        if self._recording is not None:
+            run_all(self._recording)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -104,6 +114,9 @@ class RebalanceJournal:
     def forget(self) -> None:
         """Forget every account and record, those not written yet included."""
         self._accounts.clear()
+        if self._recording is not None:
+            self._recording.close()
+            self._recording = None
         self._history.clear()
         self._queue.clear()
         self._queued_bytes = self._lost = self._retry_ms = 0
@@ -113,23 +126,26 @@ class RebalanceJournal:
 
     # --- the record -------------------------------------------------------------------------------
 
-    def _record_next(self) -> None:
-        """Make one record a turn: many groups may be explained at once, when a log is loaded."""
-        if len(self._accounts) > 1:
-            self._scheduler.call_soon(self._record_next)
-        if self._accounts:
-            self._record()
+    def _record_all(self) -> Steps:
+        """Make the records of all accounts, one after the other."""
+        try:
+            while self._accounts:
+                yield from self._record(*self._accounts.popleft())
+                yield
+        finally:
+            self._recording = None
 
-    def _record(self) -> None:
-        """Make the next record, tell the log, keep it, and have it written later."""
+    def _record(self, group_id: str, rebalance: Rebalance) -> Steps:
+        """Make a record, tell the log, keep it, and have it written later."""
         # Imported here: a broker that starts has nothing to explain yet.
-        from coordinator_server.rebalances.record import encode_record, log_fields, record_of
+        from coordinator_server.rebalances.record import encode_record, log_fields, record_in_steps
 
-        group_id, rebalance = self._accounts.popleft()
-        record = record_of(group_id, rebalance)
+        record = yield from record_in_steps(group_id, rebalance)
         if rebalance.cause.trigger not in WITHOUT_REBALANCE:  # the others have their own events
             LOG.emit("group.rebalanced", **log_fields(record))
         value = encode_record(record)
+        if len(value) > BATCH_BYTES:
+            yield
         if rebalance.outcome is Outcome.DEAD:
             self._history.drop(group_id)
         else:

@@ -1,7 +1,8 @@
 """Who owned which partitions before and after a rebalance, and how many changed hands.
 
-Taken from the two records of the group in the log that lie around it. Only the consumer protocol
-has partitions; its bytes come from clients, so that they cannot be read is no error. A static
+Taken from the two records of the group in the log that lie around it, or from the group itself if
+its members have epochs. Of classic groups only those of the consumer protocol have partitions; the
+bytes come from clients, so that they cannot be read is no error. A static
 member is the same member under a new id, as it is to Kafka (KIP-345).
 """
 
@@ -10,12 +11,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import chain, product
 from typing import TYPE_CHECKING, NamedTuple
 
+from coordinator_server.group.effects import STEP_ITEMS
+from coordinator_server.group.modern.snapshot import Snapshot
+from coordinator_server.group.pace import Pace
 from protocol.consumer_protocol import decode_assignment, decode_subscription
 from protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
+    from coordinator_server.group.modern.snapshot import MemberThen
+    from coordinator_server.group.pace import Computation
     from protocol.offsets_log import GroupMetadataValue, RecordedMember
 
 CONSUMER = "consumer"
@@ -46,7 +53,7 @@ class Assignment(NamedTuple):
 class Member(NamedTuple):
     """One member as the log has it; its assignment is None when it cannot be read."""
 
-    recorded: RecordedMember
+    recorded: RecordedMember | MemberThen
     assignment: Assignment | None
 
 
@@ -64,10 +71,24 @@ def identity(member_id: str, group_instance_id: str | None) -> Identity:
     return member_id if group_instance_id is None else ("static", group_instance_id)
 
 
-def members_of(value: GroupMetadataValue | None) -> dict[Identity, Member]:
+def members_of(
+    value: GroupMetadataValue | Snapshot | None,
+) -> Computation[dict[Identity, Member]]:
     """The members of a group by identity, in the order of the log."""
     if value is None:
         return {}
+    if isinstance(value, Snapshot):
+        found = {}
+        pace = Pace()
+        for member in value.members:
+            owned = member.owned()
+            if pace.is_due(len(owned)):
+                yield
+            assignment = _assignment(owned)
+            found[identity(member.member_id, member.group_instance_id)] = Member(member, assignment)
+            if pace.is_due(len(assignment.pairs)):
+                yield
+        return found
     readable = value.protocol_type == CONSUMER
     return {
         identity(member.member_id, member.group_instance_id): Member(
@@ -96,16 +117,21 @@ def _read(assignment: bytes) -> Assignment | None:
     owned: dict[str, set[int]] = {}
     for topic_partitions in decoded.assigned_partitions:
         owned.setdefault(topic_partitions.topic, set()).update(topic_partitions.partitions)
-    by_topic = {topic: sorted(owned[topic]) for topic in sorted(owned) if owned[topic]}
-    pairs = tuple((topic, index) for topic, indexes in by_topic.items() for index in indexes)
-    return Assignment(by_topic, pairs, json.dumps(by_topic, separators=(",", ":")))
+    return _assignment({topic: sorted(owned[topic]) for topic in sorted(owned) if owned[topic]})
+
+
+def _assignment(by_topic: Partitions) -> Assignment:
+    pairs = chain.from_iterable(product((topic,), of_topic) for topic, of_topic in by_topic.items())
+    return Assignment(by_topic, tuple(pairs), json.dumps(by_topic, separators=(",", ":")))
 
 
 _kept = lru_cache(ASSIGNMENTS_KEPT)(_read)
 
 
-def subscribed(metadata: bytes) -> frozenset[str]:
+def subscribed(metadata: bytes | frozenset[str]) -> frozenset[str]:
     """The topics of a subscription; none when it cannot be read."""
+    if isinstance(metadata, frozenset):
+        return metadata
     try:
         return frozenset(decode_subscription(metadata).topics)
     except ProtocolError:
@@ -121,9 +147,10 @@ def unknown(protocol_type: str | None, members: Iterable[dict[Identity, Member]]
     return None
 
 
-def moves(before: dict[Identity, Member], after: dict[Identity, Member]) -> Moves:
+def moves(before: dict[Identity, Member], after: dict[Identity, Member]) -> Computation[Moves]:
     """How many partitions changed hands; those of every member have to be known."""
-    old, new = _owners(before), _owners(after)
+    old = yield from _owners(before)
+    new = yield from _owners(after)
     moved = stayed = 0
     for partition, owner in old.items():
         new_owner = new.get(partition)
@@ -135,15 +162,16 @@ def moves(before: dict[Identity, Member], after: dict[Identity, Member]) -> Move
     return Moves(moved=moved, added=len(new) - both, revoked=len(old) - both, stayed=stayed)
 
 
-def _owners(members: dict[Identity, Member]) -> dict[tuple[str, int], Owners]:
+def _owners(members: dict[Identity, Member]) -> Computation[dict[tuple[str, int], Owners]]:
     """Partition -> who owns it; a careless assignor may give one partition to several."""
     owners: dict[tuple[str, int], Owners] = {}
     given = 0
     for who, member in members.items():
         if member.assignment is not None:
             given += len(member.assignment.pairs)
-            for partition in member.assignment.pairs:
-                owners[partition] = who
+            owners.update(dict.fromkeys(member.assignment.pairs, who))
+            if len(member.assignment.pairs) > STEP_ITEMS:
+                yield
     if len(owners) < given:
         _add_other_owners(owners, members)
     return owners

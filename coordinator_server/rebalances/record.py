@@ -11,7 +11,12 @@ import json
 from json.encoder import encode_basestring_ascii as quoted
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.group.explain import Outcome, Trigger
+from coordinator_server.group.explain import WITHOUT_REBALANCE, Outcome
+from coordinator_server.group.modern.account import EpochChange
+from coordinator_server.group.modern.snapshot import by_name
+from coordinator_server.group.pace import Pace, at_once
+from coordinator_server.group.settings import GroupKind
+from coordinator_server.rebalances.given_up import GivenUp
 from coordinator_server.rebalances.ownership import (
     Identity,
     Member,
@@ -27,10 +32,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from coordinator_server.group.explain import Cause, Dropped, Rebalance
+    from coordinator_server.group.pace import Computation
     from coordinator_server.rebalances.schema import RebalanceRecord
 
 MAX_VALUE_BYTES = 900_000
 """A longer record leaves its lists out, so that it fits into a batch of a topic's usual size."""
+
+MEMBERS_PER_STEP = 50
+"""Of how many the entries are written in one step."""
 
 STRAGGLERS = 3
 """How many of those that came last are named."""
@@ -45,16 +54,23 @@ class Record(NamedTuple):
 
 def record_of(group_id: str, rebalance: Rebalance) -> Record:
     """The record of a rebalance that has ended."""
+    return at_once(record_in_steps(group_id, rebalance))
+
+
+def record_in_steps(group_id: str, rebalance: Rebalance) -> Computation[Record]:
+    """As `record_of`, of groups that may have very many partitions."""
     cause, outcome = rebalance.cause, rebalance.outcome
     # A rebalance that was overtaken changed no assignment; loading and the end change none either.
-    is_listed = outcome in (Outcome.STABLE, Outcome.EMPTY) and (
-        cause.trigger is not Trigger.COORDINATOR_LOADED
+    # Members that have epochs move one by one, so that theirs may change at any time.
+    is_listed = cause.trigger not in WITHOUT_REBALANCE and (
+        outcome in (Outcome.STABLE, Outcome.EMPTY) or isinstance(rebalance, EpochChange)
     )
-    before = members_of(rebalance.before) if is_listed else {}
-    after = members_of(rebalance.after) if is_listed else {}
+    before = (yield from members_of(rebalance.before)) if is_listed else {}
+    after = (yield from members_of(rebalance.after)) if is_listed else {}
     fields: RebalanceRecord = {
         "schema": SCHEMA_VERSION,
         "group": group_id,
+        "group_type": rebalance.kind.value,
         "outcome": outcome.value,
         **_cause(cause),
         "also": [{**_cause(cause), "after_ms": after_ms} for cause, after_ms in rebalance.also],
@@ -65,19 +81,27 @@ def record_of(group_id: str, rebalance: Rebalance) -> Record:
         **_counts(rebalance),
         "stragglers": _stragglers(rebalance),
         "dropped": [_dropped(member) for member in rebalance.dropped],
+        "given_up": rebalance.records._asdict() if isinstance(rebalance, GivenUp) else None,
+        "delays": (yield from delays(rebalance, rebalance.ended_ms))
+        if isinstance(rebalance, EpochChange)
+        else [],
     }
-    reason = unknown(rebalance.protocol_type, (before, after)) if is_listed else None
+    protocol_type = rebalance.protocol_type
+    reason = unknown(protocol_type, (before, after)) if is_listed else None
     is_known = is_listed and reason is None
-    fields["partitions"] = moves(before, after)._asdict() if is_known else None
+    fields["partitions"] = (yield from moves(before, after))._asdict() if is_known else None
     fields["partitions_unknown"] = reason
-    return Record(fields, _members(rebalance, before, after))
+    members = yield from _members(rebalance, before, after)
+    return Record(fields, members)
 
 
 def encode_record(record: Record) -> bytes:
     """The record as JSON, in ASCII; one that is too long is shortened."""
     value = _encode(record.fields, record.members)
     if len(value) > MAX_VALUE_BYTES:
-        value = _encode({**record.fields, "also": [], "dropped": []}, [], shortened=True)
+        value = _encode(
+            {**record.fields, "also": [], "dropped": [], "delays": []}, [], shortened=True
+        )
     return value
 
 
@@ -93,8 +117,10 @@ def log_fields(record: Record) -> RebalanceRecord:
     whole = record.fields
     culprit: RebalanceRecord = whole["culprit"] or {}
     partitions: RebalanceRecord = whole["partitions"] or {}
+    has_epochs = whole["group_type"] != GroupKind.CLASSIC
     fields = {
         "group": whole["group"],
+        "type": whole["group_type"] if has_epochs else None,
         "generation": whole["generation"],
         "outcome": whole["outcome"],
         "trigger": whole["trigger"],
@@ -108,9 +134,11 @@ def log_fields(record: Record) -> RebalanceRecord:
         "joined": whole["members_joined"],
         "dropped": len(whole["dropped"]),
         "moved": partitions.get("moved"),
-        "initial_delay_ms": whole["initial_delay_ms"],
-        "join_ms": whole["join_ms"],
-        "sync_ms": whole["sync_ms"],
+        "initial_delay_ms": None if has_epochs else whole["initial_delay_ms"],
+        "join_ms": None if has_epochs else whole["join_ms"],
+        "sync_ms": None if has_epochs else whole["sync_ms"],
+        "assign_ms": whole["assign_ms"] if has_epochs else None,
+        "reconcile_ms": whole["reconcile_ms"] if has_epochs else None,
     }
     return {name: value for name, value in fields.items() if value not in (None, "")}
 
@@ -162,17 +190,30 @@ def _chosen(rebalance: Rebalance) -> RebalanceRecord:
 
 def _times(rebalance: Rebalance) -> RebalanceRecord:
     """Where the time went; a phase that did not come about took none."""
+    started_ms, ended_ms = rebalance.started_ms, rebalance.ended_ms
+    if isinstance(rebalance, EpochChange):
+        assigned_ms = ended_ms if rebalance.assigned_ms is None else rebalance.assigned_ms
+        return {
+            "started_ms": started_ms,
+            "ended_ms": ended_ms,
+            "initial_delay_ms": 0,
+            "join_ms": 0,
+            "sync_ms": 0,
+            "assign_ms": assigned_ms - started_ms,
+            "reconcile_ms": ended_ms - assigned_ms,
+        }
     join_from_ms = rebalance.delay_ended_ms
     if join_from_ms is None:
-        join_from_ms = rebalance.started_ms
-    ended_ms = rebalance.ended_ms
+        join_from_ms = started_ms
     joined_ms = rebalance.joined_ms if rebalance.joined_ms is not None else ended_ms
     return {
-        "started_ms": rebalance.started_ms,
+        "started_ms": started_ms,
         "ended_ms": ended_ms,
-        "initial_delay_ms": join_from_ms - rebalance.started_ms,
+        "initial_delay_ms": join_from_ms - started_ms,
         "join_ms": joined_ms - join_from_ms,
         "sync_ms": ended_ms - joined_ms,
+        "assign_ms": 0,
+        "reconcile_ms": 0,
     }
 
 
@@ -210,9 +251,42 @@ def _stragglers(rebalance: Rebalance) -> list[RebalanceRecord]:
     ]
 
 
+def delays(change: EpochChange, now_ms: int) -> Computation[list[RebalanceRecord]]:
+    """The members that had to give partitions up, or to wait for others to do so, by now."""
+    known = {
+        member.member_id: member
+        for side in (change.before, change.after)
+        for member in (side.members if side is not None else ())
+    }
+    listed = []
+    pace = Pace()
+    for member_id in dict.fromkeys((*change.revocations, *change.waits)):
+        member = known.get(member_id)
+        if member is None:
+            continue
+        revocation, wait = change.revocations.get(member_id), change.waits.get(member_id)
+        waited_for = []
+        for holder, partitions in {} if wait is None else wait.holders.items():
+            named = by_name(change.environment, partitions)
+            waited_for.append({"member": holder, "partitions": named})
+            if pace.is_due(len(named)):
+                yield
+        listed.append(
+            {
+                "member": member_id,
+                "instance": member.group_instance_id,
+                "client_id": member.client_id,
+                "revoking_ms": None if revocation is None else revocation.lasted_ms(now_ms),
+                "waiting_ms": None if wait is None else wait.lasted_ms(now_ms),
+                "waited_for": waited_for,
+            }
+        )
+    return listed
+
+
 def _members(
     rebalance: Rebalance, before: Mapping[Identity, Member], after: Mapping[Identity, Member]
-) -> list[str]:
+) -> Computation[list[str]]:
     """Everyone who was or is a member, with the partitions on both sides, as JSON."""
     rejoined = rebalance.rejoined
     entries = []
@@ -233,6 +307,8 @@ def _members(
             f',"rejoined_ms":{"null" if rejoin is None else rejoin.after_ms}'
             f',"partitions_before":{_partitions(old)},"partitions":{_partitions(new)},{topics}}}'
         )
+        if not len(entries) % MEMBERS_PER_STEP:
+            yield
     return entries
 
 
@@ -243,7 +319,9 @@ def _partitions(member: Member | None) -> str:
     return member.assignment.json
 
 
-def _changed_topics(metadata_before: bytes, metadata: bytes) -> str:
+def _changed_topics(
+    metadata_before: bytes | frozenset[str], metadata: bytes | frozenset[str]
+) -> str:
     """Two fields of a member whose subscription has changed, as JSON."""
     topics_before, topics = subscribed(metadata_before), subscribed(metadata)
     changes = {

@@ -10,11 +10,21 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from coordinator_server.group.explain import Absence, Outcome, Trigger
+from coordinator_server.group.settings import GroupKind
 
 SCHEMA_VERSION = 1
 
 RebalanceRecord = dict[str, Any]
 """A value of the topic, as JSON has it."""
+
+ADDED: RebalanceRecord = {
+    "group_type": GroupKind.CLASSIC.value,
+    "assign_ms": 0,
+    "reconcile_ms": 0,
+    "delays": [],
+    "given_up": None,
+}
+"""Fields that records of this version have not always had, as they are read where they are not."""
 
 
 class RecordField(NamedTuple):
@@ -29,7 +39,7 @@ class RecordField(NamedTuple):
     meaning: str
 
 
-def _one_of(values: type[Absence | Outcome | Trigger]) -> str:
+def _one_of(values: type[Absence | Outcome | Trigger | GroupKind]) -> str:
     return ", ".join(f"`{value.value}`" for value in values)
 
 
@@ -57,6 +67,30 @@ STRAGGLER = (
     RecordField("after_ms", "integer", "When it joined, from the start of the rebalance."),
 )
 
+GIVEN_UP = (
+    RecordField("topic", "string", "Topic of the records."),
+    RecordField("partition", "integer", "Partition of the records."),
+    RecordField("first_offset", "integer", "The first of them."),
+    RecordField("last_offset", "integer", "The last of them."),
+    RecordField("deliveries", "integer",
+          "How often they were delivered; `group.share.delivery.count.limit` is how often they may "
+          "be. The culprit is the member that had them last."),
+)  # fmt: skip
+
+HOLDER = (
+    RecordField("member", "string", "Member id of the one that had them."),
+    RecordField("partitions", "partitions", "What it had still to give up."),
+)
+
+DELAY = (
+    *CLIENT[:3],
+    RecordField("revoking_ms", "integer?",
+          "How long it took, or has taken so far, to give up what it had to; null: nothing."),
+    RecordField("waiting_ms", "integer?",
+          "How long it waited, or has waited so far, for partitions of others; null: not at all."),
+    RecordField("waited_for", "holder[]", "Whose partitions it waited for."),
+)  # fmt: skip
+
 MOVES = (
     RecordField("moved", "integer", "Owned by another member than before."),
     RecordField("added", "integer", "Had no owner before."),
@@ -70,25 +104,32 @@ MEMBER = (
           "Its member id before; another one for a static member that came back."),
     RecordField("status", "string", "`joined`, `stayed` or `left`, compared with before."),
     RecordField("rejoined_ms", "integer?",
-          "When its JoinGroup came, from the start; null for who did not join."),
+          "When its JoinGroup came, or when it reached its target, from the start; null: never."),
     RecordField("partitions_before", "partitions?",
-          "What it owned; null if it was no member, or if that cannot be read."),
+          "What it owned, or had still to give up (in streams groups active tasks, with the "
+          "subtopology for a topic); null if it was no member, or if that cannot be read."),
     RecordField("partitions", "partitions?",
           "What it owns; null if it is no member any more, or if that cannot be read."),
-    RecordField("topics_added", "string[]", "Topics that it did not subscribe to before."),
+    RecordField("topics_added", "string[]",
+          "Topics, or the regular expression, that it did not subscribe to before."),
     RecordField("topics_removed", "string[]", "Topics that it does not subscribe to any more."),
 )  # fmt: skip
 
 RECORD = (
     RecordField("schema", "integer", f"Version of this schema: {SCHEMA_VERSION}."),
     RecordField("group", "string", "Group id, as in the record's key."),
-    RecordField("outcome", "string", f"How it ended: one of {_one_of(Outcome)}."),
+    RecordField("group_type", "string", f"One of {_one_of(GroupKind)}. Members of all but the "
+          "first have epochs; where that makes a difference it is said here."),
+    RecordField("outcome", "string", f"How it ended: one of {_one_of(Outcome)}. The last "
+          "one is that of no record in the topic, but of what the control server shows."),
     *CAUSE,
     RecordField("also", "late_cause[]",
-          "What else happened while all members were asked to rejoin."),
-    RecordField("generation_before", "integer", "Generation when it began."),
+          "What else happened while all members were asked to rejoin; with epochs, before the "
+          "target was computed."),
+    RecordField("generation_before", "integer", "Generation, or group epoch, when it began."),
     RecordField("generation", "integer",
-          "Generation that it made; the one before if its join phase did not end."),
+          "Generation that it made; the one before if its join phase did not end. With epochs the "
+          "group epoch that it made."),
     RecordField("protocol_type", "string?", "`consumer`, or what else the members are."),
     RecordField("protocol_before", "string?", "Protocol (assignor) before."),
     RecordField("protocol", "string?", "Protocol of the new generation."),
@@ -100,12 +141,22 @@ RECORD = (
           "Time spent in the initial rebalance delay of an empty group (KIP-134)."),
     RecordField("join_ms", "integer", "Time spent waiting for members to rejoin."),
     RecordField("sync_ms", "integer", "Time spent waiting for the leader's assignment."),
+    RecordField("assign_ms", "integer",
+          "Epochs: time until the target was computed, mostly that of the assignment interval."),
+    RecordField("reconcile_ms", "integer", "Epochs: time until all members had reached it."),
     RecordField("members_before", "integer", "Members when there was an assignment last."),
-    RecordField("members_rejoined", "integer", "Those of them that joined again."),
+    RecordField("members_rejoined", "integer",
+          "Those of them that joined again; with epochs, that have reached the target."),
     RecordField("members_joined", "integer", "Members that joined and were not there before."),
     RecordField("members_after", "integer", "Members of the new generation."),
-    RecordField("stragglers", "straggler[]", "The last three to join, the very last one first."),
-    RecordField("dropped", "dropped[]", "Members that the group went on without."),
+    RecordField("stragglers", "straggler[]",
+          "The last three to join, or to reach the target, the very last one first."),
+    RecordField("dropped", "dropped[]",
+          "Members that the group went on without; with epochs each is the culprit of a record."),
+    RecordField("given_up", "given_up?",
+          "Share groups: the records that were delivered too often; null in all other cases."),
+    RecordField("delays", "delay[]",
+          "Epochs: members that had to give partitions up, or to wait for others to do so."),
     RecordField("partitions", "moves?",
           "Partitions by what happened to them; null where it is unknown."),
     RecordField("partitions_unknown", "string?",
@@ -122,6 +173,9 @@ OBJECTS = {
     "client": CLIENT,
     "late_cause": LATE_CAUSE,
     "straggler": STRAGGLER,
+    "given_up": GIVEN_UP,
+    "delay": DELAY,
+    "holder": HOLDER,
     "dropped": DROPPED,
     "moves": MOVES,
     "member": MEMBER,

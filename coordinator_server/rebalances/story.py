@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from coordinator_server.group.explain import Absence, Outcome, Trigger
+from coordinator_server.group.settings import GroupKind
 
 if TYPE_CHECKING:
     from coordinator_server.rebalances.schema import RebalanceRecord
@@ -42,7 +43,13 @@ def sentence(record: RebalanceRecord) -> str:
     names = Names(record)
     parts = [_cause(record, names), _members(record), _partitions(record)]
     line = _printable("; ".join(part for part in parts if part))
-    return f"generation {record['generation']}: {line}"
+    noun = "epoch" if has_epochs(record) else "generation"
+    return f"{noun} {record['generation']}: {line}"
+
+
+def has_epochs(record: RebalanceRecord) -> bool:
+    """Whether the members of the group have epochs, as all but those of classic groups."""
+    return bool(record.get("group_type", GroupKind.CLASSIC) != GroupKind.CLASSIC)
 
 
 def details(record: RebalanceRecord) -> list[str]:
@@ -54,15 +61,36 @@ def details(record: RebalanceRecord) -> list[str]:
         for straggler in record["stragglers"]
     ]
     if late:
-        lines.append(f"last to join: {', '.join(late)}")
+        last = "last to get there" if has_epochs(record) else "last to join"
+        lines.append(f"{last}: {', '.join(late)}")
+    lines += tell_delays(record, names)
     lines += [f"dropped: {names.of(member)} {_why(member['why'])}" for member in record["dropped"]]
     lines += _phases(record)
     lines += _choices(record, names)
     for member in record["members"]:
-        lines += _member(member, names)
+        lines += _member(record, member, names)
     if record.get("shortened"):
         lines.append("the record was too long, its members are left out")
     return [_printable(line) for line in lines]
+
+
+def things(record: RebalanceRecord) -> str:
+    """What the members of the group are given."""
+    return "task" if record.get("group_type") == GroupKind.STREAMS else "partition"
+
+
+def tell_delays(record: RebalanceRecord, names: Names) -> Iterable[str]:
+    """Who had partitions to give up, and who waited for whom."""
+    for delay in record.get("delays", ()):
+        name = names.of(delay)
+        if delay["revoking_ms"] is not None:
+            yield f"{name} was giving {things(record)}s up for {ms(delay['revoking_ms'])}"
+        if delay["waiting_ms"] is not None:
+            held_by = ", ".join(
+                f"{names.of_member(holder['member'])} to release {ranges(holder['partitions'])}"
+                for holder in delay["waited_for"]
+            )
+            yield f"{name} waited {ms(delay['waiting_ms'])} for {held_by or 'others'}"
 
 
 def time_of(timestamp_ms: int) -> str:
@@ -138,6 +166,7 @@ def _clients(record: RebalanceRecord) -> Iterable[RebalanceRecord]:
         if cause["culprit"] is not None:
             yield cause["culprit"]
     yield from record["dropped"]
+    yield from record.get("delays", ())
     yield from record["stragglers"]
     for member in record["members"]:
         if member["member_before"] is not None:
@@ -165,11 +194,32 @@ def _cause(cause: RebalanceRecord, names: Names) -> str:
             f"the assignment of the leader {who} could not be written ({cause['error']})"
         ),
         Trigger.OVER_CAPACITY: "the group was loaded with more members than group.max.size",
+        Trigger.NEVER_REJOINED: f"{who} did not rejoin within {timeout}",
+        Trigger.STALLED: f"{who} did not give its {things(cause)}s up within {timeout}",
+        Trigger.TOPICS_CHANGED: "the topics that the group reads have changed",
+        Trigger.SETTINGS_CHANGED: "the settings of the assignor have changed",
+        Trigger.GROUP_UPGRADED: f"{who} was the first to speak the consumer protocol",
+        Trigger.GROUP_DOWNGRADED: (
+            f"{who} was the last to speak the consumer protocol: the group is a classic one again"
+        ),
+        Trigger.DELIVERY_LIMIT: _given_up(cause.get("given_up"), who),
         Trigger.COORDINATOR_LOADED: "the coordinator loaded the group",
         Trigger.GROUP_DELETED: "the group was deleted",
         Trigger.GROUP_EXPIRED: "the group ended, as it was empty and its offsets had expired",
     }.get(trigger, f"{who}: {trigger}")
     return f'{text} (reason: "{cause["reason"]}")' if cause["reason"] else text
+
+
+def _given_up(records: RebalanceRecord | None, who: str) -> str:
+    """Records that no member of a share group gets again."""
+    if records is None:
+        return ""
+    first, last = records["first_offset"], records["last_offset"]
+    what = f"record {first}" if first == last else f"records {first} to {last}"
+    return (
+        f"{what} of {records['topic']} {records['partition']} given up after "
+        f"{_count(records['deliveries'], 'delivery')}, the last one to {who}"
+    )
 
 
 def _change(cause: RebalanceRecord, culprit: RebalanceRecord | None) -> str:
@@ -188,10 +238,14 @@ def _members(record: RebalanceRecord) -> str:
     outcome, trigger = record["outcome"], record["trigger"]
     if outcome == Outcome.DEAD:
         return ""
-    if trigger == Trigger.COORDINATOR_LOADED:
+    if trigger == Trigger.DELIVERY_LIMIT:
+        return ""
+    if trigger == Trigger.COORDINATOR_LOADED and outcome != Outcome.UNDER_WAY:
         return f"{_count(record['members_after'], 'member')} as before"
     if outcome == Outcome.EMPTY:
         return "nobody is left"
+    if has_epochs(record):
+        return _arrived(record)
     counts = []
     before, joined = record["members_before"], record["members_joined"]
     waited = ms(record["initial_delay_ms"] + record["join_ms"])
@@ -207,27 +261,44 @@ def _members(record: RebalanceRecord) -> str:
     return text
 
 
+def _arrived(record: RebalanceRecord) -> str:
+    """How many members have reached the target."""
+    arrived = record["members_rejoined"] + record["members_joined"]
+    waited = ms(record["assign_ms"] + record["reconcile_ms"])
+    total = _count(record["members_after"], "member")
+    if record["outcome"] == Outcome.UNDER_WAY:
+        return f"{arrived} of {total} with the new assignment after {waited} so far"
+    text = f"{arrived} of {total} had the new assignment after {waited}"
+    if record["outcome"] == Outcome.SUPERSEDED:
+        text += ", then it began anew"
+    elif record["outcome"] == Outcome.UNLOADED:
+        text += ", then the coordinator let go of the group"
+    return text
+
+
 def _partitions(record: RebalanceRecord) -> str:
     """What became of the partitions."""
     reason, moves = record["partitions_unknown"], record["partitions"]
+    noun = things(record)
     if reason is not None:
         return f"partitions unknown ({reason})"
     if moves is None:
         return ""
     total = sum(moves.values())
     if not total:
-        return "no partitions assigned" if record["outcome"] == Outcome.STABLE else ""
+        return f"no {noun}s assigned" if record["outcome"] == Outcome.STABLE else ""
     changed = [(moves[kind], kind) for kind in ("moved", "added", "revoked") if moves[kind]]
     if not changed:
-        return f"{_count(total, 'partition')} stayed"
+        return f"{_count(total, noun)} stayed"
     (first, kind), *others = changed
-    what = _count(total, "partition")
+    what = _count(total, noun)
     shown = f"{what} {kind}" if first == total else f"{first} of {what} {kind}"
     return ", ".join([shown, *(f"{number} {kind}" for number, kind in others)])
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"
 
 
 def _why(why: str) -> str:
@@ -235,8 +306,14 @@ def _why(why: str) -> str:
 
 
 def _phases(record: RebalanceRecord) -> list[str]:
-    phases = (("initial delay", "initial_delay_ms"), ("join", "join_ms"), ("sync", "sync_ms"))
-    durations = [f"{name} {ms(record[field])}" for name, field in phases if record[field]]
+    phases = (
+        ("initial delay", "initial_delay_ms"),
+        ("join", "join_ms"),
+        ("sync", "sync_ms"),
+        ("assignment", "assign_ms"),
+        ("reconciliation", "reconcile_ms"),
+    )
+    durations = [f"{name} {ms(record[field])}" for name, field in phases if record.get(field)]
     return [f"waited: {', '.join(durations)}"] if durations else []
 
 
@@ -253,7 +330,7 @@ def _choices(record: RebalanceRecord, names: Names) -> list[str]:
     return lines
 
 
-def _member(member: RebalanceRecord, names: Names) -> list[str]:
+def _member(record: RebalanceRecord, member: RebalanceRecord, names: Names) -> list[str]:
     """What a member owned and owns."""
     name, old, new = names.of(member), member["partitions_before"], member["partitions"]
     if old is None and new is None:
@@ -263,5 +340,7 @@ def _member(member: RebalanceRecord, names: Names) -> list[str]:
     if member["status"] == "joined":
         return [f"{name}: new -> {ranges(new)}"]
     came = "" if member["rejoined_ms"] is not None else " (did not rejoin, keeps its place)"
+    if has_epochs(record):
+        came = "" if member["rejoined_ms"] is not None else " (not there yet)"
     kept = ranges(old) if old == new else f"{ranges(old)} -> {ranges(new)}"
     return [f"{name}: {kept}{came}"]

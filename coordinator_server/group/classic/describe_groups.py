@@ -1,27 +1,23 @@
-"""DescribeGroups and ListGroups: what a group shows of itself."""
+"""DescribeGroups: what a group of the classic protocol shows of itself."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.group.api import GroupApi
+from coordinator_server.group.authorized_operations import authorized_operations
 from coordinator_server.group.classic.state import DEAD, STABLE
 from coordinator_server.group.effects import STEP_ITEMS
+from coordinator_server.group.settings import GroupKind
 from protocol.apis.describe_groups import DescribedGroup, DescribedGroupMember
-from protocol.apis.list_groups import ListedGroup
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.effects import Caller, Effects, Reply, Steps
+    from coordinator_server.group.group import Group
 
-GROUP_TYPE = "classic"
 NOT_FOUND_SINCE = 6
-
-_ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""Without an authorizer everything that can be done to a group is allowed, as bits of Kafka's
-AclOperation: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS."""
-_NOT_REQUESTED = -(2**31)
 
 
 class DescribeGroup(NamedTuple):
@@ -38,18 +34,36 @@ def refuse(request: DescribeGroup, _: Caller, error: ErrorCode) -> DescribedGrou
 
 def missing(request: DescribeGroup, caller: Caller) -> DescribedGroup:
     """A group that does not exist is Dead; since v6 that is an error with a message (KIP-1043)."""
+    return _dead(request, caller, f"Group {request.group_id} not found.")
+
+
+def _dead(request: DescribeGroup, caller: Caller, message: str) -> DescribedGroup:
     if caller.api_version < NOT_FOUND_SINCE:
         return DescribedGroup(
             group_id=request.group_id,
             group_state=DEAD.value,
-            authorized_operations=_authorized_operations(request),
+            authorized_operations=authorized_operations(
+                are_requested=request.include_authorized_operations
+            ),
         )
     return DescribedGroup(
         group_id=request.group_id,
         group_state=DEAD.value,
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=f"Group {request.group_id} not found.",
+        error_message=message,
     )
+
+
+def describe_other_kind(
+    group: Group,
+    request: DescribeGroup,
+    reply: Reply[DescribedGroup],
+    now_ms: int,
+    effects: Effects,
+) -> None:
+    """A group of another kind: there are other requests for it."""
+    message = f"Group {group.group_id} is not a classic group."
+    effects.reply(reply, _dead(request, reply.caller, message))
 
 
 def describe(
@@ -84,30 +98,18 @@ def describe(
         protocol_type=group.protocol_type or "",
         protocol_data=(group.protocol_name or "") if is_stable else "",
         members=members,
-        authorized_operations=_authorized_operations(request),
+        authorized_operations=authorized_operations(
+            are_requested=request.include_authorized_operations
+        ),
     )
     effects.reply(reply, response)
-
-
-def _authorized_operations(request: DescribeGroup) -> int:
-    """The field of authorized operations (KIP-430)."""
-    return _ALL_OPERATIONS if request.include_authorized_operations else _NOT_REQUESTED
-
-
-def list_entry(group: GroupMetadata) -> ListedGroup:
-    """The group's entry in ListGroups; it changes nothing, so it may be called at any time."""
-    return ListedGroup(
-        group_id=group.group_id,
-        protocol_type=group.protocol_type or "",
-        group_state=group.state.value,
-        group_type=GROUP_TYPE,
-    )
 
 
 DESCRIBE_GROUPS = GroupApi(
     request_type=DescribeGroup,
     serve=describe,
+    serve_kind=dict.fromkeys(GroupKind, describe_other_kind),
     refuse=refuse,
     missing=missing,
-    read_only=True,
+    at_once=True,
 )

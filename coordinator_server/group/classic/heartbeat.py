@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.api import GroupApi
+from coordinator_server.group.api import GroupApi, late
 from coordinator_server.group.classic.state import HEARTBEAT_ANSWER
+from coordinator_server.group.settings import GroupKind
 from protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.errors import ErrorCode
 from protocol.schema import frozen
@@ -76,6 +77,7 @@ HEARTBEAT = GroupApi(
     refuse=refuse,
     missing=missing,
     validate=validate,
-    read_only=True,
+    serve_kind={GroupKind.CONSUMER: late("consumer.classic_members", "heartbeat")},
+    at_once=True,
     error_while_loading=ErrorCode.NONE,  # keeps the members quiet, as Kafka does
 )

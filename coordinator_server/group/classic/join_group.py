@@ -6,10 +6,11 @@ required), KIP-814 (static leader and skipAssignment).
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from sys import intern
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.api import GroupApi
+from coordinator_server.group.api import GroupApi, late
 from coordinator_server.group.classic.member import (
     DelayedHeartbeat,
     MemberMetadata,
@@ -31,6 +32,7 @@ from coordinator_server.group.classic.state import (
 )
 from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.explain import Absence, Dropped, Trigger, caused_by
+from coordinator_server.group.settings import GroupKind
 from coordinator_server.group.storage_errors import client_error
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.errors import ErrorCode
@@ -62,6 +64,11 @@ def refuse(request: JoinGroupRequest, caller: Caller, error: ErrorCode) -> JoinG
 def missing(request: JoinGroupRequest, caller: Caller) -> JoinGroupResponse:
     """A member id of a group that does not exist."""
     return refuse(request, caller, ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def wrong_kind(_: JoinGroupRequest, caller: Caller) -> JoinGroupResponse:
+    """A group that no classic member can be in."""
+    return join_error("", ErrorCode.INCONSISTENT_GROUP_PROTOCOL, caller.api_version)
 
 
 def creates_group(request: JoinGroupRequest) -> bool:
@@ -102,12 +109,22 @@ def join(
     effects: Effects,
 ) -> Steps:
     """Handle a JoinGroup that passed `validate`; answered now or parked."""
+    serve(group, Join(request, reply, (yield from listed_protocols(request))), now_ms, effects)
+
+
+def listed_protocols(request: JoinGroupRequest) -> Generator[None, None, Protocols]:
+    """The protocols of a request, read in steps."""
     listed: list[tuple[str, bytes]] = []
-    for protocol in request.protocols:
+    for number, protocol in enumerate(request.protocols, start=1):
         listed.append((protocol.name, bytes(protocol.metadata)))
-        if not len(listed) % STEP_ITEMS:
+        if not number % STEP_ITEMS:
             yield
-    one_join = Join(request, reply, shared_protocols(tuple(listed)))
+    return shared_protocols(tuple(listed))
+
+
+def serve(group: GroupMetadata, one_join: Join, now_ms: int, effects: Effects) -> None:
+    """Handle a JoinGroup to a classic group."""
+    request, reply = one_join.request, one_join.reply
     if group.is_new:
         _record_new_group(group, effects)
     error = _check(group, one_join)
@@ -194,6 +211,15 @@ def _fits(group: GroupMetadata, join: Join) -> bool:
     return not membership.members or membership.supports_any(name for name, _ in join.protocols)
 
 
+def requires_known_id(request: JoinGroupRequest, api_version: int) -> bool:
+    """Whether a new member is first given a member id to join with (KIP-394); no static one is."""
+    return (
+        not request.member_id
+        and request.group_instance_id is None
+        and api_version >= MEMBER_ID_REQUIRED_SINCE
+    )
+
+
 def _join_unknown(group: GroupMetadata, join: Join, now_ms: int, effects: Effects) -> None:
     """A join without a member id: a static member, or a new member that needs an id (KIP-394)."""
     request, caller = join.request, join.caller
@@ -206,7 +232,7 @@ def _join_unknown(group: GroupMetadata, join: Join, now_ms: int, effects: Effect
             member = group.membership.members[existing]
             _replace_static(group, member, new_member_id, join, now_ms, effects)
             return
-    elif caller.api_version >= MEMBER_ID_REQUIRED_SINCE:
+    elif requires_known_id(request, caller.api_version):
         pending = group.membership.pending[new_member_id] = DelayedHeartbeat(new_member_id)
         group.purgatory.schedule(pending, now_ms + request.session_timeout_ms)
         error = ErrorCode.MEMBER_ID_REQUIRED
@@ -378,6 +404,11 @@ JOIN_GROUP = GroupApi(
     serve=join,
     refuse=refuse,
     missing=missing,
+    wrong_kind=wrong_kind,
     validate=validate,
     creates_group=creates_group,
+    serve_kind={
+        GroupKind.CONSUMER: late("consumer.classic_join", "join"),
+        GroupKind.STREAMS: late("streams.classic_join", "join"),
+    },
 )

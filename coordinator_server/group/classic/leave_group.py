@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.api import GroupApi
+from coordinator_server.group.api import GroupApi, late
 from coordinator_server.group.classic.rebalance import members_lost, remove_member
 from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.explain import Cause, Trigger, caused_by
+from coordinator_server.group.settings import GroupKind
 from coordinator_server.group.storage_errors import client_error
 from protocol.apis.leave_group import (
     LeaveGroupRequest,
@@ -41,10 +42,10 @@ def refuse(_: LeaveGroupRequest, __: Caller, error: ErrorCode) -> LeaveGroupResp
 def missing(request: LeaveGroupRequest, caller: Caller) -> LeaveGroupResponse:
     """A group that does not exist has no members."""
     results = [
-        _result(identity, ErrorCode.UNKNOWN_MEMBER_ID)
-        for identity in _identities(request, caller.api_version)
+        result(identity, ErrorCode.UNKNOWN_MEMBER_ID)
+        for identity in identities(request, caller.api_version)
     ]
-    return _response(results, caller.api_version)
+    return response(results, caller.api_version)
 
 
 def leave(
@@ -58,43 +59,43 @@ def leave(
     caller = reply.caller
     results: list[MemberResponse] = []
     causes: list[Cause] = []
-    for identity in _identities(request, caller.api_version):
+    for identity in identities(request, caller.api_version):
         error, left = _remove(group, identity, effects)
-        results.append(_result(identity, error))
+        results.append(result(identity, error))
         if left is not None:
             causes.append(left)
         if not len(results) % STEP_ITEMS:
             yield
     write = members_lost(group, causes, now_ms, effects) if causes else None
-    response = _response(results, caller.api_version)
+    answer = response(results, caller.api_version)
     if write is None:
-        effects.reply(reply, response)
+        effects.reply(reply, answer)
         return
 
     def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
         if error is ErrorCode.NONE:
-            effects.reply(reply, response)
+            effects.reply(reply, answer)
         else:
             effects.reply(reply, refuse(request, caller, client_error(error)))
 
     write.then(done)
 
 
-def _identities(request: LeaveGroupRequest, api_version: int) -> list[MemberIdentity]:
+def identities(request: LeaveGroupRequest, api_version: int) -> list[MemberIdentity]:
     """The members to leave: a list since v3, one member id before."""
     if api_version >= MEMBERS_SINCE:
         return request.members
     return [MemberIdentity(member_id=request.member_id)]
 
 
-def _response(results: list[MemberResponse], api_version: int) -> LeaveGroupResponse:
+def response(results: list[MemberResponse], api_version: int) -> LeaveGroupResponse:
     """One result per member; up to v2 there is one member, whose error is the top-level one."""
     if api_version >= MEMBERS_SINCE:
         return LeaveGroupResponse(members=results)
     return LeaveGroupResponse(error_code=results[0].error_code)
 
 
-def _result(member: MemberIdentity, error: ErrorCode) -> MemberResponse:
+def result(member: MemberIdentity, error: ErrorCode) -> MemberResponse:
     """The result of one member, with the ids of the request."""
     return MemberResponse(
         member_id=member.member_id,
@@ -136,4 +137,5 @@ LEAVE_GROUP = GroupApi(
     refuse=refuse,
     missing=missing,
     validate=validate,
+    serve_kind={GroupKind.CONSUMER: late("consumer.classic_members", "leave")},
 )

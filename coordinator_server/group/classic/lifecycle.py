@@ -28,7 +28,7 @@ def load_finished(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
     """
     recorded = group.recorded
     if recorded is not None:
-        _restore(group, recorded)
+        restore(group, recorded)
     group.refresh_subscriptions()
     members = group.membership.members
     for member in members.values():
@@ -46,7 +46,8 @@ def _explain_load(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
     effects.explain(loaded.end(Outcome.STABLE, group.protocol_type, now_ms, after=recorded))
 
 
-def _restore(group: GroupMetadata, recorded: GroupMetadataValue) -> None:
+def restore(group: GroupMetadata, recorded: GroupMetadataValue) -> None:
+    """Continue the generation of a record, but for the sessions."""
     timestamp_ms = recorded.current_state_timestamp
     group.state = STABLE if recorded.members else EMPTY
     group.state_timestamp_ms = None if timestamp_ms == UNKNOWN_TIMESTAMP else timestamp_ms

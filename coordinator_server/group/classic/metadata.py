@@ -25,7 +25,9 @@ from coordinator_server.group.classic.state import (
 from coordinator_server.group.classic.subscription import subscribed_topics
 from coordinator_server.group.explain import Cause, Outcome, Rebalance
 from coordinator_server.group.group import Group
-from coordinator_server.group.purgatory import Purgatory
+from coordinator_server.group.records import kind_of
+from coordinator_server.group.settings import GroupKind
+from protocol.apis.list_groups import ListedGroup
 from protocol.errors import ErrorCode
 from protocol.offsets_log import (
     GroupMetadataKey,
@@ -41,23 +43,19 @@ if TYPE_CHECKING:
     from coordinator_server.group.explain import Trigger
     from coordinator_server.group.offsets import CommittedOffset
     from coordinator_server.group.records import CoordinatorRecord
-    from coordinator_server.group.settings import GroupSettings
+    from coordinator_server.group.settings import GroupEnvironment
     from protocol.apis.offset_commit import OffsetCommitRequest
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class GroupMetadata(Group):
-    """A consumer group of the classic protocol.
+    """A consumer group of the classic protocol."""
 
-    `new_member_id(prefix)` makes member ids; it is injected, as the core has no randomness.
-    """
+    kind = GroupKind.CLASSIC
 
-    def __init__(
-        self, group_id: str, settings: GroupSettings, new_member_id: Callable[[str], str]
-    ) -> None:
-        super().__init__(group_id, settings)
-        self.new_member_id = new_member_id
+    def __init__(self, group_id: str, environment: GroupEnvironment) -> None:
+        super().__init__(group_id, environment)
         self.recorded: GroupMetadataValue | None = None
         """The last GroupMetadata record; durable, like the offsets."""
 
@@ -70,14 +68,12 @@ class GroupMetadata(Group):
         self.subscribed_topics: frozenset[str] | None = None
         """Topics of the last completed join phase; None if unknown (see `subscription`)."""
 
-        self.purgatory: Purgatory[GroupMetadata] = Purgatory()
         self.join_operation: DelayedJoin | None = None
         self.sync_operation = DelayedSync()
         self.awaited_syncs: set[str] | None = None
         """Members of this generation that have not sent SyncGroup yet; None when all have."""
         self.assignment_in_flight: int | None = None
         """The generation whose assignment is being written."""
-        self.rebalance: Rebalance | None = None
 
     session_expired = rebalance.session_expired
 
@@ -86,7 +82,7 @@ class GroupMetadata(Group):
 
     # Durable state
 
-    def replay(self, record: CoordinatorRecord) -> None:
+    def replay(self, record: CoordinatorRecord) -> Group:
         """Apply a record of this group, live or while the log is loaded."""
         self.is_new = False
         key, value = record
@@ -95,6 +91,21 @@ class GroupMetadata(Group):
         elif isinstance(key, GroupMetadataKey):
             assert value is None or isinstance(value, GroupMetadataValue)
             self.recorded = value
+        elif value is not None:
+            kind = kind_of(key)
+            group: Group = self.environment.in_place_of(kind, self)
+            return group.replay(record)
+        return self
+
+    def state_records(self) -> list[CoordinatorRecord]:
+        """The last GroupMetadata record."""
+        if self.recorded is None:
+            return []
+        return [(GroupMetadataKey(group=self.group_id), self.recorded)]
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """The record that ends the group."""
+        return [(GroupMetadataKey(group=self.group_id), None)]
 
     @property
     def is_blank(self) -> bool:
@@ -132,6 +143,11 @@ class GroupMetadata(Group):
         return GroupMetadataKey(group=self.group_id), value
 
     # Soft state
+
+    @property
+    def new_member_id(self) -> Callable[[str], str]:
+        """`new_member_id(prefix)` makes member ids."""
+        return self.environment.new_member_id
 
     @property
     def is_dead(self) -> bool:
@@ -192,6 +208,20 @@ class GroupMetadata(Group):
         else:
             self.subscribed_topics = None
 
+    @property
+    def member_count(self) -> int:
+        """How many members the group has."""
+        return len(self.membership.members)
+
+    def listed(self) -> ListedGroup:
+        """The group's entry in ListGroups."""
+        return ListedGroup(
+            group_id=self.group_id,
+            protocol_type=self.protocol_type or "",
+            group_state=self.state.value,
+            group_type=self.kind.value,
+        )
+
     def end(self, trigger: Trigger, now_ms: int, effects: Effects) -> None:
         """The group is deleted or has expired: pending member ids are void.
 
@@ -206,7 +236,7 @@ class GroupMetadata(Group):
 
     # Offsets
 
-    def check_commit(self, request: OffsetCommitRequest) -> ErrorCode:
+    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
         """Members of this generation may commit, and anybody while the group is Empty."""
         state = self.state
         generation_id = request.generation_id_or_member_epoch
@@ -272,14 +302,3 @@ class GroupMetadata(Group):
         if is_former and self.state_timestamp_ms is not None:
             return self.state_timestamp_ms
         return stored.commit_timestamp
-
-    # Time
-
-    def next_look_ms(self) -> int | None:
-        """When to call `expire_timers`, which may be too early; None while nothing waits."""
-        return self.purgatory.next_look_ms()
-
-    def expire_timers(self, now_ms: int, effects: Effects) -> None:
-        """Run every delayed operation whose deadline has come, earliest first."""
-        for operation in self.purgatory.expired(now_ms):
-            operation.on_expiration(self, now_ms, effects)

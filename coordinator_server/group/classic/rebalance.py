@@ -170,9 +170,10 @@ def prepare_rebalance(
 def _open_account(group: GroupMetadata, cause: Cause, now_ms: int, effects: Effects) -> Rebalance:
     """Open the account of a rebalance; close that of one that never got its assignment."""
     overtaken = group.rebalance
-    before = group.recorded if group.state is not EMPTY else None
+    recorded = group.recorded if group.state is not EMPTY else None
+    # An assignment that was written for the one before has reached no member.
+    before = recorded if overtaken is None else overtaken.before
     if overtaken is not None:
-        before = overtaken.before  # an assignment written for it has reached no member
         effects.explain(overtaken.end(Outcome.SUPERSEDED, group.protocol_type, now_ms))
     group.rebalance = Rebalance(cause, group.generation_id, before, now_ms)
     return group.rebalance

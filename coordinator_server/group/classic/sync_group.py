@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.api import GroupApi
+from coordinator_server.group.api import GroupApi, late
 from coordinator_server.group.classic.rebalance import (
     answer_sync,
     drop_assignment,
@@ -21,6 +21,7 @@ from coordinator_server.group.classic.state import (
 )
 from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.explain import Outcome, Trigger, caused_by
+from coordinator_server.group.settings import GroupKind
 from coordinator_server.group.storage_errors import client_error
 from protocol.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.errors import ErrorCode
@@ -161,4 +162,5 @@ SYNC_GROUP = GroupApi(
     refuse=refuse,
     missing=missing,
     validate=validate,
+    serve_kind={GroupKind.CONSUMER: late("consumer.classic_members", "sync")},
 )

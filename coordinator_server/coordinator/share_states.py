@@ -1,0 +1,315 @@
+"""ShareCoordinator: the state of share partitions that a broker keeps, and the one way to it.
+
+A share partition belongs to the partition of `__share_group_state` that its key hashes to, and is
+kept by the broker that leads that partition, once it is loaded. Each request is decided by the core
+(`coordinator_server.share.state`); the record that it asks for is appended, and becomes the state,
+before it is answered. Nothing waits in between: there is no lock, no mailbox, no linger.
+Source: ShareCoordinatorService, CoordinatorRuntime.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from coordinator_server.coordinator.led_partitions import LedPartitions, PartitionState
+from coordinator_server.coordinator.share_state_partition import ShareStatePartition
+from coordinator_server.events.log import LOG
+from coordinator_server.group.storage_errors import client_error
+from coordinator_server.share.persister import ShareState, ShareStateSummary
+from coordinator_server.share.state.coordinator_key import coordinator_key
+from coordinator_server.share.state.records import ShareSnapshot
+from coordinator_server.share.state.shard import Outcome, ShareCoordinatorShard
+from coordinator_server.topics.names import SHARE_STATE_TOPIC
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from coordinator_server.clock.broker_clock import BrokerClock, Timer
+    from coordinator_server.clock.step_runner import StepRunner, Steps
+    from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
+    from coordinator_server.events.log import EventLog
+    from coordinator_server.share.persister import SharePartitionKey
+    from coordinator_server.share.state.settings import ShareStateSettings
+    from coordinator_server.share.state.shard import Decision, StateWrite
+    from coordinator_server.topics.manager import TopicManager
+    from coordinator_server.topics.topic import Partition, Topic
+    from storage.errors import StorageError
+
+_RECORDS_PER_BATCH = 20
+"""Snapshots and tombstones that come together; each may have thousands of state batches."""
+
+R = TypeVar("R", Outcome, ShareState, ShareStateSummary)
+
+
+class ShareCoordinator:
+    """The share partitions of a broker. `node_id` is the broker's id."""
+
+    def __init__(
+        self,
+        settings: ShareStateSettings,
+        clock: BrokerClock,
+        step_runner: StepRunner,
+        topics: TopicManager,
+        share_state_topic: CoordinatorTopic,
+        *,
+        node_id: int,
+        log: EventLog = LOG,
+    ) -> None:
+        self.settings = settings
+        self._clock = clock
+        self._step_runner = step_runner
+        self._topics = topics
+        self._topic = share_state_topic
+        self._log = log
+        self._led: LedPartitions[ShareStatePartition, None] = LedPartitions(
+            share_state_topic,
+            clock,
+            step_runner,
+            node_id=node_id,
+            keys="share partitions",
+            take_over=self._take_over,
+            load=lambda led, _: led.load(),  # into the partition, which has all of its keys
+            serve=self._serve,
+            log=log,
+        )
+        self._timers: dict[str, Timer] = {}
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to load what the log holds, and to look after the log."""
+        self._topics.on_deleted.append(self._on_topics_deleted)
+        self._led.look()
+        self._prune_later()
+        self._rewrite_later()
+
+    def stop(self) -> None:
+        """Answer NOT_COORDINATOR from now on."""
+        self._led.close()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._topics.on_deleted.remove(self._on_topics_deleted)
+        self.emigrate_all()
+
+    def immigrate(self, partition: Partition) -> None:
+        """Begin to load a partition that this broker leads from now on."""
+        self._led.immigrate(partition)
+
+    def emigrate(self, index: int) -> None:
+        """Let a partition go: another broker goes on with its share partitions."""
+        _close(self._led.release((index,)))
+
+    def emigrate_all(self) -> None:
+        """Let every partition go, as `emigrate` does."""
+        _close(self._led.release())
+
+    def _take_over(self, partition: Partition) -> ShareStatePartition:
+        shard = ShareCoordinatorShard(self.settings.updates_per_snapshot, self._partition_count)
+        return ShareStatePartition(partition, self._clock, shard)
+
+    def _partition_count(self, topic_id: bytes) -> int:
+        topic = self._topics.topic_by_id(topic_id)
+        return 0 if topic is None else len(topic.partitions)
+
+    def _serve(self, led: ShareStatePartition, _: Mapping[str, None], elapsed_ms: int) -> None:
+        self._log.emit(
+            "coordinator.loaded",
+            topic=SHARE_STATE_TOPIC,
+            partition=led.index,
+            share_partitions=len(led.shard),
+            elapsed_ms=elapsed_ms,
+        )
+
+    # --- questions --------------------------------------------------------------------------------
+
+    def ensure_topic(self) -> ErrorCode:
+        """Create the topic if it does not exist. NONE, or why it cannot be created."""
+        return self._led.ensure_topic()
+
+    def coordinator_of(self, key: SharePartitionKey) -> int:
+        """The id of the broker that keeps a share partition, -1 for none; the topic must exist."""
+        return self._topic.partition_of(coordinator_key(key)).leader_id
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some share partitions are not known yet: their partition is being loaded."""
+        return self._led.is_loading
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    def initialize(
+        self,
+        key: SharePartitionKey,
+        state_epoch: int,
+        start_offset: int,
+        done: Callable[[Outcome], None],
+    ) -> None:
+        """As `SharePersister.initialize`, of a share partition that is kept here; no retry."""
+        self._submit(
+            key,
+            lambda shard, now_ms: shard.initialize(key, state_epoch, start_offset, now_ms),
+            done,
+            _failed("initialize"),
+        )
+
+    def read(
+        self, key: SharePartitionKey, leader_epoch: int, done: Callable[[ShareState], None]
+    ) -> None:
+        """As `SharePersister.read`, of a share partition that is kept here; no retry."""
+        self._submit(
+            key,
+            lambda shard, now_ms: shard.read(key, leader_epoch, now_ms),
+            done,
+            lambda error, reason: ShareState(
+                error, message=f"Unable to read share group state: {reason}"
+            ),
+        )
+
+    def write(
+        self, key: SharePartitionKey, write: StateWrite, done: Callable[[Outcome], None]
+    ) -> None:
+        """As `SharePersister.write`, of a share partition that is kept here; no retry."""
+        self._submit(
+            key,
+            lambda shard, now_ms: shard.write(key, write, now_ms),
+            done,
+            _failed("write"),
+        )
+
+    def delete(self, key: SharePartitionKey, done: Callable[[Outcome], None]) -> None:
+        """As `SharePersister.delete`, of a share partition that is kept here; no retry."""
+        self._submit(
+            key,
+            lambda shard, _: shard.delete(key),
+            done,
+            _failed("delete"),
+        )
+
+    def read_summary(
+        self, key: SharePartitionKey, done: Callable[[ShareStateSummary], None]
+    ) -> None:
+        """As `SharePersister.read_summary`, of a share partition that is kept here; no retry.
+
+        The leader epoch of the request says nothing: Kafka does not look at it.
+        """
+        self._submit(
+            key,
+            lambda shard, _: shard.read_summary(key),
+            done,
+            lambda error, reason: ShareStateSummary(
+                error, message=f"Unable to read share group state summary: {reason}"
+            ),
+        )
+
+    def _submit(
+        self,
+        key: SharePartitionKey,
+        decide: Callable[[ShareCoordinatorShard, int], Decision[R]],
+        done: Callable[[R], None],
+        failed: Callable[[ErrorCode, str], R],
+    ) -> None:
+        """Have the core decide, write what it decides, and call `done` then."""
+        led, error = self._led_of(key)
+        if led is None or error is not ErrorCode.NONE:
+            done(failed(error, error.message))
+            return
+        decision = decide(led.shard, self._clock.now_ms())
+        if decision.record is not None:
+            error = led.append([decision.record])
+            if error is not ErrorCode.NONE:
+                done(failed(client_error(error), error.message))
+                return
+        if not led.flush_is_due:
+            done(decision.answer)
+            return
+
+        def on_flushed(error: StorageError | None) -> None:
+            # It is in the log all the same, as with a request whose answer got lost.
+            done(decision.answer if error is None else failed(client_error(error.code), str(error)))
+
+        led.when_flushed(on_flushed)
+
+    def _led_of(self, key: SharePartitionKey) -> tuple[ShareStatePartition | None, ErrorCode]:
+        """The partition that a share partition lives in, and why it cannot be served.
+
+        The topic is made when it is first needed; in Kafka FindCoordinator has to come before.
+        """
+        error = self._led.ensure_topic()
+        if error is not ErrorCode.NONE:
+            return None, error
+        return self._led.at(self._topic.partition_of(coordinator_key(key)).index)
+
+    # --- what is done unasked ---------------------------------------------------------------------
+
+    def _on_topics_deleted(self, topics: Mapping[str, Topic]) -> None:
+        if SHARE_STATE_TOPIC in topics:
+            self.emigrate_all()
+        self._step_runner.run(self._forget_topics({topic.topic_id for topic in topics.values()}))
+
+    def _forget_topics(self, topic_ids: set[bytes]) -> Steps:
+        """Write tombstones for the share partitions of topics that are deleted."""
+        for led in self._led.active():
+            keys = led.shard.keys_of(topic_ids)
+            for start in range(0, len(keys), _RECORDS_PER_BATCH):
+                tombstones = keys[start : start + _RECORDS_PER_BATCH]
+                led.append([ShareSnapshot(key, None) for key in tombstones])
+                yield
+            yield
+
+    def rewrite_cold(self) -> None:
+        """Rewrite old snapshots, so that what lies before them can be deleted."""
+        self._step_runner.run(self._rewrite_cold())
+
+    def _rewrite_cold(self) -> Iterator[None]:
+        interval_ms = self.settings.cold_snapshot_interval_ms
+        for led in self._led.active():
+            keys = led.shard.cold_keys(self._clock.now_ms(), interval_ms)
+            for start in range(0, len(keys), _RECORDS_PER_BATCH):
+                now_ms = self._clock.now_ms()
+                cold = keys[start : start + _RECORDS_PER_BATCH]
+                rewritten = [led.shard.rewritten(key, now_ms) for key in cold]
+                records = [record for record in rewritten if record is not None]
+                if records:
+                    led.append(records)
+                yield
+            yield
+
+    def prune(self) -> None:
+        """Delete the records that are out of date."""
+        self._step_runner.run(self._prune())
+
+    def _prune(self) -> Iterator[None]:
+        moved: list[Partition] = []
+        for led in self._led.active():
+            partition = led.prune()
+            if partition is not None:
+                moved.append(partition)
+            yield
+        if moved:
+            yield from self._topics.checkpoint_log_starts(moved)
+
+    def _prune_later(self) -> None:
+        delay_seconds = self.settings.prune_interval_ms / 1000
+        self._timers["prune"] = self._clock.call_maintenance(delay_seconds, self._on_prune_timer)
+
+    def _on_prune_timer(self) -> None:
+        self.prune()
+        self._prune_later()
+
+    def _rewrite_later(self) -> None:
+        delay_seconds = self.settings.cold_snapshot_interval_ms / 1000
+        self._timers["cold"] = self._clock.call_maintenance(delay_seconds, self._on_cold_timer)
+
+    def _on_cold_timer(self) -> None:
+        self.rewrite_cold()
+        self._rewrite_later()
+
+
+def _close(closing: Iterable[ShareStatePartition]) -> None:
+    for led in closing:
+        led.state = PartitionState.CLOSED
+
+
+def _failed(verb: str) -> Callable[[ErrorCode, str], Outcome]:
+    return lambda error, reason: Outcome(error, f"Unable to {verb} share group state: {reason}")

@@ -1,0 +1,47 @@
+"""Long computations in steps: an assignment of very many partitions must not hold others up.
+
+What computes is a generator that yields whenever its `Pace` says so. A computation that is not long
+yields nothing, so that it costs no more than a plain function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TypeVar
+
+from coordinator_server.group.effects import STEP_ITEMS
+
+PER_MEMBER = 25
+"""How many items a member counts for that is converted, described or written down."""
+
+T = TypeVar("T")
+
+Computation = Generator[None, None, T]
+"""Steps that return what they have computed."""
+
+
+class Pace:
+    """Counts what a computation has done since its last step."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    def is_due(self, items: int = 1) -> bool:
+        """So many more items are done: whether it is time for the next step."""
+        self._done += items
+        if self._done < STEP_ITEMS:
+            return False
+        self._done = 0
+        return True
+
+
+def at_once(computation: Computation[T]) -> T:
+    """What a computation comes to, without a pause."""
+    while True:
+        try:
+            next(computation)
+        except StopIteration as end:
+            result: T = end.value
+            return result

@@ -1,0 +1,1 @@
+"""The assignor of share groups, on the `GroupSpec` of consumer groups."""

@@ -1,0 +1,45 @@
+"""Members that leave a share group, and those that are fenced.
+
+Source: shareGroupFenceMember of GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.group.modern.metadata_hash import metadata_hash
+from coordinator_server.group.pace import Pace
+from coordinator_server.group.share.records import epoch_record, member_tombstones
+
+if TYPE_CHECKING:
+    from coordinator_server.group.pace import Computation
+    from coordinator_server.group.records import CoordinatorRecord
+    from coordinator_server.group.settings import KnownTopic
+    from coordinator_server.group.share.member import ShareMember
+    from coordinator_server.group.share.share_group import ShareGroup
+
+
+def removal(group: ShareGroup, member: ShareMember) -> Computation[list[CoordinatorRecord]]:
+    """The records that end a member; the group epoch rises. Source: shareGroupFenceMember."""
+    records = member_tombstones(group.group_id, member.member_id)
+    names = yield from topics_with(group, member, None)
+    hashed = yield from metadata_hash(names, group.environment.topics)
+    records.append(epoch_record(group.group_id, group.epoch + 1, hashed))
+    return records
+
+
+def topics_with(
+    group: ShareGroup, before: ShareMember, after: ShareMember | None
+) -> Computation[dict[str, KnownTopic]]:
+    """All topics that are read, by name, once a member has changed, or is gone."""
+    others = [one for one in group.members.values() if one.member_id != before.member_id]
+    if after is not None:
+        others.append(after)
+    read: dict[str, KnownTopic] = {}
+    pace = Pace()
+    for names in {one.topics for one in others}:
+        yield from group.look_up(names)
+        read.update((topic.name, topic) for topic in group.existing(names))
+        if pace.is_due(len(names)):
+            yield
+    return read

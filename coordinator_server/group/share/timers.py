@@ -1,0 +1,65 @@
+"""The timers of a share group: the sessions of its members, and how often it does things.
+
+Source: scheduleShareGroupSessionTimeout of GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.group.explain import Trigger
+from coordinator_server.group.modern.account import cause_of
+from coordinator_server.group.modern.configs import config
+from coordinator_server.group.modern.retry import retried
+from coordinator_server.group.purgatory import DelayedOperation
+from coordinator_server.group.share.leaving import removal
+
+if TYPE_CHECKING:
+    from coordinator_server.group.effects import Effects, Steps
+    from coordinator_server.group.share.share_group import ShareGroup
+
+SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL = (
+    "share.session.timeout.ms",
+    "share.heartbeat.interval.ms",
+    "share.assignment.interval.ms",
+)
+"""The configs that a group may have of its own."""
+
+
+class DelayedSession(DelayedOperation["ShareGroup"]):
+    """Ends the session of a member."""
+
+    __slots__ = ("member_id",)
+
+    def __init__(self, member_id: str) -> None:
+        super().__init__()
+        self.member_id = member_id
+
+    def on_expiration(self, group: ShareGroup, now_ms: int, effects: Effects) -> Steps:
+        """The member is fenced; it learns of it when it speaks again."""
+        timeout_ms = config(group, SESSION_TIMEOUT)
+        effects.event(
+            "member.expired",
+            group=group.group_id,
+            member=self.member_id,
+            session_timeout_ms=timeout_ms,
+        )
+        member = group.members[self.member_id]
+        records = yield from removal(group, member)
+        write = effects.write(records, retried(group, self))
+        write.causes = [cause_of(Trigger.MEMBER_EXPIRED, member, timeout_ms=timeout_ms)]
+
+
+def renew_session(group: ShareGroup, member_id: str, now_ms: int) -> None:
+    """Start a member's session again."""
+    session = group.sessions.get(member_id)
+    if session is None:
+        session = group.sessions[member_id] = DelayedSession(member_id)
+    group.purgatory.schedule(session, now_ms + config(group, SESSION_TIMEOUT))
+
+
+def load_finished(group: ShareGroup, now_ms: int) -> None:
+    """Every member gets a whole session to send its next heartbeat. Source: onLoaded."""
+    group.asked_at_ms = now_ms
+    for member_id in group.members:
+        renew_session(group, member_id, now_ms)

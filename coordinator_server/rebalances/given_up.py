@@ -1,0 +1,52 @@
+"""The account of records that a share group has given up: they were delivered too often (KIP-932).
+
+No rebalance, but part of the story of the group. The leader of the partition notices; it knows the
+member by its id, and of the group nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coordinator_server.group.explain import Cause, Outcome, Rebalance, Trigger
+from coordinator_server.group.modern.account import cause_of
+from coordinator_server.group.settings import GroupKind
+
+if TYPE_CHECKING:
+    from coordinator_server.share.in_flight import GivenUpRecords
+
+
+class RecordsOfTopic(NamedTuple):
+    """The records that were given up, as a record of the story names them."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    deliveries: int
+
+
+class GivenUp(Rebalance):
+    """The account of records that were given up; `generation` is the group epoch, 0 if unknown."""
+
+    __slots__ = ("kind", "records")
+
+    def __init__(self, cause: Cause, epoch: int, records: RecordsOfTopic, now_ms: int) -> None:
+        super().__init__(cause, epoch, None, now_ms)
+        self.kind = GroupKind.SHARE
+        self.records = records
+        self.end(Outcome.STABLE, None, now_ms)
+
+
+def given_up(
+    group: Any, topic: str, partition: int, records: GivenUpRecords, now_ms: int
+) -> GivenUp:
+    """The account of `records`; `group` is the share group, if it is known."""
+    is_known = group is not None and group.kind is GroupKind.SHARE
+    epoch = group.epoch if is_known else 0
+    member = group.members.get(records.member_id) if is_known else None
+    cause = Cause(Trigger.DELIVERY_LIMIT, records.member_id)
+    if member is not None:
+        cause = cause_of(Trigger.DELIVERY_LIMIT, member)
+    named = RecordsOfTopic(topic, partition, records.first, records.last, records.delivery_count)
+    return GivenUp(cause, epoch, named, now_ms)

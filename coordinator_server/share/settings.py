@@ -1,0 +1,57 @@
+"""What share partitions read of the broker's settings, and of the configs that a group has itself.
+
+Plain values, handed in by the shell (Kafka's ShareGroupConfig, and GroupConfig by way of
+ShareGroupConfigProvider).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+READ_COMMITTED = "read_committed"
+LATEST, EARLIEST, BY_DURATION = "latest", "earliest", "by_duration:"
+LEAST_THROTTLE_LIMIT = 2
+"""SharePartition.MINIMUM_THROTTLE_RECORDS_DELIVERY_LIMIT."""
+
+
+class ShareSettings(NamedTuple):
+    """Settings of one share group: those of the broker where the group has none.
+
+    `max_share_sessions` is of the broker as a whole.
+    `auto_offset_reset` is `latest`, `earliest` or `by_duration:` and an ISO 8601 duration.
+    """
+
+    record_lock_duration_ms: int = 30_000
+    delivery_count_limit: int = 5
+    partition_max_record_locks: int = 2_000
+    auto_offset_reset: str = LATEST
+    isolation_level: str = "read_uncommitted"
+    renew_acknowledge_enable: bool = True
+    max_share_sessions: int = 2_000
+
+    @property
+    def reads_committed(self) -> bool:
+        """Whether records of aborted transactions are left out."""
+        return self.isolation_level == READ_COMMITTED
+
+    @property
+    def throttle_limit(self) -> int:
+        """From how many deliveries on a record comes in smaller batches: half of the limit."""
+        return max(LEAST_THROTTLE_LIMIT, (self.delivery_count_limit + 1) // 2)
+
+    def of_group(self, configs: Mapping[str, str]) -> ShareSettings:
+        """These, with the (valid) configs that a group has of its own."""
+        if not configs:
+            return self
+        return ShareSettings(
+            int(configs.get("share.record.lock.duration.ms", self.record_lock_duration_ms)),
+            int(configs.get("share.delivery.count.limit", self.delivery_count_limit)),
+            int(configs.get("share.partition.max.record.locks", self.partition_max_record_locks)),
+            configs.get("share.auto.offset.reset", self.auto_offset_reset).lower(),
+            configs.get("share.isolation.level", self.isolation_level).lower(),
+            configs.get("share.renew.acknowledge.enable", "true").strip().lower() == "true",
+            self.max_share_sessions,
+        )

@@ -22,7 +22,13 @@ classes inside the functions that use them: a script must do its work within 0.3
 
 from coordinator_server.client.client import Client, Lookup
 from coordinator_server.client.connection import ClientConnection
-from coordinator_server.client.errors import ClientError, UnsupportedSettingError, check
+from coordinator_server.client.errors import (
+    ClientError,
+    SaslError,
+    TlsError,
+    UnsupportedSettingError,
+    check,
+)
 from coordinator_server.client.settings import (
     Address,
     ClientSettings,
@@ -37,6 +43,8 @@ __all__ = [
     "ClientError",
     "ClientSettings",
     "Lookup",
+    "SaslError",
+    "TlsError",
     "UnsupportedSettingError",
     "check",
     "parse_addresses",

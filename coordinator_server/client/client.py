@@ -37,7 +37,7 @@ class Client:
         self,
         bootstrap_servers: str,
         settings: ClientSettings | None = None,
-        warn: Callable[[int, Address], None] | None = None,
+        warn: Callable[[int, Address, ClientError], None] | None = None,
     ) -> None:
         self.settings = settings or ClientSettings()
         self.nodes: dict[int, Address] = {}
@@ -251,10 +251,10 @@ class Client:
     def _open(self, node_id: int, address: Address) -> ClientConnection:
         try:
             return ClientConnection(address, self.settings)
-        except ClientError:
+        except ClientError as error:
             self.nodes.pop(node_id, None)  # it may have moved: the next attempt asks Metadata
             if self._warn is not None:
-                self._warn(node_id, address)
+                self._warn(node_id, address, error)
             raise
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import struct
 import time
@@ -21,30 +20,54 @@ SOFTWARE_NAME = "coordinator-server"
 _ASKED_BY_NAME = {spec.name: spec for spec in ASKED_SPECS}
 _API_VERSIONS = SPEC_BY_NAME["ApiVersions"]
 _MAX_FRAME_BYTES = 1 << 30
+_SESSION_PART = 0.85
+"""How much of a session passes until it is renewed; Java's clients take 85 to 95 %."""
 _LENGTH = struct.Struct(">i")
 
 
 class ClientConnection:
-    """One connection. The versions of the broker are asked for when it is opened.
+    """One connection, secured as the settings say, its versions negotiated.
 
-    Raises ClientError: NETWORK_EXCEPTION when no connection is to be had or it breaks,
-    REQUEST_TIMED_OUT when no answer comes in time. A connection that failed is closed.
+    `ready` is a socket that is connected and encrypted already: then the caller calls `negotiate`
+    and `authenticate`. Raises ClientError: NETWORK_EXCEPTION when no connection is to be had or it
+    breaks, REQUEST_TIMED_OUT when no answer comes in time, TlsError and SaslError when the broker
+    or the client refuses the other. A connection that failed is closed.
     """
 
-    def __init__(self, address: Address, settings: ClientSettings) -> None:
+    def __init__(
+        self, address: Address, settings: ClientSettings, ready: socket.socket | None = None
+    ) -> None:
         self.address = address
         self.is_open = True
+        self.deadline_s: float | None = None
+        """When every request has to be answered, by time.monotonic()."""
+        self.api_versions: dict[int, tuple[int, int]] = {}
         self._settings = settings
         self._requests = 0
+        self._reauthenticates_at_s = float("inf")
+        if ready is not None:
+            self._socket = ready
+            return
+        setup_s = settings.socket_connection_setup_timeout_ms / 1000
         try:
             self._socket = socket.create_connection(
                 (address.lookup_name(), address.port),  # type: ignore[arg-type]  # takes bytes too
-                settings.socket_connection_setup_timeout_ms / 1000,
+                setup_s,
             )
         except OSError as error:
             raise self._failure(f"no broker at {self}: {error.strerror or error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.api_versions: dict[int, tuple[int, int]] = self._negotiate()
+        if settings.security is not None and settings.security.tls is not None:
+            from coordinator_server.client import tls
+
+            try:
+                context = tls.context_of(settings.security.tls)
+                self._socket = tls.handshake(self._socket, address, context, setup_s)
+            except OSError as error:
+                self.is_open = False
+                raise tls.failure(error, str(self)) from error
+        self.negotiate()
+        self.authenticate()
 
     def __str__(self) -> str:
         host, port = self.address
@@ -70,18 +93,25 @@ class ClientConnection:
         with a field that newer ones dropped. `timeout_ms` replaces `request.timeout.ms` for
         requests that the broker may hold longer. Raises ClientError, also UNSUPPORTED_VERSION.
         """
+        self._keep_session()
         spec = spec_of(request)
         version = self.version_of(spec, min_version, max_version)
         return self._exchange(spec, version, request, timeout_ms)
 
+    def exchange(self, request: Message, *, min_version: int = 0) -> Any:
+        """`ask` for what authenticates: it does not look whether the session has to be renewed."""
+        spec = spec_of(request)
+        return self._exchange(spec, self.version_of(spec, min_version), request)
+
     def send(self, request: Message, *, max_version: int = 32_767) -> None:
         """Send a request that is not answered: a Produce with acks 0. Raises ClientError."""
+        self._keep_session()
         spec = spec_of(request)
         self._send(spec, self.version_of(spec, 0, max_version), request)
 
     def version_of(self, spec: ApiSpec, min_version: int = 0, max_version: int = 32_767) -> int:
         """The newest common version within the limits; ClientError (UNSUPPORTED_VERSION)."""
-        name = re.sub("(?<=[a-z])(?=[A-Z])", "_", spec.name).upper()
+        name = spec.constant
         if spec.key not in self.api_versions:
             raise ClientError(ErrorCode.UNSUPPORTED_VERSION, f"The node does not support {name}")
         lowest, newest = self.api_versions[spec.key]
@@ -95,8 +125,34 @@ class ClientConnection:
             )
         return min(high, newest)
 
-    def _negotiate(self) -> dict[int, tuple[int, int]]:
-        """The version range of each API. A broker that is too old for ours answers in version 0."""
+    def authenticate(self) -> None:
+        """Authenticate by SASL if the settings say so. Raises ClientError, with SaslError.
+
+        A session that ends (KIP-368) is renewed by the first request after most of its time.
+        """
+        security = self._settings.security
+        if security is None or security.sasl is None:
+            return
+        from coordinator_server.client.sasl import authenticate
+
+        begin_s = time.monotonic()
+        try:
+            lifetime_ms = authenticate(self, security.sasl)
+        except ClientError:
+            self.close()
+            raise
+        if lifetime_ms:
+            self._reauthenticates_at_s = begin_s + lifetime_ms / 1000 * _SESSION_PART
+
+    def _keep_session(self) -> None:
+        if time.monotonic() > self._reauthenticates_at_s:
+            self.authenticate()
+
+    def negotiate(self) -> None:
+        """Ask for the version range of each API. Raises ClientError.
+
+        A broker that is too old for our version answers in version 0.
+        """
         from protocol.apis.api_versions import ApiVersionsRequest
 
         request = ApiVersionsRequest(
@@ -113,7 +169,9 @@ class ClientConnection:
         if answer.error_code:
             self.close()
             raise ClientError(answer.error_code)
-        return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        self.api_versions = {
+            api.api_key: (api.min_version, api.max_version) for api in answer.api_keys
+        }
 
     def _send(self, spec: ApiSpec, version: int, request: Message) -> None:
         self._requests += 1
@@ -126,10 +184,11 @@ class ClientConnection:
         payload = encoder(RequestHeader, spec.request_header_version(version))(header)
         payload += encoder(spec.request_type, version)(request)
         try:
-            self._socket.settimeout(self._settings.request_timeout_ms / 1000)
+            deadline_s = self._deadline_s(self._settings.request_timeout_ms)
+            self._socket.settimeout(max(deadline_s - time.monotonic(), 0.001))
             self._socket.sendall(_LENGTH.pack(len(payload)) + payload)
         except OSError as error:
-            raise self._failure(f"{self} does not answer: {error}") from error
+            raise self._broken(error) from error
 
     def _exchange(
         self, spec: ApiSpec, version: int, request: Message, timeout_ms: int | None = None
@@ -137,7 +196,7 @@ class ClientConnection:
         self._send(spec, version, request)
         if timeout_ms is None:
             timeout_ms = self._settings.request_timeout_ms
-        deadline_s = time.monotonic() + timeout_ms / 1000
+        deadline_s = self._deadline_s(timeout_ms)
         (size,) = _LENGTH.unpack(self._receive(_LENGTH.size, deadline_s))
         frame = self._receive(size, deadline_s)
         try:
@@ -167,11 +226,31 @@ class ClientConnection:
                     ErrorCode.REQUEST_TIMED_OUT, f"{self} does not answer in time"
                 ) from error
             except OSError as error:
-                raise self._failure(f"{self} does not answer: {error}") from error
+                raise self._broken(error) from error
             if not part:
                 raise self._failure(f"{self} closed the connection")
             received += part
         return bytes(received)
+
+    def _deadline_s(self, timeout_ms: int) -> float:
+        deadline_s = time.monotonic() + timeout_ms / 1000
+        return deadline_s if self.deadline_s is None else min(deadline_s, self.deadline_s)
+
+    def _broken(self, error: OSError) -> ClientError:
+        """The error of a connection that broke.
+
+        In TLS 1.3 a broker refuses a client's certificate after the handshake.
+        """
+        security = self._settings.security
+        if security is not None and security.tls is not None:
+            import ssl
+
+            if isinstance(error, ssl.SSLError):
+                from coordinator_server.client.tls import failure
+
+                self.close()
+                return failure(error, str(self))
+        return self._failure(f"{self} does not answer: {error}")
 
     def _failure(self, message: str) -> ClientError:
         """Close what cannot be used any more; gives the error to raise."""

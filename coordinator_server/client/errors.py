@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from protocol.errors import ErrorCode
 
 
@@ -25,6 +27,24 @@ class UnsupportedSettingError(ClientError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_CONFIG, message)
+
+
+class TlsError(ClientError):
+    """A handshake that another attempt cannot mend (Java's SslAuthenticationException).
+
+    Kafka has no error code for it; this one ends a client as well.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
+
+
+class SaslError(ClientError):
+    """A broker that refuses a mechanism or a user; `mechanisms` are those that it offers."""
+
+    def __init__(self, code: int, message: str | None, mechanisms: Sequence[str] = ()) -> None:
+        super().__init__(code, message)
+        self.mechanisms = tuple(mechanisms)
 
 
 def check(code: int, message: str | None = None) -> None:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator_server.client.errors import ClientError, UnsupportedSettingError
+from coordinator_server.client.errors import ClientError
 from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.client.security import SecuritySettings
 
 _ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
 
@@ -31,7 +34,7 @@ class Address(NamedTuple):
 
 
 class ClientSettings(NamedTuple):
-    """The settings of one client, all times in milliseconds."""
+    """The settings of one client, all times in milliseconds; `security` is None in plain text."""
 
     client_id: str = "adminclient-1"
     request_timeout_ms: int = 30_000
@@ -39,6 +42,7 @@ class ClientSettings(NamedTuple):
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     socket_connection_setup_timeout_ms: int = 10_000
+    security: SecuritySettings | None = None
 
 
 def read_settings(
@@ -46,18 +50,17 @@ def read_settings(
 ) -> ClientSettings:
     """The settings that `properties` gives, else those of `defaults`.
 
-    Raises ClientError (INVALID_CONFIG) for a value that is no number, UnsupportedSettingError for
-    any `security.protocol` but PLAINTEXT.
+    Raises ClientError (INVALID_CONFIG) for a value that cannot be read, UnsupportedSettingError
+    for security that this client does not have.
     """
-    security = properties.get("security.protocol", "PLAINTEXT").strip()
-    if security.upper() != "PLAINTEXT":
-        raise UnsupportedSettingError(
-            f"security.protocol={security} is not supported yet, only PLAINTEXT:"
-            " use the scripts of Apache Kafka for this broker"
-        )
     settings = defaults or ClientSettings()
+    security = settings.security
+    if properties.get("security.protocol", "PLAINTEXT").strip().upper() != "PLAINTEXT":
+        from coordinator_server.client.security import read_security
+
+        security = read_security(properties)
     given: dict[str, int | str] = {}
-    for field in ClientSettings._fields:
+    for field in ClientSettings._fields[:-1]:
         name = field.replace("_", ".")
         if name not in properties:
             continue
@@ -71,7 +74,8 @@ def read_settings(
                 ErrorCode.INVALID_CONFIG,
                 f"Invalid value {value} for configuration {name}: Not a number of type INT",
             )
-    return settings._replace(**given)  # type: ignore[arg-type]  # one field is a str, the rest int
+    numbers: Any = given
+    return settings._replace(security=security, **numbers)
 
 
 def parse_addresses(bootstrap_servers: str) -> list[Address]:

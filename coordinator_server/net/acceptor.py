@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from coordinator_server.events.log import LOG
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coordinator_server.config.config import Listener
+    from coordinator_server.net.connection_gate import ConnectionGate
 
 ACCEPTS_PER_TURN = 200
 """So many at once: even a thousand clients are in after a few turns."""
@@ -34,14 +36,22 @@ class StartError(Exception):
 class Acceptor:
     """One listening socket (Kafka's SocketServer.Acceptor). Accepts from `start` to `close`.
 
-    `new_protocol` makes the protocol of each connection.
+    `new_protocol` makes the protocol of each connection, `gate` says which connections
+    have to wait.
     """
 
     def __init__(
-        self, listening: socket.socket, new_protocol: Callable[[], asyncio.BaseProtocol]
+        self,
+        listening: socket.socket,
+        new_protocol: Callable[[], asyncio.BaseProtocol],
+        listener_name: str = "",
+        gate: ConnectionGate | None = None,
     ) -> None:
         self._socket = listening
         self._new_protocol = new_protocol
+        self._listener_name = listener_name
+        self._gate = gate
+        self._kept_waiting: dict[socket.socket, asyncio.TimerHandle] = {}
         self._loop = asyncio.get_running_loop()
         self._connecting: dict[asyncio.Task[object], socket.socket] = {}
         self._retry: asyncio.TimerHandle | None = None
@@ -60,6 +70,9 @@ class Acceptor:
         """Accept no more; connections that are open go on, those still being set up are closed."""
         for task in self._connecting:
             task.cancel()
+        for accepted, timer in self._kept_waiting.items():
+            timer.cancel()
+            accepted.close()
         if self._retry is not None:
             self._retry.cancel()
         if self._accepting is not None:
@@ -71,7 +84,7 @@ class Acceptor:
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_TURN):
             try:
-                accepted, _ = self._socket.accept()
+                accepted, address = self._socket.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except ConnectionAbortedError:
@@ -79,14 +92,19 @@ class Acceptor:
             except OSError as error:
                 if error.errno not in _OUT_OF_RESOURCES:
                     raise
-                self._pause(error)
+                self._failed(error)
+                # The socket would stay readable.
+                self._pause(_RETRY_SECONDS)
                 return
-            self._connect(accepted)
+            wait_seconds = self._take(accepted, address)
+            if wait_seconds:
+                self._pause(wait_seconds)
+                return
 
     async def _accept_in_turn(self) -> None:
         while True:
             try:
-                accepted, _ = await self._loop.sock_accept(self._socket)
+                accepted, address = await self._loop.sock_accept(self._socket)
             except OSError as error:
                 client_is_gone = isinstance(error, ConnectionError) or (
                     getattr(error, "winerror", 0) == _NETNAME_DELETED
@@ -95,7 +113,37 @@ class Acceptor:
                     self._failed(error)
                 await asyncio.sleep(0 if client_is_gone else _RETRY_SECONDS)
             else:
-                self._connect(accepted)
+                wait_seconds = self._take(accepted, address)
+                if wait_seconds:
+                    await asyncio.sleep(wait_seconds)
+
+    def _take(self, accepted: socket.socket, address: Any) -> float:
+        """Serve a connection, or have it wait for its quota; for how long to accept no other.
+
+        Source: SocketServer.Acceptor.accept. One that comes too fast for its listener is served
+        later; one too many of its address never is, and is closed later.
+        """
+        gate = self._gate
+        if gate is None or not gate.is_enabled:
+            self._connect(accepted)
+            return 0.0
+        listener_ms, address_ms = gate.admit(self._listener_name, address[0])
+        if address_ms:
+            self._keep_waiting(accepted, address_ms, accepted.close)
+        elif listener_ms:
+            self._keep_waiting(accepted, listener_ms, partial(self._connect, accepted))
+        else:
+            self._connect(accepted)
+        return listener_ms / 1000
+
+    def _keep_waiting(
+        self, accepted: socket.socket, wait_ms: int, then: Callable[[], None]
+    ) -> None:
+        def end() -> None:
+            del self._kept_waiting[accepted]
+            then()
+
+        self._kept_waiting[accepted] = self._loop.call_later(wait_ms / 1000, end)
 
     def _connect(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)
@@ -116,11 +164,10 @@ class Acceptor:
     def _failed(self, error: OSError) -> None:
         LOG.emit("connection.failed", reason=f"no connection can be accepted: {error.strerror}")
 
-    def _pause(self, error: OSError) -> None:
-        """No file descriptors are left: the socket would stay readable, so look again later."""
-        self._failed(error)
+    def _pause(self, seconds: float) -> None:
+        """Accept no connection for so long."""
         self._loop.remove_reader(self._socket.fileno())
-        self._retry = self._loop.call_later(_RETRY_SECONDS, self._resume)
+        self._retry = self._loop.call_later(seconds, self._resume)
 
     def _resume(self) -> None:
         self._loop.add_reader(self._socket.fileno(), self._accept)

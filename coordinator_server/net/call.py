@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from protocol.errors import ErrorCode
 from protocol.headers import response_prefix
 from protocol.schema import Message, dispose
+from storage.config_def import INT_MAX
 
 if TYPE_CHECKING:
     from coordinator_server.clock.step_runner import Steps
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from coordinator_server.net.connection import Connection
     from protocol.registry import ApiSpec
 
-APIS_WITH_RECORDS = frozenset(("Fetch",))
+APIS_WITH_RECORDS = frozenset(("Fetch", "ShareFetch"))
 """APIs whose answers hold records: these are sent as they are, without another copy."""
 
 Body = bytes | bytearray | list[bytes]
@@ -29,10 +31,20 @@ class ApiBinding(Generic[B]):
 
     `decode(frame, position)` gives (request, end), `handle(broker, call, request)` serves it, and
     `encode(response)` gives the bytes of the answer's body, in parts if it may hold records. A
-    handler answers now or later, or gives its work as steps if it may be long.
+    handler answers now or later, or gives its work as steps if it may be long. `new_call` makes the
+    Call of a request; `is_metered` says that it wants to know how long the frame is.
     """
 
-    __slots__ = ("decode", "encode", "flexible_response", "handle", "spec", "version")
+    __slots__ = (
+        "decode",
+        "encode",
+        "flexible_response",
+        "handle",
+        "is_metered",
+        "new_call",
+        "spec",
+        "version",
+    )
 
     def __init__(
         self,
@@ -41,13 +53,21 @@ class ApiBinding(Generic[B]):
         decode: Callable[[bytes | bytearray, int], tuple[Any, int]],
         handle: Callable[[B, Call, Any], Steps | None],
         encode: Callable[[Any], bytes | list[bytes]],
+        new_call: Callable[..., Call],
+        *,
+        is_metered: bool = False,
     ) -> None:
         self.spec = spec
         self.version = version
         self.decode = decode
         self.handle = handle
         self.encode = encode
+        self.new_call = new_call
+        self.is_metered = is_metered
         self.flexible_response = spec.response_header_version(version) == 1
+
+
+Amend = Callable[[Any], Generator[None, None, Message]]
 
 
 class StepDispatcher(Protocol):
@@ -62,12 +82,17 @@ class Call:
 
     Until the answer is given the connection handles nothing else. If the client is gone by then,
     the answer is dropped. `is_large` says that the request or its answer may take longer than one
-    turn of the loop, so that all that is done for it is done in steps.
+    turn of the loop, so that all that is done for it is done in steps. A guard may set `amend`: the
+    steps that give the answer to send for that of the handler.
     """
+
+    is_metered = False
+    """Whether a quota may have the client wait for the answer."""
 
     __slots__ = (
         "_binding",
         "_dispatcher",
+        "amend",
         "answered",
         "caller",
         "connection",
@@ -94,6 +119,7 @@ class Call:
         self.request = request
         self.is_large = is_large
         self.answered = False
+        self.amend: Amend | None = None
 
     @property
     def api_name(self) -> str:
@@ -110,6 +136,21 @@ class Call:
         """What the client calls itself."""
         return self.caller.client_id
 
+    def received(self, frame_bytes: int) -> None:
+        """Note how long the frame of the request is; only quotas want to know."""
+
+    def most_fetched_bytes(self) -> int:
+        """How much may be fetched at once."""
+        return INT_MAX
+
+    def must_throttle_fetch(self, answer_bytes: int) -> bool:
+        """Whether the answer to a fetch has to be empty."""
+        return False
+
+    def may_change_partitions(self, count: int) -> bool:
+        """Take the right to create or delete partitions; False if a quota refuses that."""
+        return True
+
     def run(self, steps: Steps) -> None:
         """Do work for this request in steps: a first slice now, the rest between turns of the loop.
 
@@ -121,6 +162,10 @@ class Call:
     def reply(self, response: Message) -> None:
         """Answer the request. A message that cannot be encoded raises and answers nothing."""
         assert not self.answered, f"{self.api_name} answered twice"
+        if self.amend is not None:
+            self.answered = True
+            self.run(self._reply_amended(self.amend, response))
+            return
         if self.is_large:
             self.answered = True
             self.run(self._reply_in_steps(response))
@@ -138,6 +183,14 @@ class Call:
         self.connection.answer(
             response_prefix(self.correlation_id, binding.flexible_response, size), body
         )
+
+    def _reply_amended(self, amend: Amend, response: Message) -> Steps:
+        try:
+            response = yield from amend(response)
+        finally:
+            self.answered = False
+            self.amend = None
+        self.reply(response)
 
     def _reply_in_steps(self, response: Message) -> Steps:
         from protocol.codec import step_encoder, step_parts_encoder
@@ -163,16 +216,23 @@ class Call:
         yield from dispose(response)
 
     def fail(self) -> None:
-        """Answer UNKNOWN_SERVER_ERROR in the API's own form, or close if that has no place.
+        """Answer UNKNOWN_SERVER_ERROR as `refuse` does.
 
         A request that is answered already stays so.
         """
-        if self.answered:
-            return
-        from coordinator_server.net.error_response import error_response
+        if not self.answered:
+            self.amend = None
+            self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def refuse(self, error: ErrorCode, message: str | None = None) -> None:
+        """Answer an error in the API's own form, or close if that has no place for it."""
+        from coordinator_server.net.error_response import Failure, error_response
 
         binding = self._binding
-        response = error_response(binding.spec.response_type, self.request, binding.version)
+        failure = Failure(error, message)
+        response = error_response(
+            binding.spec.response_type, self.request, binding.version, failure
+        )
         if response is None:
             self.connection.refuse("the request failed", binding.spec.name, binding.version)
         else:

@@ -8,24 +8,44 @@ pieces is not copied a thousand times, and an announced length allocates nothing
 As in Kafka's SocketServer (a muted channel) a connection handles one request at a time: while one
 waits for its answer, what follows waits too, and answers go out in the order of the requests.
 Frames wait for as long as `_holds` is not 0: a request is unanswered, the client does not take its
-answers, this connection had its turn of the loop, or all requests are held while the broker's time
-is advanced. Beyond READ_AHEAD_BYTES of waiting bytes the socket is no longer read, so TCP stops the
-client, and memory per connection has a bound.
+answers, this connection had its turn of the loop, all requests are held while the broker's time is
+advanced, or the client is over its quota. Beyond READ_AHEAD_BYTES of waiting bytes the socket is no
+longer read, so TCP stops the client, and memory per connection has a bound.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from struct import Struct
 from time import perf_counter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from coordinator_server.group.effects import Caller
-from coordinator_server.net.networks import without_mapping
+from coordinator_server.net.networks import as_java, without_mapping
+from coordinator_server.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from coordinator_server.net.call import Body
-    from coordinator_server.net.connections import Connections
+    from coordinator_server.net.connections import Connections, Dispatch
+    from protocol.errors import ErrorCode
+    from protocol.registry import ApiSpec
+    from protocol.schema import Message
+
+
+class Authenticator(Protocol):
+    """What authenticates the client of one connection."""
+
+    @property
+    def has_authenticated(self) -> bool:
+        """Whether the client is known."""
+
+    def gone(self) -> None:
+        """The connection has ended."""
+
+
+NewAuthenticator = Callable[["Connection", "Dispatch"], Authenticator]
+"""Begins to authenticate the client of a connection; the dispatch is for afterwards."""
 
 READ_AHEAD_BYTES = 256 * 1024
 FRAMES_PER_TURN = 4  # of one connection, before the others that are behind get their turn
@@ -37,6 +57,10 @@ _WRITE_PAUSED = 2
 _TURN_OVER = 4
 _CLOSED = 8
 _HELD = 16
+_MUTED = 32
+
+_TLS_HANDSHAKE = 0x1603
+"""Type and version that begin a TLS handshake, where the length of a frame should be."""
 
 NO_CALLER = Caller(None, "", -1)
 _length_at = Struct(">i").unpack_from
@@ -47,16 +71,20 @@ class Connection(asyncio.Protocol):
 
     `client_host` is "/127.0.0.1" as Kafka writes it, `remote` "127.0.0.1:40000" for the log,
     `local_address` the (host, port) that the client reached us by. `caller` is that of the last
-    request: the next one mostly has the same.
+    request: the next one mostly has the same. `principal` is who the client is, once it has
+    authenticated.
     """
 
     __slots__ = (
         "_answers",
+        "_authenticate",
+        "_authenticator",
         "_buffer",
         "_chunks",
         "_dispatch",
         "_draining",
         "_holds",
+        "_muted_until",
         "_needed_bytes",
         "_position",
         "_reading_paused",
@@ -71,11 +99,19 @@ class Connection(asyncio.Protocol):
         "idle_since_ms",
         "listener_name",
         "local_address",
+        "principal",
         "remote",
     )
 
-    def __init__(self, shared: Connections, listener_name: str) -> None:
+    def __init__(
+        self,
+        shared: Connections,
+        listener_name: str,
+        authenticate: NewAuthenticator | None = None,
+    ) -> None:
         self._shared = shared
+        self._authenticate = authenticate
+        self._authenticator: Authenticator | None = None
         self._dispatch = shared.dispatch
         self._request_max_bytes = shared.request_max_bytes
         self._transport: asyncio.Transport | None = None
@@ -88,9 +124,11 @@ class Connection(asyncio.Protocol):
         self._needed_bytes = 4
         self._draining = False
         self._reading_paused = False
+        self._muted_until: asyncio.TimerHandle | None = None
         self.active = True
         self.idle_since_ms = 0
         self.listener_name = listener_name
+        self.principal = ANONYMOUS
         self.client_host = self.remote = ""
         self.caller = NO_CALLER
         self.local_address = ("", 0)
@@ -99,6 +137,11 @@ class Connection(asyncio.Protocol):
     def closed(self) -> bool:
         """Whether nothing can be answered any more."""
         return bool(self._holds & _CLOSED)
+
+    @property
+    def is_unauthenticated(self) -> bool:
+        """Whether the client has yet to say who it is, where it has to."""
+        return self._authenticator is not None and not self._authenticator.has_authenticated
 
     @property
     def answer_is_due(self) -> bool:
@@ -123,16 +166,25 @@ class Connection(asyncio.Protocol):
         # A cast: uvloop's transports are no asyncio.Transport. Both loops set TCP_NODELAY.
         self._transport = cast("asyncio.Transport", transport)
         host, port = _address(transport.get_extra_info("peername"))
-        self.client_host = f"/{host}"
+        self.client_host = f"/{as_java(host)}"
         self.remote = f"{host}:{port}"
         self.local_address = _address(transport.get_extra_info("sockname"))
         self._shared.opened(self)
+        if self._authenticate is not None:
+            self._authenticator = self._authenticate(self, self._shared.dispatch)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget everything; answers that come later are dropped."""
         self._holds |= _CLOSED
         self._transport = None
         self._forget_input()
+        if self._authenticator is not None:
+            self._authenticator.gone()
+            # They refer to this object: a cycle that the collector may be told to ignore.
+            self._authenticator = None
+            self._dispatch = self._shared.dispatch
+        if self._muted_until is not None:
+            self._muted_until.cancel()
         self._shared.lost(self)
 
     def data_received(self, data: bytes) -> None:
@@ -194,6 +246,25 @@ class Connection(asyncio.Protocol):
         self._holds &= ~_UNANSWERED
         self._go_on()
 
+    def failed(
+        self, spec: ApiSpec, version: int, request: Message, error: ErrorCode, message: str
+    ) -> Message:
+        """The answer of an API that carries an error, wherever it has a place for one."""
+        from coordinator_server.net.error_response import Failure, error_response
+
+        failure = Failure(error, message)
+        answer = error_response(spec.response_type, request, version, failure)
+        return spec.response_type() if answer is None else answer
+
+    def hand_frames_to(self, dispatch: Dispatch, most_bytes: int | None) -> None:
+        """Have somebody else handle the frames from now on, of at most so many bytes.
+
+        None for the usual largest size.
+        """
+        self._dispatch = dispatch
+        usual = self._shared.request_max_bytes
+        self._request_max_bytes = min(usual if most_bytes is None else most_bytes, usual)
+
     @property
     def is_behind(self) -> bool:
         """Whether frames that are here wait for the loop alone."""
@@ -206,6 +277,28 @@ class Connection(asyncio.Protocol):
     def release(self) -> None:
         """Go on with what came meanwhile."""
         self._holds &= ~_HELD
+        self._go_on()
+
+    @property
+    def is_muted(self) -> bool:
+        """Whether requests wait because the client is over its quota."""
+        return bool(self._holds & _MUTED)
+
+    def mute(self, throttle_ms: int) -> None:
+        """Handle no more requests for so long. Source: ThrottledChannel."""
+        if self._holds & _CLOSED:
+            return
+        self._holds |= _MUTED
+        if self._muted_until is not None:
+            self._muted_until.cancel()
+        loop = asyncio.get_running_loop()
+        self._muted_until = loop.call_later(throttle_ms / 1000, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted_until = None
+        self._holds &= ~_MUTED
+        if self._waiting_bytes:
+            self.active = True  # Kafka reads it only now
         self._go_on()
 
     def refuse(self, reason: str, api: str | int | None = None, version: int | None = None) -> None:
@@ -249,7 +342,7 @@ class Connection(asyncio.Protocol):
         if self._holds or self._draining:
             return
         if self._waiting_bytes >= self._needed_bytes:
-            if self._shared.is_any_behind:
+            if self._shared.turns:
                 self._await_turn()
                 return
             self._drain()
@@ -263,9 +356,9 @@ class Connection(asyncio.Protocol):
     def _await_turn(self) -> None:
         """Let the other connections that are behind go first."""
         self._holds |= _TURN_OVER
-        self._shared.await_turn(self)
+        self._shared.turns.await_turn(self._begin_turn)
 
-    def begin_turn(self) -> None:
+    def _begin_turn(self) -> None:
         """Handle some of the requests that are here."""
         self._holds &= ~_TURN_OVER
         if self._holds or self._draining:
@@ -315,7 +408,7 @@ class Connection(asyncio.Protocol):
             return None
         length: int = _length_at(buffer, position)[0]
         if not 0 < length <= self._request_max_bytes:
-            self.refuse(_bad_length(length, self._request_max_bytes))
+            self.refuse(self._bad_length(length))
             return None
         if here < length + 4:
             self._needed_bytes = length + 4
@@ -332,11 +425,18 @@ class Connection(asyncio.Protocol):
         self._position = position + length + 4
         return buffer[position : self._position]
 
-
-def _bad_length(length: int, most: int) -> str:
-    if length > most:
-        return f"a frame of {length} bytes is announced, socket.request.max.bytes is {most}"
-    return f"a frame of {length} bytes is announced"
+    def _bad_length(self, length: int) -> str:
+        if length >> 16 == _TLS_HANDSHAKE:
+            return (
+                f"it looks like a TLS handshake, the listener {self.listener_name} does not use TLS"
+            )
+        announced = f"a frame of {length} bytes is announced"
+        most = self._request_max_bytes
+        if length <= most:
+            return announced
+        is_usual = most == self._shared.request_max_bytes
+        setting = "socket.request.max.bytes" if is_usual else "sasl.server.max.receive.size"
+        return f"{announced}, {setting} is {most}"
 
 
 def _address(name: object) -> tuple[str, int]:

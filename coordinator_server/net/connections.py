@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from coordinator_server.events.log import LOG
+from coordinator_server.net.address_limits import AddressLimits
 from coordinator_server.net.connection import Connection
+from coordinator_server.net.turns import Turns
 
 if TYPE_CHECKING:
     from coordinator_server.clock.broker_clock import Clock
@@ -32,8 +32,11 @@ class Connections:
 
     def __init__(self, config: Config, clock: Clock, dispatch: Dispatch) -> None:
         self.dispatch = dispatch
+        self.on_lost: list[Callable[[Connection], None]] = []
+        """What is called with each connection that is gone."""
         self.request_max_bytes = config.integer("socket.request.max.bytes")
         self._max_connections = config.integer("max.connections")
+        self._address_limits = AddressLimits(config)
         self._max_idle_ms = config.integer("connections.max.idle.ms")
         self._clock = clock
         self._open: set[Connection] = set()
@@ -43,20 +46,22 @@ class Connections:
         self._report_time_ms = clock.now_ms()
         self._unreported = 0
         self._is_held = False
-        self._behind: deque[Connection] = deque()
-        self._is_turn_scheduled = False
+        self.turns = Turns(TURNS_SECONDS)
+        """Of connections that are behind: they have more requests here than are served at once."""
 
     def __len__(self) -> int:
         return len(self._open)
 
     def opened(self, connection: Connection) -> None:
-        """Take a new connection in; one beyond max.connections is closed at once."""
+        """Take a new connection in; one beyond the limits is closed at once."""
         connection.idle_since_ms = self._clock.now_ms()
         self._open.add(connection)
         if self._is_held:
             connection.hold()
+        reason = self._address_limits.opened(connection.client_host[1:])
         if len(self._open) > self._max_connections:
             reason = f"max.connections is {self._max_connections}"
+        if reason is not None:
             self.report("connection.refused", connection, reason)
             connection.abort()
         elif LOG.debug:
@@ -65,6 +70,9 @@ class Connections:
     def lost(self, connection: Connection) -> None:
         """Forget a connection that is gone."""
         self._open.discard(connection)
+        self._address_limits.closed(connection.client_host[1:])
+        for listener in self.on_lost:
+            listener(connection)
         if LOG.debug:
             LOG.emit("connection.ended", remote=connection.remote)
         if self._all_gone is not None and not self._open and not self._all_gone.done():
@@ -74,31 +82,6 @@ class Connections:
     def is_behind(self) -> bool:
         """Whether some connection has requests that wait for the loop alone."""
         return any(connection.is_behind for connection in self._open)
-
-    @property
-    def is_any_behind(self) -> bool:
-        """Whether a connection waits for its turn."""
-        return bool(self._behind)
-
-    def await_turn(self, connection: Connection) -> None:
-        """Call `begin_turn` of a connection after those that wait already."""
-        self._behind.append(connection)
-        if not self._is_turn_scheduled:
-            self._is_turn_scheduled = True
-            asyncio.get_running_loop().call_soon(self._serve_behind)
-
-    def _serve_behind(self) -> None:
-        """One turn after the other; what is left is for the next turn of the loop."""
-        end_s = perf_counter() + TURNS_SECONDS
-        try:
-            while self._behind:
-                self._behind.popleft().begin_turn()
-                if perf_counter() >= end_s:
-                    break
-        finally:
-            self._is_turn_scheduled = bool(self._behind)
-            if self._behind:
-                asyncio.get_running_loop().call_soon(self._serve_behind)
 
     def hold(self) -> None:
         """Handle no request, of connections to come either, until `release`."""
@@ -138,6 +121,14 @@ class Connections:
             self._unreported = 0
         LOG.emit(event, **fields)
 
+    def report_handshake(self, connection: Connection, reason: str) -> None:
+        """Write why a TLS handshake failed, within the same limit."""
+        if not self._may_report():
+            self._unreported += 1
+            return
+        listener = connection.listener_name
+        LOG.emit("handshake.failed", remote=connection.remote, listener=listener, reason=reason)
+
     def _may_report(self) -> bool:
         now_ms = self._clock.now_ms()
         earned = (now_ms - self._report_time_ms) * _REPORTS_PER_SECOND / 1000
@@ -165,6 +156,9 @@ class Connections:
     def close_idle(self) -> None:
         """Close what was silent for connections.max.idle.ms; unanswered requests are no silence,
         nor is it the client's that its requests wait for the others' to be handled.
+
+        One that is throttled is silent if it sends nothing: as in Kafka's Selector, where a muted
+        channel expires, the connection of a client that is gone does not outlast a long throttle.
 
         A client that takes nothing of its answers is silent too, and so is one that lingers while
         it is being closed.

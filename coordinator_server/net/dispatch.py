@@ -11,9 +11,10 @@ reason returns it as steps, too.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from struct import Struct
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from coordinator_server.events.log import LOG
 from coordinator_server.group.effects import Caller
@@ -25,7 +26,12 @@ from protocol.registry import API_VERSIONS_KEY, SPEC_BY_KEY
 if TYPE_CHECKING:
     from coordinator_server.clock.step_runner import StepRunner, Steps
     from coordinator_server.net.connection import Connection
+    from coordinator_server.net.metering import Metering
     from protocol.headers import RequestHeader
+    from protocol.registry import ApiSpec
+
+Handler = Callable[[B, Call, Any], "Steps | None"]
+Guard = Callable[["ApiSpec", Handler[B]], Handler[B]]
 
 LARGE_REQUEST_BYTES = 64 * 1024
 _FRAME_LENGTH_BYTES = 4
@@ -33,11 +39,25 @@ _API_VERSIONS_V0 = Struct(">hihhh")
 
 
 class Dispatcher(Generic[B]):
-    """Handles the frames of all connections of one broker, which the handlers get."""
+    """Handles the frames of all connections of one broker, which the handlers get.
 
-    __slots__ = ("_bindings", "_broker", "_step_runner")
+    `guards` wrap the handler of each API when it is bound, the last one outermost: what they return
+    is what serves it. `metering` has the clients' quotas.
+    """
 
-    def __init__(self, broker: B, step_runner: StepRunner) -> None:
+    __slots__ = ("_bindings", "_broker", "_guards", "_metering", "_step_runner")
+
+    def __init__(
+        self,
+        broker: B,
+        step_runner: StepRunner,
+        guards: Sequence[Guard[B]] = (),
+        metering: Metering | None = None,
+    ) -> None:
+        self._guards = guards
+        self._metering = metering
+        if metering is not None:
+            metering.on_changed = self._bind_anew
         self._broker = broker
         self._step_runner = step_runner
         self._bindings: dict[tuple[int, int], ApiBinding[B]] = {}
@@ -67,7 +87,11 @@ class Dispatcher(Generic[B]):
         if caller[0] != header.client_id or caller[2] != binding.version:
             caller = Caller(header.client_id, connection.client_host, binding.version)
             connection.caller = caller
-        call = Call(self, binding, connection, caller, header.correlation_id, request, False)
+        call = binding.new_call(
+            self, binding, connection, caller, header.correlation_id, request, False
+        )
+        if binding.is_metered:
+            call.received(len(frame))
         try:
             steps = binding.handle(self._broker, call, request)
         except Exception:  # the error boundary: no bug in a handler may stop the broker
@@ -106,7 +130,11 @@ class Dispatcher(Generic[B]):
             connection.close()
             return
         caller = Caller(header.client_id, connection.client_host, binding.version)
-        call = Call(self, binding, connection, caller, header.correlation_id, request, True)
+        call = binding.new_call(
+            self, binding, connection, caller, header.correlation_id, request, True
+        )
+        if binding.is_metered:
+            call.received(len(frame))
         del request, frame  # so that `dispose` frees the request in steps
         yield from self._guarded(call, self._handle(binding, call))
 
@@ -127,6 +155,10 @@ class Dispatcher(Generic[B]):
         except Exception:  # the same boundary
             _log_failure(call)
             call.fail()
+
+    def _bind_anew(self) -> None:
+        """Bind all APIs again, now that other quotas are set; requests under way go on."""
+        self._bindings.clear()
 
     def _new_binding(self, connection: Connection, header: RequestHeader) -> ApiBinding[B] | None:
         """Bind an API at a version; what is not served is refused, as Kafka does.
@@ -150,10 +182,16 @@ class Dispatcher(Generic[B]):
         from protocol.codec import decoder, encoder, parts_encoder
 
         handle = import_module(f"coordinator_server.apis.{spec.stem}").handle
+        for guard in self._guards:
+            handle = guard(spec, handle)
+        new_call: Callable[..., Call] = Call
+        is_metered = self._metering is not None and self._metering.meters(spec)
+        if self._metering is not None and is_metered:
+            handle, new_call = self._metering.metered(handle)
         decode = decoder(spec.request_type, version)
         make_encoder = parts_encoder if spec.name in APIS_WITH_RECORDS else encoder
         encode = make_encoder(spec.response_type, version)
-        binding = ApiBinding(spec, version, decode, handle, encode)
+        binding = ApiBinding(spec, version, decode, handle, encode, new_call, is_metered=is_metered)
         self._bindings[api_key, version] = binding
         return binding
 

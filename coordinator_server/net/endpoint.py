@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 
 class Endpoint(NamedTuple):
-    """A broker's id, and its address for one client; `is_stopped` if it does not run."""
+    """A broker's id, its address for one client, its rack; `is_stopped` if it does not run."""
 
     node_id: int
     host: str
     port: int
     is_stopped: bool = False
+    rack: str | None = None

@@ -7,7 +7,7 @@ of the request give it its entries.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from protocol.errors import ErrorCode
 from protocol.schema import ArrayType, Field, Message
@@ -17,8 +17,10 @@ _RENAMED = {
     "responses": ("topic_data", "topics", "topic_names", "resources"),
     "partitions": ("partition_indexes",),
     "partition_responses": ("partition_data",),
-    "results": ("groups_names", "topics", "resources"),
+    "results": ("groups_names", "topics", "resources", "creations", "deletions", "upsertions"),
+    "filter_results": ("filters",),
     "coordinators": ("coordinator_keys",),
+    "groups": ("group_ids",),
     "results_by_topic_v3_and_below": ("v3_and_below_topics",),
     "results_by_partition": ("partitions",),
     "transaction_states": ("transactional_ids",),
@@ -31,13 +33,27 @@ _IDENTITY = {
 _ERROR_CODES = ("error_code", "partition_error_code")
 
 
-def error_response(response_type: type[Message], request: Message, version: int) -> Message | None:
-    """UNKNOWN_SERVER_ERROR as the response to a request; None if the API has no field for it."""
-    response, has_error = _filled(response_type, request, version)
+class Failure(NamedTuple):
+    """The error that fails a request; some answers have room for a message beside it."""
+
+    error: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
+    message: str | None = None
+
+
+_BUG = Failure()
+
+
+def error_response(
+    response_type: type[Message], request: Message, version: int, failure: Failure = _BUG
+) -> Message | None:
+    """An error as the response to a request; None if the API has no field for it."""
+    response, has_error = _filled(response_type, request, version, failure)
     return response if has_error else None
 
 
-def _filled(response_type: type[Message], source: Any, version: int) -> tuple[Message, bool]:
+def _filled(
+    response_type: type[Message], source: Any, version: int, failure: Failure
+) -> tuple[Message, bool]:
     """One message of the response, made after `source`; whether an error code is in it."""
     response = response_type()
     has_error = False
@@ -45,11 +61,14 @@ def _filled(response_type: type[Message], source: Any, version: int) -> tuple[Me
         if not field.in_version(version):
             continue
         if field.name in _ERROR_CODES:
-            setattr(response, field.name, ErrorCode.UNKNOWN_SERVER_ERROR)
+            setattr(response, field.name, failure.error)
             has_error = True
+        elif field.name == "error_message":
+            if failure.message is not None:
+                setattr(response, field.name, failure.message)
         elif isinstance(field.type, ArrayType) and isinstance(field.type.element, type):
             entries = _entries(field, source)
-            filled = [_filled(field.type.element, entry, version) for entry in entries]
+            filled = [_filled(field.type.element, entry, version, failure) for entry in entries]
             setattr(response, field.name, [one for one, _ in filled])
             has_error = has_error or any(inside for _, inside in filled)
         elif not isinstance(source, Message):

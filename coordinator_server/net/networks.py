@@ -10,6 +10,7 @@ and the import takes more than a millisecond (Python before 3.13 has it by then,
 
 from __future__ import annotations
 
+import socket
 import sys
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -100,6 +101,19 @@ def without_mapping(host: str) -> str:
     if not host.startswith("::ffff:"):
         return host
     return str(parse_address(host) or host)
+
+
+def as_java(host: str) -> str:
+    """A host as Java's InetAddress writes it: the groups of an IPv6 address are all there."""
+    if ":" not in host:
+        return host
+    address, percent, zone = host.partition("%")
+    try:
+        packed = socket.inet_pton(socket.AF_INET6, address)
+    except OSError:
+        return host
+    groups = (packed[i] << 8 | packed[i + 1] for i in range(0, 16, 2))
+    return ":".join(f"{group:x}" for group in groups) + percent + zone
 
 
 def is_loopback(host: str) -> bool:

@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING
 from coordinator_server.net.acceptor import Acceptor, bind
 from coordinator_server.net.connection import Connection
 from coordinator_server.net.connections import Connections
+from coordinator_server.security.listener_security import ListenerSecurity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    import asyncio
+    from collections.abc import Callable, Iterable
 
-    from coordinator_server.clock.broker_clock import Clock
+    from coordinator_server.clock.broker_clock import BrokerClock
     from coordinator_server.config.config import Config, Listener
+    from coordinator_server.net.connection_gate import ConnectionGate
     from coordinator_server.net.connections import Dispatch
+    from coordinator_server.net.turns import Turns
+    from coordinator_server.security.security import Security
 
 _LEAST_BACKLOG = 1024
 
@@ -26,32 +31,60 @@ _LEAST_BACKLOG = 1024
 class SocketServer:
     """The listening sockets of one broker, and the connections that came in by them.
 
-    `clock` is the machine's time, `dispatch(connection, frame)` handles a request.
+    `clock` is the machine's time, `dispatch(connection, frame)` handles a request, `gate` says
+    which connections have to wait.
     """
 
-    def __init__(self, config: Config, clock: Clock, dispatch: Dispatch) -> None:
+    def __init__(
+        self,
+        config: Config,
+        clock: BrokerClock,
+        dispatch: Dispatch,
+        security: Security,
+        gate: ConnectionGate,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._security = security
+        self._gate = gate
         self._backlog = max(config.integer("socket.listen.backlog.size"), _LEAST_BACKLOG)
         self.connections = Connections(config, clock, dispatch)
         self._acceptors: list[Acceptor] = []
+        self._handshakes: Turns | None = None
 
     def start(self, listeners: Iterable[Listener]) -> tuple[Listener, ...]:
         """Listen on every listener; the hosts and ports really bound.
 
-        Raises StartError if an address cannot be had.
+        Raises StartError if an address cannot be had, ConfigError for TLS that cannot be had.
         """
         addresses = []
         for listener in listeners:
+            new_protocol = self._new_protocol(ListenerSecurity(self._config, listener.name))
             for bound in bind(listener):
                 # Accepted sockets inherit it: a peer that vanished is noticed one day, even
                 # while its request is parked. Kafka's Acceptor does the same.
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                acceptor = Acceptor(bound, partial(Connection, self.connections, listener.name))
+                acceptor = Acceptor(bound, new_protocol, listener.name, self._gate)
                 acceptor.start(self._backlog)
                 self._acceptors.append(acceptor)
                 port = bound.getsockname()[1]
             addresses.append(listener._replace(host=listener.host or "0.0.0.0", port=port))
         self.connections.start_sweeping()
         return tuple(addresses)
+
+    def _new_protocol(self, security: ListenerSecurity) -> Callable[[], asyncio.BaseProtocol]:
+        """What makes the protocol of each connection of a listener."""
+        authenticate = security.authentication(self._clock, self._security)
+        new_connection = partial(Connection, self.connections, security.listener_name, authenticate)
+        if not security.protocol.uses_tls:
+            return new_connection
+        # Imported here: a broker without TLS does not load OpenSSL.
+        from coordinator_server.net.tls_transport import HANDSHAKE_SECONDS, TlsTransport
+        from coordinator_server.net.turns import Turns
+
+        handshakes = self._handshakes = self._handshakes or Turns(HANDSHAKE_SECONDS)
+        report = self.connections.report_handshake
+        return lambda: TlsTransport(new_connection(), security, handshakes, report)
 
     def accept_no_more(self) -> None:
         """Close the listening sockets; the connections go on."""

@@ -1,0 +1,176 @@
+"""SASL of a client: PLAIN, SCRAM (RFC 5802), OAUTHBEARER (RFC 7628).
+
+Source: SaslClientAuthenticator. Needs SaslHandshake 1 and SaslAuthenticate, that is Kafka 1.0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import time
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.client.errors import ClientError, SaslError
+from coordinator_server.client.security import SaslSettings, invalid
+from protocol.apis.sasl_authenticate import SaslAuthenticateRequest
+from protocol.apis.sasl_handshake import SaslHandshakeRequest
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.client.connection import ClientConnection
+
+_DEFAULT_LIFETIME_S = 3_600
+_MAX_ITERATIONS = 1 << 24
+
+Tokens = Generator[bytes, bytes, None]
+"""What the client sends; it is sent what the server answers."""
+
+
+def authenticate(connection: ClientConnection, settings: SaslSettings) -> int:
+    """Authenticate; gives the lifetime of the session in ms, 0 if it has none.
+
+    Raises SaslError for what another attempt cannot mend, ClientError for the network.
+    """
+    handshake(connection, settings.mechanism)
+    return exchange_tokens(connection, settings)
+
+
+def exchange_tokens(connection: ClientConnection, settings: SaslSettings) -> int:
+    """What follows the handshake; gives and raises what `authenticate` does."""
+    tokens = _tokens(settings)
+    token: bytes | None = next(tokens)
+    lifetime_ms = 0
+    while token is not None:
+        request = SaslAuthenticateRequest(auth_bytes=token)
+        answer = connection.exchange(request)
+        if answer.error_code:
+            raise SaslError(answer.error_code, answer.error_message)
+        lifetime_ms = answer.session_lifetime_ms
+        try:
+            token = tokens.send(answer.auth_bytes)
+        except StopIteration:
+            token = None
+    return lifetime_ms
+
+
+def handshake(connection: ClientConnection, mechanism: str) -> list[str]:
+    """Choose a mechanism; gives all that the broker offers. Raises SaslError with them."""
+    request = SaslHandshakeRequest(mechanism=mechanism)
+    answer: Any = connection.exchange(request, min_version=1)
+    offered: list[str] = answer.mechanisms
+    listed = f"enabled mechanisms are [{', '.join(offered)}]"
+    if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        text = f"Client SASL mechanism '{mechanism}' not enabled in the server, {listed}"
+        raise SaslError(answer.error_code, text, offered)
+    if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+        text = f"Unexpected handshake request with client mechanism {mechanism}, {listed}"
+        raise SaslError(answer.error_code, text, offered)
+    if answer.error_code:
+        raise SaslError(answer.error_code, None, offered)
+    return offered
+
+
+def _tokens(settings: SaslSettings) -> Tokens:
+    if settings.mechanism == "OAUTHBEARER":
+        return oauthbearer(bearer_token(settings))
+    assert settings.password is not None
+    if settings.mechanism == "PLAIN":
+        return plain(settings.username, settings.password.value)
+    return scram(
+        settings.mechanism.removeprefix("SCRAM-").replace("-", "").lower(),
+        settings.username,
+        settings.password.value,
+        is_delegation_token=settings.is_delegation_token,
+    )
+
+
+def plain(username: str, password: str) -> Tokens:
+    """PLAIN (RFC 4616)."""
+    yield f"\0{username}\0{password}".encode()
+
+
+def scram(
+    algorithm: str,
+    username: str,
+    password: str,
+    *,
+    is_delegation_token: bool = False,
+    nonce: str | None = None,
+) -> Tokens:
+    """SCRAM with a hash of `hashlib`; it raises SaslError unless the server proves itself."""
+    nonce = nonce or os.urandom(18).hex()
+    name = username.replace("=", "=3D").replace(",", "=2C")
+    first = f"n={name},r={nonce}" + (",tokenauth=true" if is_delegation_token else "")
+    server_first = (yield f"n,,{first}".encode()).decode(errors="replace")
+    fields = _fields(server_first)
+    try:
+        salt, iterations = a2b_base64(fields["s"]), int(fields["i"])
+        whole_nonce = fields["r"]
+    except (KeyError, ValueError):
+        raise _broken("a first message that is none of SCRAM") from None
+    if not whole_nonce.startswith(nonce) or whole_nonce == nonce:
+        raise _broken("a nonce that is not the client's")
+    if not 0 < iterations <= _MAX_ITERATIONS:
+        raise _broken(f"{iterations} iterations")
+    without_proof = f"c=biws,r={whole_nonce}"
+    salted = hashlib.pbkdf2_hmac(algorithm, password.encode(), salt, iterations)
+    signed = f"{first},{server_first},{without_proof}".encode()
+    client_key = hmac.digest(salted, b"Client Key", algorithm)
+    stored_key = hashlib.new(algorithm, client_key).digest()
+    signature = hmac.digest(stored_key, signed, algorithm)
+    proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
+    text = b2a_base64(proof, newline=False).decode()
+    server_final = _fields((yield f"{without_proof},p={text}".encode()).decode(errors="replace"))
+    if "e" in server_final:
+        raise SaslError(ErrorCode.SASL_AUTHENTICATION_FAILED, server_final["e"])
+    server_key = hmac.digest(salted, b"Server Key", algorithm)
+    expected = b2a_base64(hmac.digest(server_key, signed, algorithm), newline=False)
+    if not hmac.compare_digest(expected, server_final.get("v", "").encode()):
+        raise _broken("no proof that it knows the password")
+
+
+def oauthbearer(token: str) -> Tokens:
+    """OAUTHBEARER. What a server says of a bad token it says before it fails."""
+    answer = yield f"n,,\1auth=Bearer {token}\1\1".encode()
+    if answer:
+        yield b"\1"
+        raise SaslError(ErrorCode.SASL_AUTHENTICATION_FAILED, answer.decode(errors="replace"))
+
+
+def bearer_token(settings: SaslSettings) -> str:
+    """The token, of the settings or of their file, or an unsecured one. Raises ClientError."""
+    if settings.token is not None:
+        return settings.token.value
+    if settings.token_file is not None:
+        try:
+            return Path(settings.token_file).read_text().strip()
+        except (OSError, ValueError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or "no text"
+            raise invalid(
+                f"sasl.oauthbearer.token.endpoint.url: {settings.token_file}: {reason}"
+            ) from None
+    now_s = int(time.time())
+    claims = {"iat": now_s, "exp": now_s + _DEFAULT_LIFETIME_S, **dict(settings.unsecured_claims)}
+    return f"{_base64url({'alg': 'none'})}.{_base64url(claims)}."
+
+
+def _base64url(value: object) -> str:
+    text = b2a_base64(json.dumps(value).encode(), newline=False).decode()
+    return text.rstrip("=").translate(str.maketrans("+/", "-_"))
+
+
+def _fields(message: str) -> dict[str, str]:
+    """The attributes of a message of SCRAM: one letter each."""
+    return dict(re.findall("(?:^|,)([a-z])=([^,]*)", message))
+
+
+def _broken(what: str) -> ClientError:
+    return SaslError(
+        ErrorCode.SASL_AUTHENTICATION_FAILED, f"Authentication failed: the server sent {what}"
+    )

@@ -1,0 +1,98 @@
+"""Users with SCRAM credentials in a cluster: listed, given a password, removed (KIP-554).
+
+A password never leaves this process: the broker gets salt and SaltedPassword of RFC 5802.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from coordinator_server.client.client import Client
+from coordinator_server.client.errors import check
+from protocol.errors import ErrorCode
+
+MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
+"""Each mechanism's number in requests, and its hash."""
+MIN_ITERATIONS = 4_096
+"""Kafka's default, and what both mechanisms need at least."""
+
+
+class Credential(NamedTuple):
+    """A user's password for a mechanism, to be set."""
+
+    user: str
+    mechanism: str
+    password: str
+    iterations: int = MIN_ITERATIONS
+
+
+class ScramUser(NamedTuple):
+    """A user, and the iterations by mechanism; UNKNOWN is one that we do not know."""
+
+    name: str
+    iterations: dict[str, int]
+
+
+def alter_scram_users(
+    client: Client, credentials: Iterable[Credential], removed: Iterable[tuple[str, str]]
+) -> None:
+    """Set credentials, and remove those of (user, mechanism). Raises ClientError."""
+    from protocol.apis.alter_user_scram_credentials import (
+        AlterUserScramCredentialsRequest,
+        ScramCredentialDeletion,
+        ScramCredentialUpsertion,
+    )
+
+    upsertions = []
+    for one in credentials:
+        mechanism, digest = MECHANISMS[one.mechanism]
+        salt = os.urandom(32)
+        upsertions.append(
+            ScramCredentialUpsertion(
+                name=one.user,
+                mechanism=mechanism,
+                iterations=one.iterations,
+                salt=salt,
+                salted_password=_salted(digest, one.password, salt, one.iterations),
+            )
+        )
+    deletions = [
+        ScramCredentialDeletion(name=user, mechanism=MECHANISMS[name][0]) for user, name in removed
+    ]
+    request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
+    answer = client.ask_controller("alterUserScramCredentials", request)
+    for result in answer.results:
+        check(result.error_code, result.error_message)
+
+
+def _salted(digest: str, password: str, salt: bytes, iterations: int) -> bytes:
+    """SaltedPassword of RFC 5802."""
+    from hashlib import pbkdf2_hmac
+
+    return pbkdf2_hmac(digest, password.encode(), salt, iterations)
+
+
+def list_scram_users(client: Client, names: Sequence[str] = ()) -> list[ScramUser]:
+    """These users, or all, by name; without those that have no credentials. Raises ClientError."""
+    from protocol.apis.describe_user_scram_credentials import (
+        DescribeUserScramCredentialsRequest,
+        ScramUserName,
+    )
+
+    request = DescribeUserScramCredentialsRequest(
+        users=[ScramUserName(name=name) for name in names]
+    )
+    answer = client.call("describeUserScramCredentials", lambda: client.ask(request))
+    check(answer.error_code, answer.error_message)
+    mechanisms = {number: name for name, (number, _) in MECHANISMS.items()}
+    users = []
+    for result in sorted(answer.results, key=lambda result: result.user):
+        if result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
+            continue
+        check(result.error_code, result.error_message)
+        infos = result.credential_infos
+        iterations = {mechanisms.get(one.mechanism, "UNKNOWN"): one.iterations for one in infos}
+        users.append(ScramUser(result.user, iterations))
+    return users

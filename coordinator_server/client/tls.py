@@ -1,0 +1,178 @@
+"""TLS of a client: the context by the settings, the handshake, and what went wrong with it.
+
+Stores of type PEM are read by the standard library; PKCS12 takes the library `cryptography`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import ssl
+from functools import lru_cache
+from pathlib import Path
+
+from coordinator_server.client.errors import ClientError, TlsError, UnsupportedSettingError
+from coordinator_server.client.security import Secret, Store, TlsSettings, invalid
+from coordinator_server.client.settings import Address
+from protocol.errors import ErrorCode
+
+_JKS = b"\xfe\xed\xfe\xed"
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+
+
+@lru_cache(maxsize=4)
+def context_of(settings: TlsSettings) -> ssl.SSLContext:
+    """The context for some settings, made once. Raises ClientError (INVALID_CONFIG)."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    versions = [_VERSIONS[name] for name in settings.versions]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    context.check_hostname = settings.verifies_name and settings.verifies_chain
+    if not settings.verifies_chain:
+        context.verify_mode = ssl.CERT_NONE
+    elif settings.truststore is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    else:
+        _trust(context, settings.truststore)
+    if settings.keystore is not None:
+        _identify(context, settings.keystore)
+    return context
+
+
+def unchecked_context(settings: TlsSettings) -> ssl.SSLContext:
+    """One that takes any certificate, with the client's own: to look at what was refused."""
+    return context_of(settings._replace(verifies_chain=False, truststore=None))
+
+
+def handshake(
+    plain: socket.socket, address: Address, context: ssl.SSLContext, timeout_s: float
+) -> ssl.SSLSocket:
+    """The socket with TLS. Raises OSError: ssl.SSLError, TimeoutError and others.
+
+    On an error the socket is closed.
+    """
+    plain.settimeout(timeout_s)
+    try:
+        return context.wrap_socket(plain, server_hostname=address.host)
+    except OSError:
+        plain.close()
+        raise
+    except ValueError as error:  # a name that no certificate can have
+        plain.close()
+        raise OSError(str(error)) from error
+
+
+def failure(error: OSError, where: str) -> ClientError:
+    """What a client raises for an error while it shakes hands, or reads from a connection.
+
+    Java's clients give up on what another attempt cannot mend (SslAuthenticationException).
+    """
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return ClientError(ErrorCode.NETWORK_EXCEPTION, f"{where} closed the connection")
+    if isinstance(error, ssl.SSLError):
+        return TlsError(f"SSL handshake failed: {explain(error)} (more: coordinator-server doctor)")
+    reason = error.strerror or str(error)
+    return ClientError(ErrorCode.NETWORK_EXCEPTION, f"{where}: SSL handshake failed: {reason}")
+
+
+def explain(error: ssl.SSLError) -> str:
+    """An error of TLS in one line."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message.rstrip(".")
+    if error.reason:
+        words = error.reason.replace("_", " ").lower()
+        return re.sub("^(?:ssl|tls)v[0-9]+ alert", "alert of the broker:", words)
+    return str(error)
+
+
+def _trust(context: ssl.SSLContext, store: Store) -> None:
+    try:
+        if store.location is None:
+            context.load_verify_locations(cadata=store.certificates)
+            return
+        if os.path.isdir(store.location):
+            context.load_verify_locations(capath=store.location)
+            return
+        content = _content(store)
+        if b"-----BEGIN" in content:
+            context.load_verify_locations(cafile=store.location)
+        else:
+            context.load_verify_locations(cadata="".join(_pkcs12(store, content)[1:]))
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise _unreadable(store, error, "PEM certificates") from None
+
+
+def _identify(context: ssl.SSLContext, store: Store) -> None:
+    password = store.key_password
+    try:
+        if store.location is None:
+            assert store.key is not None
+            texts = store.key.value + "\n" + (store.certificates or "")
+        else:
+            content = _content(store)
+            if b"-----BEGIN" in content:
+                secret = "" if password is None else password.value
+                context.load_cert_chain(store.location, store.key_location, secret)
+                return
+            texts, password = "".join(_pkcs12(store, content)), None
+        _load_texts(context, texts, password)
+    except (OSError, ValueError) as error:
+        what = "a PEM key with its certificates (ssl.key.password, if it is encrypted)"
+        raise _unreadable(store, error, what) from None
+
+
+def _load_texts(context: ssl.SSLContext, texts: str, password: Secret | None) -> None:
+    """Load a key: the library takes it only from a file, which is gone again at once."""
+    from tempfile import mkstemp
+
+    descriptor, path = mkstemp(suffix=".pem")
+    try:
+        with open(descriptor, "w") as stream:
+            stream.write(texts)
+        context.load_cert_chain(path, None, "" if password is None else password.value)
+    finally:
+        Path(path).unlink()
+
+
+def _content(store: Store) -> bytes:
+    assert store.location is not None
+    content = Path(store.location).read_bytes()
+    if content.startswith(_JKS):
+        raise UnsupportedSettingError(
+            f"{store.setting}={store.location}: stores of type JKS are not supported; convert it:"
+            f" keytool -importkeystore -srckeystore {store.location} -destkeystore store.p12"
+            " -deststoretype PKCS12"
+        )
+    return content
+
+
+def _pkcs12(store: Store, content: bytes) -> list[str]:
+    """The key, in PEM, and the certificates of a PKCS12 store. Raises ValueError."""
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.serialization import pkcs12
+    except ModuleNotFoundError:
+        raise UnsupportedSettingError(
+            f"{store.setting}={store.location}: only PEM can be read without the package"
+            " cryptography"
+        ) from None
+    secret = None if store.password is None else store.password.value.encode()
+    entries = pkcs12.load_pkcs12(content, secret)
+    key = ""
+    if entries.key is not None:
+        key = entries.key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        ).decode()
+    found = [*([entries.cert] if entries.cert is not None else []), *entries.additional_certs]
+    encoding = serialization.Encoding.PEM
+    return [key, *(one.certificate.public_bytes(encoding).decode() for one in found)]
+
+
+def _unreadable(store: Store, error: Exception, what: str) -> ClientError:
+    where = store.setting if store.location is None else f"{store.setting}={store.location}"
+    if isinstance(error, ssl.SSLError):
+        return invalid(f"{where}: there is no {what} that can be read: {explain(error)}")
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return invalid(f"{where}: {reason}")

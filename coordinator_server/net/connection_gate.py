@@ -1,0 +1,56 @@
+"""Which connections of a broker are accepted, and when: the quotas of connections that come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.net.networks import without_mapping
+from storage.config_def import INT_MAX
+
+if TYPE_CHECKING:
+    from coordinator_server.clock.broker_clock import Clock
+    from coordinator_server.config.config import Config
+    from coordinator_server.security.quotas.connection_rates import Admission, ConnectionRates
+    from coordinator_server.security.security import Security
+
+
+class ConnectionGate:
+    """The gate of a broker. Acceptors ask it for each connection while it is enabled."""
+
+    def __init__(self, config: Config, security: Security, clock: Clock) -> None:
+        self._limit = config.integer("max.connection.creation.rate")
+        self._listener_limits = {
+            one.name: config.of_listener(one.name).integer("max.connection.creation.rate")
+            for one in config.listeners()
+        }
+        self._clock = clock
+        self._security = security
+        self._rates: ConnectionRates | None = None
+        security.quotas.followers.add(self)
+        if {self._limit, *self._listener_limits.values()} != {INT_MAX}:
+            self._rates = self._new_rates()
+        self.quotas_changed()
+
+    def quotas_changed(self) -> None:
+        """Take the new quotas of addresses."""
+        limits = self._security.quotas.of_addresses()
+        if limits and self._rates is None:
+            self._rates = self._new_rates()
+        if self._rates is not None:
+            self._rates.change(limits)
+
+    def _new_rates(self) -> ConnectionRates:
+        from coordinator_server.security.quotas.connection_rates import ConnectionRates
+
+        windows = self._security.quota_windows
+        return ConnectionRates(windows, self._limit, self._listener_limits)
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether anything is limited."""
+        return self._rates is not None and self._rates.is_enabled
+
+    def admit(self, listener: str, host: str) -> Admission:
+        """Count a connection that has come to a listener, while the gate is enabled."""
+        assert self._rates is not None
+        return self._rates.admit(listener, without_mapping(host), self._clock.now_ms())

@@ -1,0 +1,179 @@
+"""A request whose client has a quota.
+
+Source: Kafka's RequestHandlerHelper, KafkaApis.handleProduceRequest and handleFetchRequest.
+
+The answer goes out at once and says how long the client is throttled (KIP-219); then its
+connection is mute for that time. The time that a request takes is the CPU time of its own work in
+our one thread, from its handler to its encoded answer, the steps of a long request together.
+"""
+
+from __future__ import annotations
+
+from time import thread_time_ns
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.net.call import Call
+from coordinator_server.net.metering import STRICT_SINCE
+from coordinator_server.security.quotas.manager import MutationQuota
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.metering import Metering
+    from protocol.schema import Message
+
+_PERCENT_PER_NANOSECOND = 100 / 1e9
+_FRAME_LENGTH_BYTES = 4
+
+
+class MeteredCall(Call):
+    """A Call that counts what its client uses, and has the client wait."""
+
+    is_metered = True
+
+    __slots__ = ("_began_ns", "_changes", "_frame_bytes", "_metering", "_spent_ns", "_throttle_ms")
+
+    def __init__(self, metering: Metering, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._metering = metering
+        self._changes: MutationQuota | None = None
+        self._throttle_ms: int | None = None
+        self._spent_ns = self._frame_bytes = 0
+        self._began_ns = thread_time_ns() if self._counts_time else 0
+
+    def received(self, frame_bytes: int) -> None:
+        """Note how long the frame of the request is, with the length in front."""
+        self._frame_bytes = frame_bytes
+
+    # --- the time it takes ------------------------------------------------------------------------
+
+    @property
+    def _counts_time(self) -> bool:
+        """Whether a quota is about it. Whoever is not known yet uses nobody's."""
+        return self._metering.request.is_enabled and not self.connection.is_unauthenticated
+
+    def begin(self) -> None:
+        """Count the time from now on."""
+        if self._counts_time:
+            self._began_ns = thread_time_ns()
+
+    def pause(self) -> None:
+        """Count no more time: others are served. What comes after the answer is counted, too."""
+        if self._began_ns:
+            self._spent_ns += thread_time_ns() - self._began_ns
+            self._began_ns = 0
+        if self.answered and self._spent_ns:
+            user, client_id = self._who
+            used = self._used_percent()
+            self._metering.request.note(user, client_id, used, self._metering.now_ms())
+
+    def timed(self, steps: Steps) -> Steps:
+        """The same steps, and the time that they take is counted."""
+        while True:
+            self.begin()
+            try:
+                next(steps)
+            except StopIteration:
+                return
+            finally:
+                self.pause()
+            yield
+
+    def run(self, steps: Steps) -> None:
+        """Do work for this request in steps."""
+        super().run(self.timed(steps))
+
+    def _used_percent(self) -> float:
+        """The time since the last call, of one thread that works for a second."""
+        if self._began_ns:
+            now_ns = thread_time_ns()
+            self._spent_ns += now_ns - self._began_ns
+            self._began_ns = now_ns
+        used = self._spent_ns * _PERCENT_PER_NANOSECOND
+        self._spent_ns = 0
+        return used
+
+    # --- what it uses -----------------------------------------------------------------------------
+
+    @property
+    def _who(self) -> tuple[str, str | None]:
+        return self.connection.principal.name, self.caller.client_id
+
+    def most_fetched_bytes(self) -> int:
+        """How much may be fetched at once: more would only be throttled, again and again."""
+        return int(self._metering.fetch.most_in_windows(*self._who))
+
+    def must_throttle_fetch(self, answer_bytes: int) -> bool:
+        """Whether the answer to a fetch has to be empty; then it used nothing of the quota."""
+        metering, now_ms = self._metering, self._metering.now_ms()
+        user, client_id = self._who
+        throttle_ms = self._request_throttle_ms(now_ms)
+        if metering.fetch.is_enabled:
+            fetch_ms = metering.fetch.record(user, client_id, answer_bytes, now_ms)
+            throttle_ms = max(fetch_ms, throttle_ms)
+            if throttle_ms:
+                metering.fetch.note(user, client_id, -answer_bytes, now_ms)
+        self._throttle_ms = throttle_ms
+        return throttle_ms > 0
+
+    def may_change_partitions(self, count: int) -> bool:
+        """Take the right to create or delete partitions; False if a quota refuses that."""
+        metering = self._metering
+        if not metering.changes.is_enabled:
+            return True
+        if self._changes is None:
+            # What is created on behalf of other requests is created by the newest CreateTopics.
+            is_strict = self.api_version >= STRICT_SINCE.get(self.api_name, 0)
+            self._changes = MutationQuota(metering.changes, *self._who, is_strict=is_strict)
+        return self._changes.take(count, metering.now_ms())
+
+    def _request_throttle_ms(self, now_ms: int) -> int:
+        if not self._counts_time:
+            return 0
+        user, client_id = self._who
+        return self._metering.request.record(user, client_id, self._used_percent(), now_ms)
+
+    def _produce_throttle_ms(self, now_ms: int) -> int:
+        produce = self._metering.produce
+        if self.api_name != "Produce" or not produce.is_enabled:
+            return 0
+        user, client_id = self._who
+        return produce.record(user, client_id, self._frame_bytes - _FRAME_LENGTH_BYTES, now_ms)
+
+    # --- the answer -------------------------------------------------------------------------------
+
+    def reply(self, response: Message) -> None:
+        """Answer the request, and let its client wait if it is over a quota."""
+        throttle_ms = self._throttle_ms
+        if throttle_ms is None:
+            now_ms = self._metering.now_ms()
+            throttle_ms = max(self._produce_throttle_ms(now_ms), self._request_throttle_ms(now_ms))
+            if self._changes is not None and self.api_name in STRICT_SINCE:
+                throttle_ms = max(throttle_ms, self._changes.throttle_ms(now_ms))
+            self._throttle_ms = throttle_ms
+        if throttle_ms:
+            if hasattr(response, "throttle_time_ms"):
+                response = response.copy()  # others may be answered with the same one
+                response.throttle_time_ms = throttle_ms
+            if self.amend is None:  # or else this is not yet the answer
+                self.connection.mute(throttle_ms)
+        super().reply(response)
+
+    def reply_nothing(self) -> None:
+        """End the request without an answer; of its client's quotas only that of bytes counts."""
+        throttle_ms = self._produce_throttle_ms(self._metering.now_ms())
+        if throttle_ms:
+            self.connection.mute(throttle_ms)
+        super().reply_nothing()
+
+
+def measured(handle: Callable[..., Steps | None]) -> Callable[..., Steps | None]:
+    """A handler whose time is counted."""
+
+    def serve(broker: object, call: MeteredCall, request: Message) -> Steps | None:
+        steps = handle(broker, call, request)
+        call.pause()
+        return None if steps is None else call.timed(steps)
+
+    return serve

@@ -1,0 +1,46 @@
+"""Fair sharing of the event loop: queued steps run in order, within a time budget per iteration."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Turns:
+    """A queue of steps; those of one iteration of the loop take about `seconds` at most."""
+
+    __slots__ = ("_is_scheduled", "_seconds", "_waiting")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_scheduled = False
+
+    def __bool__(self) -> bool:
+        """Whether a step waits."""
+        return bool(self._waiting)
+
+    def await_turn(self, step: Callable[[], None]) -> None:
+        """Call a step after those that wait already."""
+        self._waiting.append(step)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        """One step after the other; what is left is for the next turn of the loop."""
+        end_s = perf_counter() + self._seconds
+        try:
+            while self._waiting:
+                self._waiting.popleft()()
+                if perf_counter() >= end_s:
+                    break
+        finally:
+            self._is_scheduled = bool(self._waiting)
+            if self._waiting:
+                asyncio.get_running_loop().call_soon(self._run)

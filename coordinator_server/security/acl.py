@@ -1,0 +1,243 @@
+"""Access control entries: what they say, and filters that find them.
+
+Source: org.apache.kafka.common.acl and .resource (the numbers are those of the wire), AclEntry for
+the operations of each resource, AclControlManager and AclApis for what may be created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import NamedTuple, TypeVar
+
+from protocol.errors import ErrorCode
+
+WILDCARD = "*"
+"""The resource name, literal, or the host that stands for every one."""
+ANY_USER = "User:*"
+CLUSTER_NAME = "kafka-cluster"
+"""The only name that a resource of type CLUSTER has."""
+
+
+class ResourceType(IntEnum):
+    """What an ACL is about."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    """How the name of an ACL's resource is to be read; ANY and MATCH are for filters (KIP-290)."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(IntEnum):
+    """What somebody wants to do."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Permission(IntEnum):
+    """Whether an ACL allows or denies."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+SUPPORTED_OPERATIONS: dict[ResourceType, tuple[Operation, ...]] = {
+    ResourceType.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.CLUSTER: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+    ResourceType.TRANSACTIONAL_ID: (
+        Operation.WRITE,
+        Operation.DESCRIBE,
+        Operation.TWO_PHASE_COMMIT,
+    ),
+    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+}
+"""What can be done to a resource: the bits of the authorized-operations fields (KIP-430)."""
+
+E = TypeVar("E", bound=IntEnum)
+
+
+def from_code(kind: type[E], code: int) -> E:
+    """The member with a code of the wire; UNKNOWN for a code that Kafka does not know either."""
+    try:
+        return kind(code)
+    except ValueError:
+        return kind(0)
+
+
+class Acl(NamedTuple):
+    """One access control entry and the resources that it is for (AclBinding)."""
+
+    resource_type: ResourceType
+    name: str
+    pattern_type: PatternType
+    principal: str
+    host: str
+    operation: Operation
+    permission: Permission
+
+    def to_entry(self) -> dict[str, str]:
+        """For a file, with names instead of numbers."""
+        return {
+            "resource_type": self.resource_type.name,
+            "name": self.name,
+            "pattern_type": self.pattern_type.name,
+            "principal": self.principal,
+            "host": self.host,
+            "operation": self.operation.name,
+            "permission": self.permission.name,
+        }
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, str]) -> Acl:
+        """From what `to_entry` made. Raises KeyError."""
+        return cls(
+            ResourceType[entry["resource_type"]],
+            entry["name"],
+            PatternType[entry["pattern_type"]],
+            entry["principal"],
+            entry["host"],
+            Operation[entry["operation"]],
+            Permission[entry["permission"]],
+        )
+
+
+class AclFilter(NamedTuple):
+    """Which ACLs are meant: None and ANY let everything pass (AclBindingFilter)."""
+
+    resource_type: ResourceType
+    name: str | None
+    pattern_type: PatternType
+    principal: str | None
+    host: str | None
+    operation: Operation
+    permission: Permission
+
+    def matches(self, acl: Acl) -> bool:
+        """Whether an ACL is one of those."""
+        return (
+            self.resource_type in (ResourceType.ANY, acl.resource_type)
+            and self._matches_name(acl)
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self.operation in (Operation.ANY, acl.operation)
+            and self.permission in (Permission.ANY, acl.permission)
+        )
+
+    def _matches_name(self, acl: Acl) -> bool:
+        """By MATCH: all ACLs that are for a resource of this name."""
+        if self.pattern_type not in (PatternType.ANY, PatternType.MATCH, acl.pattern_type):
+            return False
+        if self.name is None:
+            return True
+        if self.pattern_type is not PatternType.MATCH:
+            return self.name == acl.name
+        if acl.pattern_type is PatternType.PREFIXED:
+            return self.name.startswith(acl.name)
+        return acl.name in (self.name, WILDCARD)
+
+    def problem(self) -> str | None:
+        """What is wrong with the filter, in Kafka's words (INVALID_REQUEST); None if nothing is."""
+        if not self.resource_type or not self.pattern_type:
+            return "Unknown patternFilter."
+        if not self.operation or not self.permission:
+            return "Unknown entryFilter."
+        return None
+
+
+def cannot_be(acl: Acl) -> bool:
+    """Whether Kafka fails to represent an ACL, and fails the whole request (its constructors)."""
+    return (
+        acl.resource_type is ResourceType.ANY
+        or acl.pattern_type in (PatternType.ANY, PatternType.MATCH)
+        or acl.operation is Operation.ANY
+        or acl.permission is Permission.ANY
+    )
+
+
+def creation_problem(acl: Acl) -> str | None:
+    """Why an ACL is not made, in Kafka's words (INVALID_REQUEST); None if it may be."""
+    if acl.resource_type is ResourceType.CLUSTER and acl.name != CLUSTER_NAME:
+        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    if not acl.name:
+        return "Invalid empty resource name"
+    for field, value in (
+        ("resourceType", acl.resource_type),
+        ("patternType", acl.pattern_type),
+        ("operation", acl.operation),
+        ("permissionType", acl.permission),
+    ):
+        if not value:
+            return f"Invalid {field} {value.name}"
+    if ":" not in acl.principal:
+        return (
+            f"Could not parse principal from `{acl.principal}` (no colon is present separating the "
+            "principal type from the principal name)"
+        )
+    return None
+
+
+AUTHORIZATION_FAILED: dict[ResourceType, ErrorCode] = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    ResourceType.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+"""The answer to somebody who may not do something to a resource of a type."""

@@ -1,0 +1,111 @@
+"""Settings by which clients come to a broker with --dev-security, each client's by its own names.
+
+Standard library only and nothing of that at the import: the fixture of the user's tests uses it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+CLIENTS = ("kafka-python", "aiokafka", "confluent", "java")
+"""The clients that there are settings for; those of confluent are librdkafka's."""
+
+AUTHORITY_FILE = "ca.pem"
+USERS_FILE = "users.json"
+
+_SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+class Access(NamedTuple):
+    """Who comes, and how: `protocol` and `mechanism` by Kafka's names.
+
+    The files of `directory` are those of --dev-security.
+    """
+
+    protocol: str
+    mechanism: str
+    user: str
+    password: str
+    directory: str
+
+    def __repr__(self) -> str:
+        return f"Access({self.protocol}, {self.user})"
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self.protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def has_certificate(self) -> bool:
+        """Whether a certificate says who comes."""
+        return self.protocol == "SSL"
+
+    @property
+    def has_password(self) -> bool:
+        """Whether name and password say who comes."""
+        return self.protocol.startswith("SASL_")
+
+    @property
+    def authority(self) -> str:
+        """The file with the certificate of the authority."""
+        return f"{self.directory}/{AUTHORITY_FILE}"
+
+    @property
+    def certificate(self) -> str:
+        """The file with the user's private key and certificate."""
+        return f"{self.directory}/{self.user}.pem"
+
+
+def client_settings(client: str, access: Access) -> dict[str, str]:
+    """The settings of one of CLIENTS, without the addresses of brokers. Raises ValueError.
+
+    aiokafka needs an `ssl_context` besides, which is no text.
+    """
+    if client not in CLIENTS:
+        raise ValueError(f"{client!r} is none of {', '.join(CLIENTS)}")
+    if client == "confluent":
+        return _librdkafka(access)
+    if client == "java":
+        return _java(access)
+    settings = {"security_protocol": access.protocol}
+    if client == "kafka-python" and access.uses_tls:
+        settings["ssl_cafile"] = access.authority
+        if access.has_certificate:
+            settings["ssl_certfile"] = settings["ssl_keyfile"] = access.certificate
+    if access.has_password:
+        settings["sasl_mechanism"] = access.mechanism
+        settings["sasl_plain_username"] = access.user
+        settings["sasl_plain_password"] = access.password
+    return settings
+
+
+def _librdkafka(access: Access) -> dict[str, str]:
+    settings = {"security.protocol": access.protocol}
+    if access.uses_tls:
+        settings["ssl.ca.location"] = access.authority
+    if access.has_certificate:
+        settings["ssl.certificate.location"] = settings["ssl.key.location"] = access.certificate
+    if access.has_password:
+        settings["sasl.mechanism"] = access.mechanism
+        settings["sasl.username"] = access.user
+        settings["sasl.password"] = access.password
+    return settings
+
+
+def _java(access: Access) -> dict[str, str]:
+    settings = {"security.protocol": access.protocol}
+    if access.uses_tls:
+        settings["ssl.truststore.type"] = "PEM"
+        settings["ssl.truststore.location"] = access.authority
+    if access.has_certificate:
+        settings["ssl.keystore.type"] = "PEM"
+        settings["ssl.keystore.location"] = access.certificate
+    if access.has_password:
+        module = _PLAIN_MODULE if access.mechanism == "PLAIN" else _SCRAM_MODULE
+        settings["sasl.mechanism"] = access.mechanism
+        settings["sasl.jaas.config"] = (
+            f'{module} required username="{access.user}" password="{access.password}";'
+        )
+    return settings

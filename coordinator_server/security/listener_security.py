@@ -1,0 +1,93 @@
+"""How the connections of one listener are secured."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from coordinator_server.config.config import ConfigError
+from coordinator_server.security.principal import ANONYMOUS, Principal, user
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from coordinator_server.clock.broker_clock import BrokerClock
+    from coordinator_server.config.config import Config
+    from coordinator_server.security.sasl.authenticator import Client, SaslAuthenticator, Serve
+    from coordinator_server.security.security import Security
+
+
+class ListenerSecurity:
+    """What a listener asks of its connections, by its own settings (`listener.name.NAME.*`).
+
+    Raises ConfigError for stores and rules that cannot be used.
+    """
+
+    def __init__(self, config: Config, listener_name: str) -> None:
+        self.listener_name = listener_name
+        self.config = config.of_listener(listener_name)
+        self.protocol = config.security_protocol(listener_name)
+        self._tls13_suites: frozenset[str] = frozenset()
+        if not self.protocol.uses_tls:
+            return
+        # Imported here: most brokers have no such listener, and it takes 60 ms.
+        from coordinator_server.security.tls.cipher_suites import TLS13_SUITES
+        from coordinator_server.security.tls.principal_mapping import PrincipalMapper
+        from coordinator_server.security.tls.reloading_context import ReloadingContext
+
+        self.handshake_timeout_ms = self.config.integer("ssl.handshake.timeout.ms")
+        self._tls13_suites = TLS13_SUITES.intersection(self.config.items("ssl.cipher.suites"))
+        try:
+            self._contexts = ReloadingContext(self.config, listener_name, self._client_auth(config))
+            rules = self.config.text("ssl.principal.mapping.rules")
+            try:
+                self._mapper = PrincipalMapper(rules)
+            except ValueError as error:
+                raise ConfigError(f"ssl.principal.mapping.rules: {error}") from None
+        except ConfigError as error:
+            raise ConfigError(f"listener {listener_name}: {error}") from None
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """The TLS context for the next connection; None without TLS."""
+        return self._contexts.current() if self.protocol.uses_tls else None
+
+    def principal(self, session: ssl.SSLObject) -> Principal:
+        """Who a client is whose handshake is done: the subject of its certificate, mapped.
+
+        Raises ValueError if it cannot be said, or if the connection is not as the settings want it.
+        """
+        from coordinator_server.security.tls.distinguished_name import subject_of
+        from coordinator_server.security.tls.principal_mapping import NoMatchingRuleError
+
+        cipher = session.cipher()
+        is_limited = bool(self._tls13_suites) and session.version() == "TLSv1.3"
+        if is_limited and cipher is not None and cipher[0] not in self._tls13_suites:
+            raise ValueError(f"cipher suite {cipher[0]} is not in ssl.cipher.suites")
+        certificate = session.getpeercert(binary_form=True)
+        if certificate is None or self.protocol.uses_sasl:
+            return ANONYMOUS
+        try:
+            return user(self._mapper.name(subject_of(certificate)))
+        except NoMatchingRuleError as error:
+            raise ValueError(str(error)) from None
+
+    def _client_auth(self, config: Config) -> str:
+        """ssl.client.auth; on a SASL_SSL listener only its own (KIP-684)."""
+        name = "ssl.client.auth"
+        if self.protocol.uses_sasl and name not in config.own_settings(self.listener_name):
+            return "none"
+        return self.config.text(name)
+
+    def authentication(
+        self, clock: BrokerClock, security: Security
+    ) -> Callable[[Client, Serve], SaslAuthenticator] | None:
+        """What authenticates the client of a connection; None without SASL. Raises ConfigError."""
+        if not self.protocol.uses_sasl:
+            return None
+        from coordinator_server.security.sasl.authenticator import SaslAuthenticator
+        from coordinator_server.security.sasl.listener import SaslListener
+
+        return partial(
+            SaslAuthenticator, SaslListener(self.config, self.listener_name, security), clock
+        )

@@ -1,0 +1,142 @@
+"""The quotas of a cluster, kept in its data directory.
+
+What acts on them is imported once there are some: a broker without quotas starts without it.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Mapping
+    from typing import Any
+
+    from coordinator_server.security.quotas.entities import (
+        Change,
+        Component,
+        Entity,
+        Error,
+        Quotas,
+    )
+    from coordinator_server.security.quotas.limits import Limits, Part
+    from storage.security_state import SecurityState
+
+_SECTION = "quotas"
+_IP, _CONNECTIONS = "ip", "connection_creation_rate"
+
+
+class Follower(Protocol):
+    """Who acts on quotas."""
+
+    def quotas_changed(self) -> None:
+        """There are others now."""
+
+
+class ClientQuotas:
+    """What is set, by entity. `followers`, which are kept by others, are told of each change."""
+
+    def __init__(self, state: SecurityState) -> None:
+        self.followers: WeakSet[Follower] = WeakSet()
+        self._state = state
+        entries = state.section(_SECTION)
+        # Of the hosts that have quotas: where they were when these were set.
+        self._addresses: dict[str, str] = {
+            one["entity"][_IP]: one["address"] for one in entries if "address" in one
+        }
+        self._quotas: dict[Entity, Quotas] = dict(map(_entry, entries))
+
+    def __bool__(self) -> bool:
+        return bool(self._quotas)
+
+    def alter(
+        self, changes: Iterable[Change], addresses: Mapping[str, str], *, validate_only: bool
+    ) -> Generator[None, None, dict[Entity, Error]]:
+        """Change quotas unless they are only to be checked, in steps; the result of each entity.
+
+        `addresses` are those of the hosts that the changes name; who has none is no host. Raises
+        StorageError, TooManyChangesError, and changes nothing then.
+        """
+        from coordinator_server.security.quotas.entities import alter, changed
+
+        accepted, results = yield from alter(self._quotas, changes, addresses.__contains__)
+        quotas = dict(self._quotas)  # others may have changed some meanwhile
+        for entity, wanted in accepted.items():
+            quotas[entity] = changed(quotas.get(entity, {}), wanted)
+            if not quotas[entity]:
+                del quotas[entity]
+        if not validate_only and quotas != self._quotas:
+            self._put(quotas, {**self._addresses, **addresses})
+        return results
+
+    def describe(
+        self, components: Iterable[Component], *, strict: bool
+    ) -> Generator[None, None, list[tuple[Entity, Quotas]]]:
+        """The entities that match, with their quotas, in steps. Raises FilterError."""
+        from coordinator_server.security.quotas.entities import describe
+
+        return describe(self._quotas, components, strict=strict)
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        if self._quotas:
+            self._put({}, {})
+
+    def limits(self, key: str) -> Limits:
+        """The limits of users and client ids of one kind."""
+        from coordinator_server.security.quotas.limits import Limits
+
+        limits = Limits()
+        for entity, quotas in self._quotas.items():
+            names = dict(entity)
+            if key in quotas and _IP not in names:
+                limits.put(_part(names, "user"), _part(names, "client-id"), quotas[key])
+        return limits
+
+    def of_addresses(self) -> dict[str | None, float]:
+        """How many connections a second may come, by address; None for the default."""
+        limits: dict[str | None, float] = {}
+        for entity, quotas in self._quotas.items():
+            kind, name = entity[0]
+            if kind == _IP and _CONNECTIONS in quotas:
+                address = None if name is None else self._addresses[name]
+                limits[address] = quotas[_CONNECTIONS]
+        return limits
+
+    def _put(self, quotas: dict[Entity, Quotas], addresses: Mapping[str, str]) -> None:
+        entries: list[dict[str, Any]] = []
+        kept = {}
+        for entity, one in quotas.items():
+            entries.append({"entity": dict(entity), "quotas": one})
+            kind, host = entity[0]
+            if kind == _IP and host is not None:
+                entries[-1]["address"] = kept[host] = addresses[host]
+        self._state.put(_SECTION, entries)
+        self._quotas, self._addresses = quotas, kept
+        for follower in tuple(self.followers):
+            follower.quotas_changed()
+
+
+def address_of(host: str) -> str | None:
+    """The address of a host, or what is one itself; None if there is no such host."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return None
+    return str(found[0][4][0])
+
+
+def _entry(kept: Mapping[str, Any]) -> tuple[Entity, Quotas]:
+    from coordinator_server.security.quotas.entities import entity_of
+
+    return entity_of(kept["entity"]), {key: float(one) for key, one in kept["quotas"].items()}
+
+
+def _part(names: Mapping[str, str | None], kind: str) -> Part:
+    from coordinator_server.security.quotas.limits import DEFAULT
+
+    if kind not in names:
+        return None
+    name = names[kind]
+    return DEFAULT if name is None else name

@@ -1,0 +1,85 @@
+"""How fast connections may come: to a broker, to each of its listeners, from each address. Pure.
+
+Source: SocketServer's ConnectionQuotas, KIP-612.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isnan
+from typing import NamedTuple
+
+from coordinator_server.security.quotas.rates import Rate, Windows, as_int
+from coordinator_server.security.quotas.sensors import Sensors
+
+NO_LIMIT = 2**31 - 1
+
+
+class Admission(NamedTuple):
+    """What becomes of a connection: its listener accepts no more for `listener_ms`, this one
+    included; or it is not served, and closed after `address_ms`.
+    """
+
+    listener_ms: int
+    address_ms: int
+
+
+ADMITTED = Admission(0, 0)
+
+
+class ConnectionRates:
+    """The rates of one broker. A connection counts once, with all that it belongs to."""
+
+    def __init__(
+        self, windows: Windows, broker_limit: int, listener_limits: Mapping[str, int]
+    ) -> None:
+        self._windows = windows
+        self._broker = Rate(windows, broker_limit)
+        self._listeners = {name: Rate(windows, limit) for name, limit in listener_limits.items()}
+        self._limits: Mapping[str | None, float] = {}
+        self._addresses: Sensors[str, Rate] = Sensors()
+        self._has_limit = broker_limit != NO_LIMIT or any(
+            limit != NO_LIMIT for limit in listener_limits.values()
+        )
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether there is any limit."""
+        return self._has_limit or bool(self._limits)
+
+    def change(self, limits: Mapping[str | None, float]) -> None:
+        """Take new limits of addresses; that of None is for all others."""
+        self._limits = {
+            address: 0 if isnan(limit) else int(limit) for address, limit in limits.items()
+        }
+        for address, rate in self._addresses.items():
+            rate.limit = self._limit(address)
+
+    def admit(self, listener: str, address: str, now_ms: int) -> Admission:
+        """Count a new connection."""
+        if not self.is_enabled:
+            return ADMITTED
+        listener_ms = max(
+            self._record(self._broker, now_ms), self._record(self._listeners[listener], now_ms)
+        )
+        limit = self._limit(address)
+        if limit == NO_LIMIT:
+            return Admission(listener_ms, 0)
+        rate = self._addresses.of(address, now_ms, lambda: Rate(self._windows, limit))
+        address_ms = self._record(rate, now_ms)
+        if address_ms:
+            for one in (rate, self._broker, self._listeners[listener]):
+                one.record(-1, now_ms)  # it is not accepted
+        return Admission(listener_ms, address_ms)
+
+    def _limit(self, address: str) -> float:
+        return self._limits.get(address, self._limits.get(None, NO_LIMIT))
+
+    def _record(self, rate: Rate, now_ms: int) -> int:
+        """Count one more; how long until that is within the limit, at most a window."""
+        rate.record(1, now_ms)
+        violation = rate.violation(now_ms)
+        if violation is None:
+            return 0
+        throttle_ms = min(rate.throttle_ms(violation, now_ms), self._windows.size_ms)
+        return max(as_int(throttle_ms), 0)

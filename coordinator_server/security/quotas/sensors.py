@@ -1,0 +1,51 @@
+"""Sensors by what they count for, the silent ones forgotten. Pure.
+
+Source: Kafka's SensorAccess, whose sensors expire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Generic, TypeVar
+
+EXPIRATION_MS = 3_600_000
+"""What is silent for so long is forgotten."""
+
+SENSORS_BEFORE_PURGE = 1000
+
+K = TypeVar("K", bound=Hashable)
+S = TypeVar("S")
+
+
+class Sensors(Generic[K, S]):
+    """Sensors by key. Now and then those that are silent are let go, as keys come from clients."""
+
+    __slots__ = ("_purge_at", "_sensors")
+
+    def __init__(self) -> None:
+        self._sensors: dict[K, tuple[S, int]] = {}
+        self._purge_at = SENSORS_BEFORE_PURGE
+
+    def __len__(self) -> int:
+        return len(self._sensors)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._sensors
+
+    def items(self) -> Iterator[tuple[K, S]]:
+        """The keys with their sensors."""
+        return ((key, sensor) for key, (sensor, _) in self._sensors.items())
+
+    def of(self, key: K, now_ms: int, new: Callable[[], S]) -> S:
+        """The sensor of a key, which is used now; `new` makes it if there is none."""
+        found = self._sensors.get(key)
+        if found is None and len(self._sensors) >= self._purge_at:
+            self._purge(now_ms)
+        sensor = new() if found is None else found[0]
+        self._sensors[key] = sensor, now_ms
+        return sensor
+
+    def _purge(self, now_ms: int) -> None:
+        oldest_ms = now_ms - EXPIRATION_MS
+        self._sensors = {key: entry for key, entry in self._sensors.items() if entry[1] > oldest_ms}
+        self._purge_at = max(2 * len(self._sensors), SENSORS_BEFORE_PURGE)

@@ -1,0 +1,1 @@
+"""SASL: how clients say who they are, by Kafka's mechanisms."""

@@ -1,0 +1,95 @@
+"""The SASL of one listener: which mechanisms it has, and by which settings.
+
+Source: SaslChannelBuilder.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from coordinator_server.config.config import ConfigError
+from coordinator_server.config.sasl_settings import MECHANISMS
+from coordinator_server.security.sasl.jaas import JaasError, LoginModule, parse_jaas
+from coordinator_server.security.sasl.plain import PLAIN_MODULE, USER_PREFIX, Plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from coordinator_server.config.config import Config
+    from coordinator_server.security.sasl.mechanism import NewMechanism
+    from coordinator_server.security.security import Security
+
+AUTHENTICATION_TIMEOUT_SECONDS = 60
+"""How long a client may take to authenticate at most, whatever connections.max.idle.ms says."""
+
+
+class SaslListener:
+    """What the authenticators of one listener share. Raises ConfigError.
+
+    `mechanisms` makes the server's side of each mechanism, `max_reauth_ms` says how long its
+    sessions last, 0 for ever.
+    """
+
+    def __init__(self, config: Config, listener_name: str, security: Security) -> None:
+        self.name = listener_name
+        max_receive_size = config.integer("sasl.server.max.receive.size")
+        self.max_receive_size = None if max_receive_size < 0 else max_receive_size
+        self.failure_delay_ms = config.integer("connection.failed.authentication.delay.ms")
+        self.mechanisms: dict[str, NewMechanism] = {}
+        self.max_reauth_ms: dict[str, int] = {}
+        self._config = config
+        self._security = security
+        names = config.items("sasl.enabled.mechanisms")
+        if not names:
+            raise ConfigError(f"{self._setting('sasl.enabled.mechanisms')}: a mechanism is needed")
+        for name in names:
+            if name not in MECHANISMS:
+                raise ConfigError(
+                    f"{self._setting('sasl.enabled.mechanisms')}: {name} is not served, only "
+                    f"{', '.join(MECHANISMS)}"
+                )
+            of_mechanism = config.of_mechanism(name)
+            self.mechanisms[name] = self._new(name, of_mechanism)
+            self.max_reauth_ms[name] = of_mechanism.integer("connections.max.reauth.ms")
+
+    def _setting(self, name: str) -> str:
+        return f"listener.name.{self.name.lower()}.{name}"
+
+    def _new(self, mechanism: str, config: Config) -> NewMechanism:
+        if mechanism == "PLAIN":
+            plain: NewMechanism = partial(Plain, self._passwords(config))
+            return plain
+        if mechanism == "OAUTHBEARER":
+            from coordinator_server.security.sasl.oauthbearer import new_oauthbearer
+
+            modules = self._modules(mechanism, config)
+            return new_oauthbearer(config, modules, self._security, self._setting("oauthbearer."))
+        from coordinator_server.security.sasl.scram import SCRAM_BY_NAME, Scram
+
+        return partial(Scram, SCRAM_BY_NAME[mechanism], self._security.users)
+
+    def _passwords(self, config: Config) -> Mapping[str, str]:
+        """Passwords by user, as the options user_NAME of PLAIN's login module give them."""
+        passwords: dict[str, str] = {}
+        for module in self._modules("PLAIN", config):
+            if module.name == PLAIN_MODULE:
+                for name, value in module.options.items():
+                    if name.startswith(USER_PREFIX):
+                        passwords.setdefault(name.removeprefix(USER_PREFIX), value)
+        if not passwords:
+            raise ConfigError(
+                f"{self._setting('plain.sasl.jaas.config')}: users are needed for PLAIN: "
+                f'{PLAIN_MODULE} required user_NAME="PASSWORD";'
+            )
+        return passwords
+
+    def _modules(self, mechanism: str, config: Config) -> list[LoginModule]:
+        text = config.optional_text("sasl.jaas.config")
+        if text is None:
+            return []
+        try:
+            return parse_jaas(text)
+        except JaasError as error:
+            name = self._setting(f"{mechanism.lower()}.sasl.jaas.config")
+            raise ConfigError(f"{name}: {error}") from None

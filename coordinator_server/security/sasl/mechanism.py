@@ -1,0 +1,65 @@
+"""What the server side of a SASL mechanism is to the authenticator (Java's SaslServer)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from protocol.utf8 import JAVA_REPLACE
+
+
+class SaslError(Exception):
+    """The client is refused. The text is for the log alone, the client is told no details.
+
+    Source: javax.security.sasl.SaslException, and how SaslServerAuthenticator answers it.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class SaslAuthenticationError(SaslError):
+    """The client is refused, and told the text. The log has `reason` if that says more."""
+
+    def __init__(self, told: str, reason: str | None = None) -> None:
+        super().__init__(told if reason is None else reason)
+        self.told = told
+
+
+class UnreadableTokenError(Exception):
+    """A token at which Kafka's mechanism throws something else: the connection is just closed."""
+
+
+_MOST_BROKEN_BYTES = 4096
+
+
+def text_of(token: bytes) -> str:
+    """A token as text, as Java reads it. Raises UnreadableTokenError.
+
+    What is no UTF-8 is replaced byte by byte, which takes too long for half a million.
+    """
+    if len(token) <= _MOST_BROKEN_BYTES:
+        return token.decode("utf-8", JAVA_REPLACE)
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        raise UnreadableTokenError("a long token that is no UTF-8") from None
+
+
+class Mechanism(Protocol):
+    """The conversation with one client.
+
+    `user` is the name that the client gave, for the log, and who it is once `is_complete`.
+    `expires_at_ms` is when the credentials end, None if they do not.
+    """
+
+    user: str
+    is_complete: bool
+    expires_at_ms: int | None
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Take a token of the client and give the server's. Raises SaslError."""
+
+
+NewMechanism = Callable[[], Mechanism]

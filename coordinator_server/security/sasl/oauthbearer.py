@@ -1,0 +1,161 @@
+"""OAUTHBEARER: a token instead of a password (RFC 7628).
+
+Source: Kafka's OAuthBearerSaslServer, OAuthBearerClientInitialResponse. A token that is not taken
+is answered with a JSON text; the client says %x01 to that, and only then it is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.config.config import ConfigError
+from coordinator_server.security.sasl.mechanism import (
+    SaslAuthenticationError,
+    SaslError,
+    UnreadableTokenError,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from coordinator_server.config.config import Config
+    from coordinator_server.security.sasl.jaas import LoginModule
+    from coordinator_server.security.sasl.mechanism import NewMechanism
+    from coordinator_server.security.security import Security
+
+_PACKAGE = "org.apache.kafka.common.security.oauthbearer."
+VALIDATED = f"{_PACKAGE}OAuthBearerValidatorCallbackHandler"
+UNSECURED = f"{_PACKAGE}internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+UNSECURED_OPTIONS = "unsecuredValidator"
+"""What the options of a login module begin with that ask for tokens without a signature."""
+
+_KEPT_WAITING = b"\x01"
+_SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_PAIRS = r"(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*"
+_INITIAL = re.compile(rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,\x01(?P<pairs>{_PAIRS})\x01")
+_AUTH = re.compile(r"(?P<scheme>[a-zA-Z_0-9]+)[ ]+(?P<token>[-_~+/.a-zA-Z0-9]+=*)")
+
+
+MOST_SECONDS = (2**63 - 1) // 1000
+"""Of a time in a token: its milliseconds are an int64 where it is told how long a session lasts."""
+
+
+class Bearer(NamedTuple):
+    """Whom a good token belongs to, and how long it lasts."""
+
+    user: str
+    expires_at_ms: int
+
+
+class TokenError(Exception):
+    """A token that is not taken: `status` is for the client, the text for the log.
+
+    The text is never taken from the token.
+    """
+
+    def __init__(
+        self, reason: str, status: str = "invalid_token", scope: str | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.scope = scope
+
+
+Validate = Callable[[str], Bearer]
+"""Checks a token. Raises TokenError, or UnreadableTokenError."""
+
+
+class OAuthBearer:
+    """One client."""
+
+    def __init__(self, validate: Validate) -> None:
+        self._validate = validate
+        self._error: TokenError | None = None
+        self._told = ""
+        self.user = ""
+        self.is_complete = False
+        self.expires_at_ms: int | None = None
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Check a token. Raises SaslError."""
+        if self._error is not None and token == _KEPT_WAITING:
+            raise SaslAuthenticationError(self._told, str(self._error))
+        self._error = None
+        authorization_id, value = _parse(text_of(token))
+        try:
+            bearer = self._validate(value)
+            if not _is_text(bearer.user):
+                raise TokenError("the name of the user is no text")
+        except TokenError as error:
+            self._error = error
+            scope = "" if error.scope is None else f', "scope":"{error.scope}"'
+            self._told = f'{{"status":"{error.status}"{scope}}}'
+            return self._told.encode()
+        if authorization_id and authorization_id != bearer.user:
+            raise SaslAuthenticationError(
+                f"Authentication failed: Client requested an authorization id ({authorization_id}) "
+                f"that is different from the token's principal name ({bearer.user})",
+                "another authorization id than the token's",
+            )
+        self.user, self.expires_at_ms = bearer
+        self.is_complete = True
+        return b""
+
+
+def _is_text(name: str) -> bool:
+    """Whether it can be sent: JSON may name half of a character."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _parse(message: str) -> tuple[str, str]:
+    """The authorization id and the token of a client's first message. Raises SaslError."""
+    match = _INITIAL.fullmatch(message)
+    if match is None:
+        raise SaslError("Invalid OAUTHBEARER client first message")
+    # Of extensions nothing is used; their form has been looked at.
+    pairs = dict(pair.split("=", 1) for pair in match["pairs"].split("\x01") if pair)
+    if "auth" not in pairs:
+        raise SaslError("Invalid OAUTHBEARER client first message: 'auth' not specified")
+    auth = _AUTH.fullmatch(pairs["auth"])
+    if auth is None:
+        raise SaslError("Invalid OAUTHBEARER client first message: invalid 'auth' format")
+    if auth["scheme"].lower() != "bearer":
+        raise UnreadableTokenError("Invalid scheme in OAUTHBEARER client first message")
+    return match["authzid"] or "", auth["token"]
+
+
+def new_oauthbearer(
+    config: Config, modules: Sequence[LoginModule], security: Security, prefix: str
+) -> NewMechanism:
+    """The mechanism by the settings of a listener, whose names begin with `prefix`.
+
+    Raises ConfigError. Kafka takes unsigned tokens unless it is told otherwise; here they have to
+    be asked for.
+    """
+    handler = config.optional_text("sasl.server.callback.handler.class")
+    options = {name: value for module in modules for name, value in module.options.items()}
+    if handler not in (None, VALIDATED, UNSECURED):
+        raise ConfigError(
+            f"{prefix}sasl.server.callback.handler.class: {handler} is not served, only "
+            f"{VALIDATED} and {UNSECURED}"
+        )
+    asks_for_unsecured = any(name.startswith(UNSECURED_OPTIONS) for name in options)
+    if handler == UNSECURED or (handler is None and asks_for_unsecured):
+        from coordinator_server.security.sasl.unsecured_jws import new_unsecured
+
+        return partial(OAuthBearer, new_unsecured(options, prefix))
+    if config.optional_text("sasl.oauthbearer.jwks.endpoint.url") is None:
+        raise ConfigError(
+            f"{prefix}sasl.oauthbearer.jwks.endpoint.url: OAUTHBEARER needs the keys that tokens "
+            f"are signed with; tokens without a signature are taken with "
+            f"{prefix}sasl.server.callback.handler.class={UNSECURED}"
+        )
+    from coordinator_server.security.sasl.jwt_validator import JwtValidator
+
+    return partial(OAuthBearer, JwtValidator(config, security.jwks, prefix).validate)

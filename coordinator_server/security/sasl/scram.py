@@ -1,0 +1,188 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512, the server's side (RFC 5802, RFC 7677).
+
+Source: Kafka's ScramSaslServer, ScramMessages and ScramFormatter. There is no channel binding.
+The server keeps no password and nothing that would do as one: `ScramCredential` has what a proof is
+checked with. Somebody whom there is not is refused at the first message, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from typing import NamedTuple, Protocol
+
+from coordinator_server.security.sasl.mechanism import (
+    SaslAuthenticationError,
+    SaslError,
+    UnreadableTokenError,
+    text_of,
+)
+
+MAX_ITERATIONS = 16384
+
+
+class ScramMechanism(NamedTuple):
+    """A mechanism: `type_id` is that of the APIs, `hash_name` that of hashlib."""
+
+    name: str
+    type_id: int
+    hash_name: str
+    min_iterations: int
+
+    def hmac(self, key: bytes, data: bytes) -> bytes:
+        """The keyed hash."""
+        return hmac.digest(key, data, self.hash_name)
+
+    def hash(self, data: bytes) -> bytes:
+        """The hash."""
+        return hashlib.new(self.hash_name, data).digest()
+
+
+SHA_256 = ScramMechanism("SCRAM-SHA-256", 1, "sha256", 4096)
+SHA_512 = ScramMechanism("SCRAM-SHA-512", 2, "sha512", 4096)
+SCRAM_BY_NAME = {one.name: one for one in (SHA_256, SHA_512)}
+SCRAM_BY_TYPE = {one.type_id: one for one in (SHA_256, SHA_512)}
+
+
+class ScramCredential(NamedTuple):
+    """What a user's proof is checked with."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return "ScramCredential()"
+
+
+class Credentials(Protocol):
+    """Where a mechanism finds credentials."""
+
+    def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        """Those of a user."""
+
+
+def new_credential(mechanism: ScramMechanism, password: str, iterations: int) -> ScramCredential:
+    """Credentials for a password; this takes milliseconds."""
+    salt = random_text().encode()
+    salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+    return credential_of(mechanism, salt, salted, iterations)
+
+
+def credential_of(
+    mechanism: ScramMechanism, salt: bytes, salted_password: bytes, iterations: int
+) -> ScramCredential:
+    """Credentials for a password that is salted and hashed already."""
+    stored_key = mechanism.hash(mechanism.hmac(salted_password, b"Client Key"))
+    server_key = mechanism.hmac(salted_password, b"Server Key")
+    return ScramCredential(salt, stored_key, server_key, iterations)
+
+
+def random_text() -> str:
+    """A random text of 130 bits for nonces and salts, in base 36 as Kafka's are."""
+    number, digits = secrets.randbits(130), ""
+    while number:
+        number, digit = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return digits or "0"
+
+
+_VALUE = r"[\x01-\x2b\x2d-\x7f]+"
+_PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
+_SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_BASE64 = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
+_EXTENSIONS = rf"(?:,[A-Za-z]+={_VALUE})*"
+_CLIENT_FIRST = re.compile(
+    rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,(?:m={_VALUE},)?"
+    rf"n=(?P<name>{_SASL_NAME}),r=(?P<nonce>{_PRINTABLE})(?P<extensions>{_EXTENSIONS})"
+)
+_CLIENT_FINAL = re.compile(
+    rf"c=(?P<channel>{_BASE64}),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS},p=(?P<proof>{_BASE64})"
+)
+
+
+def user_name(sasl_name: str) -> str:
+    """The name that is meant: "=2C" is a comma, "=3D" an equals sign."""
+    return sasl_name.replace("=2C", ",").replace("=3D", "=")
+
+
+class Scram:
+    """One client."""
+
+    def __init__(self, mechanism: ScramMechanism, credentials: Credentials) -> None:
+        self._mechanism = mechanism
+        self._credentials = credentials
+        self._credential: ScramCredential | None = None
+        self._nonce = self._first_messages = ""
+        self.user = ""
+        self.is_complete = False
+        self.expires_at_ms: int | None = None
+        self._has_ended = False
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Take the client's first, then its final message. Raises SaslError."""
+        if self._has_ended:
+            raise SaslAuthenticationError("Unexpected challenge in Sasl server state FAILED")
+        message = text_of(token)
+        self._has_ended = True  # unless this one is good
+        if self._credential is None:
+            answer = self._first(message)
+            self._has_ended = False
+        else:
+            answer = self._final(message, self._credential)
+            self.is_complete = True
+        return answer.encode()
+
+    def _first(self, message: str) -> str:
+        match = _CLIENT_FIRST.fullmatch(message)
+        if match is None:
+            raise SaslError("Invalid SCRAM client first message format")
+        self.user = user_name(match["name"])
+        extensions = _extensions(match["extensions"])
+        if extensions.get("tokenauth", "").lower() == "true":  # there are no delegation tokens
+            raise SaslError("Token Authentication failed: Invalid tokenId")
+        credential = self._credentials.credential(self._mechanism, self.user)
+        if credential is None:
+            raise SaslError("Authentication failed: Invalid user credentials")
+        authorization_id = match["authzid"] or ""
+        if authorization_id and authorization_id != self.user:
+            raise SaslAuthenticationError(
+                "Authentication failed: Client requested an authorization id that is different "
+                "from username"
+            )
+        self._credential = credential
+        self._nonce = match["nonce"] + random_text()
+        salt = base64.b64encode(credential.salt).decode()
+        answer = f"r={self._nonce},s={salt},i={credential.iterations}"
+        listed = "".join(f",{name}={value}" for name, value in extensions.items())
+        self._first_messages = f"n={match['name']},r={match['nonce']}{listed},{answer}"
+        return answer
+
+    def _final(self, message: str, credential: ScramCredential) -> str:
+        match = _CLIENT_FINAL.fullmatch(message)
+        if match is None:
+            raise SaslError("Invalid SCRAM client final message format")
+        if not hmac.compare_digest(match["nonce"], self._nonce):
+            raise SaslError("Invalid client nonce in the final client message.")
+        mechanism = self._mechanism
+        # The channel is encoded anew, as Kafka does: bits that mean nothing are dropped.
+        channel = base64.b64encode(base64.b64decode(match["channel"])).decode()
+        signed = f"{self._first_messages},c={channel},r={self._nonce}".encode()
+        signature = mechanism.hmac(credential.stored_key, signed)
+        proof = base64.b64decode(match["proof"])
+        if len(proof) != len(signature):
+            raise UnreadableTokenError("a proof of another length")
+        client_key = bytes(one ^ other for one, other in zip(signature, proof, strict=True))
+        if not hmac.compare_digest(mechanism.hash(client_key), credential.stored_key):
+            raise SaslError("Invalid client credentials")
+        server_signature = mechanism.hmac(credential.server_key, signed)
+        return f"v={base64.b64encode(server_signature).decode()}"
+
+
+def _extensions(text: str) -> dict[str, str]:
+    pairs = (item.partition("=") for item in text.split(",") if item)
+    return {name: value for name, _, value in pairs}

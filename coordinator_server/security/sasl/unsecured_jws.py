@@ -1,0 +1,155 @@
+"""Tokens without a signature: whoever knows a name is believed. For tests alone.
+
+Source: Kafka's OAuthBearerUnsecuredValidatorCallbackHandler, OAuthBearerUnsecuredJws and
+OAuthBearerValidationUtils.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import time
+from collections.abc import Mapping
+from functools import partial
+from math import floor
+from typing import Any, NamedTuple
+
+from coordinator_server.config.config import ConfigError
+from coordinator_server.security.sasl.mechanism import UnreadableTokenError
+from coordinator_server.security.sasl.oauthbearer import (
+    MOST_SECONDS,
+    UNSECURED_OPTIONS,
+    Bearer,
+    TokenError,
+    Validate,
+)
+
+_URL_SAFE = re.compile(r"[A-Za-z0-9_-]*")
+_SCOPE_ITEM = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
+
+
+class UnsecuredRules(NamedTuple):
+    """What a token has to say, by the options of the login module."""
+
+    principal_claim: str = "sub"
+    scope_claim: str = "scope"
+    required_scope: tuple[str, ...] = ()
+    clock_skew_ms: int = 0
+
+
+def new_unsecured(options: Mapping[str, str], prefix: str) -> Validate:
+    """What checks tokens by the options of a login module. Raises ConfigError."""
+
+    def option(name: str) -> str:
+        return options.get(UNSECURED_OPTIONS + name, "").strip()
+
+    def refuse(name: str, reason: str) -> ConfigError:
+        option_name = UNSECURED_OPTIONS + name
+        return ConfigError(f"{prefix}sasl.jaas.config: {option_name}: {reason}")
+
+    skew = option("AllowableClockSkewMs") or "0"
+    if not (skew.isascii() and skew.isdigit()):
+        raise refuse("AllowableClockSkewMs", "it is no number of milliseconds")
+    scope = tuple(option("RequiredScope").split())
+    if not all(map(_SCOPE_ITEM.fullmatch, scope)):
+        raise refuse("RequiredScope", "it is no list of scopes")
+    rules = UnsecuredRules(
+        option("PrincipalClaimName") or "sub", option("ScopeClaimName") or "scope", scope, int(skew)
+    )
+    return partial(validate, rules)
+
+
+def validate(rules: UnsecuredRules, token: str, now_ms: int | None = None) -> Bearer:
+    """Whom a token names. Raises TokenError, UnreadableTokenError."""
+    now_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    if ".." in token:
+        raise TokenError("malformed token")
+    parts = token.rstrip(".").split(".") + ([""] if token.endswith(".") else [])
+    if len(parts) != 3:
+        raise TokenError("the token has not three parts")
+    header, claims = _object(parts[0]), _object(parts[1])
+    algorithm = header.get("alg")
+    if algorithm is None:
+        raise UnreadableTokenError("the token names no algorithm")
+    if algorithm != "none" or parts[2]:
+        raise TokenError("the token is signed, and unsigned ones are expected")
+    scope = _scope(claims.get(rules.scope_claim))
+    expires_s = _number(claims, "exp")
+    if expires_s is None:
+        raise TokenError("the token has no expiration time")
+    user = claims.get(rules.principal_claim)
+    if not isinstance(user, str) or not user.strip():
+        raise TokenError("the token names no user")
+    issued_s = _number(claims, "iat")
+    if issued_s is not None and 1000 * issued_s > now_ms + rules.clock_skew_ms:
+        raise TokenError("the token is issued in the future")
+    if now_ms - rules.clock_skew_ms >= 1000 * expires_s:
+        raise TokenError("the token has expired")
+    if issued_s is not None and expires_s <= issued_s:
+        raise TokenError("the token expires before it is issued")
+    if not scope.issuperset(rules.required_scope):
+        required = f"[{', '.join(rules.required_scope)}]"
+        raise TokenError("the scope is not sufficient", "insufficient_scope", required)
+    return Bearer(user, floor(expires_s * 1000 + 0.5))
+
+
+def _object(part: str) -> Mapping[str, Any]:
+    """A part of the token: its values as Kafka converts them."""
+    if not _URL_SAFE.fullmatch(part):
+        raise TokenError("malformed base64")
+    try:
+        decoded = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+        parsed = json.loads(decoded, parse_constant=_no_constant) if decoded.strip() else None
+    except (ValueError, binascii.Error, RecursionError):
+        raise TokenError("malformed JSON") from None
+    if not isinstance(parsed, dict):
+        return {}
+    return {name: _converted(value) for name, value in parsed.items()}
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _converted(value: Any) -> Any:
+    if isinstance(value, list):
+        return [str(_text(one)) for one in value]
+    return value if _is_number(value) else _text(value)
+
+
+def _text(value: Any) -> str:
+    """Jackson's JsonNode.asText."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if isinstance(value, dict | list) else str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number(claims: Mapping[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    if not _is_number(value):
+        raise TokenError("a time in the token is no number")
+    if not -MOST_SECONDS <= value <= MOST_SECONDS:
+        raise TokenError("a time in the token is no time")
+    return float(value)
+
+
+def _scope(value: Any) -> set[str]:
+    if value is None:
+        return set()
+    if isinstance(value, str):
+        return {value.strip()} if value.strip() else set()
+    if isinstance(value, list):
+        return {one.strip() for one in value if one.strip()}
+    raise TokenError("the scope in the token is neither a text nor a list")

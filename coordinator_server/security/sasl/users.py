@@ -1,0 +1,269 @@
+"""The users with SCRAM credentials: described, changed and kept.
+
+Source: Kafka's ScramControlManager, ScramImage.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coordinator_server.config.config import ConfigError
+from coordinator_server.security.sasl.scram import (
+    MAX_ITERATIONS,
+    SCRAM_BY_NAME,
+    SCRAM_BY_TYPE,
+    ScramCredential,
+    ScramMechanism,
+    credential_of,
+    new_credential,
+)
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from protocol.apis.alter_user_scram_credentials import (
+        AlterUserScramCredentialsRequest,
+        ScramCredentialDeletion,
+        ScramCredentialUpsertion,
+    )
+    from storage.security_state import SecurityState
+
+SECTION = "scram_users"
+
+_CONFIGURED_USER = re.compile(
+    r"\s*(?P<mechanism>[A-Z0-9-]+)=\[name=(?P<name>[^,\]]+),"
+    r"(?:iterations=(?P<iterations>[0-9]{1,9}),)?password=(?P<password>.+?)\]\s*(?:;|$)"
+)
+
+MOST_CHANGES = 10_000
+"""At once; Kafka's QuorumController commits no more records for one request."""
+
+_PER_STEP = 500
+TWICE = "A user credential cannot be altered twice in the same request"
+
+
+class ConfiguredUser(NamedTuple):
+    """A user of the setting scram.users."""
+
+    mechanism: ScramMechanism
+    name: str
+    password: str
+    iterations: int
+
+    def __repr__(self) -> str:
+        return f"ConfiguredUser({self.name})"
+
+
+class UserResult(NamedTuple):
+    """What became of one user of a request."""
+
+    user: str
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class ScramUsers:
+    """The credentials, by user and mechanism; `state` keeps them.
+
+    Those of the settings (`configured`) are added; if `replaces` also where there are others.
+    """
+
+    def __init__(
+        self,
+        state: SecurityState,
+        configured: str | None = None,
+        *,
+        replaces: bool = False,
+    ) -> None:
+        self._state = state
+        self._replaces = replaces
+        self._configured = parse_users(configured or "")
+        self._credentials: dict[str, dict[str, ScramCredential]] = {}
+        for entry in state.section(SECTION):
+            of_user = self._credentials.setdefault(entry["user"], {})
+            of_user[entry["mechanism"]] = _from_entry(entry)
+        self._add_configured()
+
+    def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        """The credentials of a user; None if there are none."""
+        return self._credentials.get(user, {}).get(mechanism.name)
+
+    def users(self) -> list[str]:
+        """Who has credentials."""
+        return list(self._credentials)
+
+    def of_user(self, user: str) -> Mapping[str, ScramCredential]:
+        """A user's credentials by mechanism."""
+        return self._credentials.get(user, {})
+
+    def alter(
+        self, request: AlterUserScramCredentialsRequest
+    ) -> Generator[None, None, list[UserResult]]:
+        """Change what the request says, and keep it; in steps, one result per user.
+
+        Each user may be named once. Those that are refused do not keep the others from theirs.
+        Raises StorageError, and changes nothing then.
+        """
+        errors: dict[str, UserResult] = {}
+        deletions: dict[str, ScramCredentialDeletion] = {}
+        upsertions: dict[str, ScramCredentialUpsertion] = {}
+        for count, deletion in enumerate(request.deletions):
+            name = deletion.name
+            if name in errors:
+                pass
+            elif deletions.pop(name, None) is not None:
+                errors[name] = UserResult(name, ErrorCode.DUPLICATE_RESOURCE, TWICE)
+            elif problem := self._check_deletion(deletion):
+                errors[name] = problem
+            else:
+                deletions[name] = deletion
+            if count % _PER_STEP == 0:
+                yield
+        for count, upsertion in enumerate(request.upsertions):
+            name = upsertion.name
+            known = deletions.pop(name, None), upsertions.pop(name, None)
+            if name in errors:
+                pass
+            elif any(one is not None for one in known):
+                errors[name] = UserResult(name, ErrorCode.DUPLICATE_RESOURCE, TWICE)
+            elif problem := _check_upsertion(upsertion):
+                errors[name] = problem
+            else:
+                upsertions[name] = upsertion
+            if count % _PER_STEP == 0:
+                yield
+        names = [*deletions, *upsertions]
+        if len(names) > MOST_CHANGES:
+            text = f"{len(names)} changes at once, {MOST_CHANGES} are the most"
+            unknown = ErrorCode.UNKNOWN_SERVER_ERROR
+            return [UserResult(name, unknown, text) for name in (*names, *errors)]
+        if names:
+            self._apply(deletions.values(), upsertions.values())
+        return [*map(UserResult, names), *errors.values()]
+
+    def clear(self) -> None:
+        """Forget all users but those of the settings. Raises StorageError."""
+        if self._credentials:
+            self._keep({})
+            self._add_configured()
+
+    def _add_configured(self) -> None:
+        changed = self._copied()
+        for user in self._configured:
+            of_user = changed.setdefault(user.name, {})
+            if self._replaces or user.mechanism.name not in of_user:
+                new = new_credential(user.mechanism, user.password, user.iterations)
+                of_user[user.mechanism.name] = new
+        if changed != self._credentials:
+            self._keep(changed)
+
+    def _copied(self) -> dict[str, dict[str, ScramCredential]]:
+        return {name: dict(of_user) for name, of_user in self._credentials.items()}
+
+    def _apply(
+        self,
+        deletions: Iterable[ScramCredentialDeletion],
+        upsertions: Iterable[ScramCredentialUpsertion],
+    ) -> None:
+        changed = self._copied()
+        for deletion in deletions:
+            of_user = changed[deletion.name]
+            del of_user[SCRAM_BY_TYPE[deletion.mechanism].name]
+            if not of_user:
+                del changed[deletion.name]
+        for one in upsertions:
+            mechanism = SCRAM_BY_TYPE[one.mechanism]
+            changed.setdefault(one.name, {})[mechanism.name] = credential_of(
+                mechanism, bytes(one.salt), bytes(one.salted_password), one.iterations
+            )
+        self._keep(changed)
+
+    def _keep(self, credentials: dict[str, dict[str, ScramCredential]]) -> None:
+        entries = [
+            _to_entry(user, mechanism, credential)
+            for user, of_user in credentials.items()
+            for mechanism, credential in of_user.items()
+        ]
+        self._state.put(SECTION, entries)
+        self._credentials = credentials
+
+    def _check_deletion(self, deletion: ScramCredentialDeletion) -> UserResult | None:
+        problem = _check_name(deletion.name, deletion.mechanism)
+        if problem is not None:
+            return problem
+        if self.credential(SCRAM_BY_TYPE[deletion.mechanism], deletion.name) is None:
+            return UserResult(
+                deletion.name,
+                ErrorCode.RESOURCE_NOT_FOUND,
+                "Attempt to delete a user credential that does not exist",
+            )
+        return None
+
+
+def parse_users(text: str) -> list[ConfiguredUser]:
+    """The users of a setting, each as `--add-scram` of Kafka's storage tool has them.
+
+    `SCRAM-SHA-256=[name=alice,iterations=8192,password=secret]`, several with ; between. The
+    password stands last, so that it may hold any sign. Raises ConfigError, without passwords.
+    """
+    users: list[ConfiguredUser] = []
+    position = 0
+    while position < len(text.rstrip()):
+        match = _CONFIGURED_USER.match(text, position)
+        mechanism = match and SCRAM_BY_NAME.get(match["mechanism"])
+        if match is None or mechanism is None:
+            raise ConfigError(
+                f"scram.users: user {len(users) + 1}: MECHANISM=[name=NAME,password=PASSWORD] is "
+                f"expected, with one of {', '.join(SCRAM_BY_NAME)}"
+            )
+        iterations = int(match["iterations"] or mechanism.min_iterations)
+        if not mechanism.min_iterations <= iterations <= MAX_ITERATIONS:
+            raise ConfigError(
+                f"scram.users: user {len(users) + 1}: iterations are {mechanism.min_iterations} to "
+                f"{MAX_ITERATIONS}"
+            )
+        users.append(ConfiguredUser(mechanism, match["name"], match["password"], iterations))
+        position = match.end()
+    return users
+
+
+def _check_name(user: str, mechanism: int) -> UserResult | None:
+    if not user:
+        return UserResult(user, ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    if mechanism not in SCRAM_BY_TYPE:
+        return UserResult(user, ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    return None
+
+
+def _check_upsertion(upsertion: ScramCredentialUpsertion) -> UserResult | None:
+    user = upsertion.name
+    problem = _check_name(user, upsertion.mechanism)
+    if problem is not None:
+        return problem
+    if upsertion.iterations < SCRAM_BY_TYPE[upsertion.mechanism].min_iterations:
+        return UserResult(user, ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    if upsertion.iterations > MAX_ITERATIONS:
+        return UserResult(user, ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    return None
+
+
+def _to_entry(user: str, mechanism: str, credential: ScramCredential) -> Mapping[str, Any]:
+    return {
+        "user": user,
+        "mechanism": mechanism,
+        "salt": base64.b64encode(credential.salt).decode(),
+        "stored_key": base64.b64encode(credential.stored_key).decode(),
+        "server_key": base64.b64encode(credential.server_key).decode(),
+        "iterations": credential.iterations,
+    }
+
+
+def _from_entry(entry: Mapping[str, Any]) -> ScramCredential:
+    return ScramCredential(
+        base64.b64decode(entry["salt"]),
+        base64.b64decode(entry["stored_key"]),
+        base64.b64decode(entry["server_key"]),
+        entry["iterations"],
+    )

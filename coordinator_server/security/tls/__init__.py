@@ -1,0 +1,1 @@
+"""TLS of listeners: key stores, contexts, and the principals of client certificates."""

@@ -1,0 +1,19 @@
+"""Elements in DER, as far as names and hidden keys need it (X.690)."""
+
+from __future__ import annotations
+
+
+def header(encoded: bytes, position: int) -> tuple[int, int, int]:
+    """Tag, position of the content and its length of an element. Raises ValueError.
+
+    Whether the content is all there is for the caller to see.
+    """
+    if position + 2 > len(encoded):
+        raise ValueError("an element is cut off")
+    tag, length = encoded[position], encoded[position + 1]
+    position += 2
+    if length & 0x80:
+        count = length & 0x7F
+        length = int.from_bytes(encoded[position : position + count], "big")
+        position += count
+    return tag, position, length

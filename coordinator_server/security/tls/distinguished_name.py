@@ -1,0 +1,111 @@
+"""The subject of a certificate as text, as Java prints it: Kafka's names of clients.
+
+Source: X500Principal.getName(), which is RFC 2253 as the JDK reads it. Names of principals are
+compared letter by letter, in ACLs of before as well, so it has to be the JDK's text and no other:
+relative names from the last to the first, keywords for nine types only, `#` and the bytes in
+hexadecimal for everything else. A test compares many names with those that a JVM prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coordinator_server.security.tls.der import header
+
+_OBJECT_IDENTIFIER, _VERSION = 0x06, 0xA0
+# UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString: Java takes the bytes
+# of each of them for UTF-8.
+_STRINGS = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E))
+_KEYWORDS = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.1": "UID",
+    "0.9.2342.19200300.100.1.25": "DC",
+}
+_ESCAPED = frozenset(',=+<>#;"\\')
+_WHITE = " \r"
+
+
+def subject_of(certificate: bytes) -> str:
+    """The subject of a certificate in DER. Raises ValueError."""
+    return rfc2253(_subject(certificate))
+
+
+def rfc2253(name: bytes) -> str:
+    """A Name in DER as text. Raises ValueError."""
+    return ",".join(
+        "+".join(_attribute(attribute) for _, attribute, _ in _elements(relative_name))
+        for _, relative_name, _ in reversed(list(_elements(_inside(name))))
+    )
+
+
+def _subject(certificate: bytes) -> bytes:
+    """The Name of the subject: the sixth field of what is signed, the fifth without a version."""
+    to_be_signed = _inside(_inside(certificate))
+    fields = [whole for tag, _, whole in _elements(to_be_signed) if tag != _VERSION]
+    if len(fields) < 5:
+        raise ValueError("no certificate")
+    return fields[4]
+
+
+def _attribute(encoded: bytes) -> str:
+    """TYPE=VALUE of one AttributeTypeAndValue."""
+    parts = list(_elements(encoded))
+    if len(parts) != 2 or parts[0][0] != _OBJECT_IDENTIFIER:
+        raise ValueError("no attribute of a name")
+    identifier = _identifier(parts[0][1])
+    tag, value, whole = parts[1]
+    keyword = _KEYWORDS.get(identifier)
+    if keyword is None or tag not in _STRINGS:
+        return f"{keyword or identifier}=#{whole.hex()}"
+    return f"{keyword}={_escaped(value.decode('utf-8', 'replace'))}"
+
+
+def _escaped(text: str) -> str:
+    lead = len(text) - len(text.lstrip(_WHITE))
+    trail = len(text.rstrip(_WHITE))
+    return "".join(
+        "\\" + letter
+        if letter in _ESCAPED or not lead <= position < trail
+        else "\\00"
+        if letter == "\0"
+        else letter
+        for position, letter in enumerate(text)
+    )
+
+
+def _identifier(encoded: bytes) -> str:
+    """An object identifier with dots."""
+    numbers, number = [], 0
+    for octet in encoded:
+        number = number << 7 | octet & 0x7F
+        if not octet & 0x80:
+            numbers.append(number)
+            number = 0
+    if not numbers:
+        raise ValueError("an empty object identifier")
+    first = min(numbers[0] // 40, 2)
+    return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
+
+
+def _inside(encoded: bytes) -> bytes:
+    """What the first element holds; nothing if there is none."""
+    return next(_elements(encoded), (0, b"", b""))[1]
+
+
+def _elements(encoded: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """Tag, content and whole of each element in DER. Raises ValueError."""
+    position = 0
+    while position < len(encoded):
+        start = position
+        tag, position, length = header(encoded, start)
+        end = position + length
+        if end > len(encoded):
+            raise ValueError("an element is cut off")
+        yield tag, encoded[position:end], encoded[start:end]
+        position = end

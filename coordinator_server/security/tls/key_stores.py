@@ -1,0 +1,304 @@
+"""Key stores and trust stores: what the settings name, read and checked.
+
+Source: DefaultSslEngineFactory. Errors name the setting and the file, never a password. What is
+read is parsed by the library `cryptography`, which is imported with the first listener that uses
+TLS.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_der_private_key,
+    pkcs12,
+)
+
+from coordinator_server.config.config import ConfigError
+from coordinator_server.security.tls.jks import (
+    MAGIC,
+    JksEntry,
+    WrongPasswordError,
+    read_jks,
+    reveal_key,
+)
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
+    from coordinator_server.config.config import Config
+
+_PEM = re.compile(
+    r"-+BEGIN ([A-Z0-9 ]*(?:CERTIFICATE|PRIVATE KEY))-+\s"
+    r"(?:\s*[^\r\n:]*:[^\r\n]*[\r\n]+)*"  # "Proc-Type: ..." of old files
+    r"([a-zA-Z0-9/+=\s]*)-+END \1-+"
+)
+_KEY_STORE = ("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.password")
+_TRUST_STORE = ("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.password")
+_PKCS8 = ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY")
+
+
+class KeyEntry(NamedTuple):
+    """A private key and its certificates, the key's own first."""
+
+    key: PrivateKeyTypes
+    chain: tuple[x509.Certificate, ...]
+
+
+class _Store(NamedTuple):
+    """What the settings say of a key store (`ssl.keystore`) or trust store (`ssl.truststore`)."""
+
+    stem: str
+    type: str
+    location: str | None
+    password: str | None
+
+    def error(self, suffix: str, reason: str) -> ConfigError:
+        """An error of one of the store's settings, with the file if there is one."""
+        of_file = "" if self.location is None else f"{self.location}: "
+        return ConfigError(f"{self.stem}.{suffix}: {of_file}{reason}")
+
+    def read(self) -> bytes:
+        """The file. Raises ConfigError."""
+        assert self.location is not None
+        try:
+            return Path(self.location).read_bytes()
+        except OSError as error:
+            raise self.error("location", str(error.strerror)) from None
+
+
+def key_entry(config: Config) -> KeyEntry:
+    """The key store of a listener's settings. Raises ConfigError."""
+    store = _store(config, *_KEY_STORE)
+    key_password = config.optional_text("ssl.key.password")
+    key_text = config.optional_text("ssl.keystore.key")
+    chain_text = config.optional_text("ssl.keystore.certificate.chain")
+    if problem := _problem_of_key_store(store, key_text, chain_text):
+        raise store.error(*problem)
+    if key_text is not None and chain_text is not None:
+        entry = _pem_key(key_text, chain_text, store, key_password)
+    elif store.type == "PEM":
+        text = _text(store)
+        entry = _pem_key(text, text, store, key_password)
+    else:
+        data = store.read()
+        if data[:4] == MAGIC:
+            entry = _jks_key(data, store, key_password)
+        else:
+            entry = _pkcs12_key(data, store, key_password)
+    if _public(entry.key.public_key()) != _public(entry.chain[0].public_key()):
+        suffix = "certificate.chain" if chain_text is not None else "location"
+        raise store.error(suffix, "the first certificate is not that of the private key")
+    return entry
+
+
+def trusted_certificates(config: Config) -> list[bytes] | None:
+    """The trust store of a listener's settings in DER; None without one. Raises ConfigError."""
+    store = _store(config, *_TRUST_STORE)
+    text = config.optional_text("ssl.truststore.certificates")
+    if problem := _problem_of_trust_store(store, text):
+        raise store.error(*problem)
+    if text is not None:
+        found = _pem_certificates(text, store, "certificates")
+    elif store.location is None:
+        return None
+    elif store.type == "PEM":
+        found = _pem_certificates(_text(store), store, "location")
+    else:
+        data = store.read()
+        if data[:4] == MAGIC:
+            trusted = [entry for entry in _jks(data, store) if entry.protected_key is None]
+            found = [_certificate(one, store) for entry in trusted for one in entry.chain]
+        else:
+            opened = _pkcs12(data, store)
+            found = [one.certificate for one in opened.additional_certs]
+    if not found:
+        raise store.error("location", "there is no trusted certificate in it")
+    return [one.public_bytes(Encoding.DER) for one in found]
+
+
+def files(config: Config) -> tuple[str, ...]:
+    """The files that the stores are read from."""
+    names = ("ssl.keystore.location", "ssl.truststore.location")
+    return tuple(name for name in map(config.optional_text, names) if name is not None)
+
+
+def _store(config: Config, store_type: str, location: str, password: str) -> _Store:
+    """What settings of these names say. Raises ConfigError."""
+    kind = config.text(store_type)
+    if kind.upper() in ("JKS", "PKCS12"):  # Java's names of types know no case, PEM is Kafka's
+        kind = kind.upper()
+    elif kind != "PEM":
+        raise ConfigError(f"{store_type}: {kind!r}: only JKS, PKCS12 and PEM are read")
+    return _Store(
+        store_type.removesuffix(".type"),
+        kind,
+        config.optional_text(location),
+        config.optional_text(password),
+    )
+
+
+def _problem_of_key_store(
+    store: _Store, key: str | None, chain: str | None
+) -> tuple[str, str] | None:
+    """Settings that do not go together, as Kafka has it (createKeystore)."""
+    if (key is None) != (chain is None):
+        missing = "key" if key is None else "certificate.chain"
+        return missing, "the key and its certificates are given together, or in a file"
+    if key is not None and store.type != "PEM":
+        return "type", f"a key as text has to be PEM, not {store.type}"
+    if key is not None and store.location is not None:
+        return "location", "the key is given as text already"
+    if store.type == "PEM" and store.password is not None:
+        return "password", "a PEM file has no password, ssl.key.password is that of the key"
+    if key is None and store.location is None:
+        return "location", "a listener that uses TLS needs a key store"
+    if store.type != "PEM" and store.password is None:
+        return "password", "the key store needs its password"
+    return None
+
+
+def _problem_of_trust_store(store: _Store, text: str | None) -> tuple[str, str] | None:
+    """Settings that do not go together, as Kafka has it (createTruststore)."""
+    if text is not None and store.type != "PEM":
+        return "type", f"certificates as text have to be PEM, not {store.type}"
+    if text is not None and store.location is not None:
+        return "location", "the certificates are given as text already"
+    if store.type == "PEM" and store.password is not None:
+        return "password", "a PEM file has no password"
+    if text is None and store.location is None and store.password is not None:
+        return "location", "there is a password, but no trust store"
+    return None
+
+
+def _text(store: _Store) -> str:
+    return store.read().decode("latin-1")
+
+
+def _pem_key(key_text: str, chain_text: str, store: _Store, key_password: str | None) -> KeyEntry:
+    of_chain, of_key = (
+        ("location", "location") if store.location is not None else ("certificate.chain", "key")
+    )
+    chain = tuple(_pem_certificates(chain_text, store, of_chain))
+    keys = [(label, body) for label, body in _pem(key_text) if label.endswith("PRIVATE KEY")]
+    if len(keys) != 1:
+        raise store.error(of_key, f"one private key is needed, there are {len(keys)}")
+    label, body = keys[0]
+    if label not in _PKCS8:
+        reason = f"the key has to be PKCS#8 (openssl pkcs8 -topk8 makes it), not {label}"
+        raise store.error(of_key, reason)
+    is_encrypted = label == "ENCRYPTED PRIVATE KEY"
+    if is_encrypted and key_password is None:
+        raise store.error(of_key, "the private key is encrypted, ssl.key.password is not set")
+    if not is_encrypted and key_password is not None:
+        raise store.error(of_key, "ssl.key.password is set, but the private key is not encrypted")
+    return KeyEntry(_key(body, store, of_key, key_password), chain)
+
+
+def _key(der: bytes, store: _Store, suffix: str, password: str | None = None) -> PrivateKeyTypes:
+    try:
+        return load_der_private_key(der, None if password is None else password.encode())
+    except (ValueError, TypeError):
+        reason = "the private key cannot be read"
+        if password is not None:
+            reason += ", or ssl.key.password is wrong"
+        raise store.error(suffix, reason) from None
+
+
+def _jks(data: bytes, store: _Store) -> list[JksEntry]:
+    try:
+        return read_jks(data, store.password)
+    except WrongPasswordError:
+        reason = f"damaged, or {store.stem}.password is wrong"
+        raise store.error("location", reason) from None
+    except ValueError as error:
+        raise store.error("location", str(error)) from None
+
+
+def _jks_key(data: bytes, store: _Store, key_password: str | None) -> KeyEntry:
+    entries = [entry for entry in _jks(data, store) if entry.protected_key is not None]
+    if not entries or not entries[0].chain:
+        raise store.error("location", "there is no private key in it")
+    entry = entries[0]
+    assert entry.protected_key is not None
+    password = key_password or store.password
+    assert password is not None
+    try:
+        key = reveal_key(entry.protected_key, password)
+    except WrongPasswordError:
+        reason = f"ssl.key.password does not open the key {entry.alias}"
+        raise store.error("location", reason) from None
+    except ValueError as error:
+        raise store.error("location", str(error)) from None
+    chain = tuple(_certificate(one, store) for one in entry.chain)
+    return KeyEntry(_key(key, store, "location"), chain)
+
+
+def _pkcs12(data: bytes, store: _Store) -> pkcs12.PKCS12KeyAndCertificates:
+    password = None if store.password is None else store.password.encode()
+    try:
+        return pkcs12.load_pkcs12(data, password)
+    except ValueError:
+        reason = f"neither JKS nor PKCS12, or {store.stem}.password is wrong"
+        raise store.error("location", reason) from None
+
+
+def _pkcs12_key(data: bytes, store: _Store, key_password: str | None) -> KeyEntry:
+    opened = _pkcs12(data, store)
+    if key_password is not None and key_password != store.password:
+        reason = "ssl.key.password has to be that of the store, a PKCS12 store has one for both"
+        raise store.error("location", reason)
+    if opened.key is None or opened.cert is None:
+        raise store.error("location", "there is no private key with a certificate in it")
+    others = [one.certificate for one in opened.additional_certs]
+    return KeyEntry(opened.key, (opened.cert.certificate, *_chain(opened.cert.certificate, others)))
+
+
+def _chain(certificate: x509.Certificate, others: list[x509.Certificate]) -> list[x509.Certificate]:
+    """Those of `others` that lead from a certificate upwards, in this order."""
+    chain = [certificate]
+    while chain[-1].issuer != chain[-1].subject:
+        issuers = [one for one in others if one.subject == chain[-1].issuer and one not in chain]
+        if not issuers:
+            break
+        chain.append(issuers[0])
+    return chain[1:]
+
+
+def _pem(text: str) -> list[tuple[str, bytes]]:
+    """Label and bytes of the entries of a PEM text that are keys or certificates."""
+    return [
+        (match.group(1), base64.b64decode("".join(match.group(2).split())))
+        for match in _PEM.finditer(text)
+    ]
+
+
+def _pem_certificates(text: str, store: _Store, suffix: str) -> list[x509.Certificate]:
+    try:
+        bodies = [body for label, body in _pem(text) if label == "CERTIFICATE"]
+    except ValueError:
+        raise store.error(suffix, "the PEM text is damaged") from None
+    if not bodies:
+        raise store.error(suffix, "there is no certificate in PEM")
+    return [_certificate(body, store, suffix) for body in bodies]
+
+
+def _certificate(der: bytes, store: _Store, suffix: str = "location") -> x509.Certificate:
+    try:
+        return x509.load_der_x509_certificate(der)
+    except ValueError:
+        raise store.error(suffix, "a certificate in it cannot be read") from None
+
+
+def _public(key: object) -> bytes:
+    """A public key as bytes, to compare."""
+    encoded: bytes = key.public_bytes(  # type: ignore[attr-defined]  # every type of key has it
+        Encoding.DER, PublicFormat.SubjectPublicKeyInfo
+    )
+    return encoded

@@ -1,0 +1,196 @@
+"""The TLS context of a listener, made anew when the files of its stores have changed.
+
+Kafka looks at the files when their settings are altered, to the same value even; here every new
+connection looks at their times, sizes and inodes, which costs two system calls. A file that is
+broken, half written or belongs to somebody else changes nothing: the old context serves on, and one
+line of the log says why. Connections that are open keep the context that they began with.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import ssl
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+)
+
+from coordinator_server.config.config import ConfigError
+from coordinator_server.events.log import LOG
+from coordinator_server.security.tls import cipher_suites, key_stores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from coordinator_server.config.config import Config
+    from coordinator_server.security.tls.key_stores import KeyEntry
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_VERIFY_MODES = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+
+_KEY_STORE = ("ssl.keystore.location", "ssl.keystore.certificate.chain")
+_TRUST_STORE = ("ssl.truststore.location", "ssl.truststore.certificates")
+
+_UNUSABLE = (
+    OSError,  # that no temporary file can be written; ssl.SSLError is one, too
+    ValueError,
+    UnsupportedAlgorithm,
+    x509.AttributeNotFound,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+"""What files of all kinds have the libraries raise, beside what is looked for."""
+
+_Stamp = tuple[int, int, int] | None
+
+
+class ReloadingContext:
+    """The context of one listener. Raises ConfigError if it cannot be made at the start."""
+
+    def __init__(self, config: Config, listener_name: str, client_auth: str) -> None:
+        self._config = config
+        self._listener_name = listener_name
+        self._client_auth = client_auth
+        self._files = key_stores.files(config)
+        self._stamps = self._look()
+        self._entry, self._context = self._make()
+
+    def current(self) -> ssl.SSLContext:
+        """The context for the next connection."""
+        stamps = self._look()
+        if stamps != self._stamps:
+            self._stamps = stamps
+            self._reload()
+        return self._context
+
+    def _look(self) -> list[_Stamp]:
+        return [_stamp(name) for name in self._files]
+
+    def _reload(self) -> None:
+        try:
+            entry, context = self._make()
+            with _naming(_KEY_STORE, self._config):
+                self._check_change(entry)
+                until = entry.chain[0].not_valid_after_utc.isoformat()
+        except ConfigError as error:
+            LOG.emit("certificates.refused", listener=self._listener_name, reason=str(error))
+            return
+        self._entry, self._context = entry, context
+        LOG.emit("certificates.reloaded", listener=self._listener_name, valid_until=until)
+
+    def _make(self) -> tuple[KeyEntry, ssl.SSLContext]:
+        with _naming(_KEY_STORE, self._config):
+            entry = key_stores.key_entry(self._config)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        _set_versions(context, self._config)
+        with _naming(_KEY_STORE, self._config):
+            _load_key(context, entry)
+        context.verify_mode = _VERIFY_MODES[self._client_auth]
+        # Java trusts what is in the trust store, whether or not a root has signed it.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        with _naming(_TRUST_STORE, self._config):
+            trusted = key_stores.trusted_certificates(self._config)
+            if context.verify_mode is not ssl.CERT_NONE:
+                if trusted is None:
+                    context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+                else:
+                    context.load_verify_locations(cadata=b"".join(trusted))
+        return entry, context
+
+    def _check_change(self, entry: KeyEntry) -> None:
+        """A changed certificate must go on naming the same broker (SslFactory, KIP-978)."""
+        old, new = self._entry.chain[0], entry.chain[0]
+        if not self._config.boolean("ssl.allow.dn.changes") and old.subject != new.subject:
+            raise ConfigError(
+                f"ssl.allow.dn.changes: the subject was {old.subject.rfc4514_string()}, "
+                f"now it is {new.subject.rfc4514_string()}"
+            )
+        if not self._config.boolean("ssl.allow.san.changes") and not _names(old) <= _names(new):
+            raise ConfigError(
+                "ssl.allow.san.changes: the new certificate lacks names that the old one has: "
+                + ", ".join(sorted(_names(old) - _names(new)))
+            )
+
+
+@contextmanager
+def _naming(settings: tuple[str, str], config: Config) -> Iterator[None]:
+    """Whatever a library finds wrong becomes a ConfigError that names the setting and the file."""
+    try:
+        yield
+    except _UNUSABLE as error:
+        location, text = settings
+        name = config.optional_text(location)
+        where = text if name is None else f"{location}: {name}"
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"{where}: {reason or type(error).__name__}") from error
+
+
+def _stamp(name: str) -> _Stamp:
+    try:
+        found = os.stat(name)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _names(certificate: x509.Certificate) -> set[str]:
+    """The subject alternative names of a certificate."""
+    try:
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except x509.ExtensionNotFound:
+        return set()
+    return {str(name.value) for name in extension.value}
+
+
+def _set_versions(context: ssl.SSLContext, config: Config) -> None:
+    """Serve the versions of ssl.enabled.protocols. Raises ConfigError."""
+    names = config.items("ssl.enabled.protocols") or tuple(_VERSIONS)
+    versions = [_VERSIONS[name] for name in names if name in _VERSIONS]
+    if not versions:
+        raise ConfigError(
+            f"ssl.enabled.protocols: {', '.join(names)}: only TLSv1.2 and TLSv1.3 are served"
+        )
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    suites = config.items("ssl.cipher.suites")
+    if suites:
+        try:
+            cipher_suites.apply(context, suites)
+        except ValueError as error:
+            raise ConfigError(f"ssl.cipher.suites: {error}") from None
+        if context.minimum_version > context.maximum_version:
+            raise ConfigError(
+                f"ssl.cipher.suites: none of {', '.join(suites)} is of {', '.join(names)}"
+            )
+
+
+def _load_key(context: ssl.SSLContext, entry: KeyEntry) -> None:
+    """Give a context its key. OpenSSL's wrapper reads files only, so one is made for a moment,
+    with the key encrypted under a password that nobody ever sees. Raises ConfigError.
+    """
+    password = secrets.token_hex(16)
+    encryption = BestAvailableEncryption(password.encode())
+    parts = [entry.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)]
+    parts += [certificate.public_bytes(Encoding.PEM) for certificate in entry.chain]
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "key.pem")
+        path.write_bytes(b"".join(parts))
+        try:
+            context.load_cert_chain(path, password=password)
+        except ssl.SSLError as error:
+            reason = error.reason or "OpenSSL refuses it"
+            raise ConfigError(f"ssl.keystore: the key cannot be used for TLS: {reason}") from None

@@ -25,6 +25,7 @@ from coordinator_server.kafka_tools.configs_read import (
 from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
+    EXECUTION,
     FAILURES,
     Failure,
     NotHereError,
@@ -141,7 +142,7 @@ def _print_failure(error: Failure, arguments: Sequence[str]) -> int:
         file=sys.stderr,
     )
     if isinstance(error, ClientError):
-        print(f"java.util.concurrent.ExecutionException: {line}", file=sys.stderr)
+        print(f"{EXECUTION}: {line}", file=sys.stderr)
         print(f"Caused by: {line}", file=sys.stderr)
     else:
         print(line, file=sys.stderr)

@@ -23,17 +23,15 @@ from coordinator_server.kafka_tools.frame import (
     client_label,
     connect_to,
     print_stack_trace,
+    print_with_usage,
 )
 from coordinator_server.kafka_tools.java import log
 from coordinator_server.kafka_tools.log_offsets import EARLIEST, LATEST
 from coordinator_server.kafka_tools.options import (
-    HELP,
-    VERSION,
     Option,
     Options,
     OptionsError,
     UsageError,
-    usage,
 )
 from coordinator_server.kafka_tools.properties import (
     CONFIG_EXCEPTION,
@@ -395,10 +393,8 @@ def _log_error(message: str, error: Failure) -> None:
 def _failed(error: Failure) -> int:
     """Print what Java's tool does: unknown options with the usage, the rest as an exception."""
     if isinstance(error, OptionsError) and "ConversionException" not in error.java_class:
-        print(error, file=sys.stderr)
-        sys.stderr.write(usage((*OPTIONS, HELP, VERSION)))
-    else:
-        print_stack_trace(error, 'Exception in thread "main" ')
+        return print_with_usage(error, OPTIONS)
+    print_stack_trace(error, 'Exception in thread "main" ')
     return 1
 
 

@@ -19,25 +19,23 @@ from coordinator_server.client import (
 )
 from coordinator_server.kafka_tools.console import stopped_by_signals, warn_topic
 from coordinator_server.kafka_tools.frame import (
+    EXECUTION,
     Failure,
     Tool,
     ToolError,
     client_label,
     connect_to,
     print_stack_trace,
+    print_with_usage,
     raise_wrapped,
 )
 from coordinator_server.kafka_tools.java import log
 from coordinator_server.kafka_tools.line_reader import Line, LineReader
-from coordinator_server.kafka_tools.log_offsets import EXECUTION
 from coordinator_server.kafka_tools.options import (
-    HELP,
-    VERSION,
     Option,
     Options,
     OptionsError,
     UsageError,
-    usage,
 )
 from coordinator_server.kafka_tools.properties import (
     choice,
@@ -378,10 +376,8 @@ def _typed_lines() -> Iterator[str]:
 def _failed(error: Failure) -> int:
     """Print what Java's tool does: wrong options with the usage, the rest as an exception."""
     if isinstance(error, OptionsError):
-        print(error, file=sys.stderr)
-        sys.stderr.write(usage((*OPTIONS, HELP, VERSION)))
-    else:
-        print_stack_trace(error)
+        return print_with_usage(error, OPTIONS)
+    print_stack_trace(error)
     return 1
 
 

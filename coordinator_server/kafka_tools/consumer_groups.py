@@ -11,6 +11,7 @@ import sys
 from coordinator_server.client import Client, ClientError, ClientSettings
 from coordinator_server.kafka_tools.frame import (
     COMMAND_CONFIG,
+    EXECUTION,
     FAILURES,
     Failure,
     Tool,
@@ -38,7 +39,6 @@ from coordinator_server.kafka_tools.groups_read import (
     list_groups,
 )
 from coordinator_server.kafka_tools.log_offsets import (
-    EXECUTION,
     RUNTIME,
     parse_partitions,
     topic_partitions,

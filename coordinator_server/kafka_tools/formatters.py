@@ -15,10 +15,6 @@ from protocol.utf8 import JAVA_REPLACE
 
 PACKAGE = "org.apache.kafka.tools.consumer."
 DEFAULT = f"{PACKAGE}DefaultMessageFormatter"
-_SHARE_FORMATTERS = (
-    f"{PACKAGE}ShareGroupMessageFormatter",
-    f"{PACKAGE}group.share.ShareGroupStateMessageFormatter",
-)
 _SERIALIZATION = "org.apache.kafka.common.serialization."
 _SERIALIZATION_ERROR = "org.apache.kafka.common.errors.SerializationException"
 
@@ -28,17 +24,12 @@ Deserializer = Callable[[bytes], str]
 
 
 def make_formatter(name: str, properties: Mapping[str, str]) -> Formatter:
-    """The formatter of a class. Raises UsageError for none, NotHereError for another of Kafka's."""
+    """The formatter of a class. Raises UsageError for none."""
     if name == f"{PACKAGE}NoOpMessageFormatter":
         return lambda _: b""
     # The logging one prints the same: its log lines are below the level of Kafka's tools.
     if name in (DEFAULT, f"{PACKAGE}LoggingMessageFormatter"):
         return DefaultFormatter(properties).format
-    if name in _SHARE_FORMATTERS:
-        raise NotHereError(
-            f"--formatter {name}: records of share groups are not printed here, use"
-            " kafka-console-consumer.sh of Apache Kafka"
-        )
     if name.startswith(PACKAGE):
         formatter = internal_formatter(name.removeprefix(PACKAGE))
         if formatter is not None:

@@ -10,13 +10,15 @@ import re
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, TextIO
 
 from coordinator_server.client import (
     Address,
     Client,
     ClientError,
     ClientSettings,
+    SaslError,
+    TlsError,
     UnsupportedSettingError,
     parse_addresses,
     read_settings,
@@ -67,6 +69,17 @@ FAILURES = (OptionsError, ToolError, ClientError)
 """What ends a tool as an exception of Java does."""
 
 
+EXECUTION = "java.util.concurrent.ExecutionException"
+"""What a Future of Java wraps an exception in."""
+
+
+def print_with_usage(error: Exception, options: Sequence[Option]) -> int:
+    """Print what is wrong with the arguments, and the usage; gives the exit code."""
+    print(error, file=sys.stderr)
+    sys.stderr.write(usage((*options, HELP, VERSION)))
+    return 1
+
+
 def print_uncaught(error: Failure) -> int:
     """Print an error as a tool does whose `main` prints what it catches; gives the exit code."""
     print(error, file=sys.stderr)
@@ -75,12 +88,16 @@ def print_uncaught(error: Failure) -> int:
     return 1
 
 
-def print_stack_trace(error: Failure, prefix: str = "") -> None:
-    """Print an exception and its causes as Throwable.printStackTrace does, without the frames."""
+def print_stack_trace(error: Failure, prefix: str = "", stream: TextIO | None = None) -> None:
+    """Print an exception and its causes as Throwable.printStackTrace does, without the frames.
+
+    Without a stream, to standard error.
+    """
     cause: BaseException | None = error
     while isinstance(cause, FAILURES):
         text = str(cause)
-        print(f"{prefix}{java_class(cause)}{': ' if text else ''}{text}", file=sys.stderr)
+        line = f"{prefix}{java_class(cause)}{': ' if text else ''}{text}"
+        print(line, file=stream or sys.stderr)
         cause, prefix = cause.__cause__, "Caused by: "
 
 
@@ -130,9 +147,7 @@ def run_tool(tool: Tool, arguments: Sequence[str]) -> int:
                 raise NotHereError(f"--{option.name}: {option.instead}")
         return tool.run(options)
     except UsageError as error:
-        print(error, file=sys.stderr)
-        sys.stderr.write(usage(declared))
-        return 1
+        return print_with_usage(error, tool.options)
     except (NotHereError, UnsupportedSettingError) as error:
         print(f"{tool.name}: {error}", file=sys.stderr)
         return 1
@@ -142,6 +157,8 @@ def run_tool(tool: Tool, arguments: Sequence[str]) -> int:
 
 def java_class(error: Failure) -> str:
     """The full name of the Java exception for what a tool raises."""
+    if isinstance(error, TlsError):
+        return "org.apache.kafka.common.errors.SslAuthenticationException"
     return exception_name(error.code) if isinstance(error, ClientError) else error.java_class
 
 
@@ -211,7 +228,15 @@ def connect_to(
         raise ToolError("org.apache.kafka.common.KafkaException", failure) from cause
     label = client_label(name, settings.client_id, group)
 
-    def warn(node_id: int, address: Address) -> None:
+    def warn(node_id: int, address: Address, error: ClientError) -> None:
+        if isinstance(error, TlsError | SaslError):
+            log(
+                "ERROR",
+                f"{label} Connection to node {node_id} ({socket_address(address)})"
+                f" failed authentication due to: {error}",
+                NETWORK_CLIENT,
+            )
+            return
         log(
             "WARN",
             f"{label} Connection to node {node_id} ({socket_address(address)})"

@@ -16,6 +16,7 @@ from coordinator_server.client import (
 from coordinator_server.kafka_tools.filters import INTERNAL_TOPICS, topic_filter
 from coordinator_server.kafka_tools.frame import (
     COMMAND_CONFIG,
+    EXECUTION,
     Failure,
     Tool,
     ToolError,
@@ -232,7 +233,7 @@ def _failed(error: Failure) -> int:
     message, name = str(error), java_class(error)
     if isinstance(error, ClientError):
         message = f"{name}: {message}"
-        name = "java.util.concurrent.ExecutionException"
+        name = EXECUTION
     print(f"Error occurred: {message}", file=sys.stderr)
     if not isinstance(error, OptionsError) and name != _TERSE:
         print(f"{name}: {message}", file=sys.stderr)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from coordinator_server.client import Client, ClientError
-from coordinator_server.kafka_tools.frame import raise_wrapped
+from coordinator_server.kafka_tools.frame import EXECUTION, raise_wrapped
 from coordinator_server.kafka_tools.groups_read import (
     DEAD,
     Committed,
@@ -16,7 +16,7 @@ from coordinator_server.kafka_tools.groups_read import (
     committed_offsets,
     describe_group,
 )
-from coordinator_server.kafka_tools.log_offsets import EXECUTION, RUNTIME, end_offsets
+from coordinator_server.kafka_tools.log_offsets import RUNTIME, end_offsets
 
 MISSING = "-"
 _LEAST_WIDTH = 15

@@ -6,13 +6,16 @@ ClientError, or ToolError where Java's client wraps the error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from coordinator_server.client import Address, Client, ClientError, Lookup, check
 from coordinator_server.kafka_tools.frame import ToolError
 from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from protocol.apis.list_groups import ListedGroup
 
 T = TypeVar("T")
 
@@ -29,6 +32,14 @@ class Listing(NamedTuple):
     name: str
     state: str
     kind: str
+
+
+class AnyListing(NamedTuple):
+    """A group of any kind as it is listed; no kind where the broker is too old for it."""
+
+    name: str
+    kind: str
+    protocol: str
 
 
 class Member(NamedTuple):
@@ -81,6 +92,25 @@ def list_groups(
     client: Client, states: Sequence[str] = (), types: Sequence[str] = ()
 ) -> list[Listing]:
     """The consumer groups of all brokers, by name."""
+    kinds = ("", "classic", "consumer")
+    return sorted(
+        Listing(group.group_id, group.group_state, group.group_type)
+        for group in _listed(client, states, types)
+        if group.protocol_type in ("", "consumer") and group.group_type.lower() in kinds
+    )
+
+
+def list_all_groups(client: Client) -> list[AnyListing]:
+    """The groups of all kinds and brokers, by name."""
+    return sorted(
+        AnyListing(group.group_id, group.group_type, group.protocol_type)
+        for group in _listed(client)
+    )
+
+
+def _listed(
+    client: Client, states: Sequence[str] = (), types: Sequence[str] = ()
+) -> Collection[ListedGroup]:
     from protocol.apis.list_groups import ListGroupsRequest
 
     try:
@@ -90,21 +120,16 @@ def list_groups(
         raise ToolError(KAFKA_EXCEPTION, message) from error
     least = 5 if types else 4 if states else 0
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
-    groups: dict[str, Listing] = {}
+    groups: dict[str, ListedGroup] = {}
 
     def read(node_id: int) -> None:
         answer = client.ask(request, node_id, min_version=least)
         check(answer.error_code)
-        for group in answer.groups:
-            if group.protocol_type in ("", "consumer"):
-                groups[group.group_id] = Listing(
-                    group.group_id, group.group_state, group.group_type
-                )
+        groups.update((group.group_id, group) for group in answer.groups)
 
     for node_id in list(client.nodes):
         client.call("listGroups", partial(read, node_id))
-    kinds = ("", "classic", "consumer")
-    return sorted(group for group in groups.values() if group.kind.lower() in kinds)
+    return groups.values()
 
 
 def describe_group(client: Client, name: str) -> Group:

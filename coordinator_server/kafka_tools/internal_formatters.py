@@ -41,10 +41,18 @@ def _of_transactions(record_type: int) -> Types | None:
     return (TransactionLogKey, TransactionLogValue) if record_type == 0 else None
 
 
+def _of_share_state(record_type: int) -> Types | None:
+    from protocol.share_state_log import RECORD_TYPES
+
+    return RECORD_TYPES.get(record_type)
+
+
 _FORMATTERS: dict[str, tuple[Callable[[int], Types | None], Collection[int]]] = {
     "OffsetsMessageFormatter": (_of_groups, (0, 1)),
     "GroupMetadataMessageFormatter": (_of_groups, (2,)),
     "TransactionLogMessageFormatter": (_of_transactions, (0,)),
+    "ShareGroupMessageFormatter": (_of_groups, (10, 11, 12, 13, 14, 15)),
+    "group.share.ShareGroupStateMessageFormatter": (_of_share_state, (0, 1)),
 }
 """The record types that are known, and those that are printed: Kafka reads the others, too."""
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from coordinator_server.client import Client, ClientError, check
-from coordinator_server.kafka_tools.frame import FAILURES, ToolError, raise_wrapped
+from coordinator_server.kafka_tools.frame import EXECUTION, FAILURES, ToolError, raise_wrapped
 from coordinator_server.kafka_tools.get_offsets import Partition, list_offsets
 from coordinator_server.kafka_tools.options import UsageError
 
 LATEST, EARLIEST = -1, -2
-EXECUTION = "java.util.concurrent.ExecutionException"
 RUNTIME = "java.lang.RuntimeException"
 _UNKNOWN_OFFSET = -1
 

@@ -6,12 +6,18 @@ hash table.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coordinator_server.client import Client, check
+from coordinator_server.client.scram_users import (
+    MECHANISMS,
+    MIN_ITERATIONS,
+    Credential,
+    alter_scram_users,
+    list_scram_users,
+)
 from coordinator_server.kafka_tools.frame import illegal_argument, invalid_config
 from coordinator_server.kafka_tools.java import double_text
 
@@ -26,10 +32,7 @@ _CLIENT_QUOTAS = (
     "request_percentage",
 )
 _IP_QUOTAS = ("connection_creation_rate",)
-MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
-_ITERATIONS = 4_096  # Kafka's default, and what both mechanisms need at least
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
-_NO_CREDENTIALS = 91  # RESOURCE_NOT_FOUND: a user without credentials
 
 Changes = tuple[Mapping[str, str], Sequence[str]]
 """The settings to add, by name, and the names of those to delete."""
@@ -153,12 +156,6 @@ def _alter_quotas(client: Client, types: list[str], names: list[str], changes: C
 
 
 def _alter_credentials(client: Client, user: str, changes: Changes) -> None:
-    from protocol.apis.alter_user_scram_credentials import (
-        AlterUserScramCredentialsRequest,
-        ScramCredentialDeletion,
-        ScramCredentialUpsertion,
-    )
-
     added, deleted = changes
     if not user:
         illegal_argument(
@@ -170,27 +167,11 @@ def _alter_credentials(client: Client, user: str, changes: Changes) -> None:
             "Cannot alter both quota and SCRAM credential configs simultaneously for 'users' using"
             " --bootstrap-server."
         )
-    upsertions = []
+    credentials = []
     for name, text in added.items():
         iterations, password = _credential(name, text)
-        mechanism, digest = MECHANISMS[name]
-        salt = os.urandom(32)
-        upsertions.append(
-            ScramCredentialUpsertion(
-                name=user,
-                mechanism=mechanism,
-                iterations=iterations,
-                salt=salt,
-                salted_password=_salted(digest, password, salt, iterations),
-            )
-        )
-    deletions = [
-        ScramCredentialDeletion(name=user, mechanism=MECHANISMS[name][0]) for name in deleted
-    ]
-    request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
-    answer = client.ask_controller("alterUserScramCredentials", request)
-    for result in answer.results:
-        check(result.error_code, result.error_message)
+        credentials.append(Credential(user, name, password, iterations))
+    alter_scram_users(client, credentials, [(user, name) for name in deleted])
 
 
 def _credential(name: str, text: str) -> tuple[int, str]:
@@ -200,39 +181,15 @@ def _credential(name: str, text: str) -> tuple[int, str]:
         # By the name of the constant in Kafka's enum.
         illegal_argument(f"Invalid credential property {name.replace('-', '_')}={text}")
     given = match[1]
-    iterations = int(given) if given not in (None, "", "-1") else _ITERATIONS
-    if iterations < _ITERATIONS:
+    iterations = int(given) if given not in (None, "", "-1") else MIN_ITERATIONS
+    if iterations < MIN_ITERATIONS:
         illegal_argument(
-            f"Iterations {iterations} is less than the minimum {_ITERATIONS} required for {name}"
+            f"Iterations {iterations} is less than the minimum {MIN_ITERATIONS} required for {name}"
         )
     return iterations, match[2]
 
 
-def _salted(digest: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """SaltedPassword of RFC 5802."""
-    from hashlib import pbkdf2_hmac
-
-    return pbkdf2_hmac(digest, password.encode(), salt, iterations)
-
-
 def _describe_credentials(client: Client, names: list[str]) -> None:
-    from protocol.apis.describe_user_scram_credentials import (
-        DescribeUserScramCredentialsRequest,
-        ScramUserName,
-    )
-
-    request = DescribeUserScramCredentialsRequest(
-        users=[ScramUserName(name=name) for name in names]
-    )
-    answer = client.call("describeUserScramCredentials", lambda: client.ask(request))
-    check(answer.error_code, answer.error_message)
-    mechanisms = {number: name for name, (number, _) in MECHANISMS.items()}
-    for result in sorted(answer.results, key=lambda result: result.user):
-        if result.error_code == _NO_CREDENTIALS:
-            continue
-        check(result.error_code, result.error_message)
-        infos = ", ".join(
-            f"{mechanisms.get(info.mechanism, 'UNKNOWN')}=iterations={info.iterations}"
-            for info in result.credential_infos
-        )
-        print(f"SCRAM credential configs for user-principal '{result.user}' are {infos}")
+    for user in list_scram_users(client, names):
+        infos = ", ".join(f"{name}=iterations={n}" for name, n in user.iterations.items())
+        print(f"SCRAM credential configs for user-principal '{user.name}' are {infos}")

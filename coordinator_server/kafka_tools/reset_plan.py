@@ -22,6 +22,7 @@ from coordinator_server.kafka_tools.log_offsets import (
     topic_partitions,
 )
 from coordinator_server.kafka_tools.options import Options, UsageError
+from protocol.durations import read_duration_ms
 
 WAYS = (
     "to-offset",
@@ -39,11 +40,6 @@ Plan = dict[Partition, int]
 
 _DATETIME = re.compile(
     r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)\.(\d+)(?:Z|([+-])(\d\d):?(\d\d)?)", re.ASCII
-)
-_DURATION = re.compile(
-    r"([-+]?)P(?:([-+]?\d+)D)?"
-    r"(T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?)(\d+)(?:[.,](\d{0,9}))?S)?)?",
-    re.ASCII | re.IGNORECASE,
 )
 
 
@@ -200,11 +196,8 @@ def parse_duration_ms(text: str) -> int:
 
     Raises ToolError.
     """
-    match = _DURATION.fullmatch(text)
-    if match is None or match[3] in ("T", "t") or text.upper().lstrip("+-") == "P":
+    duration_ms = read_duration_ms(text)
+    if duration_ms is None:
         message = "Text cannot be parsed to a Duration"
         raise ToolError("java.time.format.DateTimeParseException", message)
-    seconds = int(match[2] or 0) * 86_400 + int(match[4] or 0) * 3_600 + int(match[5] or 0) * 60
-    part_ns = int(match[7] or 0) * 10**9 + int((match[8] or "").ljust(9, "0"))
-    total_ns = seconds * 10**9 + (-part_ns if match[6] == "-" else part_ns)
-    return (-total_ns if match[1] == "-" else total_ns) // 10**6
+    return duration_ms

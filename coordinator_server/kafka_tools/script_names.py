@@ -25,9 +25,11 @@ class Script(NamedTuple):
 SCRIPTS = (
     Script("topics", "kafka-topics", "topics", "create, list, describe, change topics"),
     Script("groups", "kafka-consumer-groups", "consumer_groups", "describe and move groups"),
+    Script("list-groups", "kafka-groups", "groups", "list the groups of every kind"),
     Script("produce", "kafka-console-producer", "console_producer", "write lines to a topic"),
     Script("consume", "kafka-console-consumer", "console_consumer", "print records of topics"),
     Script("configs", "kafka-configs", "configs", "show and change settings"),
+    Script("acls", "kafka-acls", "acls", "add, remove and list ACLs"),
     Script("offsets", "kafka-get-offsets", "get_offsets", "the offsets of partitions at a time"),
     Script("delete-records", "kafka-delete-records", "delete_records", "drop the oldest records"),
     Script("transactions", "kafka-transactions", "transactions", "look at transactions, end them"),

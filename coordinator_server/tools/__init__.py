@@ -28,6 +28,8 @@ class Tool(NamedTuple):
 
 _LIST = (
     Tool("dump-log", "dump_log", "show what log, index and snapshot files hold"),
+    Tool("doctor", "doctor", "walk a client's first steps and say which one fails, and why"),
+    Tool("users", "users", "users with SCRAM credentials: list, set a password, delete"),
     Tool("explain", "explain", "tell why a group rebalanced and how it went"),
     Tool("verify-log", "verify_log", "check every byte of a data directory or a partition"),
     Tool("snapshot", "snapshot", "copy a data directory, its broker running or not"),

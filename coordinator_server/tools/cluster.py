@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,17 +22,29 @@ from kafka.errors import (
     KafkaError,
     NoError,
     NotCoordinatorError,
+    for_code,
 )
 from kafka.serializer import Serializer
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from coordinator_server.tools.own_requests import ask_coordinator, is_served
+from coordinator_server.topics.names import INTERNAL_TOPICS
+from protocol.apis.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from protocol.apis.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+from protocol.schema import Message
+
 INCREMENTAL_ALTER_CONFIGS = 44  # its API key
 # Topics that clusters keep for themselves.
-INTERNAL_TOPICS = frozenset(
-    ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
-)
-# Groups of the other types (share, streams) keep no offsets of this kind.
-GROUP_TYPES = frozenset(("", "classic", "consumer"))
+LEFT_OUT = INTERNAL_TOPICS | {"__cluster_metadata"}
+# Share groups have start offsets, which are asked for and set in another way.
+GROUP_TYPES = frozenset(("", "classic", "consumer", "streams"))
 # More than any record, so that one batch of another producer fits.
 REQUEST_BYTES = 100 << 20
 FETCH_BYTES = 8 << 20
@@ -46,6 +58,9 @@ COORDINATOR_ERRORS = (
     NotCoordinatorError,
 )
 POLL_MS = 1000
+TOPIC, GROUP = ConfigResourceType.TOPIC, ConfigResourceType.GROUP
+# The first version of ListConfigResources that lists more than client metrics (KIP-1142).
+LIST_CONFIG_RESOURCES, LISTS_GROUPS = 74, 1
 
 
 class MigrationError(Exception):
@@ -122,29 +137,28 @@ class KafkaCluster:
         topics = {}
         for described in self.admin.describe_topics():
             name = described["name"]
-            if name not in INTERNAL_TOPICS and not described.get("error_code"):
+            if name not in LEFT_OUT and not described.get("error_code"):
                 count = len(described["partitions"])
                 topics[name] = ClusterTopic(name, count, self.configs(name))
         return topics
 
-    def configs(self, topic: str) -> dict[str, str]:
-        """The settings of a topic's own, without the inherited ones."""
-        described = self._describe(topic, "modified")
-        own = {"DYNAMIC_TOPIC_CONFIG", "UNKNOWN"}
+    def configs(self, name: str, kind: ConfigResourceType = TOPIC) -> dict[str, str]:
+        """The settings of a topic's own, or of a group's, without the inherited ones."""
+        described = self._describe(name, kind, "modified")
+        own = {f"DYNAMIC_{kind.name}_CONFIG", "UNKNOWN"}
         return {
             name: str(config["value"])
             for name, config in described.items()
             if config["config_source"] in own and config["value"] is not None
         }
 
-    def known_configs(self, topic: str) -> set[str]:
-        """The names of all settings that topics have here."""
-        return set(self._describe(topic, "all"))
+    def known_configs(self, name: str, kind: ConfigResourceType = TOPIC) -> set[str]:
+        """The names of all settings that topics, or groups, have here."""
+        return set(self._describe(name, kind, "all"))
 
-    def _describe(self, topic: str, which: str) -> dict[str, Any]:
-        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
-        answer = self.admin.describe_configs([resource], config_filter=which)
-        configs: dict[str, Any] = answer["topic"][topic]
+    def _describe(self, name: str, kind: ConfigResourceType, which: str) -> dict[str, Any]:
+        answer = self.admin.describe_configs([ConfigResource(kind, name)], config_filter=which)
+        configs: dict[str, Any] = answer[kind.name.lower()][name]
         return configs
 
     def create(
@@ -161,8 +175,14 @@ class KafkaCluster:
         except KafkaError as error:
             raise MigrationError(f"{topic.name} cannot be created: {error}") from error
 
-    def set_configs(self, topic: str, now: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-        """Change a topic's own settings from `now` to `wanted`. Raises MigrationError."""
+    def set_configs(
+        self,
+        resource_name: str,
+        now: Mapping[str, str],
+        wanted: Mapping[str, str],
+        kind: ConfigResourceType = TOPIC,
+    ) -> None:
+        """Change own settings of a topic or group from `now` to `wanted`. Raises MigrationError."""
         changes: dict[str, tuple[AlterConfigOp, str | None]] = {
             name: (AlterConfigOp.SET, value)
             for name, value in wanted.items()
@@ -171,11 +191,11 @@ class KafkaCluster:
         changes |= {name: (AlterConfigOp.DELETE, None) for name in now if name not in wanted}
         if not changes:
             return
-        resource = ConfigResource(ConfigResourceType.TOPIC, topic, changes)
+        resource = ConfigResource(kind, resource_name, changes)
         answer = self.admin.alter_configs([resource], raise_on_unknown=False, incremental=True)
-        result = answer["topic"][topic]
+        result = answer[kind.name.lower()][resource_name]
         if result != "OK":
-            raise MigrationError(f"settings of {topic} cannot be changed: {result}")
+            raise MigrationError(f"settings of {resource_name} cannot be changed: {result}")
 
     # --- records ----------------------------------------------------------------------------------
 
@@ -213,20 +233,21 @@ class KafkaCluster:
     # --- groups -----------------------------------------------------------------------------------
 
     def group_offsets(self) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        """Committed offsets of all groups."""
-        listed = patiently(self.admin.list_groups)
-        names = [
-            listing["group_id"]
-            for listing in listed
-            if str(listing.get("group_type") or "").lower() in GROUP_TYPES
-        ]
+        """Committed offsets of all groups but share groups."""
         committed: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
-        for name in names:
+        for name in self._groups(GROUP_TYPES):
             offsets = patiently(partial(self.admin.list_group_offsets, [name]))[name]
             committed[name] = {
                 place: offset for place, offset in offsets.items() if offset.offset >= 0
             }
         return committed
+
+    def _groups(self, types: Container[str]) -> list[str]:
+        return [
+            listing["group_id"]
+            for listing in patiently(self.admin.list_groups)
+            if str(listing.get("group_type") or "").lower() in types
+        ]
 
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -243,6 +264,87 @@ class KafkaCluster:
             ):
                 return failed
             time.sleep(RETRY_SECONDS)
+
+    # --- share groups -----------------------------------------------------------------------------
+
+    def share_offsets(self) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Start offsets of all share groups, of the partitions that have one."""
+        if not is_served(self.admin, "DescribeShareGroupOffsets"):
+            return {}
+        return {name: self._share_offsets_of(name) for name in self._groups(("share",))}
+
+    def _share_offsets_of(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        asked = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
+        request = DescribeShareGroupOffsetsRequest(groups=[asked])
+        (answer,) = self._ask_share(group, request, lambda response: response.groups[0]).groups
+        if answer.error_code:
+            raise MigrationError(f"share group {group}: {for_code(answer.error_code).__name__}")
+        return {
+            TopicPartition(topic.topic_name, partition.partition_index): OffsetAndMetadata(
+                partition.start_offset, "", -1
+            )
+            for topic in answer.topics
+            for partition in topic.partitions
+            if partition.start_offset >= 0
+        }
+
+    def alter_share_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, str]:
+        """Set start offsets of a share group without members, which is made when it is not there.
+
+        Returns the error of each partition that failed.
+        """
+        if not is_served(self.admin, "AlterShareGroupOffsets"):
+            return dict.fromkeys(offsets, "UnsupportedVersionError")
+        partitions: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
+        for place, offset in offsets.items():
+            partitions.setdefault(place.topic, []).append(
+                AlterShareGroupOffsetsRequestPartition(
+                    partition_index=place.partition, start_offset=offset.offset
+                )
+            )
+        topics = [
+            AlterShareGroupOffsetsRequestTopic(topic_name=name, partitions=altered)
+            for name, altered in partitions.items()
+        ]
+        request = AlterShareGroupOffsetsRequest(group_id=group, topics=topics)
+        answer = self._ask_share(group, request, lambda response: response)
+        if answer.error_code:
+            return dict.fromkeys(offsets, for_code(answer.error_code).__name__)
+        return {
+            TopicPartition(topic.topic_name, partition.partition_index): for_code(
+                partition.error_code
+            ).__name__
+            for topic in answer.responses
+            for partition in topic.partitions
+            if partition.error_code
+        }
+
+    def _ask_share(self, group: str, request: Message, failed: Callable[[Any], Any]) -> Any:
+        """The answer of a group's coordinator; `failed` gives the part with the group's error."""
+
+        def ask() -> Any:
+            answer = ask_coordinator(self.admin, group, request)
+            error = for_code(failed(answer).error_code)
+            if issubclass(error, COORDINATOR_ERRORS):
+                raise error
+            return answer
+
+        return patiently(ask)
+
+    # --- configs of groups ------------------------------------------------------------------------
+
+    def group_configs(self) -> dict[str, dict[str, str]]:
+        """The configs that were made for groups, those of groups that are not there as well.
+
+        Raises ClusterAuthorizationFailedError.
+        """
+        _, newest = self.admin.api_versions().get(LIST_CONFIG_RESOURCES, (0, 0))
+        if newest < LISTS_GROUPS:
+            return {}
+        listed = self.admin.list_config_resources([GROUP]).get("group", ())
+        return {name: self.configs(name, GROUP) for name in listed}
 
 
 def patiently(ask: Callable[[], Any]) -> Any:

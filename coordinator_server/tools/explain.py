@@ -12,13 +12,20 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from typing import Any
+from urllib.parse import quote
 
 from coordinator_server.client import ClientError
 from coordinator_server.config.config import format_address, parse_address
+from coordinator_server.config.token_file import read_token
 from coordinator_server.rebalances.events_reader import EventsReader, NoTopicError
 from coordinator_server.rebalances.schema import SCHEMA_VERSION
 from coordinator_server.rebalances.story import tell
+from protocol.errors import ErrorCode
+
+HTTP_SECONDS = 10
 
 FOLLOW_WAIT_MS = 500
 """How long one Fetch waits for news, and how often a topic that is not there is looked for."""
@@ -32,7 +39,11 @@ def main(arguments: list[str]) -> int:
     try:
         address = format_address(host or "127.0.0.1", port)
         reader = EventsReader(address, options.group)
-        return _explain(reader, options, address)
+        code = _explain(reader, options, address)
+        if options.http is not None and not options.json:
+            for line in _now(options.http, options.group, options.http_token_file):
+                print(line)
+        return code
     except ClientError as error:
         print(f"coordinator-server: {error}", file=sys.stderr)
         return 2
@@ -43,17 +54,56 @@ def main(arguments: list[str]) -> int:
             reader.close()
 
 
+def _now(address: tuple[str, int], group: str, token: str | None) -> list[str]:
+    """How the group is now, by the control server; nothing if it has none, or of a classic one.
+
+    Raises ClientError.
+    """
+    connection = HTTPConnection(address[0] or "127.0.0.1", address[1], timeout=HTTP_SECONDS)
+    try:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        connection.request("GET", f"/groups/{quote(group, safe='')}", headers=headers)
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+    except (OSError, HTTPException, ValueError) as error:
+        shown = format_address(*address)
+        message = f"{shown} is no control server that answers: {error}"
+        raise ClientError(ErrorCode.NETWORK_EXCEPTION, message) from error
+    finally:
+        connection.close()
+    if response.status == HTTPStatus.UNAUTHORIZED:
+        raise ClientError(ErrorCode.NETWORK_EXCEPTION, f"--http: {answer['error']}")
+    lines = answer.get("now", [])
+    return ["now:", *(f"    {line}" for line in lines)] if lines else []
+
+
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="coordinator-server explain", description=(__doc__ or "").split("\n\n")[1]
     )
     parser.add_argument("group", metavar="GROUP", help="group id")
     parser.add_argument(
+        "--bootstrap-server",
         "--bootstrap",
+        dest="bootstrap",
         metavar="HOST:PORT",
         type=_address,
         default=("127.0.0.1", 9092),
         help="the broker to ask (127.0.0.1:9092)",
+    )
+    parser.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        type=_address,
+        default=None,
+        help="the broker's control server: show as well how the group is now",
+    )
+    parser.add_argument(
+        "--http-token-file",
+        metavar="FILE",
+        type=_token,
+        default=None,
+        help="the token of the control server, as with serve",
     )
     parser.add_argument("--json", action="store_true", help="the records, one JSON object a line")
     parser.add_argument(
@@ -66,6 +116,13 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 def _address(text: str) -> tuple[str, int]:
     try:
         return parse_address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _token(path: str) -> str:
+    try:
+        return read_token(path)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

@@ -1,11 +1,10 @@
-"""`coordinator-server import` and `promote`: topics and committed offsets from cluster to cluster.
+"""`coordinator-server import` and `promote`: topics, and what groups have, to another cluster.
 
 A partition of the target gets the records of the source in order and nothing else, so the n-th
 record has offset n there. That makes the copy its own protocol of how far it came: when it was
 interrupted, what is there is compared with the source, record by record, and the rest follows.
 While records are copied the topic's settings remove and stamp nothing; its own come when all is
-verified. Then committed offsets follow, each to the place of the record it pointed at. An offset
-that is further on in the target already is left alone: the group reads there.
+verified. Then what groups have follows (`group_copy`).
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ import argparse
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafka.errors import KafkaError
-from kafka.structs import OffsetAndMetadata, TopicPartition
+from kafka.structs import TopicPartition
 
 from coordinator_server.tools.cluster import (
     REQUEST_BYTES,
@@ -26,6 +25,7 @@ from coordinator_server.tools.cluster import (
     KafkaCluster,
     MigrationError,
 )
+from coordinator_server.tools.group_copy import GroupCopy, Places
 
 TIMESTAMP_TYPE = "message.timestamp.type"
 # A topic while its records are copied: nothing expires, nothing is compacted, times stay.
@@ -57,6 +57,7 @@ class Totals(NamedTuple):
     already_there: int
     offsets: int
     kept_offsets: int
+    configured_groups: int
 
 
 class Progress:
@@ -98,7 +99,7 @@ class Migration:
         self.copied = 0
         self.already_there = 0
         # Where a committed offset of the source lies in the target.
-        self._places: dict[tuple[TopicPartition, int], int] = {}
+        self._places: Places = {}
 
     def run(self) -> Totals:
         """Copy, verify, commit; MigrationError when something is in the way."""
@@ -107,18 +108,16 @@ class Migration:
         if missing:
             raise MigrationError(f"{self.source.bootstrap} has no topic {', '.join(missing)}")
         chosen = [topics[name] for name in sorted(topics) if not self.only or name in self.only]
-        groups = self.source.group_offsets()
-        wanted: dict[TopicPartition, set[int]] = {}
-        for offsets in groups.values():
-            for place, committed in offsets.items():
-                wanted.setdefault(place, set()).add(committed.offset)
+        groups = GroupCopy(self.source, self.target, self.progress.say)
+        wanted = groups.places()
         existing = self.target.topics()
         for topic in chosen:
             self._check(topic, existing.get(topic.name))
         for topic in chosen:
             self._topic(topic, existing.get(topic.name), wanted)
-        committed, kept = self._commit(groups, {topic.name for topic in chosen})
-        return Totals(len(chosen), self.copied, self.already_there, committed, kept)
+        committed, kept = groups.commit(self._places, {topic.name for topic in chosen})
+        configured = groups.configure()
+        return Totals(len(chosen), self.copied, self.already_there, committed, kept, configured)
 
     def _check(self, topic: ClusterTopic, existing: ClusterTopic | None) -> None:
         if existing is not None and existing.partition_count != topic.partition_count:
@@ -237,50 +236,6 @@ class Migration:
             self._places[place, offset] = number
             offset = next(waiting, None)
 
-    # --- groups -----------------------------------------------------------------------------------
-
-    def _commit(
-        self, groups: dict[str, dict[TopicPartition, Any]], topics: set[str]
-    ) -> tuple[int, int]:
-        """Commit the mapped offsets; returns how many were, and how many were further on."""
-        existing = self.target.group_offsets()
-        committed = kept = 0
-        failures: list[str] = []
-        for group, offsets in sorted(groups.items()):
-            now = existing.get(group, {})
-            wanted = {}
-            for place, offset in offsets.items():
-                if place.topic not in topics:
-                    self.progress.say(f"group {group}: {place.topic} is not here, offset left out")
-                    continue
-                mapped = OffsetAndMetadata(self._places[place, offset.offset], offset.metadata, -1)
-                before = now.get(place)
-                if before is not None and before.offset > mapped.offset:
-                    kept += 1
-                elif before is None or before[:2] != mapped[:2]:
-                    wanted[place] = mapped
-                else:
-                    committed += 1
-            if wanted:
-                failed = self.target.commit(group, wanted)
-                committed += len(wanted) - len(failed)
-                failures += [f"group {group}, {place}: {name}" for place, name in failed.items()]
-        if failures:
-            raise MigrationError(f"offsets were refused: {'; '.join(failures[:5])}")
-        self._verify_groups(groups)
-        return committed, kept
-
-    def _verify_groups(self, groups: dict[str, dict[TopicPartition, Any]]) -> None:
-        existing = self.target.group_offsets()
-        for group, offsets in groups.items():
-            for place, offset in offsets.items():
-                mapped = self._places.get((place, offset.offset))
-                actual = existing.get(group, {}).get(place)
-                if mapped is not None and (actual is None or actual.offset < mapped):
-                    raise MigrationError(
-                        f"group {group}, {place}: {actual}, {mapped} was committed"
-                    )
-
 
 class Comparison:
     """The target's records of a partition, walked beside the source's.
@@ -323,7 +278,7 @@ def without_replication(configs: Mapping[str, str]) -> dict[str, str]:
 
 def import_main(arguments: Sequence[str]) -> int:
     """`import`: into this broker. Returns the exit code."""
-    parser = _parser("import", "topics and committed offsets from another cluster into this one")
+    parser = _parser("import", "topics and groups' offsets from another cluster into this one")
     parser.add_argument("--from", dest="source", metavar="HOST:PORT", required=True)
     parser.add_argument("--to", dest="target", metavar="HOST:PORT", default=DEFAULT_BOOTSTRAP)
     options = parser.parse_args(arguments)
@@ -332,7 +287,7 @@ def import_main(arguments: Sequence[str]) -> int:
 
 def promote_main(arguments: Sequence[str]) -> int:
     """`promote`: out of this broker. Returns the exit code."""
-    parser = _parser("promote", "topics and committed offsets from this broker into a cluster")
+    parser = _parser("promote", "topics and groups' offsets from this broker into a cluster")
     parser.add_argument("--to", dest="target", metavar="HOST:PORT", required=True)
     parser.add_argument("--from", dest="source", metavar="HOST:PORT", default=DEFAULT_BOOTSTRAP)
     options = parser.parse_args(arguments)
@@ -391,7 +346,8 @@ def _run(options: argparse.Namespace, source_config: str | None, target_config: 
             cluster.close()
     print(
         f"{totals.topics} topics, {totals.records} records copied, {totals.already_there} were "
-        f"there, {totals.offsets} committed offsets, {totals.kept_offsets} were further on; all "
-        f"verified in {time.monotonic() - started:.1f} s"
+        f"there, {totals.offsets} committed offsets, {totals.kept_offsets} were further on, "
+        f"configs of {totals.configured_groups} groups; "
+        f"all verified in {time.monotonic() - started:.1f} s"
     )
     return 0

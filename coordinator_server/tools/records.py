@@ -23,6 +23,7 @@ from protocol.offsets_log import (
     decode_key,
     decode_value,
 )
+from protocol.share_state_log import decode_share_state_key, decode_share_state_value
 from protocol.transaction_log import decode_transaction_key, decode_transaction_value
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -35,11 +36,13 @@ class Contents(Enum):
     PLAIN = "plain"
     OFFSETS = "offsets"
     TRANSACTIONS = "transactions"
+    SHARE_STATE = "share-state"
 
 
 CONTENTS_OF_TOPICS = {
     "__consumer_offsets": Contents.OFFSETS,
     "__transaction_state": Contents.TRANSACTIONS,
+    "__share_group_state": Contents.SHARE_STATE,
 }
 
 
@@ -112,6 +115,8 @@ def _open(record: Record, contents: Contents) -> tuple[Any, Any]:
             return _offsets_record(record.key, record.value)
         if contents is Contents.TRANSACTIONS and record.key is not None:
             return _transaction_record(record.key, record.value)
+        if contents is Contents.SHARE_STATE and record.key is not None:
+            return _share_state_record(record.key, record.value)
     except ProtocolError as error:
         return {"undecodable": str(error), "key": plain(record.key)}, plain(record.value)
     return plain(record.key), plain(record.value)
@@ -155,6 +160,17 @@ def _transaction_record(key_bytes: bytes, value_bytes: bytes | None) -> tuple[An
     if value_bytes is None:
         return opened, None
     value, version = decode_transaction_value(value_bytes)
+    return opened, {"version": version, "data": to_json(value, version)}
+
+
+def _share_state_record(key_bytes: bytes, value_bytes: bytes | None) -> tuple[Any, Any]:
+    key = decode_share_state_key(key_bytes)
+    name = type(key).__name__.removesuffix("Key")
+    record_type = int.from_bytes(key_bytes[:2], "big")
+    opened = {"type": record_type, "name": name, "data": to_json(key, 0)}
+    if value_bytes is None:
+        return opened, None
+    value, version = decode_share_state_value(key, value_bytes)
     return opened, {"version": version, "data": to_json(value, version)}
 
 

@@ -1,0 +1,451 @@
+"""kafka-acls.sh: add, remove and list ACLs (Kafka's AclCommand).
+
+Resources and ACLs are printed in order; Kafka's order is that of hash tables.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from coordinator_server.client import Client, ClientError, check
+from coordinator_server.kafka_tools.frame import (
+    BOOTSTRAP_SERVER,
+    COMMAND_CONFIG,
+    EXECUTION,
+    FAILURES,
+    Failure,
+    Tool,
+    ToolError,
+    connect,
+    illegal_argument,
+    print_stack_trace,
+    print_with_usage,
+    raise_wrapped,
+)
+from coordinator_server.kafka_tools.options import (
+    Option,
+    Options,
+    OptionsError,
+    UsageError,
+)
+from coordinator_server.security.acl import (
+    CLUSTER_NAME,
+    SUPPORTED_OPERATIONS,
+    WILDCARD,
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    from_code,
+)
+
+_ACTIONS = ("add", "remove", "list")
+_OPERATIONS = {operation.name.replace("_", ""): operation for operation in Operation}
+_PATTERN_TYPES = {kind.name: kind for kind in PatternType if kind is not PatternType.UNKNOWN}
+_RESOURCES = (
+    ("topic", ResourceType.TOPIC),
+    ("group", ResourceType.GROUP),
+    ("transactional-id", ResourceType.TRANSACTIONAL_ID),
+    ("delegation-token", ResourceType.DELEGATION_TOKEN),
+    ("user-principal", ResourceType.USER),
+)
+
+OPTIONS = (
+    BOOTSTRAP_SERVER,
+    Option(
+        "bootstrap-controller",
+        "The controllers to connect to, for those of Kafka.",
+        argument="controller to connect to",
+        instead="every broker takes ACLs here; use --bootstrap-server",
+    ),
+    COMMAND_CONFIG._replace(argument="command-config", is_argument_optional=True),
+    Option("add", "Add ACLs."),
+    Option("remove", "Remove ACLs."),
+    Option("list", "List the ACLs, of the resources that are named or of all."),
+    Option("topic", "A topic; '*' stands for all.", argument="topic"),
+    Option("group", "A group; '*' stands for all.", argument="group"),
+    Option("cluster", "The cluster."),
+    Option("transactional-id", "A transactional id; '*': all.", argument="transactional-id"),
+    Option("delegation-token", "The id of a token; '*': all.", argument="delegation-token"),
+    Option(
+        "user-principal",
+        "A user as a resource: whose tokens may be created or described.",
+        argument="user-principal",
+    ),
+    Option(
+        "resource-pattern-type",
+        "How the names of resources are read: literal or prefixed. --list and --remove also take"
+        " any (the name as it is, whatever the type) and match (all that is for this resource).",
+        argument="ANY|MATCH|LITERAL|PREFIXED",
+        default="LITERAL",
+    ),
+    Option(
+        "operation",
+        "What is allowed or denied: "
+        + ", ".join(one.name.title().replace("_", "") for one in Operation if one > 1),
+        argument="String",
+        default="All",
+    ),
+    Option("allow-principal", "Who may, such as User:alice.", argument="allow-principal"),
+    Option("deny-principal", "Who may not, whatever is allowed.", argument="deny-principal"),
+    Option("allow-host", "From where they may (default: every host).", argument="allow-host"),
+    Option("deny-host", "From where they may not (default: every host).", argument="deny-host"),
+    Option(
+        "principal",
+        "With --list: only the ACLs of this principal.",
+        argument="principal",
+        is_argument_optional=True,
+    ),
+    Option("producer", "What a producer needs: Write, Describe and Create on its topics."),
+    Option("consumer", "What a consumer needs: Read and Describe on topics, Read on its group."),
+    Option("idempotent", "With --producer: the right to an idempotent producer on the cluster."),
+    Option("force", "Do not ask before ACLs are removed."),
+)
+
+
+class Resource(NamedTuple):
+    """What an ACL is about, or which resources are meant (ResourcePattern and its filter)."""
+
+    kind: ResourceType
+    name: str
+    pattern_type: PatternType
+
+    def __str__(self) -> str:
+        kind, pattern_type = self.kind.name, self.pattern_type.name
+        return f"ResourcePattern(resourceType={kind}, name={self.name}, patternType={pattern_type})"
+
+
+class Entry(NamedTuple):
+    """Who may do what from where (AccessControlEntry)."""
+
+    principal: str
+    host: str
+    operation: Operation
+    permission: Permission
+
+    def __str__(self) -> str:
+        return (
+            f"(principal={self.principal}, host={self.host}, operation={self.operation.name},"
+            f" permissionType={self.permission.name})"
+        )
+
+    def of(self, resource: Resource) -> Acl:
+        """This, said of a resource."""
+        return Acl(*resource, self.principal, self.host, self.operation, self.permission)
+
+
+Entries = dict[Resource, set[Entry]]
+_CLUSTER = Resource(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
+
+
+def run(options: Options) -> int:
+    """Check the options, and do the one action that they name."""
+    _check(options)
+    try:
+        client = connect(options)
+        try:
+            (action,) = (name for name in _ACTIONS if options.has(name))
+            {"add": _add, "remove": _remove, "list": _list}[action](client, options)
+        finally:
+            client.close()
+    except FAILURES as error:
+        print(f"Error while executing ACL command: {error}")
+        print_stack_trace(error, stream=sys.stdout)
+        print()
+        return 1
+    return 0
+
+
+def _check(options: Options) -> None:
+    """Raise UsageError for options that do not go together (AclCommandOptions.checkArgs)."""
+    if not options.has("bootstrap-server"):
+        raise UsageError("One of --bootstrap-server or --bootstrap-controller must be specified")
+    if sum(map(options.has, _ACTIONS)) != 1:
+        raise UsageError("Command must include exactly one action: --list, --add, --remove. ")
+    who = ("allow-host", "allow-principal", "deny-host", "deny-principal")
+    options.excludes("list", "producer", "consumer", *who)
+    for role in ("producer", "consumer"):
+        options.excludes(role, "operation", "deny-principal", "deny-host")
+    if options.has("principal") and not options.has("list"):
+        raise UsageError("The --principal option is only available if --list is set")
+    if options.has("producer") and not options.has("topic"):
+        raise UsageError("With --producer you must specify a --topic")
+    if options.has("idempotent") and not options.has("producer"):
+        raise UsageError("The --idempotent option is only available if --producer is set")
+    has_others = not options.has("producer") and (
+        options.has("cluster") or options.has("transactional-id")
+    )
+    if options.has("consumer") and (
+        not options.has("topic") or not options.has("group") or has_others
+    ):
+        raise UsageError(
+            "With --consumer you must specify a --topic and a --group and no --cluster or"
+            " --transactional-id option should be specified."
+        )
+
+
+def _add(client: Client, options: Options) -> None:
+    pattern_type = _pattern_type(options)
+    if pattern_type in (PatternType.ANY, PatternType.MATCH):
+        raise UsageError(
+            f"A '--resource-pattern-type' value of '{pattern_type.name}' is not valid when adding"
+            " acls."
+        )
+    wanted = _entries(options)
+    if not all(wanted.values()):
+        raise UsageError(
+            "You must specify one of: --allow-principal, --deny-principal when trying to add ACLs."
+        )
+    for resource, entries in sorted(wanted.items()):
+        existing = _describe(client, resource).get(resource, set())
+        for entry in sorted(entries & existing):
+            print(f"Acl (pattern={resource}, entry={entry}) already exists.")
+        if new := sorted(entries - existing):
+            print(f"Adding ACLs for resource `{resource}`: \n {_lines(new)}\n")
+            _create(client, [entry.of(resource) for entry in new])
+
+
+def _remove(client: Client, options: Options) -> None:
+    for resource, entries in sorted(_entries(options).items()):
+        if entries:
+            question = (
+                f"Are you sure you want to remove ACLs: \n {_lines(sorted(entries))}\n"
+                f" from resource filter `{resource}`? (y/n)"
+            )
+        else:
+            question = (
+                f"Are you sure you want to delete all ACLs for resource filter `{resource}`? (y/n)"
+            )
+        if options.has("force") or _confirmed(question):
+            filters = [AclFilter(*entry.of(resource)) for entry in sorted(entries)]
+            _delete(client, filters or [_all_of(resource)])
+
+
+def _list(client: Client, options: Options) -> None:
+    resources: Sequence[Resource | None] = _resources(options) or [None]
+    principals = sorted(set(map(_principal, options.values("principal"))))
+    found: Entries = {}
+    for resource in resources:
+        for one, entries in _describe(client, resource).items():
+            found.setdefault(one, set()).update(entries)
+    if not principals:
+        _print(found)
+    for principal in principals:
+        print(f"ACLs for principal `{principal}`")
+        _print(
+            {
+                resource: {entry for entry in entries if entry.principal == principal}
+                for resource, entries in found.items()
+            }
+        )
+
+
+def _print(found: Entries) -> None:
+    for resource, entries in sorted(found.items()):
+        if entries:
+            print(f"Current ACLs for resource `{resource}`:\n{_lines(sorted(entries))}\n")
+
+
+def _lines(entries: Iterable[Entry]) -> str:
+    return "\n".join(f"\t{entry}" for entry in entries)
+
+
+def _entries(options: Options) -> Entries:
+    """The ACLs that the options name, by resource; none where no principal is named."""
+    resources = _resources(options)
+    if not resources:
+        raise UsageError(
+            "You must provide at least one resource: --topic <topic> or --cluster or --group"
+            " <group> or --delegation-token <Delegation Token ID>"
+        )
+    entries: Entries = {}
+
+    def take(kind: ResourceType, *operations: Operation) -> None:
+        made = _made(options, operations)
+        for resource in resources:
+            if resource.kind is kind:
+                entries.setdefault(resource, set()).update(made)
+
+    if options.has("producer"):
+        produce = (Operation.WRITE, Operation.DESCRIBE)
+        take(ResourceType.TOPIC, *produce, Operation.CREATE)
+        take(ResourceType.TRANSACTIONAL_ID, *produce)
+        if options.has("idempotent"):
+            entries[_CLUSTER] = _made(options, [Operation.IDEMPOTENT_WRITE])
+    if options.has("consumer"):
+        take(ResourceType.TOPIC, Operation.READ, Operation.DESCRIBE)
+        take(ResourceType.GROUP, Operation.READ)
+    if not options.has("producer") and not options.has("consumer"):
+        operations = [
+            _OPERATIONS.get(text.strip().upper(), Operation.UNKNOWN)
+            for text in options.values("operation")
+        ]
+        entries = dict.fromkeys(resources, _made(options, operations))
+    for resource, made in entries.items():
+        valid = (Operation.ALL, *SUPPORTED_OPERATIONS[resource.kind])
+        if any(entry.operation not in valid for entry in made):
+            names = ", ".join(one.name for one in valid)
+            raise UsageError(
+                f"ResourceType {resource.kind.name} only supports operations [{names}]"
+            )
+    return entries
+
+
+def _made(options: Options, operations: Sequence[Operation]) -> set[Entry]:
+    """The entries for the principals and hosts of the options."""
+    made = set()
+    for word, permission in (("allow", Permission.ALLOW), ("deny", Permission.DENY)):
+        principals = {_principal(text) for text in options.values(f"{word}-principal")}
+        hosts = {text.strip() for text in options.values(f"{word}-host")} or {WILDCARD}
+        made |= {
+            Entry(principal, host, operation, permission)
+            for principal in principals
+            for host in hosts
+            for operation in operations
+        }
+    return made
+
+
+def _resources(options: Options) -> list[Resource]:
+    """The resources that the options name; for a filter, those that are meant."""
+    pattern_type = _pattern_type(options)
+    found = {
+        Resource(
+            kind, name if kind is ResourceType.TRANSACTIONAL_ID else name.strip(), pattern_type
+        )
+        for option, kind in _RESOURCES
+        for name in options.values(option)
+    }
+    has_cluster = options.has("cluster") or options.has("idempotent")
+    if has_cluster and pattern_type is PatternType.LITERAL:
+        found.add(_CLUSTER)
+    return sorted(found)
+
+
+def _pattern_type(options: Options) -> PatternType:
+    text = options.value("resource-pattern-type") or ""
+    try:
+        return _PATTERN_TYPES[text.upper()]
+    except KeyError:
+        raise OptionsError(
+            "OptionArgumentConversionException",
+            f"Cannot parse argument '{text}' of option resource-pattern-type",
+        ) from None
+
+
+def _principal(text: str) -> str:
+    """A principal as it is named in ACLs: its type, a colon, its name."""
+    stripped = text.strip()
+    if ":" not in stripped:
+        illegal_argument(
+            f"expected a string in format principalType:principalName but got {stripped}"
+        )
+    return stripped
+
+
+def _confirmed(question: str) -> bool:
+    print(question)
+    if not sys.stdin.isatty():
+        message = "there is no terminal to ask at; --force removes without a question"
+        raise ToolError("java.lang.IllegalStateException", message)
+    return sys.stdin.readline().strip().lower() == "y"
+
+
+def _all_of(resource: Resource | None) -> AclFilter:
+    """The filter that lets all ACLs of a resource pass, or all there are."""
+    kind, name, pattern_type = resource or (ResourceType.ANY, None, PatternType.ANY)
+    return AclFilter(kind, name, pattern_type, None, None, Operation.ANY, Permission.ANY)
+
+
+def _describe(client: Client, resource: Resource | None) -> Entries:
+    """The ACLs that there are for a resource, or all, by resource."""
+    from protocol.apis.describe_acls import DescribeAclsRequest
+
+    response = _ask(client, "describeAcls", DescribeAclsRequest(**_fields(_all_of(resource))))
+    found: Entries = {}
+    for one in response.resources:
+        pattern_type = from_code(PatternType, one.pattern_type)
+        key = Resource(from_code(ResourceType, one.resource_type), one.resource_name, pattern_type)
+        for acl in one.acls:
+            operation = from_code(Operation, acl.operation)
+            permission = from_code(Permission, acl.permission_type)
+            found.setdefault(key, set()).add(Entry(acl.principal, acl.host, operation, permission))
+    return found
+
+
+def _create(client: Client, acls: Sequence[Acl]) -> None:
+    from protocol.apis.create_acls import AclCreation, CreateAclsRequest
+
+    creations = [
+        AclCreation(
+            resource_type=acl.resource_type,
+            resource_name=acl.name,
+            resource_pattern_type=acl.pattern_type,
+            principal=acl.principal,
+            host=acl.host,
+            operation=acl.operation,
+            permission_type=acl.permission,
+        )
+        for acl in acls
+    ]
+    request = CreateAclsRequest(creations=creations)
+    _ask(client, "createAcls", request, lambda response: response.results)
+
+
+def _delete(client: Client, filters: Sequence[AclFilter]) -> None:
+    from protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+
+    request = DeleteAclsRequest(filters=[DeleteAclsFilter(**_fields(one)) for one in filters])
+    _ask(
+        client,
+        "deleteAcls",
+        request,
+        lambda response: [
+            one for result in response.filter_results for one in (result, *result.matching_acls)
+        ],
+    )
+
+
+def _fields(wanted: AclFilter) -> Mapping[str, Any]:
+    """A filter as requests have it."""
+    return {
+        "resource_type_filter": wanted.resource_type,
+        "resource_name_filter": wanted.name,
+        "pattern_type_filter": wanted.pattern_type,
+        "principal_filter": wanted.principal,
+        "host_filter": wanted.host,
+        "operation": wanted.operation,
+        "permission_type": wanted.permission,
+    }
+
+
+def _ask(
+    client: Client,
+    call: str,
+    request: Any,
+    results: Callable[[Any], Collection[Any]] = lambda response: [response],
+) -> Any:
+    """Ask a broker; the first error of the results is raised as Java's futures wrap it."""
+
+    def attempt() -> Any:
+        response = client.ask(request)
+        for result in results(response):
+            check(result.error_code, result.error_message)
+        return response
+
+    try:
+        return client.call(call, attempt)
+    except ClientError as error:
+        raise_wrapped(error, EXECUTION)
+
+
+def _failed(error: Failure) -> int:
+    """Print what the parser refuses, and the usage."""
+    return print_with_usage(error, OPTIONS)
+
+
+TOOL = Tool("kafka-acls", OPTIONS, run, "This tool helps to manage acls on kafka.", _failed)

@@ -1,0 +1,103 @@
+"""`coordinator-server doctor HOST:PORT`: walk a client's first steps, and say which one fails.
+
+It resolves the name, connects, speaks TLS and SASL as the client's settings say, asks for versions
+and metadata, dials every advertised address, and lives for a moment in a group of its own, of which
+nothing is left. Works with any Kafka. Exit code 1 when a step fails, 2 for wrong arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import Any
+
+from coordinator_server.client import Address, ClientError, ClientSettings, parse_addresses
+from coordinator_server.tools.client_options import add_client_options, read_client_settings
+from coordinator_server.tools.doctor_step import Step, shown
+
+_TIMEOUT_S = 10.0
+
+
+def main(arguments: list[str]) -> int:
+    """Run with these arguments; returns the exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        settings = _settings(options)
+    except ClientError as error:
+        parser.error(str(error))
+    from coordinator_server.tools.doctor_walk import Walk
+
+    steps: list[Step] = []
+    show = steps.append if options.json else _print
+    group = f"{options.group_prefix}{os.urandom(6).hex()}"
+    try:
+        is_well = Walk(options.address, settings, options.timeout, group, show).run()
+    except KeyboardInterrupt:
+        return 1
+    if options.json:
+        answer: dict[str, Any] = {
+            "address": shown(options.address),
+            "ok": is_well,
+            "steps": [step.fields() for step in steps],
+        }
+        print(json.dumps(answer, indent=2))
+    return 0 if is_well else 1
+
+
+def _print(step: Step) -> None:
+    print("\n".join(step.lines()), flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="coordinator-server doctor", description=(__doc__ or "").split("\n\n")[1]
+    )
+    parser.add_argument(
+        "address", metavar="HOST:PORT", type=_address, help="the bootstrap server to begin with"
+    )
+    add_client_options(parser)
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        default=_TIMEOUT_S,
+        help="how long one step may take (10)",
+    )
+    parser.add_argument(
+        "--group-prefix",
+        metavar="TEXT",
+        default="doctor-",
+        help="how the name of the throw-away group begins (doctor-), if ACLs ask for one",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object at the end")
+    return parser
+
+
+def _settings(options: argparse.Namespace) -> ClientSettings:
+    """The client's settings. Raises ClientError."""
+    timeout_ms = int(options.timeout * 1000)
+    return read_client_settings(options, ClientSettings(client_id="doctor"))._replace(
+        request_timeout_ms=timeout_ms, socket_connection_setup_timeout_ms=timeout_ms
+    )
+
+
+def _address(text: str) -> Address:
+    try:
+        addresses = parse_addresses(text)
+    except ClientError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT") from error
+    if len(addresses) > 1:
+        raise argparse.ArgumentTypeError("one HOST:PORT at a time")
+    return addresses[0]
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.1 <= value <= 600:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0.1 to 600")
+    return value

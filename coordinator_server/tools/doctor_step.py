@@ -1,0 +1,79 @@
+"""One step of `doctor`: what was found, or why it failed and which setting to change."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from coordinator_server.client import Address
+from coordinator_server.config.config import format_address
+
+
+class StepFailedError(Exception):
+    """What ends a step: the reason, and what to change on either side."""
+
+    def __init__(self, reason: str, changes: Sequence[str] = ()) -> None:
+        super().__init__(reason)
+        self.changes = tuple(changes)
+
+
+class RefusedClientError(StepFailedError):
+    """A client that TLS refuses; in TLS 1.3 it learns of that after its handshake."""
+
+
+class Step:
+    """A step with its result. `deadline_s` is by time.monotonic()."""
+
+    def __init__(self, name: str, timeout_s: float) -> None:
+        self.name = name
+        self.is_ok = True
+        self.found = ""
+        self.details: list[str] = []
+        self.reason: str | None = None
+        self.changes: tuple[str, ...] = ()
+        self.time_ms = 0.0
+        self._begin_s = time.monotonic()
+        self.deadline_s = self._begin_s + timeout_s
+
+    def left_s(self) -> float:
+        """What is left of its time, never quite nothing: a timeout of 0 means another thing."""
+        return max(self.deadline_s - time.monotonic(), 0.001)
+
+    def fail(self, error: StepFailedError) -> None:
+        """Take in why it failed."""
+        self.is_ok = False
+        self.reason, self.changes = str(error), error.changes
+
+    def end(self) -> None:
+        """Take its time, the first time that it ends."""
+        if not self.time_ms:
+            self.time_ms = (time.monotonic() - self._begin_s) * 1000
+
+    def lines(self) -> list[str]:
+        """The step as text."""
+        word = "ok" if self.is_ok else "FAILED"
+        found = f"{self.found} " if self.found else ""
+        lines = [f"{word:<8}{self.name:<14}{found}({self.time_ms:.1f} ms)"]
+        lines += [f"{'':<22}{detail}" for detail in self.details]
+        if self.reason is not None:
+            lines.append(f"{'why:':>20}  {self.reason}")
+        lines += [f"{'change:':>20}  {change}" for change in self.changes]
+        return lines
+
+    def fields(self) -> dict[str, Any]:
+        """The step for `--json`."""
+        return {
+            "step": self.name,
+            "ok": self.is_ok,
+            "ms": round(self.time_ms, 1),
+            "found": self.found,
+            "details": self.details,
+            "reason": self.reason,
+            "changes": list(self.changes),
+        }
+
+
+def shown(address: Address) -> str:
+    """HOST:PORT, an IPv6 address in brackets."""
+    return format_address(*address)

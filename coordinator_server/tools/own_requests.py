@@ -1,0 +1,105 @@
+"""Requests that kafka-python lacks (share groups, KIP-932), sent over its connections.
+
+They are declared in `protocol`. kafka-python gets an object with what it asks of a request of its
+own, so that its security settings hold for these as well.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import IO, Any, NamedTuple
+
+import kafka
+
+from protocol.codec import decoder, encoder
+from protocol.headers import RequestHeader, ResponseHeader
+from protocol.registry import SPEC_BY_NAME, ApiSpec
+from protocol.schema import Message
+
+_LENGTH = struct.Struct(">i")
+
+
+def is_served(admin: kafka.KafkaAdminClient, name: str) -> bool:
+    """Whether the brokers have an API."""
+    return SPEC_BY_NAME[name].key in map(int, admin.api_versions())
+
+
+def ask_coordinator(admin: kafka.KafkaAdminClient, group: str, request: Message) -> Any:
+    """The response of the group's coordinator to one request. Raises KafkaError."""
+    manager = admin._manager
+
+    async def ask() -> Any:
+        node_id = await admin._find_coordinator_id(group)
+        return await manager.send(_Request(request), node_id=node_id)
+
+    return manager.run(ask)
+
+
+class _Response:
+    """The class of a response, as kafka-python asks it to read one."""
+
+    def __init__(self, spec: ApiSpec, version: int) -> None:
+        self._header = decoder(ResponseHeader, spec.response_header_version(version))
+        self._body = decoder(spec.response_type, version)
+
+    def parse_header(self, stream: IO[bytes]) -> Any:
+        """The header, after which the stream stands before the body."""
+        start = stream.tell()
+        header, position = self._header(stream.read(), 0)
+        stream.seek(start + position)
+        return header
+
+    def decode(self, stream: IO[bytes]) -> Any:
+        """The body."""
+        return self._body(stream.read(), 0)[0]
+
+
+class _Header(NamedTuple):
+    """What kafka-python keeps of a request until it is answered."""
+
+    correlation_id: int
+    response: _Response
+
+    def get_response_class(self) -> _Response:
+        """What reads the response."""
+        return self.response
+
+
+class _Request:
+    """A request, as kafka-python asks it for its version and its bytes."""
+
+    _min_version = _max_version = None
+
+    def __init__(self, message: Message) -> None:
+        self.name = type(message).__name__
+        self._message = message
+        self._spec = spec = SPEC_BY_NAME[self.name.removesuffix("Request")]
+        self.API_KEY = spec.key
+        self.API_VERSION: int | None = None
+        self.min_version, self.max_version = spec.min_version, spec.max_version
+        self._client_id = ""
+        self.header: _Header
+
+    def expect_response(self) -> bool:
+        """Always."""
+        return True
+
+    def with_header(self, correlation_id: int, client_id: str) -> None:
+        """Take what the connection knows."""
+        assert self.API_VERSION is not None
+        self.header = _Header(correlation_id, _Response(self._spec, self.API_VERSION))
+        self._client_id = client_id
+
+    def encode(self, **_: bool) -> bytes:
+        """The frame, header included."""
+        version = self.API_VERSION
+        assert version is not None
+        header = RequestHeader(
+            api_key=self._spec.key,
+            api_version=version,
+            correlation_id=self.header.correlation_id,
+            client_id=self._client_id,
+        )
+        frame = encoder(RequestHeader, self._spec.request_header_version(version))(header)
+        frame += encoder(self._spec.request_type, version)(self._message)
+        return _LENGTH.pack(len(frame)) + frame

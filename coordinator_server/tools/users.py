@@ -1,0 +1,142 @@
+"""`coordinator-server users`: list SCRAM users, set their passwords, delete them.
+
+    coordinator-server users --bootstrap-server HOST:PORT list
+    coordinator-server users --bootstrap-server HOST:PORT set alice
+    coordinator-server users --bootstrap-server HOST:PORT delete alice
+
+A password is typed at the terminal, or is the first line of standard input or of --password-file;
+never an argument, which others could read. Works with any Kafka since 2.7. Exit code 1 when a
+broker refuses, 2 for wrong arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from coordinator_server.client import Client, ClientError, ClientSettings
+from coordinator_server.client.scram_users import (
+    MECHANISMS,
+    MIN_ITERATIONS,
+    Credential,
+    alter_scram_users,
+    list_scram_users,
+)
+from coordinator_server.security.sasl.scram import MAX_ITERATIONS
+from coordinator_server.tools.client_options import add_client_options, read_client_settings
+from protocol.errors import ErrorCode
+
+_TIMEOUT_MS = 10_000
+
+
+def main(arguments: list[str]) -> int:
+    """Run with these arguments; returns the exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    defaults = ClientSettings(client_id="users", default_api_timeout_ms=_TIMEOUT_MS)
+    try:
+        settings = read_client_settings(options, defaults)
+        password = _password(options) if options.action == "set" else ""
+        client = Client(options.bootstrap_server, settings)
+    except (ClientError, OSError, ValueError) as error:
+        parser.error(str(error))
+    try:
+        return _run(client, options, password)
+    except ClientError as error:
+        print(f"coordinator-server users: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 1
+    finally:
+        client.close()
+
+
+def _run(client: Client, options: argparse.Namespace, password: str) -> int:
+    """Do the action. Raises ClientError.
+
+    Each mechanism has its own request: brokers refuse to alter a user twice in one.
+    """
+    if options.action == "list":
+        for user in list_scram_users(client):
+            mechanisms = ", ".join(f"{name} ({n})" for name, n in user.iterations.items())
+            print(f"{user.name}\t{mechanisms}")
+        return 0
+    chosen = options.mechanism or list(MECHANISMS)
+    if options.action == "set":
+        for name in chosen:
+            one = Credential(options.user, name, password, options.iterations)
+            alter_scram_users(client, [one], ())
+        print(f"{options.user} logs in by {' and '.join(chosen)}")
+        return 0
+    found = list_scram_users(client, [options.user])
+    removed = [name for user in found for name in user.iterations if name in chosen]
+    if not removed:
+        raise ClientError(
+            ErrorCode.RESOURCE_NOT_FOUND, f"{options.user!r} has no {' and no '.join(chosen)}"
+        )
+    for name in removed:
+        alter_scram_users(client, (), [(options.user, name)])
+    print(f"{options.user} has no {' and no '.join(removed)} any more")
+    return 0
+
+
+def _password(options: argparse.Namespace) -> str:
+    """The password to set. Raises ValueError, OSError."""
+    if options.password_file is not None:
+        with open(options.password_file, encoding="utf-8") as stream:
+            password = stream.readline()
+    elif sys.stdin.isatty():
+        from getpass import getpass
+
+        password = getpass(f"Password of {options.user}: ")
+        if getpass("Once more: ") != password:
+            raise ValueError("the two passwords differ")
+    else:
+        password = sys.stdin.readline()
+    password = password.rstrip("\r\n")
+    if not password:
+        raise ValueError("the password is empty: type it, pipe it in, or use --password-file")
+    return password
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="coordinator-server users",
+        description="List the users that have SCRAM credentials, set a password, remove a user.",
+    )
+    parser.add_argument("--bootstrap-server", metavar="HOST:PORT", required=True)
+    add_client_options(parser)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list | set | delete")
+    actions.add_parser("list", help="every user, with mechanisms and iterations")
+    for action, text in (
+        ("set", "add a user, or give one a new password"),
+        ("delete", "remove a user; who is connected stays so until the next authentication"),
+    ):
+        one = actions.add_parser(action, help=text, description=text)
+        one.add_argument("user", metavar="USER", type=_user)
+        one.add_argument(
+            "--mechanism",
+            action="append",
+            choices=tuple(MECHANISMS),
+            help="only this one (both); may be repeated",
+        )
+        if action == "set":
+            one.add_argument("--iterations", type=_iterations, default=MIN_ITERATIONS)
+            one.add_argument(
+                "--password-file", metavar="FILE", help="its first line, not standard input's"
+            )
+    return parser
+
+
+def _user(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("a user has a name")
+    return text
+
+
+def _iterations(text: str) -> int:
+    if not text.isdecimal() or not MIN_ITERATIONS <= int(text) <= MAX_ITERATIONS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number from {MIN_ITERATIONS} to {MAX_ITERATIONS}"
+        )
+    return int(text)

@@ -10,17 +10,25 @@ import secrets
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from coordinator_server.config.settings import CONSUMER_ASSIGNOR_CLASSES
 from coordinator_server.coordinator.groups import GroupCoordinator
 from coordinator_server.coordinator.transactions import TransactionCoordinator
-from coordinator_server.group.settings import GroupSettings
+from coordinator_server.group.kinds import in_place_of
+from coordinator_server.group.settings import GroupEnvironment, GroupKind, GroupSettings
+from coordinator_server.topics.creation_errors import CreationErrors
 from coordinator_server.topics.fetch_session import FetchSessionCache
+from coordinator_server.topics.manager import new_topic_id
 from coordinator_server.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
     from coordinator_server.config.config import Config
+    from coordinator_server.coordinator.share_partitions import SharePartitionManager
+    from coordinator_server.coordinator.share_states import ShareCoordinator
     from coordinator_server.net.connection import Connection
     from coordinator_server.net.endpoint import Endpoint
+    from coordinator_server.share.settings import ShareSettings
+    from coordinator_server.share.state.settings import ShareStateSettings
 
 
 class Broker:
@@ -37,22 +45,33 @@ class Broker:
         self.machine_clock = cluster.machine_clock
         self.cluster_id = cluster.cluster_id
         self.topics = cluster.topics
+        self.group_configs = cluster.group_configs
+        self.security = cluster.security
         self.producer_ids = cluster.producer_ids
         self.fetch_purgatory = cluster.fetch_purgatory
         self.fetch_sessions = FetchSessionCache(
             config.integer("max.incremental.fetch.session.cache.slots"), _session_id
         )
+        self.creation_errors = CreationErrors()
         self.step_runner = cluster.step_runner
         self.markers = cluster.markers
         self.groups = GroupCoordinator(
-            group_settings(config),
+            GroupEnvironment(
+                group_settings(config),
+                _new_member_id,
+                _new_uuid,
+                in_place_of,
+                cluster.topics,
+                cluster.group_configs.of,
+                cluster.offsets_topic.max_message_bytes,
+            ),
             cluster.clock,
             cluster.step_runner,
             cluster.topics,
             cluster.offsets_topic,
             node_id=self.node_id,
-            new_member_id=_new_member_id,
             explain=cluster.journal.take,
+            persister=lambda: cluster.share_persister,
             keeps_snapshots=not config.ephemeral,
         )
         self.transactions = TransactionCoordinator(
@@ -66,23 +85,98 @@ class Broker:
             node_id=self.node_id,
             peer=cluster.transactions_of,
         )
+        self._share_partitions: SharePartitionManager | None = None
+        self._share_states: ShareCoordinator | None = None
+        self._is_shutting_down = False
         self._cluster = cluster
 
     def start(self) -> None:
-        """Begin to load groups and transactional ids; needs a running loop."""
+        """Begin to load what the coordinators keep; needs a running loop."""
         self.groups.start()
         self.transactions.start()
+        if self._cluster.share_state_topic.partitions:
+            self._share_states = self._new_share_states()
 
     def shutting_down(self) -> None:
         """Answer what waits in the coordinators, so that the connections can be closed."""
+        self._is_shutting_down = True
+        if self._share_partitions is not None:
+            self._share_partitions.stop()
+        if self._share_states is not None:
+            self._share_states.stop()
         self.transactions.stop()
         self.groups.stop()
 
     def forget(self) -> None:
-        """Let groups, transactions and fetch sessions go; the topics are about to be deleted."""
+        """Let all that is kept and fetch sessions go; the topics are about to be deleted."""
+        if self._share_partitions is not None:
+            self._share_partitions.forget()
+        if self._share_states is not None:
+            self._share_states.emigrate_all()
         self.transactions.emigrate_all()
         self.groups.emigrate_all()
         self.fetch_sessions.clear()
+
+    def disconnected(self, connection: Connection) -> None:
+        """A connection has ended."""
+        if self._share_partitions is not None:
+            self._share_partitions.disconnected(connection)
+
+    # Made when the first share group comes, or at the start if the log has some: a broker that has
+    # none does without these modules.
+
+    @property
+    def share_partitions(self) -> SharePartitionManager:
+        """The share partitions that this broker leads."""
+        if self._share_partitions is None:
+            self._share_partitions = self._new_share_partitions()
+        return self._share_partitions
+
+    @property
+    def share_states(self) -> ShareCoordinator:
+        """The state of share partitions that this broker keeps."""
+        if self._share_states is None:
+            self._share_states = self._new_share_states()
+        return self._share_states
+
+    def _new_share_partitions(self) -> SharePartitionManager:
+        from coordinator_server.coordinator.share_partitions import SharePartitionManager
+
+        cluster = self._cluster
+        made = SharePartitionManager(
+            share_settings(self.config),
+            cluster.clock,
+            cluster.step_runner,
+            cluster.topics,
+            cluster.fetch_purgatory,
+            cluster.share_persister,
+            cluster.group_configs.of,
+            node_id=self.node_id,
+            gave_up=cluster.explain_given_up,
+        )
+        made.start()
+        if self._is_shutting_down:
+            made.stop()
+        return made
+
+    def _new_share_states(self) -> ShareCoordinator:
+        from coordinator_server.coordinator.share_states import ShareCoordinator
+
+        cluster = self._cluster
+        made = ShareCoordinator(
+            share_state_settings(self.config),
+            cluster.clock,
+            cluster.step_runner,
+            cluster.topics,
+            cluster.share_state_topic,
+            node_id=self.node_id,
+        )
+        made.start()
+        if self._is_shutting_down:
+            made.stop()
+        return made
+
+    # --- where clients find it --------------------------------------------------------------------
 
     @property
     def controller_id(self) -> int:
@@ -112,6 +206,49 @@ def group_settings(config: Config) -> GroupSettings:
         offset_metadata_max_length=config.integer("offset.metadata.max.bytes"),
         offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
         offsets_retention_check_interval_ms=config.integer("offsets.retention.check.interval.ms"),
+        consumer_session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
+        consumer_heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
+        consumer_assignment_interval_ms=config.integer("group.consumer.assignment.interval.ms"),
+        consumer_max_size=config.integer("group.consumer.max.size"),
+        consumer_assignors=tuple(
+            CONSUMER_ASSIGNOR_CLASSES.get(item, item)
+            for item in config.items("group.consumer.assignors")
+        ),
+        consumer_migration_policy=config.text("group.consumer.migration.policy"),
+        consumer_regex_refresh_interval_ms=config.integer(
+            "group.consumer.regex.refresh.interval.ms"
+        ),
+        share_session_timeout_ms=config.integer("group.share.session.timeout.ms"),
+        share_heartbeat_interval_ms=config.integer("group.share.heartbeat.interval.ms"),
+        share_assignment_interval_ms=config.integer("group.share.assignment.interval.ms"),
+        share_max_size=config.integer("group.share.max.size"),
+        share_initialize_retry_interval_ms=max(
+            config.integer("group.share.initialize.retry.interval.ms"),
+            config.integer("offsets.commit.timeout.ms"),
+        ),
+        streams_session_timeout_ms=config.integer("group.streams.session.timeout.ms"),
+        streams_heartbeat_interval_ms=config.integer("group.streams.heartbeat.interval.ms"),
+        streams_assignment_interval_ms=config.integer("group.streams.assignment.interval.ms"),
+        streams_initial_rebalance_delay_ms=config.integer(
+            "group.streams.initial.rebalance.delay.ms"
+        ),
+        streams_num_standby_replicas=config.integer("group.streams.num.standby.replicas"),
+        streams_max_size=config.integer("group.streams.max.size"),
+        protocols=frozenset(
+            GroupKind(item) for item in config.items("group.coordinator.rebalance.protocols")
+        ),
+    )
+
+
+def share_settings(config: Config) -> ShareSettings:
+    """What share partitions read of the broker's settings."""
+    from coordinator_server.share.settings import ShareSettings
+
+    return ShareSettings(
+        record_lock_duration_ms=config.integer("group.share.record.lock.duration.ms"),
+        delivery_count_limit=config.integer("group.share.delivery.count.limit"),
+        partition_max_record_locks=config.integer("group.share.partition.max.record.locks"),
+        max_share_sessions=config.integer("group.share.max.share.sessions"),
     )
 
 
@@ -130,9 +267,31 @@ def transaction_settings(config: Config) -> TransactionSettings:
     )
 
 
+def share_state_settings(config: Config) -> ShareStateSettings:
+    """What the share coordinator reads of the broker's settings."""
+    from coordinator_server.share.state.settings import ShareStateSettings
+
+    return ShareStateSettings(
+        updates_per_snapshot=config.integer(
+            "share.coordinator.snapshot.update.records.per.snapshot"
+        ),
+        cold_snapshot_interval_ms=config.integer(
+            "share.coordinator.cold.partition.snapshot.interval.ms"
+        ),
+        prune_interval_ms=config.integer("share.coordinator.state.topic.prune.interval.ms"),
+    )
+
+
 def _new_member_id(prefix: str) -> str:
     """Client id or instance id, and a random uuid (Kafka's generateMemberId)."""
     return f"{prefix}-{uuid4()}"
+
+
+def _new_uuid() -> str:
+    """A random uuid in the text form of Kafka's Uuid, the id of a member that brings none."""
+    from protocol.json_form import uuid_to_text
+
+    return uuid_to_text(new_topic_id())
 
 
 def _session_id() -> int:

@@ -12,11 +12,13 @@ import importlib.util
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from coordinator_server import __version__
 from coordinator_server.config.config import (
     Config,
     ConfigError,
+    format_address,
     parse_address,
     settings_in_arguments,
 )
@@ -59,31 +61,39 @@ def load_config(options: argparse.Namespace) -> Config:
     """
     file: dict[str, str] = {}
     if options.config is not None:
-        from coordinator_server.config.properties import parse_properties
+        from coordinator_server.config.properties import read_properties
 
         try:
-            with open(options.config, encoding="latin-1") as stream:
-                file = parse_properties(stream.read())
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise ConfigError(f"--config {options.config}: {reason}") from error
+            file = read_properties(options.config)
+        except ValueError as error:
+            raise ConfigError(f"--config {options.config}: {error}") from error
     overrides = settings_in_arguments(options.set)
     if options.listener is not None:
         try:
             parse_address(options.listener)
         except ValueError as error:
             raise ConfigError(f"--listener: {error}") from error
-        overrides["listeners"] = f"PLAINTEXT://{options.listener}"
+        protocol = "PLAINTEXT" if options.dev_security is None else "SASL_SSL"
+        overrides["listeners"] = f"{protocol}://{options.listener}"
     if options.data_dir is not None:
         overrides["log.dirs"] = options.data_dir
-    return Config(
-        file=file,
+    if options.dev_security is not None:
+        overrides["dev.security.dir"] = options.dev_security
+    read = partial(
+        Config,
         environment=os.environ,
         overrides=overrides,
         ephemeral=options.ephemeral,
         strict=options.strict,
         cluster_id=options.cluster_id,
     )
+    config = read(file=file)
+    if config.optional_text("dev.security.dir") is not None:
+        from coordinator_server.security import dev_security
+
+        config = read(file={**dev_security.prepare(config), **file})
+        dev_security.check(config)
+    return config
 
 
 def parser() -> argparse.ArgumentParser:
@@ -99,6 +109,11 @@ def parser() -> argparse.ArgumentParser:
     data.add_argument("--data-dir", metavar="DIR", help="where the data lies (log.dirs)")
     data.add_argument(
         "--ephemeral", action="store_true", help="keep nothing: the data goes with the process"
+    )
+    serve.add_argument(
+        "--dev-security",
+        metavar="DIR",
+        help="TLS, users and ACLs; DIR gets certificates, passwords and settings of clients",
     )
     serve.add_argument("--config", metavar="FILE", help="a server.properties, as Kafka's")
     serve.add_argument(
@@ -117,6 +132,11 @@ def parser() -> argparse.ArgumentParser:
     )
     serve.add_argument(
         "--http", metavar="HOST:PORT", help="where the control server listens; off by default"
+    )
+    serve.add_argument(
+        "--http-token-file",
+        metavar="FILE",
+        help="a token that requests to the control server need; without one it is on loopback only",
     )
     serve.add_argument(
         "--watch-stdin",
@@ -159,12 +179,13 @@ def _describe_unknown_command(name: str) -> str:
 
 def _serve(options: argparse.Namespace) -> int:
     config = load_config(options)
-    control = None
+    control = control_token = None
     if options.http is not None:
         try:
             control = parse_address(options.http)
         except ValueError as error:
             raise ConfigError(f"--http: {error}") from error
+        control_token = _control_token(options.http_token_file, control)
     # Imports make many objects and no garbage; `run` turns the collector on again.
     gc.disable()
     from coordinator_server.events.log import LOG
@@ -173,16 +194,39 @@ def _serve(options: argparse.Namespace) -> int:
     from coordinator_server.server import run
 
     LOG.configure(options.log_format, LEVELS[options.log_level])
+    if (directory := config.optional_text("dev.security.dir")) is not None:
+        print(f"security: users and settings of clients are in {directory}", flush=True)
     try:
         return run(
             config,
             control,
+            control_token=control_token,
             watch_stdin=options.watch_stdin,
             ready_message=options.ready_message,
         )
     except StartError as error:
         print(f"coordinator-server: {error}", file=sys.stderr)
         return 1
+
+
+def _control_token(path: str | None, address: tuple[str, int]) -> str | None:
+    """The token of the control server; None if it needs none. Raises ConfigError."""
+    if path is not None:
+        from coordinator_server.config.token_file import read_token
+
+        try:
+            return read_token(path)
+        except ValueError as error:
+            raise ConfigError(f"--http-token-file: {error}") from error
+    from coordinator_server.net.networks import is_loopback
+
+    host, port = address
+    if host and not is_loopback(host):
+        raise ConfigError(
+            f"--http: {format_address(host, port)} is no loopback address: whoever reaches it "
+            "commands the broker, so it needs a token, see --http-token-file"
+        )
+    return None
 
 
 def _pipeline(arguments: Sequence[str]) -> int:

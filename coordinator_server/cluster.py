@@ -11,11 +11,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator_server.broker import Broker
 from coordinator_server.clock.step_runner import StepRunner, run_all
+from coordinator_server.config.config import ConfigError
+from coordinator_server.config.group_configs import GroupConfigs
 from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
 from coordinator_server.coordinator.markers import Markers
 from coordinator_server.events.log import LOG
@@ -23,15 +26,18 @@ from coordinator_server.maintenance import descriptors, ephemeral
 from coordinator_server.maintenance.flusher import Flusher
 from coordinator_server.net.acceptor import StartError
 from coordinator_server.net.addresses import AddressBook, check_names
+from coordinator_server.net.connection_gate import ConnectionGate
 from coordinator_server.net.dispatch import Dispatcher
 from coordinator_server.net.endpoint import Endpoint
+from coordinator_server.net.metering import Metering
 from coordinator_server.net.networks import RoutingTable, in_container
 from coordinator_server.net.socket_server import SocketServer
 from coordinator_server.rebalances.journal import RebalanceJournal
+from coordinator_server.security.security import Security
 from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
 from coordinator_server.topics.leadership import NOBODY
 from coordinator_server.topics.manager import TopicManager
-from coordinator_server.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from coordinator_server.topics.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from coordinator_server.topics.producer_ids import ProducerIdManager
 from coordinator_server.topics.topic_configs import log_defaults
 from storage.local_disk import LocalDisk
@@ -41,8 +47,13 @@ if TYPE_CHECKING:
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from coordinator_server.config.config import Config, Listener
     from coordinator_server.coordinator.groups import GroupCoordinator
+    from coordinator_server.coordinator.share_persister import LocalSharePersister
+    from coordinator_server.coordinator.share_states import ShareCoordinator
     from coordinator_server.coordinator.transactions import TransactionCoordinator
     from coordinator_server.net.connection import Connection
+    from coordinator_server.net.dispatch import Guard
+    from coordinator_server.share.in_flight import GivenUpRecords
+    from coordinator_server.share.share_partition import SharePartition
     from coordinator_server.topics.topic import Partition, Topic
     from storage.disk import Disk
 
@@ -64,8 +75,11 @@ class Cluster:
     """
 
     topics: TopicManager
+    group_configs: GroupConfigs
+    security: Security
     offsets_topic: CoordinatorTopic
     transactions_topic: CoordinatorTopic
+    share_state_topic: CoordinatorTopic
     markers: Markers
     journal: RebalanceJournal
     producer_ids: ProducerIdManager
@@ -94,7 +108,8 @@ class Cluster:
         self._servers: dict[int, SocketServer] = {}
         # Where each broker listens, or shall; a broker that stopped comes back there.
         self._addresses = {node_id: one.listeners() for node_id, one in self._configs.items()}
-        self._is_listening = False
+        self._share_persister: LocalSharePersister | None = None
+        self._is_listening = self._is_stopping = False
         self.step_runner = StepRunner(self.machine_clock)
         self._address_book = AddressBook(
             self._configs, RoutingTable.read(), in_container=in_container()
@@ -128,12 +143,17 @@ class Cluster:
             logs, config, clock, node_ids=self.node_ids, changed=self.fetch_purgatory.notify
         )
         self.topics.leadership.on_moved.append(self._on_moved)
+        self.group_configs = GroupConfigs(logs, config)
+        self.security = Security(config, logs.security_state)
         self.offsets_topic = CoordinatorTopic(self.topics, OFFSETS_TOPIC)
         self.transactions_topic = CoordinatorTopic(self.topics, TRANSACTIONS_TOPIC)
+        self.share_state_topic = CoordinatorTopic(self.topics, SHARE_STATE_TOPIC)
         self.markers = Markers(
             self.topics, self._groups_of, clock, self.machine_clock, self.step_runner
         )
-        self.journal = RebalanceJournal(config, clock, self.topics, asyncio.get_running_loop())
+        self.journal = RebalanceJournal(
+            config, clock, self.topics, asyncio.get_running_loop(), self.step_runner
+        )
         for node_id, broker_config in self._configs.items():
             broker = self.brokers[node_id] = Broker(self, broker_config)
             broker.start()
@@ -155,6 +175,9 @@ class Cluster:
             self._maintenance_timer.cancel()
         for server in self._servers.values():
             server.accept_no_more()
+        self._is_stopping = True
+        if self._share_persister is not None:
+            self._share_persister.close()
         for broker in self.brokers.values():
             broker.shutting_down()
         self.fetch_purgatory.close()
@@ -185,7 +208,8 @@ class Cluster:
             name = connection.listener_name
             port = next(one.port for one in self._addresses[node_id] if one.name == name)
         host, port = self._address_book.address(connection, node_id, port)
-        return Endpoint(node_id, host, port, is_stopped=node_id not in self.brokers)
+        rack = self.topics.racks.get(node_id)
+        return Endpoint(node_id, host, port, node_id not in self.brokers, rack)
 
     def addresses(self, node_id: int) -> tuple[Listener, ...]:
         """Where a broker listens, or will when it runs."""
@@ -220,7 +244,10 @@ class Cluster:
                 return
             broker = Broker(self, self._configs[node_id])
             if self._is_listening:
-                self._listen(broker)
+                try:
+                    self._listen(broker)
+                except ConfigError as error:  # its certificates, which have changed since
+                    raise StartError(str(error)) from error
             broker.start()
             self.brokers = {
                 one: broker if one == node_id else self.brokers[one]
@@ -272,11 +299,26 @@ class Cluster:
                 broker.forget()
             if topics:
                 run_all(self.topics.delete(topics))
+            self.group_configs.clear()
+            self.security.forget()
             self.journal.forget()
             self._reset_clocks()
             await asyncio.gather(*[server.disconnect() for server in left])
         LOG.emit("cluster.reset", **told)
         return told
+
+    def explain_given_up(self, share_partition: SharePartition, records: GivenUpRecords) -> None:
+        """Have it told that a share group has given records up."""
+        from coordinator_server.rebalances.given_up import given_up
+
+        key = share_partition.key
+        topic = self.topics.topic_by_id(key.topic_id)
+        if topic is not None:
+            tasks = (one.groups.tasks.get(key.group_id) for one in self.brokers.values())
+            group = next((task.group for task in tasks if task is not None), None)
+            now_ms = self.clock.now_ms()
+            account = given_up(group, topic.name, key.partition, records, now_ms)
+            self.journal.take(key.group_id, account)
 
     async def _listen_elsewhere(self) -> dict[int, tuple[SocketServer, tuple[Listener, ...]]]:
         """A second server for each broker that listens, at free ports; not known to anybody yet."""
@@ -318,6 +360,11 @@ class Cluster:
                 old.transactions.emigrate(partition.index)
             if new is not None:
                 new.transactions.immigrate(partition)
+        elif partition.topic_name == SHARE_STATE_TOPIC:
+            if old is not None:
+                old.share_states.emigrate(partition.index)
+            if new is not None:
+                new.share_states.immigrate(partition)
         self.fetch_purgatory.check_and_complete(partition)
 
     def _groups_of(self, node_id: int) -> GroupCoordinator | None:
@@ -329,6 +376,24 @@ class Cluster:
         """The transactional ids of a broker that runs."""
         broker = self.brokers.get(node_id)
         return None if broker is None else broker.transactions
+
+    @property
+    def share_persister(self) -> LocalSharePersister:
+        """The way to the share coordinators, made when the first share group comes."""
+        if self._share_persister is None:
+            from coordinator_server.coordinator.share_persister import LocalSharePersister
+
+            self._share_persister = LocalSharePersister(
+                self.share_state_topic, self._share_states_of, self.machine_clock
+            )
+            if self._is_stopping:
+                self._share_persister.close()
+        return self._share_persister
+
+    def _share_states_of(self, node_id: int) -> ShareCoordinator | None:
+        """The share partitions that a broker keeps the state of, if it runs."""
+        broker = self.brokers.get(node_id)
+        return None if broker is None else broker.share_states
 
     # --- for the control of the clock -------------------------------------------------------------
 
@@ -374,8 +439,23 @@ class Cluster:
             raise
 
     def _socket_server(self, broker: Broker) -> SocketServer:
-        dispatch = Dispatcher(broker, self.step_runner).dispatch
-        return SocketServer(broker.config, self.machine_clock, dispatch)
+        security = self.security
+        metering = Metering(security, self.machine_clock)
+        dispatch = Dispatcher(broker, self.step_runner, self._guards(), metering).dispatch
+        gate = ConnectionGate(broker.config, security, self.machine_clock)
+        server = SocketServer(broker.config, self.machine_clock, dispatch, security, gate)
+        server.connections.on_lost.append(broker.disconnected)
+        return server
+
+    def _guards(self) -> list[Guard[Broker]]:
+        """What is asked before the handlers: nothing without an authorizer."""
+        authorizer = self.security.authorizer
+        if authorizer is None:
+            return []
+        # Imported by name, as the handlers are: this package lies above.
+        module = import_module("coordinator_server.apis.checks.guard")
+        guard: Guard[Broker] = module.authorizer_guard(authorizer)
+        return [guard]
 
     def _report_address(self, node_id: int) -> None:
         for address in self._addresses[node_id]:

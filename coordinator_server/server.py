@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from coordinator_server.clock.broker_clock import SystemClock
 from coordinator_server.config.config import describe_unknown
 from coordinator_server.events.log import LOG
+from coordinator_server.maintenance.collector import CollectionTimer
 from coordinator_server.maintenance.descriptors import raise_limit
 from coordinator_server.net.acceptor import StartError
 from storage.errors import StorageError
@@ -33,18 +34,20 @@ def run(
     config: Config,
     control: tuple[str, int] | None = None,
     *,
+    control_token: str | None = None,
     watch_stdin: bool = False,
     ready_message: str | None = None,
 ) -> int:
     """Serve until a signal comes, or until standard input ends where that is watched.
 
-    `control` is the address of the control server, if wanted; `ready_message` a line to print when
+    `control` is the address of the control server, if wanted, and `control_token` what its clients
+    have to know; `ready_message` a line to print when
     the broker listens, after those with its addresses. Returns the exit code; raises StartError,
     ConfigError.
     """
     raise_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(config, control, watch_stdin, ready_message))
+        runner.run(_serve(config, control, control_token, watch_stdin, ready_message))
     return 0
 
 
@@ -57,7 +60,11 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 async def _serve(
-    config: Config, control: tuple[str, int] | None, watch_stdin: bool, ready_message: str | None
+    config: Config,
+    control: tuple[str, int] | None,
+    control_token: str | None,
+    watch_stdin: bool,
+    ready_message: str | None,
 ) -> None:
     from coordinator_server.cluster import Cluster
 
@@ -73,12 +80,13 @@ async def _serve(
         if control is not None:
             from coordinator_server.control.http import ControlServer
 
-            control_server = ControlServer(cluster)
+            control_server = ControlServer(cluster, token=control_token)
             control_address = await control_server.start(*control)
         if watch_stdin:
             _stop_at_end_of_stdin(stop)
         # What exists now lives as long as the process: the collector need not look at it again.
         gc.freeze()
+        gc.callbacks.append(CollectionTimer())
         gc.enable()
         for listener in addresses:
             _announce(f"listening {listener.address}")

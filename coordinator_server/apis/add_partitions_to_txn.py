@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from coordinator_server.security.acl import Operation
 from coordinator_server.topics.names import is_internal
 from coordinator_server.transactions.add_partitions import add_partitions, missing_partitions
 from coordinator_server.transactions.decision import Decision, refused
@@ -79,9 +80,15 @@ def _add(
     """Add the partitions of one transaction: all of them, or none."""
     partitions: list[TopicPartition] = []
     errors: dict[TopicPartition, ErrorCode] = {}
+    access = None
+    if call.api_version < BATCHED_SINCE:
+        access = broker.security.access(call.connection)
     for topic in transaction.topics:
         count = broker.topics.partition_count(topic.name)
-        refuses = call.api_version < BATCHED_SINCE and is_internal(topic.name)
+        refuses = call.api_version < BATCHED_SINCE and (
+            is_internal(topic.name)
+            or (access is not None and not access.topic(Operation.WRITE, topic.name))
+        )
         for index in topic.partitions:
             partitions.append((topic.name, index))
             if refuses:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from coordinator_server.security import client_software
 from protocol.apis.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -19,18 +19,17 @@ if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
 
-# KIP-511: what a client may call itself.
-_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-
 _PRODUCE_KEY = 0
 
 # Name, lowest and highest level that the reference version can run, and the level that runs: those
 # of a new cluster of that version (metadata.version 30 is 4.3-IV0). What Kafka shows besides would
-# not be true here: share.version and streams.version (APIs that are not served), kraft.version and
-# eligible.leader.replicas.version (no quorum of controllers, no replicas).
+# not be true here: kraft.version and eligible.leader.replicas.version (no quorum of controllers, no
+# replicas).
 _FEATURES = (
     ("group.version", 0, 1, 1),
     ("metadata.version", 7, 30, 30),
+    ("share.version", 0, 1, 1),
+    ("streams.version", 0, 1, 1),
     # At level 2 the Java client uses transactions v2 (KIP-890): Produce 12 and EndTxn 5, and no
     # AddPartitionsToTxn. librdkafka reads no features and uses v1.
     ("transaction.version", 0, 2, 2),
@@ -44,9 +43,8 @@ _FEATURES_EPOCH = sum(level for _, _, _, level in _FEATURES)
 def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> None:
     """Answer with everything in the registry; INVALID_REQUEST to a client without a name."""
     version = call.api_version
-    if version >= 3 and not (
-        _SOFTWARE.fullmatch(request.client_software_name)
-        and _SOFTWARE.fullmatch(request.client_software_version)
+    if version >= client_software.FIRST_VERSION and not client_software.is_valid(
+        request.client_software_name, request.client_software_version
     ):
         call.reply(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
         return

@@ -1,7 +1,7 @@
 """Changing configs while the broker runs: which change is allowed, and what comes of it.
 
-Topics can be changed. The settings of a broker cannot: they come from its command line and its
-file. Orders of the checks and texts are those of Kafka (ConfigAdminManager and
+Topics and groups can be changed. The settings of a broker cannot: they come from its command line
+and its file. Orders of the checks and texts are those of Kafka (ConfigAdminManager and
 ConfigurationControlManager), as its answers show them.
 """
 
@@ -12,6 +12,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from coordinator_server.clock.step_runner import run_all
+from coordinator_server.config.settings import GROUP_SETTINGS
+from coordinator_server.events.log import LOG
 from coordinator_server.topics.counts import Counts
 from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST, TOO_MANY_RECORDS
 from coordinator_server.topics.names import name_error
@@ -24,6 +26,7 @@ from storage.topic_settings import TOPIC_SETTINGS
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.config.config import Config
     from protocol.apis.alter_configs import AlterableConfig as GivenConfig
     from protocol.apis.incremental_alter_configs import AlterableConfig
@@ -32,6 +35,8 @@ TOPIC = 2
 BROKER = 4
 BROKER_LOGGER = 8
 GROUP = 32
+
+GroupId = str
 
 Outcome = tuple[int, str | None]
 """Error code and its text; (0, None) for a change that is made, or might be."""
@@ -63,16 +68,18 @@ _OPERATIONS = frozenset(Operation)
 
 
 class Planned(NamedTuple):
-    """Configs that a topic shall have, which had `before` when they were checked."""
+    """Configs that a topic or a group shall have, which had `before` when they were checked."""
 
-    topic: Topic
+    target: Topic | GroupId
     before: Mapping[str, str]
     configs: dict[str, str]
 
     def is_current(self, broker: Broker) -> bool:
-        """Whether the topic is still there and has the configs that it had."""
-        is_there = broker.topics.topic(self.topic.name) is self.topic
-        return is_there and self.topic.configs is self.before
+        """Whether the topic is still there, and has the configs that it had; a group likewise."""
+        if isinstance(self.target, str):
+            return broker.group_configs.own(self.target) == self.before
+        is_there = broker.topics.topic(self.target.name) is self.target
+        return is_there and self.target.configs is self.before
 
 
 def apply_all(
@@ -98,8 +105,8 @@ def apply_all(
         if counts[one.resource_type, one.resource_name] == 1:
             outcome = yield from plan(broker, one)
         if isinstance(outcome, Planned):
-            records += len(outcome.configs.items() ^ outcome.topic.configs.items())
-            if outcome.configs != outcome.topic.configs:
+            records += len(outcome.configs.items() ^ outcome.before.items())
+            if outcome.configs != outcome.before:
                 planned[number] = outcome
             outcome = DONE
         outcomes.append(outcome)
@@ -114,14 +121,29 @@ def apply_all(
                     planned[number] = outcome
                 else:
                     outcomes[number] = outcome
-        changes = {one.topic: one.configs for one in planned.values() if one.is_current(broker)}
         try:
-            yield from broker.topics.set_configs(changes)
+            yield from _write(broker, [one for one in planned.values() if one.is_current(broker)])
         except StorageError as error:
             for number in planned:
                 outcomes[number] = error.code, error.message
     yield from counts.clear()
     return outcomes
+
+
+def _write(broker: Broker, planned: Sequence[Planned]) -> Steps:
+    """Have topics and groups have these configs: one write for each of the two."""
+    topics: dict[Topic, Mapping[str, str]] = {}
+    groups: dict[GroupId, Mapping[str, str]] = {}
+    for one in planned:
+        if isinstance(one.target, str):
+            groups[one.target] = one.configs
+        else:
+            topics[one.target] = one.configs
+        yield
+    yield from broker.topics.set_configs(topics)
+    if groups:
+        broker.group_configs.set(groups)
+        LOG.emit("groups.configured", groups=sorted(groups))
 
 
 def change(
@@ -138,20 +160,25 @@ def change(
         if one.config_operation not in _OPERATIONS:
             return ErrorCode.UNKNOWN_SERVER_ERROR, None
         yield
-    if kind == TOPIC:
-        topic = broker.topics.topic(name)
+    if kind in (TOPIC, GROUP):
+        topic = broker.topics.topic(name) if kind == TOPIC else None
         before = {} if topic is None else topic.configs
+        if kind == GROUP:
+            before = broker.group_configs.own(name)
         configs = dict(before)
+        known = TOPIC_SETTINGS if kind == TOPIC else GROUP_SETTINGS
         has_unknown = False
         for one in changes:
             yield
-            if one.name not in TOPIC_SETTINGS:
+            if one.name not in known:
                 if has_unknown:
                     continue  # the first is enough to refuse all, and there may be millions
                 has_unknown = one.config_operation == Operation.SET
             refused = _apply(broker.config, configs, one)
             if refused is not None:
                 return refused
+        if kind == GROUP:
+            return _planned_group(broker, name, configs)
         return _planned(broker, name, configs, before)
     if kind == BROKER_LOGGER:
         return _logger_error(broker, name, changes)
@@ -168,6 +195,9 @@ def replace(
     if kind == TOPIC:
         given = yield from condensed((one.name, one.value) for one in configs)
         return _planned(broker, name, {name: value for name, value in given if value is not None})
+    if kind == GROUP:
+        own = {one.name: one.value for one in configs if one.value is not None}
+        return _planned_group(broker, name, own)
     if kind == BROKER_LOGGER:
         return _unknown(kind)
     return _fixed(broker, kind, name, [one.name for one in configs])
@@ -244,15 +274,24 @@ def _planned(
     return Planned(topic, topic.configs if before is None else before, configs)
 
 
+def _planned_group(broker: Broker, name: GroupId, configs: dict[str, str]) -> Outcome | Planned:
+    """Check a group's new configs; there need be no such group."""
+    if not name:
+        return ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."
+    try:
+        broker.group_configs.check(configs)
+    except StorageError as error:
+        return error.code, error.message
+    return Planned(name, broker.group_configs.own(name), configs)
+
+
 def _fixed(broker: Broker, kind: int, name: str, names: Sequence[str]) -> Outcome:
     """What has no configs that can change."""
-    if kind == GROUP and not name:
-        return ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."
     if kind == BROKER and name:
         error = _node_error(broker, name, "Unexpected broker id, expected {}, but received {}")
         if error is not None:
             return error
-    if kind not in (BROKER, GROUP):
+    if kind != BROKER:
         return _unknown(kind)
     if not names:
         return DONE

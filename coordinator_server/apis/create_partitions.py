@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     Error = tuple[ErrorCode, str | None]
 
 
+_THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
 class _Plan(NamedTuple):
     """Partitions that a topic may get, which had `before` when that was checked."""
 
@@ -67,6 +70,10 @@ def handle(broker: Broker, call: Call, request: CreatePartitionsRequest) -> Step
             continue
         assert topic is not None
         before = len(topic.partitions)
+        if not call.may_change_partitions(asked.count - before):
+            result.error_code = _THROTTLED
+            result.error_message = _THROTTLED.message
+            continue
         records += asked.count - before
         if records > MAX_RECORDS_PER_REQUEST:
             result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # without a text, as in Kafka

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _MAX_PARTITIONS_PER_REQUEST = 10_000
 """Kafka's MAX_PARTITIONS_PER_BATCH."""
 
+_THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 _TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
 
 
@@ -48,20 +49,9 @@ class _Refused(Exception):  # noqa: N818  # it ends the checks of one topic, it 
 def handle(broker: Broker, call: Call, request: CreateTopicsRequest) -> Steps:
     """Answer with one result per distinct name; what is too much at once is refused as a whole."""
     counts: Counts[str] = Counts()
-    partitions = 0
-    for asked in request.topics:
-        counts.add(asked.name)
-        if asked.num_partitions == -1 and not asked.assignments:
-            partitions += broker.config.integer("num.partitions")
-        else:
-            # A negative number is refused later, and makes no room for others.
-            partitions += len(asked.assignments) or max(asked.num_partitions, 0)
-        yield
     planned: dict[str, Topic] = {}
     errors: dict[str, CreationError] = {}
-    message = _TOO_MANY_PARTITIONS if partitions > _MAX_PARTITIONS_PER_REQUEST else None
-    if message is None:
-        message = yield from _plan_all(broker, request, counts, planned, errors)
+    message = yield from create(broker, call, request, counts, planned, errors)
     if message is not None:
         refusals = []
         for asked in request.topics:
@@ -69,11 +59,6 @@ def handle(broker: Broker, call: Call, request: CreateTopicsRequest) -> Steps:
             yield
         call.reply(CreateTopicsResponse(topics=refusals))
         return
-    if planned and not request.validate_only:
-        try:
-            errors |= yield from broker.topics.add(planned.values())
-        except StorageError as error:
-            errors |= dict.fromkeys(planned, (error.code, error.message))
     results = []
     twice: dict[str, CreatableTopicResult] = {}
     for asked in request.topics:
@@ -94,8 +79,38 @@ def handle(broker: Broker, call: Call, request: CreateTopicsRequest) -> Steps:
     yield from counts.clear()
 
 
+def create(
+    broker: Broker,
+    call: Call,
+    request: CreateTopicsRequest,
+    counts: Counts[str],
+    planned: dict[str, Topic],
+    errors: dict[str, CreationError],
+) -> Generator[None, None, str | None]:
+    """Create what can be created, which is `planned` with no error; why the whole is refused."""
+    partitions = 0
+    for asked in request.topics:
+        counts.add(asked.name)
+        if asked.num_partitions == -1 and not asked.assignments:
+            partitions += broker.config.integer("num.partitions")
+        else:
+            # A negative number is refused later, and makes no room for others.
+            partitions += len(asked.assignments) or max(asked.num_partitions, 0)
+        yield
+    if partitions > _MAX_PARTITIONS_PER_REQUEST:
+        return _TOO_MANY_PARTITIONS
+    message = yield from _plan_all(broker, call, request, counts, planned, errors)
+    if message is None and planned and not request.validate_only:
+        try:
+            errors |= yield from broker.topics.add(planned.values())
+        except StorageError as error:
+            errors |= dict.fromkeys(planned, (error.code, error.message))
+    return message
+
+
 def _plan_all(
     broker: Broker,
+    call: Call,
     request: CreateTopicsRequest,
     counts: Counts[str],
     planned: dict[str, Topic],
@@ -109,6 +124,8 @@ def _plan_all(
             continue
         try:
             topic = yield from _plan(broker, asked)
+            if not call.may_change_partitions(len(topic.partitions)):
+                raise _Refused(_THROTTLED, _THROTTLED.message)
         except _Refused as refused:
             errors[asked.name] = refused.error
         except StorageError as error:

@@ -10,9 +10,11 @@ exist do not end the wait, as in Kafka.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from coordinator_server.security.acl import Operation
 from coordinator_server.topics.keyed_purgatory import KeyedOperation
 from protocol.apis.fetch import (
     AbortedTransaction,
@@ -28,7 +30,7 @@ from storage.batch_scan import end_offset_of
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Collection, Generator
 
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
@@ -39,10 +41,15 @@ if TYPE_CHECKING:
 
 MANY_PARTITIONS = 2000
 _READ_COMMITTED = 1
+_ANSWER_BYTES, _PARTITION_BYTES = 16, 58  # without records, a partition with its topic id
 _FIRST_VERSION_WITH_ZSTD = 10
 _FIRST_VERSION_WITH_LEADERS = 16
 _LEADER_IS_NEWS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_NOT_LOOKED_AT = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
 
 
 class _Found(NamedTuple):
@@ -96,6 +103,8 @@ class DelayedFetch(KeyedOperation):
         self._is_replica = replica >= 0
         self._is_old = call.api_version < _FIRST_VERSION_WITH_ZSTD
         self._max_bytes = min(max(request.max_bytes, 0), broker.topics.fetch_max_bytes)
+        if call.is_metered:
+            self._max_bytes = min(self._max_bytes, call.most_fetched_bytes())
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._found: list[_Found] = []  # before the fetch was parked
         self._to_read: list[tuple[FetchTarget, Partition]] = []
@@ -104,6 +113,8 @@ class DelayedFetch(KeyedOperation):
     def look_up(self) -> Steps:
         """Look up the partitions: before anything else."""
         topics = self._broker.topics
+        secured = self._broker.security.authorizer is not None
+        may_read = self._may_read() if secured else None
         for target in self._context.targets:
             topic = (
                 topics.topic_by_id(target.topic)
@@ -114,12 +125,26 @@ class DelayedFetch(KeyedOperation):
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 if self._context.uses_topic_ids:
                     error = ErrorCode.UNKNOWN_TOPIC_ID
+                elif may_read is not None and not may_read(str(target.topic)):
+                    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 self._unknown.append(_failed(target, error))
+            elif may_read is not None and not may_read(topic.name):
+                self._unknown.append(_failed(target, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             elif 0 <= target.partition < len(topic.partitions):
                 self._to_read.append((target, topic.partitions[target.partition]))
             else:
                 self._unknown.append(_failed(target, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             yield
+
+    def _may_read(self) -> Callable[[str], bool] | None:
+        """Whether the client may read a topic; None when it may read all of them."""
+        access = self._broker.security.access(self._call.connection)
+        if access is None:
+            return None
+        if self._is_replica:
+            may_replicate = access.cluster(Operation.CLUSTER_ACTION)
+            return None if may_replicate else lambda name: False
+        return partial(access.topic, Operation.READ)
 
     def partitions(self) -> list[Partition]:
         """What the fetch waits for: the keys in the purgatory."""
@@ -273,6 +298,11 @@ class DelayedFetch(KeyedOperation):
         session_id = 0
         response = FetchResponse()
         session = context.session
+        if self._call.is_metered and self._call.must_throttle_fetch(answer_bytes(found)):
+            # Empty, and what the session knows stays: the client asks for the same again.
+            response.session_id = 0 if session is None else session.session_id
+            self._call.reply(response)
+            return
         if session is not None:
             session_id = session.session_id
         elif context.wants_session:
@@ -303,7 +333,7 @@ class DelayedFetch(KeyedOperation):
                     last_stable_offset=last_stable_offset,
                     log_start_offset=log_start_offset,
                     aborted_transactions=(
-                        one.aborted if self._committed or error in _UNKNOWN else None
+                        one.aborted if self._committed or error in _NOT_LOOKED_AT else None
                     ),
                     records=records,
                 )
@@ -338,7 +368,7 @@ class DelayedFetch(KeyedOperation):
         if not named:
             return
         response.node_endpoints = [
-            NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port)
+            NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
             for one in self._broker.endpoints(self._call.connection)
             if one.node_id in named
         ]
@@ -372,6 +402,19 @@ def _aborted_in(log: PartitionLog, start: int, records: bytes) -> list[AbortedTr
         AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
         for one in found
     ]
+
+
+class _Fetched(Protocol):
+    """What was fetched of a partition."""
+
+    @property
+    def records(self) -> bytes | memoryview | None:
+        """Batches."""
+
+
+def answer_bytes(found: Collection[_Fetched]) -> int:
+    """About as many bytes as the answer has: the records, and what is told of each partition."""
+    return _ANSWER_BYTES + sum([_PARTITION_BYTES + len(one.records or b"") for one in found])
 
 
 def _failed(target: FetchTarget, error: ErrorCode) -> _Found:

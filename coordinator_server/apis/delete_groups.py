@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from coordinator_server.net.call import Call
     from protocol.apis.delete_groups import DeleteGroupsRequest
 
-STEP_GROUPS = 200
-
 
 def handle(broker: Broker, call: Call, request: DeleteGroupsRequest) -> Steps:
     """To each group, once per name."""
@@ -27,5 +25,4 @@ def handle(broker: Broker, call: Call, request: DeleteGroupsRequest) -> Steps:
     fan_in = FanIn(call, len(names), finish)
     for index, group_id in enumerate(names):
         broker.groups.submit(fan_in.part(index), DeleteGroup(group_id))
-        if index % STEP_GROUPS == STEP_GROUPS - 1:
-            yield
+        yield

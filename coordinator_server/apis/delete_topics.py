@@ -80,7 +80,10 @@ def _delete(broker: Broker, call: Call, asked: list[DeleteTopicState]) -> Steps:
         else:
             result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
             results.append(result)
-            if len(deleted) < MAX_RECORDS_PER_REQUEST:
+            if not call.may_change_partitions(len(topic.partitions)):
+                result.error_code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+                result.error_message = ErrorCode.THROTTLING_QUOTA_EXCEEDED.message
+            elif len(deleted) < MAX_RECORDS_PER_REQUEST:
                 deleted[topic] = result
             else:
                 result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # without a text, as in Kafka

@@ -42,7 +42,11 @@ def handle(broker: Broker, call: Call, request: DescribeClusterRequest) -> None:
         controller_id=broker.controller_id,
         brokers=[
             DescribeClusterBroker(
-                broker_id=one.node_id, host=one.host, port=one.port, is_fenced=one.is_stopped
+                broker_id=one.node_id,
+                host=one.host,
+                port=one.port,
+                rack=one.rack,
+                is_fenced=one.is_stopped,
             )
             for one in endpoints
         ],

@@ -21,6 +21,7 @@ from protocol.apis.describe_configs import (
     DescribeConfigsSynonym,
 )
 from protocol.errors import ErrorCode
+from storage.config_def import Kind
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
@@ -86,7 +87,7 @@ def _find(
     if resource.resource_type == _GROUP:
         if not name:
             return (ErrorCode.INVALID_REQUEST, "Group name must not be empty"), ()
-        return None, describe_group(broker.config)
+        return None, describe_group(broker.config, broker.group_configs.own(name))
     return (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message), ()
 
 
@@ -116,6 +117,7 @@ def _described(
         name=config.name,
         value=config.value,
         read_only=config.read_only,
+        is_sensitive=config.kind == Kind.PASSWORD,
         config_source=config.source,
         config_type=config.kind,
         documentation=config.documentation if request.include_documentation else None,

@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from coordinator_server.apis.metadata import described_partition
+from coordinator_server.security.acl import Operation, ResourceType
 from coordinator_server.topics.names import is_internal, name_error
 from coordinator_server.topics.operations import TOPIC_OPERATIONS
 from protocol.apis.describe_topic_partitions import (
@@ -36,13 +37,20 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
     cursor = request.cursor
     first = _order(cursor.topic_name) if cursor is not None else b""
     names: list[tuple[bytes, str]] = []  # a heap: sorting them would be one long step
+    access = broker.security.access(call.connection)
+    refused: dict[str, DescribeTopicPartitionsResponseTopic] = {}
     has_cursor_name, has_empty_name = not request.topics, False
     for one in request.topics or broker.topics.all_topics():
         name = one.name
         has_empty_name = has_empty_name or not name
         has_cursor_name = has_cursor_name or (cursor is not None and name == cursor.topic_name)
         if (order := _order(name)) >= first:
-            heappush(names, (order, name))
+            if access is None or access.topic(Operation.DESCRIBE, name):
+                heappush(names, (order, name))
+            elif request.topics:
+                refused[name] = DescribeTopicPartitionsResponseTopic(
+                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name
+                )
         yield
     error = ErrorCode.NONE
     if cursor is not None and (not has_cursor_name or cursor.partition_index < 0):
@@ -78,6 +86,12 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
             page.next_cursor = Cursor(topic_name=name, partition_index=start + len(listed))
             break
         left -= len(listed)
+    if access is not None:
+        for described in page.topics:
+            name = described.name or ""
+            described.topic_authorized_operations = access.operations(ResourceType.TOPIC, name)
+            yield
+        page.topics += refused.values()
     call.reply(page)
     while names:
         names.pop()

@@ -1,9 +1,10 @@
-"""FindCoordinator: which broker coordinates a group or a transaction."""
+"""FindCoordinator: which broker coordinates a group, a transaction or a share partition."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coordinator_server.share.state.coordinator_key import share_partition_key
 from protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
 from protocol.errors import ErrorCode
 
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _MANY_KEYS_SINCE = 4
+_SHARE_SINCE = 6
 _NO_NODE_ID, _NO_HOST, _NO_PORT = -1, "", -1
 
 
 def handle(broker: Broker, call: Call, request: FindCoordinatorRequest) -> Steps:
-    """The leader of the partition of a group or a transactional id.
+    """The leader of the partition that the key lives in.
 
     The topic is made when it is first asked for. Kafka answers COORDINATOR_NOT_AVAILABLE while it
     makes the topic and the client asks again; here the topic is there at once.
@@ -55,10 +57,17 @@ def _find(broker: Broker, call: Call, key_type: int, key: str) -> Coordinator:
         error = broker.transactions.ensure_topic()
         if error is ErrorCode.NONE:
             node_id = broker.transactions.coordinator_of(key)
+    elif key_type == _SHARE:
+        share_partition = share_partition_key(key) if call.api_version >= _SHARE_SINCE else None
+        if share_partition is None:
+            error = ErrorCode.INVALID_REQUEST
+        else:
+            error = broker.share_states.ensure_topic()
+        if share_partition is not None and error is ErrorCode.NONE:
+            node_id = broker.share_states.coordinator_of(share_partition)
     else:
-        error = ErrorCode.INVALID_REQUEST  # share groups (type 2) are not served
-        # From version 4 on this is the only error that comes with its message.
-        message = "" if key_type == _SHARE else error.message
+        error = ErrorCode.INVALID_REQUEST
+        message = error.message  # from version 4 on this is the only error that comes with one
     endpoint = broker.endpoint(node_id, call.connection)
     if error is ErrorCode.NONE and endpoint is None:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.transactions.state import TransactionState
     from protocol.apis.list_transactions import ListTransactionsRequest
 
 
@@ -30,8 +31,15 @@ def handle(broker: Broker, call: Call, request: ListTransactionsRequest) -> Step
     if matches is None:
         call.reply(ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION))
         return
-    unknown = [name for name in dict.fromkeys(request.state_filters) if name not in STATE_BY_LABEL]
-    states = {STATE_BY_LABEL[name] for name in request.state_filters if name in STATE_BY_LABEL}
+    unknown: dict[str, None] = {}
+    states: set[TransactionState] = set()
+    for name in request.state_filters:
+        state = STATE_BY_LABEL.get(name)
+        if state is None:
+            unknown[name] = None
+        else:
+            states.add(state)
+        yield
     producer_ids = set(request.producer_id_filters)
     now_ms = broker.clock.now_ms()
     listed: list[ListedTransaction] = []
@@ -52,7 +60,10 @@ def handle(broker: Broker, call: Call, request: ListTransactionsRequest) -> Step
                 transaction_state=metadata.state.label,
             )
         )
-    call.reply(ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=listed))
+    response = ListTransactionsResponse(
+        unknown_state_filters=list(unknown), transaction_states=listed
+    )
+    call.reply(response)
 
 
 def _matcher(pattern: str | None) -> Callable[[str], object] | None:

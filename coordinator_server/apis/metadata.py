@@ -43,7 +43,7 @@ def handle(broker: Broker, call: Call, request: MetadataRequest) -> Steps:
             return
     response = MetadataResponse(
         brokers=[
-            MetadataResponseBroker(node_id=one.node_id, host=one.host, port=one.port)
+            MetadataResponseBroker(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
             for one in broker.endpoints(call.connection)
         ],
         cluster_id=broker.cluster_id,
@@ -56,7 +56,7 @@ def handle(broker: Broker, call: Call, request: MetadataRequest) -> Steps:
                 response.topics.append((yield from _known(broker, topic, operations)))
             yield
     else:
-        yield from _asked(broker, request, asked, response.topics, operations)
+        yield from _asked(broker, call, request, asked, response.topics, operations)
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     call.reply(response)
@@ -64,6 +64,7 @@ def handle(broker: Broker, call: Call, request: MetadataRequest) -> Steps:
 
 def _asked(
     broker: Broker,
+    call: Call,
     request: MetadataRequest,
     asked: list[MetadataRequestTopic],
     known: list[MetadataResponseTopic],
@@ -114,7 +115,7 @@ def _asked(
                 )
             )
     if to_create and request.allow_auto_topic_creation:
-        yield from broker.topics.auto_create(to_create)
+        yield from broker.topics.auto_create(to_create, call.may_change_partitions)
     for described in unknown:
         known.append(described)
         yield

@@ -58,7 +58,13 @@ def handle(broker: Broker, call: Call, request: OffsetFetchRequest) -> Steps:
 
     fan_in = FanIn(call, len(groups), finish)
     for index, group in enumerate(groups):
-        of_group = FetchOffsets(group.group_id, group.topics, request.require_stable)
+        of_group = FetchOffsets(
+            group.group_id,
+            group.topics,
+            request.require_stable,
+            group.member_id,
+            group.member_epoch,
+        )
         broker.groups.submit(fan_in.part(index), of_group)
         if index % STEP_ITEMS == STEP_ITEMS - 1:
             yield

@@ -247,7 +247,7 @@ def _name_leaders(broker: Broker, call: Call, response: ProduceResponse) -> None
     }
     if named:
         response.node_endpoints = [
-            NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port)
+            NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
             for one in broker.endpoints(call.connection)
             if one.node_id in named
         ]

@@ -9,12 +9,17 @@ setting once, not per request.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import NamedTuple
 
+from coordinator_server.config.authorizer_settings import authorizer_problem
 from coordinator_server.config.other_names import OF_KAFKA, PREFIXES
-from coordinator_server.config.settings import SETTINGS, WITHOUT_EFFECT
+from coordinator_server.config.security_protocol import SecurityProtocol
+from coordinator_server.config.settings import LISTENER_SETTINGS, SETTINGS, WITHOUT_EFFECT
 from storage.config_def import InvalidValueError, Kind, Problem, Setting, Value, parse
 from storage.topic_settings import TOPIC_SETTINGS
+
+_LISTENER_PREFIX = "listener.name."
 
 # Variables of Kafka's image that are no settings of a broker: JVM, logging, storage tool.
 _IMAGE_VARIABLES = (
@@ -85,7 +90,15 @@ class Config:
     meant for somebody else.
     """
 
-    __slots__ = ("_sources", "_values", "cluster_id", "ephemeral", "ignored", "unknown")
+    __slots__ = (
+        "_of_listeners",
+        "_sources",
+        "_values",
+        "cluster_id",
+        "ephemeral",
+        "ignored",
+        "unknown",
+    )
 
     def __init__(
         self,
@@ -99,6 +112,8 @@ class Config:
     ) -> None:
         self._values: dict[str, Value] = {name: s.default for name, s in SETTINGS.items()}
         self._sources: dict[str, str] = {}
+        # listener.name.NAME.SETTING, by the name in lower case.
+        self._of_listeners: dict[str, dict[str, Value]] = {}
         self.ignored: list[str] = []
         self.unknown: dict[str, str | None] = {}
         self.ephemeral = ephemeral
@@ -131,13 +146,13 @@ class Config:
         return value
 
     def text(self, name: str) -> str:
-        """A setting of type string that has a value."""
+        """A setting of type string or password that has a value."""
         value = self._values[name]
         assert type(value) is str, name
         return value
 
     def optional_text(self, name: str) -> str | None:
-        """A setting of type string that may be null."""
+        """A setting of type string or password that may be null."""
         value = self._values[name]
         assert value is None or type(value) is str, name
         return value
@@ -199,12 +214,56 @@ class Config:
         listeners = [_parse_listener(setting, text) for text in texts]
         return [listener for listener in listeners if listener.name not in controller]
 
+    def security_protocol(self, listener_name: str) -> SecurityProtocol:
+        """The security protocol of a listener. Raises ConfigError."""
+        protocols = dict(
+            item.strip().partition(":")[::2]
+            for item in self.text("listener.security.protocol.map").upper().split(",")
+        )
+        name = protocols.get(listener_name, listener_name)
+        try:
+            protocol = SecurityProtocol[name]
+        except KeyError:
+            known = ", ".join(one.name for one in SecurityProtocol)
+            raise ConfigError(
+                f"listeners: {listener_name}: there is no security protocol {name}, only {known}; "
+                "name the listener's in listener.security.protocol.map"
+            ) from None
+        is_secured = self.optional_text("dev.security.dir") is not None
+        if is_secured and protocol is SecurityProtocol.PLAINTEXT:
+            return SecurityProtocol.SASL_SSL
+        return protocol
+
+    def of_listener(self, listener_name: str) -> "Config":
+        """The settings as one listener has them, by listener.name.NAME.SETTING."""
+        return self._with(self.own_settings(listener_name))
+
+    def own_settings(self, listener_name: str) -> Mapping[str, Value]:
+        """What listener.name.NAME.SETTING gives one listener, by SETTING in lower case."""
+        return self._of_listeners.get(listener_name.lower(), {})
+
+    def of_mechanism(self, mechanism: str) -> "Config":
+        """The settings of a listener as one SASL mechanism has them, by MECHANISM.SETTING."""
+        prefix = f"{mechanism.lower()}."
+        own = {
+            name.removeprefix(prefix): value
+            for name, value in self._values.items()
+            if name.startswith(prefix)
+        }
+        return self._with(own)
+
+    def _with(self, values: Mapping[str, Value]) -> "Config":
+        if not values:
+            return self
+        other = copy(self)
+        other._values = {**self._values, **values}
+        return other
+
     def of_broker(self, index: int) -> "Config":
         """The settings as the broker `index` of this process has them: id and ports count on."""
         if index == 0:
             return self
-        other = Config(ephemeral=self.ephemeral)
-        other._sources = self._sources
+        other = copy(self)
         node_id = self.node_id + index
         other._values = {**self._values, "node.id": node_id, "broker.id": node_id}
         if port := self.integer("published.port"):
@@ -220,15 +279,17 @@ class Config:
         for name, text in settings.items():
             setting = SETTINGS.get(name)
             if setting is None:
-                self._apply_elsewhere(source, name)
+                self._apply_elsewhere(source, name, text)
                 continue
             if name in WITHOUT_EFFECT and name not in self.ignored:
                 self.ignored.append(name)
             self._values[name] = _parse(setting, text)
             self._sources[name] = source
 
-    def _apply_elsewhere(self, source: str, name: str) -> None:
-        """Note a name that the table does not have."""
+    def _apply_elsewhere(self, source: str, name: str, text: str) -> None:
+        """Take an override of one listener, or note a name that the table does not have."""
+        if name.startswith(_LISTENER_PREFIX) and self._apply_to_listener(name, text):
+            return
         if name not in OF_KAFKA and not name.startswith(PREFIXES):
             similar = _most_similar(name)
             if similar is not None or source != "environment":
@@ -236,6 +297,23 @@ class Config:
                 return
         if name not in self.ignored:
             self.ignored.append(name)
+
+    def _apply_to_listener(self, name: str, text: str) -> bool:
+        """Take listener.name.NAME.SETTING; whether SETTING may be one of a listener.
+
+        SETTING may have a mechanism in front, such as plain.sasl.jaas.config.
+        """
+        listener, _, suffix = name.removeprefix(_LISTENER_PREFIX).partition(".")
+        stem = suffix
+        setting = LISTENER_SETTINGS.get(stem)
+        if setting is None:
+            stem = suffix.partition(".")[2]
+            setting = LISTENER_SETTINGS.get(stem)
+            if setting is None or stem.startswith("ssl."):
+                return False
+        value = _parse(setting._replace(name=name), text)
+        self._of_listeners.setdefault(listener.lower(), {})[suffix.lower()] = value
+        return True
 
     def _give_both_names_one_id(self) -> None:
         """node.id, and its older name broker.id, have one value (Kafka's populateSynonyms)."""
@@ -248,6 +326,12 @@ class Config:
 
     def _check_together(self) -> None:
         """Check settings against each other. Raises ConfigError."""
+        if any(name.startswith("group.") for name in self._sources):
+            # Imported here: what only reads a configuration, as the health check, does without.
+            from coordinator_server.config.group_configs import conflict
+
+            if problem := conflict(self):
+                raise ConfigError(problem)
         if not self.listeners():
             of_controller = ", ".join(self.items("controller.listener.names"))
             raise ConfigError(
@@ -261,22 +345,34 @@ class Config:
             for name, count in names.items():
                 if count > 1:
                     raise ConfigError(f"{setting}: {count} listeners have the name {name}")
-        protocols = dict(
-            item.strip().partition(":")[::2]
-            for item in self.text("listener.security.protocol.map").upper().split(",")
-        )
         for listener in self.listeners():
-            protocol = protocols.get(listener.name, listener.name)
-            if protocol != "PLAINTEXT":
-                raise ConfigError(
-                    f"listeners: {listener}: security protocol {protocol} is not served, "
-                    "only PLAINTEXT"
-                )
+            self.security_protocol(listener.name)
+        self._check_listener_names()
+        authorizer = self.text("authorizer.class.name")
+        if problem := authorizer_problem(authorizer, self.text("super.users")):
+            raise ConfigError(problem)
         self._check_addresses()
         self._check_ports("listeners", self.listeners())
         self._check_ports("advertised.listeners", self.advertised_listeners().values())
         if port := self.integer("published.port"):
             self._check_ports("published.port", [Listener("PUBLISHED", "", port)])
+
+    def _check_listener_names(self) -> None:
+        """Settings that name a listener that there is not are named as ignored."""
+        names = [listener.name for listener in self.listeners()]
+        between_brokers = self.optional_text("inter.broker.listener.name")
+        if between_brokers is not None:
+            if "security.inter.broker.protocol" in self._sources:
+                raise ConfigError(
+                    "inter.broker.listener.name: only one of it and security.inter.broker.protocol "
+                    "may be set"
+                )
+            # Kafka refuses it; here `--listener` may have taken the place of those of the file.
+            if between_brokers.upper() not in names:
+                self.ignored.append("inter.broker.listener.name")
+        for name in self._of_listeners:
+            if name.upper() not in names:
+                self.ignored.append(f"{_LISTENER_PREFIX}{name}.*")
 
     def _check_addresses(self) -> None:
         """Advertised addresses must be addresses that clients can connect to."""
@@ -363,7 +459,7 @@ def settings_in_arguments(arguments: Iterable[str]) -> dict[str, str]:
 
 def _parse(setting: Setting, text: str) -> Value:
     """The value of `text`; an empty string is the default. Raises ConfigError."""
-    if setting.kind is Kind.STRING and not text.strip():
+    if setting.kind in (Kind.STRING, Kind.PASSWORD) and not text.strip():
         return setting.default
     try:
         return parse(setting, text)

@@ -8,6 +8,15 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BLANK = " \t\f"
 
 
+def read_properties(path: str) -> dict[str, str]:
+    """Names and values of a properties file. Raises ValueError with the reason."""
+    try:
+        with open(path, encoding="latin-1") as stream:
+            return parse_properties(stream.read())
+    except OSError as error:
+        raise ValueError(error.strerror or str(error)) from error
+
+
 def parse_properties(text: str) -> dict[str, str]:
     """Names and values of a properties text; of a name given twice the last value counts.
 

@@ -7,6 +7,11 @@ this table, so none of them can know a setting that another one does not. The ro
 topics their defaults are derived from the table of topic settings (`storage.topic_settings`).
 """
 
+from coordinator_server.config.authorizer_settings import AUTHORIZER_SETTINGS
+from coordinator_server.config.dev_settings import DEV_SETTINGS
+from coordinator_server.config.quota_settings import CONNECTION_RATE, QUOTAS
+from coordinator_server.config.sasl_settings import MAX_REAUTH_SETTING, SASL_SETTINGS
+from coordinator_server.config.tls_settings import TLS_SETTINGS
 from storage.config_def import INT_MAX, LONG_MAX, SHORT_MAX, Kind, Setting, render
 from storage.topic_settings import (
     PRODUCER_ID_EXPIRATION_MS,
@@ -77,6 +82,13 @@ def _modern(kind: str) -> tuple[Setting, ...]:
     )
 
 
+CONSUMER_ASSIGNOR_CLASSES = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+}
+"""Kafka's classes of the assignors that there are, and their names."""
+SHARE_ASSIGNOR_CLASS = "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"
+
 # One row is one or two lines: a table, not a page of calls.
 # fmt: off
 _LISTENERS = (
@@ -94,13 +106,13 @@ _LISTENERS = (
          "count on.", most=65535),
     _string("listener.security.protocol.map",
          "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-         "Security protocol of each listener name. Only PLAINTEXT is served; a name that is not "
-         "in the map is its own protocol."),
+         "Security protocol of each listener name; a name that is not in the map is its own "
+         "protocol."),
     _list("controller.listener.names", None,
          "Listeners of a KRaft controller; they are left out, there is no controller here."),
     _int("node.id", 1, "Id of this broker."),
     _int("broker.id", -1, "Older name of node.id, for which it counts.", least=-1),
-    _string("broker.rack", None, "Rack of this broker, as Metadata shows it."),
+    _string("broker.rack", None, "Rack of this broker, or of all brokers of the process."),
     _int("broker.count", 1,
          "Brokers in this process (ours): the first has node.id and the ports of listeners, each "
          "further one the next id and the next ports. See cluster.md.", least=1, most=64),
@@ -112,6 +124,10 @@ _SOCKETS = (
     _int("socket.listen.backlog.size", 50, "Connections that may wait to be accepted.", least=1),
     _int("max.connections", INT_MAX,
          "Most connections at a time; one more is closed at once."),
+    _int("max.connections.per.ip", INT_MAX,
+         "Most connections from one address; one more is closed at once."),
+    _string("max.connections.per.ip.overrides", "",
+            "Other limits of single addresses, HOST:COUNT,HOST:COUNT."),
     _long("connections.max.idle.ms", 600000,
          "A connection that is silent for so long is closed; negative turns it off.", least=-1),
 )
@@ -129,7 +145,8 @@ _GROUPS = (
     _int("group.events.history.size", 32,
          "Records of rebalances that are kept in memory for each group (ours)."),
     _list("group.coordinator.rebalance.protocols", ("classic", "consumer", "streams"),
-         "Group protocols that are on.", choices=("classic", "consumer", "streams", "share")),
+         "Group protocols that are on. Classic has to be, and share groups are on in any case; "
+         "deprecated, as in Kafka.", choices=("classic", "consumer", "streams", "share")),
     _int("group.coordinator.append.linger.ms", -1,
          "Longest time that a group's writes may be gathered into one batch, -1 as long as the "
          "load asks for. What waits in the mailbox is written at once here, nothing ever lingers.",
@@ -141,12 +158,14 @@ _GROUPS = (
          "Largest buffer that the coordinator keeps for its next write.", least=524288),
 )
 
-# The protocols of KIP-848, KIP-932 and KIP-1071 are not served yet; groups have these as configs.
+# Consumer, share and streams groups (KIP-848, KIP-932, KIP-1071); a group may have many of these as
+# configs of its own.
 _MODERN_GROUPS = (
     *_modern("consumer"),
     _int("group.consumer.max.size", INT_MAX, "Most members of a consumer group.", least=1),
     _list("group.consumer.assignors", ("uniform", "range"),
-         "Server-side assignors; the first is the default."),
+         "Server-side assignors, by name or by Kafka's class; the first is the default.",
+         choices=("uniform", "range", *CONSUMER_ASSIGNOR_CLASSES)),
     _string("group.consumer.migration.policy", "bidirectional",
          "Which way a group may change between the classic and the consumer protocol.",
          choices=("bidirectional", "upgrade", "downgrade", "disabled")),
@@ -155,6 +174,12 @@ _MODERN_GROUPS = (
          least=10000)._replace(internal=True),
     *_modern("share"),
     _int("group.share.max.size", 200, "Most members of a share group.", least=1, most=1000),
+    _list("group.share.assignors", ("simple",),
+         "The server-side assignor, by name or by Kafka's class: exactly one.",
+         choices=("simple", SHARE_ASSIGNOR_CLASS)),
+    _int("group.share.initialize.retry.interval.ms", 30000,
+         "When a share group asks again that state of partitions be begun, if it got no answer; "
+         "offsets.commit.timeout.ms if that is longer.", least=1)._replace(internal=True),
     _int("group.share.delivery.count.limit", 5,
          "How often a record is delivered to a share group at most.", least=2, most=10),
     _int("group.share.min.delivery.count.limit", 2,
@@ -173,6 +198,8 @@ _MODERN_GROUPS = (
          "Shortest lock of a share group.", least=1000, most=30000),
     _int("group.share.max.record.lock.duration.ms", 60000,
          "Longest lock of a share group.", least=30000, most=3600000),
+    _int("group.share.max.share.sessions", 2000,
+         "Most share sessions of a broker; one more is refused.", least=1),
     *_modern("streams"),
     _int("group.streams.max.size", INT_MAX, "Most members of a streams group.", least=1),
     _int("group.streams.initial.rebalance.delay.ms", 3000,
@@ -251,6 +278,38 @@ _TRANSACTIONS = (
          "Bytes that are read at a time when transactional ids are loaded.", least=1),
 )
 
+_SHARE_COORDINATOR = (
+    _int("share.coordinator.state.topic.num.partitions", 50,
+         "Partitions of __share_group_state when it is created.", least=1),
+    _short("share.coordinator.state.topic.replication.factor", 3,
+         "Replicas of __share_group_state, at most as many as there are brokers.", least=1),
+    _int("share.coordinator.state.topic.segment.bytes", 104857600,
+         "Segment size of __share_group_state.", least=1),
+    _short("share.coordinator.state.topic.min.isr", 2,
+         "min.insync.replicas of __share_group_state when it is created.", least=1),
+    _int("share.coordinator.state.topic.compression.codec", 0,
+         "Compression of what the share coordinator writes; only 0 (none) is served.",
+         least=0, most=0),
+    _int("share.coordinator.state.topic.prune.interval.ms", 300000,
+         "How often records of __share_group_state that are out of date are deleted.",
+         least=1)._replace(internal=True),
+    _int("share.coordinator.snapshot.update.records.per.snapshot", 500,
+         "Updates of a share partition after which its whole state is written.", most=500),
+    _int("share.coordinator.cold.partition.snapshot.interval.ms", 300000,
+         "After how long the state of a share partition is written again, so that what lies "
+         "before it can be deleted.", least=1)._replace(internal=True),
+    _int("share.coordinator.append.linger.ms", -1,
+         "Longest time that writes may be gathered into one batch, -1 as long as the load asks "
+         "for. Nothing ever lingers here.", least=-1),
+    _int("share.coordinator.write.timeout.ms", 5000,
+         "Longest time that a write of the share coordinator may take.", least=1),
+    _int("share.coordinator.load.buffer.size", 5242880,
+         "Bytes that are read at a time when __share_group_state is loaded.", least=1),
+    _int("share.coordinator.threads", 1, "Threads of the share coordinator.", least=1),
+    _int("share.coordinator.cached.buffer.max.bytes", 1048588,
+         "Largest buffer that the share coordinator keeps for its next write.", least=524288),
+)
+
 _LOGS = (
     _list("log.dir", ("/tmp/kafka-logs",), "Data directory, if log.dirs is not set."),
     _list("log.dirs", None, "Data directory; only the first of a list is used."),
@@ -269,11 +328,17 @@ _TOPIC_DEFAULTS = tuple(
 SECTIONS: tuple[tuple[str, tuple[Setting, ...]], ...] = (
     ("Listeners and identity", _LISTENERS),
     ("Connections", _SOCKETS),
+    ("TLS", TLS_SETTINGS),
+    ("SASL", SASL_SETTINGS),
+    ("Authorizer", AUTHORIZER_SETTINGS),
+    ("Security for development", DEV_SETTINGS),
+    ("Quotas", QUOTAS),
     ("Consumer groups", _GROUPS),
     ("Groups of the newer protocols", _MODERN_GROUPS),
     ("Committed offsets", _OFFSETS),
     ("Topics, producers and fetches", _TOPICS),
     ("Transactions", _TRANSACTIONS),
+    ("Share coordinator", _SHARE_COORDINATOR),
     ("Logs", _LOGS),
     ("Defaults of topics", _TOPIC_DEFAULTS),
 )
@@ -283,6 +348,13 @@ SETTINGS: dict[str, Setting] = {
     setting.name: setting for _, section in SECTIONS for setting in section
 }
 
+LISTENER_SETTINGS: dict[str, Setting] = {
+    name: setting
+    for name, setting in SETTINGS.items()
+    if name.startswith(("ssl.", "sasl.")) or name in (MAX_REAUTH_SETTING, CONNECTION_RATE)
+}
+"""Settings that a listener may have of its own, as listener.name.NAME.SETTING."""
+
 
 TOPIC_CONFIGS: dict[str, str] = {
     source.name: name for name, row in TOPIC_SETTINGS.items() for source in row.sources
@@ -291,19 +363,21 @@ TOPIC_CONFIGS: dict[str, str] = {
 
 WITHOUT_EFFECT: frozenset[str] = frozenset(
     {
-        "broker.rack",
         "add.partitions.to.txn.retry.backoff.max.ms",
         "add.partitions.to.txn.retry.backoff.ms",
         "cordoned.log.dirs",
         "group.coordinator.append.linger.ms",
         "group.coordinator.background.threads",
         "group.coordinator.cached.buffer.max.bytes",
-        "group.coordinator.rebalance.protocols",
         "group.coordinator.threads",
-        *(setting.name for setting in _MODERN_GROUPS),
         "log.cleaner.enable",
-        "offsets.commit.timeout.ms",
         "offsets.load.buffer.size",
+        "share.coordinator.append.linger.ms",
+        "share.coordinator.cached.buffer.max.bytes",
+        "share.coordinator.load.buffer.size",
+        "share.coordinator.threads",
+        "share.coordinator.write.timeout.ms",
+        "ssl.protocol",
         "transaction.state.log.load.buffer.size",
         "transaction.state.log.min.isr",
         "transaction.two.phase.commit.enable",

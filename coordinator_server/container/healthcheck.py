@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 if __name__ == "__main__":  # run by its path: our packages are above
     _package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -20,21 +21,30 @@ if __name__ == "__main__":  # run by its path: our packages are above
 
 import _socket  # the module socket takes as long to import as all the rest here
 
-from coordinator_server.config.config import ConfigError, format_address, parse_address
+from coordinator_server.config.config import Config, ConfigError, format_address, parse_address
 from coordinator_server.container.entrypoint import prepare
+
+if TYPE_CHECKING:
+    import ssl
 
 _TIMEOUT_SECONDS = 2.0
 _CORRELATION_ID = 0x48454C54
 _API_VERSIONS_KEY = 18
 _CLIENT_ID = b"healthcheck"
 
+Connection: TypeAlias = "_socket.socket | ssl.SSLSocket"
 
-def ask(host: str, port: int, timeout_seconds: float = _TIMEOUT_SECONDS) -> int:
+
+def ask(
+    host: str, port: int, timeout_seconds: float = _TIMEOUT_SECONDS, *, uses_tls: bool = False
+) -> int:
     """One ApiVersions round trip (version 0); the number of APIs that the broker serves.
 
     Raises OSError if there is no answer, ValueError if it is not that of a healthy broker.
     """
-    connection = _connect(host, port, timeout_seconds)
+    connection: Connection = _connect(host, port, timeout_seconds)
+    if uses_tls:
+        connection = _with_tls(connection)
     try:
         body = (
             _int(_API_VERSIONS_KEY, 2)
@@ -59,20 +69,47 @@ def ask(host: str, port: int, timeout_seconds: float = _TIMEOUT_SECONDS) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Ask the broker at HOST:PORT, or at the first listener of this container's settings."""
+    """Ask the broker at HOST:PORT, or at a listener of this container's settings."""
+    uses_tls = False
     try:
         if arguments:
             host, port = parse_address(arguments[0])
         else:
-            _, host, port = prepare(os.environ).config.listeners()[0]
+            host, port, uses_tls = _address(prepare(os.environ).config)
         if host in ("", "0.0.0.0", "::"):
             host = "127.0.0.1"
-        count = ask(host, port)
+        count = ask(host, port, uses_tls=uses_tls)
     except (OSError, ValueError, ConfigError) as error:
         print(f"healthcheck: {error}", file=sys.stderr)
         return 1
     print(f"{format_address(host, port)} serves {count} APIs")
     return 0
+
+
+def _address(config: Config) -> tuple[str, int, bool]:
+    """Host and port of the first listener, one without TLS if there is any; whether it has TLS."""
+    listeners = [
+        (config.security_protocol(listener.name).uses_tls, listener)
+        for listener in config.listeners()
+    ]
+    uses_tls, (_, host, port) = min(listeners, key=lambda one: one[0])
+    return host, port, uses_tls
+
+
+def _with_tls(connection: _socket.socket) -> Connection:
+    """The connection with TLS. Whose certificate it is does not matter to who asks itself.
+
+    A listener that wants a certificate of its clients closes this one, and is not well for it:
+    such a container needs a check of its own, or a listener without TLS.
+    """
+    import socket
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    whole = socket.socket(fileno=connection.detach())
+    whole.settimeout(_TIMEOUT_SECONDS)
+    return context.wrap_socket(whole)
 
 
 def _connect(host: str, port: int, timeout_seconds: float) -> _socket.socket:
@@ -95,7 +132,7 @@ def _int(number: int, size_bytes: int) -> bytes:
     return number.to_bytes(size_bytes, "big")
 
 
-def _exactly(connection: _socket.socket, size_bytes: int) -> bytes:
+def _exactly(connection: Connection, size_bytes: int) -> bytes:
     received = b""
     while len(received) < size_bytes:
         part = connection.recv(size_bytes - len(received))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.request import ControlError, ControlRequest
-from coordinator_server.group.classic.state import DEAD
+from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.rebalances.ownership import assigned
 from protocol.consumer_protocol import decode_subscription
 from protocol.errors import ProtocolError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.cluster import Cluster
     from coordinator_server.group.classic.member import MemberMetadata
-    from coordinator_server.group.classic.metadata import GroupMetadata
+    from coordinator_server.group.group import Group
 
 
 async def groups(request: ControlRequest) -> dict[str, Any]:
@@ -27,11 +27,12 @@ async def groups(request: ControlRequest) -> dict[str, Any]:
     return {
         "groups": [
             {
-                "group": group_metadata.group_id,
-                "state": group_metadata.state.value,
-                "members": len(group_metadata.membership.members),
+                "group": one.group_id,
+                "type": one.kind.value,
+                "state": one.listed().group_state,
+                "members": one.member_count,
             }
-            for _, group_metadata in _groups(request.cluster)
+            for _, one in _groups(request.cluster)
         ]
     }
 
@@ -39,41 +40,37 @@ async def groups(request: ControlRequest) -> dict[str, Any]:
 async def group(request: ControlRequest) -> dict[str, Any]:
     """GET /groups/GROUP. Raises ControlError (404) when there is no such group."""
     group_id = request.parameters["GROUP"]
-    for broker, group_metadata in _groups(request.cluster):
-        if group_metadata.group_id == group_id:
-            return _group(request.cluster, broker, group_metadata)
+    for broker, one in _groups(request.cluster):
+        if one.group_id == group_id:
+            return _group(request.cluster, broker, one)
     if any(broker.groups.is_loading for broker in request.cluster.brokers.values()):
         raise ControlError(404, f"there is no group {group_id} so far, groups are being loaded")
-    names = ", ".join(
-        sorted(group_metadata.group_id for _, group_metadata in _groups(request.cluster))[:20]
-    )
+    names = ", ".join(sorted(one.group_id for _, one in _groups(request.cluster))[:20])
     others = f"there are {names}" if names else "there is none at all"
     raise ControlError(404, f"there is no group {group_id}; {others}")
 
 
-def _groups(cluster: Cluster) -> Iterator[tuple[Broker, GroupMetadata]]:
+def _groups(cluster: Cluster) -> Iterator[tuple[Broker, Group]]:
     """Every group with its coordinator."""
     for broker in cluster.brokers.values():
         for task in broker.groups.tasks.values():
-            if task.group.state is not DEAD:
+            if not task.group.is_dead:
                 yield broker, task.group
 
 
-def _group(cluster: Cluster, broker: Broker, group_metadata: GroupMetadata) -> dict[str, Any]:
+def _group(cluster: Cluster, broker: Broker, one: Group) -> dict[str, Any]:
+    from coordinator_server.control.modern_groups import described
     from coordinator_server.rebalances.story import tell
 
-    history = cluster.journal.history(group_metadata.group_id)
+    history = cluster.journal.history(one.group_id)
+    listed = one.listed()
     return {
-        "group": group_metadata.group_id,
+        "group": one.group_id,
+        "type": listed.group_type,
         "coordinator": broker.node_id,
-        "state": group_metadata.state.value,
-        "generation": group_metadata.generation_id,
-        "protocol_type": group_metadata.protocol_type,
-        "protocol": group_metadata.protocol_name,
-        "leader": group_metadata.membership.leader_id,
-        "members": [
-            _member(group_metadata, member) for member in group_metadata.membership.members.values()
-        ],
+        "state": listed.group_state,
+        "protocol_type": listed.protocol_type or None,
+        **(_classic(one) if isinstance(one, GroupMetadata) else described(cluster, one)),
         "offsets": [
             {
                 "topic": topic,
@@ -82,10 +79,22 @@ def _group(cluster: Cluster, broker: Broker, group_metadata: GroupMetadata) -> d
                 "metadata": commit.metadata,
                 "commit_timestamp_ms": commit.commit_timestamp,
             }
-            for topic, partitions in group_metadata.offsets.by_topic.items()
+            for topic, partitions in one.offsets.by_topic.items()
             for partition, commit in sorted(partitions.items())
         ],
         "last_rebalance": tell(history[-1]) if history else [],
+    }
+
+
+def _classic(group_metadata: GroupMetadata) -> dict[str, Any]:
+    """What a group of the classic protocol has."""
+    return {
+        "generation": group_metadata.generation_id,
+        "protocol": group_metadata.protocol_name,
+        "leader": group_metadata.membership.leader_id,
+        "members": [
+            _member(group_metadata, member) for member in group_metadata.membership.members.values()
+        ],
     }
 
 

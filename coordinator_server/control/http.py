@@ -1,13 +1,15 @@
 """The control server: HTTP/1.1 with JSON answers, imported only where `--http` asks for it.
 
-It serves tests and people on the same machine; it has no users. So that no web page can command it
-through a browser, a request that a page of another origin sent is refused. HTTP itself (framing,
+It serves tests and people on the same machine; it has no users. Elsewhere than on loopback it wants
+a token, as `Authorization: Bearer TOKEN`. So that no web page can command it through a browser, a
+request that a page of another origin sent is refused. HTTP itself (framing,
 keep-alive, pipelining, 100-continue) is h11's; what is served is the table in `routes`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 from contextlib import suppress
 from http import HTTPStatus
@@ -50,10 +52,20 @@ class _Message(NamedTuple):
 
 
 class ControlServer:
-    """The control server of one cluster: `start`, and `stop` at the end."""
+    """The control server of one cluster: `start`, and `stop` at the end.
 
-    def __init__(self, cluster: Cluster, routes: Sequence[ControlRoute] = ROUTES) -> None:
+    With a `token` a request without it is refused.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        routes: Sequence[ControlRoute] = ROUTES,
+        *,
+        token: str | None = None,
+    ) -> None:
         self._cluster = cluster
+        self._authorization = None if token is None else f"Bearer {token}".encode()
         self._routes = routes
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -115,6 +127,7 @@ class ControlServer:
 
     async def _answer(self, message: _Message) -> object:
         """Find the route of a request and have it answer. Raises ControlError."""
+        self._check_token(message.headers.get("authorization", ""))
         origin = message.headers.get("origin")
         if origin is not None and _is_foreign(origin, message.headers.get("host")):
             raise ControlError(403, f"a page of {origin} may not do that")
@@ -140,6 +153,13 @@ class ControlServer:
             text = f"{message.target}: {message.method} is not served, but {methods}"
             raise ControlError(405, text, {"Allow": methods})
         raise ControlError(404, f"{message.target}: there is nothing here")
+
+    def _check_token(self, given: str) -> None:
+        if self._authorization is None:
+            return
+        if not hmac.compare_digest(given.encode("utf-8", "replace"), self._authorization):
+            text = "the token of --http-token-file is missing or wrong: Authorization: Bearer TOKEN"
+            raise ControlError(401, text, {"WWW-Authenticate": "Bearer"})
 
 
 class _Connection:

@@ -12,7 +12,7 @@ fixtures for pytest are in `plugin`, which pytest finds by itself.
 from coordinator_server.testing.broker import Broker
 from coordinator_server.testing.clock import AsyncClock, Clock, ClockState
 from coordinator_server.testing.control import BrokerError, Control
-from coordinator_server.testing.groups import Group, GroupMember
+from coordinator_server.testing.groups import GivenUp, Group, GroupMember, SharePartition
 from coordinator_server.testing.helpers import WaitTimeout
 from coordinator_server.testing.records import Record, TopicPartition
 
@@ -23,9 +23,11 @@ __all__ = [
     "Clock",
     "ClockState",
     "Control",
+    "GivenUp",
     "Group",
     "GroupMember",
     "Record",
+    "SharePartition",
     "TopicPartition",
     "WaitTimeout",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 from coordinator_server.testing.control import BrokerError, Control
@@ -14,6 +14,7 @@ from coordinator_server.testing.process import BrokerProcess
 
 if TYPE_CHECKING:
     from coordinator_server.testing.aio import AsyncHelpers
+    from coordinator_server.testing.secured import Secured
 
 SettingValue = str | int | float | bool | Iterable[str]
 """A setting's value; a list becomes what Kafka writes, `a,b`."""
@@ -21,8 +22,22 @@ SettingValue = str | int | float | bool | Iterable[str]
 Settings = Mapping[str, SettingValue] | Iterable[str]
 """Settings by Kafka's names: {"num.partitions": 3}, or ["num.partitions=3"]."""
 
-DEFAULTS: dict[str, SettingValue] = {"group.initial.rebalance.delay.ms": 0}
+DEFAULTS: dict[str, SettingValue] = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.streams.initial.rebalance.delay.ms": 0,
+    **{
+        f"group.{kind}.{name}": value
+        for kind in ("consumer", "share", "streams")
+        for name, value in (
+            ("assignment.interval.ms", 0),
+            ("heartbeat.interval.ms", 500),
+            ("min.heartbeat.interval.ms", 500),
+        )
+    },
+}
 """What is other than in Kafka: no test wants to wait 3 s for more members of a new group."""
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 STARTED: WeakSet[Broker]
 """Every broker that was started in this process and is still referenced."""
@@ -33,6 +48,8 @@ class Broker(Helpers):
 
     `settings` carry Kafka's names; as keywords with `_` for `.` (`num_partitions=3`). Without
     `data_dir` the data goes with the process. `log_level` is one of debug, info, warning, error.
+    `security` is ssl, sasl_plaintext or sasl_ssl: then there are certificates and users (`users`),
+    the authorizer is on, and clients come by `client_config`.
     Used as a context manager, `async with` too, or with `start` and `stop`.
     """
 
@@ -46,6 +63,7 @@ class Broker(Helpers):
         port: int = 0,
         log_level: str = "info",
         strict: bool = False,
+        security: str | None = None,
         **more: SettingValue,
     ) -> None:
         keywords = {name.replace("_", "."): value for name, value in more.items()}
@@ -55,10 +73,13 @@ class Broker(Helpers):
         }
         self._data_dir = None if data_dir is None else os.fspath(data_dir)
         self._host = host
+        # Whoever reaches the control server commands the broker: it stays on this machine.
+        self._control_host = host if host in _LOOPBACK else "127.0.0.1"
         self._port = port
         self._moves = port == 0
         self._log_level = log_level
         self._strict = strict
+        self._secured = _new_secured(security)
         self._process = BrokerProcess()
         self._addresses: tuple[str, ...] = ()
         self._control: Control | None = None
@@ -98,8 +119,11 @@ class Broker(Helpers):
             return
         self._control = None
         listener = f"{self._host}:{self._port}"
-        arguments = ["--listener", listener, "--http", f"{self._host}:0", "--watch-stdin"]
-        arguments += ["--log-level", self._log_level]
+        arguments = (
+            ["--listener", listener] if self._secured is None else self._secured.arguments(listener)
+        )
+        arguments += ["--http", f"{self._control_host}:0"]
+        arguments += ["--watch-stdin", "--log-level", self._log_level]
         arguments += ["--ephemeral"] if self._data_dir is None else ["--data-dir", self._data_dir]
         arguments += ["--strict"] if self._strict else []
         for name, value in self.settings.items():
@@ -176,6 +200,28 @@ class Broker(Helpers):
         """The same, by the name that testcontainers' KafkaContainer has for it."""
         return self.bootstrap_servers
 
+    def client_config(
+        self, client: str, user: str = "alice", mechanism: str = "SCRAM-SHA-512"
+    ) -> dict[str, Any]:
+        """The settings by which a client comes: "kafka-python", "aiokafka", "confluent", "java".
+
+        Addresses included; without `security` they are all. `mechanism` is a SASL mechanism. Raises
+        BrokerError before the start, ValueError for a client or a user that is not known.
+        """
+        from coordinator_server.testing.secured import client_config
+
+        return client_config(client, self.bootstrap_servers, self._secured, user, mechanism)
+
+    @property
+    def users(self) -> dict[str, str]:
+        """The users with their passwords; none without `security`. There once it has started."""
+        return {} if self._secured is None else self._secured.users()
+
+    @property
+    def security_directory(self) -> str | None:
+        """The directory of `--dev-security` with certificates; it goes with this object."""
+        return None if self._secured is None else self._secured.directory
+
     @property
     def control(self) -> Control:
         """The way to the broker's control server. Raises BrokerError when it does not run."""
@@ -224,6 +270,14 @@ class Broker(Helpers):
 
 
 STARTED = WeakSet()
+
+
+def _new_secured(security: str | None) -> Secured | None:
+    if security is None:
+        return None
+    from coordinator_server.testing.secured import Secured
+
+    return Secured(security)
 
 
 def _named(settings: Settings) -> dict[str, SettingValue]:

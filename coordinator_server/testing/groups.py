@@ -1,14 +1,24 @@
-"""Consumer groups as tests look at them, and in words for the report of a test that failed."""
+"""Groups as tests look at them, and in words for the report of a test that failed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from coordinator_server.testing.records import TopicPartition
 
-STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
-"""Kafka's states; a group that does not exist (any more) is Dead."""
+STATES = (
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "NotReady",
+    "Assigning",
+    "Reconciling",
+    "Stable",
+    "Dead",
+)
+"""Kafka's states, of groups of all types; a group that does not exist (any more) is Dead."""
 
 _PARTITIONS_TOLD = 40
 
@@ -17,6 +27,10 @@ class GroupMember(NamedTuple):
     """A member of a group. `host` is its address as Kafka writes it, "/127.0.0.1".
 
     `waits_for` is "JoinGroup" or "SyncGroup" while such a request of the member is parked.
+    In all but classic groups members have an `epoch`, and come to their `target` one by one: each
+    has a `state` on the way, may have still to give up what is `revoking`, and `waits_for` says in
+    words for whose partitions it waits. In streams groups these are active tasks, with the
+    subtopology for a topic.
     """
 
     member_id: str
@@ -26,13 +40,46 @@ class GroupMember(NamedTuple):
     subscription: tuple[str, ...]
     assignment: tuple[TopicPartition, ...]
     waits_for: str | None
+    epoch: int = 0
+    state: str = ""
+    target: tuple[TopicPartition, ...] = ()
+    revoking: tuple[TopicPartition, ...] = ()
+
+
+class GivenUp(NamedTuple):
+    """Records that were delivered too often, and the member that had them last."""
+
+    first: int
+    last: int
+    delivery_count: int
+    member_id: str
+
+
+class SharePartition(NamedTuple):
+    """A partition as a share group reads it; all that is below `start_offset` is done.
+
+    Numbers of records in flight: by `states` ("Available", "Acquired", "Acknowledged", "Archived"),
+    by the member that has them, and by how often they were delivered. `given_up` are the last
+    records that were delivered too often.
+    """
+
+    start_offset: int
+    in_flight: int
+    states: Mapping[str, int]
+    members: Mapping[str, int]
+    deliveries: Mapping[int, int]
+    given_up: tuple[GivenUp, ...]
 
 
 class Group(NamedTuple):
-    """A consumer group at one moment. `coordinator` is the id of the broker that serves it.
+    """A group of any type at one moment. `coordinator` is the id of the broker that serves it.
 
     `offsets` are its committed offsets, `last_rebalance` the story of its last rebalance, a line
-    each, empty when there was none.
+    each, empty when there was none. `type` is "classic", "consumer", "share" or "streams". All but
+    the first have a group epoch for `generation`, an `assignment_epoch`, and no leader; `under_way`
+    is the story so far while members are on the way to their target. `share_partitions` are those
+    that somebody has read from in a share group; that one `is_settled` when all members have what
+    they shall have, and all partitions are given out, of which its state says nothing.
     """
 
     group: str
@@ -44,17 +91,29 @@ class Group(NamedTuple):
     members: tuple[GroupMember, ...]
     offsets: dict[TopicPartition, int]
     last_rebalance: tuple[str, ...]
+    type: str = "classic"
+    assignment_epoch: int = 0
+    under_way: tuple[str, ...] = ()
+    share_partitions: Mapping[TopicPartition, SharePartition] = MappingProxyType({})
+    is_settled: bool = True
 
     def __str__(self) -> str:
         """The group in words, several lines."""
         count = len(self.members)
+        noun = "generation" if self.type == "classic" else "epoch"
         lines = [
-            f"{self.state}, generation {self.generation}, "
+            f"{self.state}, {noun} {self.generation}, "
             f"{count} {'member' if count == 1 else 'members'}"
         ]
         lines += [f"  {_told(member)}" for member in self.members]
+        lines += [
+            f"  {place}: from {one.start_offset} on, {one.in_flight} in flight"
+            for place, one in self.share_partitions.items()
+        ]
         offsets = [f"{partition} at {offset}" for partition, offset in self.offsets.items()]
         lines.append(f"  committed: {_some(offsets)}")
+        lines += [f"  under way: {line}" for line in self.under_way[:1]]
+        lines += [f"  {line}" for line in self.under_way[1:]]
         if self.last_rebalance:
             lines.append(f"  last rebalance: {self.last_rebalance[0]}")
             lines += [f"  {line}" for line in self.last_rebalance[1:]]
@@ -76,6 +135,25 @@ def from_json(answer: Mapping[str, Any]) -> Group:
             for entry in answer["offsets"]
         },
         last_rebalance=tuple(answer["last_rebalance"]),
+        type=answer["type"],
+        assignment_epoch=answer.get("assignment_epoch", 0),
+        under_way=tuple(answer.get("under_way", ())),
+        share_partitions={
+            TopicPartition(entry["topic"], entry["partition"]): _share_partition(entry)
+            for entry in answer.get("share_partitions", ())
+        },
+        is_settled=answer.get("is_settled", True),
+    )
+
+
+def _share_partition(answer: Mapping[str, Any]) -> SharePartition:
+    return SharePartition(
+        start_offset=answer["start_offset"],
+        in_flight=answer["in_flight"],
+        states=answer["states"],
+        members=answer["members"],
+        deliveries={int(times): count for times, count in answer["deliveries"].items()},
+        given_up=tuple(GivenUp(**records) for records in answer["given_up"]),
     )
 
 
@@ -86,12 +164,20 @@ def _member(answer: Mapping[str, Any]) -> GroupMember:
         client_id=answer["client_id"],
         host=answer["host"],
         subscription=tuple(answer["subscription"]),
-        assignment=tuple(
-            TopicPartition(topic, partition)
-            for topic, partitions in answer["assignment"].items()
-            for partition in partitions
-        ),
+        assignment=_partitions(answer["assignment"]),
         waits_for=answer["waits_for"],
+        epoch=answer.get("epoch", 0),
+        state=answer.get("state", ""),
+        target=_partitions(answer.get("target", {})),
+        revoking=_partitions(answer.get("revoking", {})),
+    )
+
+
+def _partitions(answer: Mapping[str, list[int]]) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic, partition)
+        for topic, partitions in answer.items()
+        for partition in partitions
     )
 
 
@@ -100,7 +186,11 @@ def _told(member: GroupMember) -> str:
     if member.instance_id is not None:
         name = f"{member.instance_id} ({name})"
     owns = _some([str(partition) for partition in member.assignment])
-    waits = f", waits in {member.waits_for}" if member.waits_for else ""
+    waits = ""
+    if member.revoking:
+        waits = f", has to give up {_some([str(partition) for partition in member.revoking])}"
+    if member.waits_for:
+        waits += f", waits {'for' if member.state else 'in'} {member.waits_for}"
     asks = ", ".join(member.subscription) or "nothing"
     return f"{name} on {member.host}: subscribed to {asks}, assigned {owns}{waits}"
 

@@ -196,9 +196,11 @@ class Helpers:
     ) -> Group:
         """Wait until a group is in a state, with so many members; None is any.
 
-        `timeout` is in seconds. A group that does not exist counts as Dead; it is returned as one
-        without members. Raises WaitTimeout, which says what the group looks like and its last
-        rebalance, and ValueError for an unknown state.
+        `timeout` is in seconds. Stable is a group whose members all have what they shall have; a
+        share group is so whenever it has members, but here that is waited for as well. A group that
+        does not exist counts as Dead; it is returned as one without members. Raises WaitTimeout,
+        which says what the group looks like and its last rebalance, and ValueError for an unknown
+        state.
         """
         __tracebackhide__ = True  # the report of a failed test ends where the test called us
         if state is not None and state not in groups.STATES:
@@ -217,6 +219,8 @@ class Helpers:
                 None,
                 len(description.members),
             ):
+                return None
+            if state == "Stable" and not description.is_settled:
                 return None
             return description
 

@@ -33,6 +33,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(
         "kafka_port", "Its port; by default a free one, and another one for each test.", default="0"
     )
+    parser.addini(
+        "kafka_security",
+        "How its clients come: ssl, sasl_plaintext or sasl_ssl; empty: without TLS and users.",
+        default="",
+    )
     parser.addini("kafka_log_level", "What that broker writes to its log.", default="info")
 
 
@@ -93,12 +98,16 @@ def _new_broker(config: pytest.Config) -> Broker:
     port = config.getini("kafka_port")
     if not port.isdecimal():
         raise pytest.UsageError(f"kafka_port: {port!r} is not a number")
-    return Broker(
-        config.getini("kafka_settings"),
-        port=int(port) and int(port) + _worker_number(),
-        log_level=config.getini("kafka_log_level"),
-        strict=True,
-    )
+    try:
+        return Broker(
+            config.getini("kafka_settings"),
+            port=int(port) and int(port) + _worker_number(),
+            log_level=config.getini("kafka_log_level"),
+            strict=True,
+            security=config.getini("kafka_security") or None,
+        )
+    except ValueError as error:
+        raise pytest.UsageError(f"kafka_{error}") from None
 
 
 # --- the log of a broker in the report ------------------------------------------------------------

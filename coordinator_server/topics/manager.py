@@ -20,6 +20,7 @@ from coordinator_server.maintenance.scheduler import MaintenanceScheduler
 from coordinator_server.topics.leadership import Leadership
 from coordinator_server.topics.names import (
     OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
     collision_key,
     is_internal,
@@ -28,7 +29,7 @@ from coordinator_server.topics.names import (
 from coordinator_server.topics.topic import Leaderships, Partition, Topic
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
-from storage.log_manager import INTERNAL_TOPIC_CONFIGS, LogManager
+from storage.log_manager import CLUSTER_METADATA_TOPIC, INTERNAL_TOPIC_CONFIGS, LogManager
 from storage.partition_log import PartitionLog
 from storage.topic_catalogue import PartitionLeadership, TopicRecord
 
@@ -47,15 +48,24 @@ _COORDINATOR_TOPICS = {
     OFFSETS_TOPIC: (
         "offsets.topic.num.partitions",
         "offsets.topic.replication.factor",
-        "offsets.topic.segment.bytes",
+        {"segment.bytes": "offsets.topic.segment.bytes"},
     ),
     TRANSACTIONS_TOPIC: (
         "transaction.state.log.num.partitions",
         "transaction.state.log.replication.factor",
-        "transaction.state.log.segment.bytes",
+        {"segment.bytes": "transaction.state.log.segment.bytes"},
+    ),
+    SHARE_STATE_TOPIC: (
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.replication.factor",
+        {
+            "segment.bytes": "share.coordinator.state.topic.segment.bytes",
+            "min.insync.replicas": "share.coordinator.state.topic.min.isr",
+        },
     ),
 }
-"""The topics of coordinators, with the settings that they are created by."""
+"""The topics of coordinators, with the settings that they are created by: partitions, replicas, and
+those that give configs their values."""
 
 
 DeletionListener = Callable[[Mapping[str, Topic]], None]
@@ -92,11 +102,17 @@ class TopicManager:
         self.on_deleted: list[DeletionListener] = []
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self.broker_ids = frozenset(node_ids)
+        rack = config.optional_text("broker.rack")
+        self.racks: Mapping[int, str] = {} if rack is None else dict.fromkeys(node_ids, rack)
         self.leadership = Leadership(node_ids, self._keep_leadership)
         self._logs = logs
         self._config = config
         self._changed = changed
         self._auto_create = config.boolean("auto.create.topics.enable")
+        self.revision = 0
+        """Another number after topics were created, deleted or extended; it only rises."""
+        self.created_revision = 0
+        """The revision at which a topic was last created."""
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._collision_keys: dict[str, str] = {}
@@ -149,6 +165,8 @@ class TopicManager:
         message = name_error(name)
         if message is not None:
             return ErrorCode.INVALID_TOPIC_EXCEPTION, message
+        if name == CLUSTER_METADATA_TOPIC:
+            return ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
         if name in self._by_name:
             return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
         other = self._collision_keys.get(collision_key(name))
@@ -217,15 +235,17 @@ class TopicManager:
         topic = self._by_name.get(name)
         if topic is not None:
             return topic
-        partitions, _, segment_bytes = _COORDINATOR_TOPICS[name]
-        configs = {
-            **INTERNAL_TOPIC_CONFIGS,
-            "segment.bytes": str(self._config.integer(segment_bytes)),
-        }
+        partitions, _, settings = _COORDINATOR_TOPICS[name]
+        given = {config: str(self._config.integer(one)) for config, one in settings.items()}
+        configs = {**INTERNAL_TOPIC_CONFIGS[name], **given}
         return self.create(name, self._config.integer(partitions), configs)
 
-    def auto_create(self, names: Sequence[str]) -> Steps:
+    def auto_create(
+        self, names: Sequence[str], may_create: Callable[[int], bool] = lambda _: True
+    ) -> Steps:
         """Create topics that a client has asked for, if the broker's settings allow that.
+
+        `may_create` is asked about the partitions of each.
 
         What cannot be created stays unknown; the client is not told why, as in Kafka. That goes for
         all topics of a request that would create too many.
@@ -238,7 +258,7 @@ class TopicManager:
                 self.create_internal(name)
             topics: list[Topic] = []
             for name in names:
-                if not is_internal(name):
+                if not is_internal(name) and may_create(partition_count):
                     topics.append(self.new_topic(name, partition_count, {}))
                 yield
             yield from self.add(topics)
@@ -262,6 +282,7 @@ class TopicManager:
             [self._record(topic, leadership) for topic, leadership in added.items()]
         )
         next(steps, None)
+        self.revision += 1
         for topic, leadership in added.items():
             for index, one in enumerate(leadership, start=len(topic.partitions)):
                 topic.partitions.append(self._partition(topic.name, index, one))
@@ -379,11 +400,14 @@ class TopicManager:
         return Topic(name, topic_id, configs, partitions)
 
     def _add(self, topic: Topic) -> None:
+        self.revision += 1
+        self.created_revision = self.revision
         self._by_name[topic.name] = topic
         self._by_id[topic.topic_id] = topic
         self._collision_keys[collision_key(topic.name)] = topic.name
 
     def _remove(self, topic: Topic) -> None:
+        self.revision += 1
         del self._by_name[topic.name]
         del self._by_id[topic.topic_id]
         del self._collision_keys[collision_key(topic.name)]

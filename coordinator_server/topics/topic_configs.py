@@ -9,14 +9,16 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from coordinator_server.config.config import Config
+from coordinator_server.config.group_configs import shown
 from coordinator_server.config.settings import GROUP_SETTINGS, SETTINGS
-from storage.config_def import Setting, render
+from storage.config_def import Kind, Setting, Value, render
 from storage.log_config import LogConfig, field_of, parse_topic_setting
 from storage.topic_settings import TOPIC_SETTINGS, TOPIC_SETTINGS_WITHOUT_EFFECT
 
 SOURCE_TOPIC = 1
 SOURCE_STATIC_BROKER = 4
 SOURCE_DEFAULT = 5
+SOURCE_GROUP = 8
 """Kafka's ConfigEntry.ConfigSource numbers."""
 
 _INERT = "It is kept for tools that set it and has no effect on a single broker."
@@ -121,14 +123,14 @@ def describe_broker(config: Config) -> Iterator[DescribedConfig]:
     """All settings of the broker. They are read-only: a running broker changes none of them."""
     for name, setting in SETTINGS.items():
         if not setting.internal:
-            value = render(config.value(name))
+            value = _shown(setting, config.value(name))
             yield _described(
                 name, value, setting, _synonyms(config, setting), setting.meaning, read_only=True
             )
 
 
-def describe_group(config: Config) -> Iterator[DescribedConfig]:
-    """The configs of a group; they come from the broker's settings, a group has none of its own."""
+def describe_group(config: Config, own: Mapping[str, str]) -> Iterator[DescribedConfig]:
+    """The configs of a group: its `own`, and the settings of the broker."""
     for name, setting in GROUP_SETTINGS.items():
         if setting.name == name:
             value = render(setting.default)
@@ -136,6 +138,9 @@ def describe_group(config: Config) -> Iterator[DescribedConfig]:
         else:
             value = render(config.value(setting.name))
             synonyms = _synonyms(config, setting)
+        if name in own:
+            value = shown(name, own[name])
+            synonyms.insert(0, Synonym(name, value, SOURCE_GROUP))
         yield _described(name, value, setting, synonyms, setting.meaning)
 
 
@@ -160,11 +165,16 @@ def _described(
     )
 
 
+def _shown(setting: Setting, value: Value) -> str | None:
+    """A value as clients see it; a password is shown to nobody."""
+    return None if setting.kind is Kind.PASSWORD else render(value)
+
+
 def _synonyms(config: Config, setting: Setting) -> list[Synonym]:
     """A broker setting as it was given, if it was, and its default, if it has any."""
     synonyms = []
     if config.source(setting.name) != "default":
-        given = render(config.value(setting.name))
+        given = _shown(setting, config.value(setting.name))
         synonyms.append(Synonym(setting.name, given, SOURCE_STATIC_BROKER))
     if setting.default is not None:
         synonyms.append(Synonym(setting.name, render(setting.default), SOURCE_DEFAULT))

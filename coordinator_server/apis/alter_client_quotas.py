@@ -1,0 +1,104 @@
+"""AlterClientQuotas: set and remove quotas of users, client ids and addresses."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from coordinator_server.net.networks import parse_address
+from coordinator_server.security.quotas.client_quotas import address_of
+from coordinator_server.security.quotas.entities import (
+    IP,
+    MOST_CHANGES,
+    Change,
+    TooManyChangesError,
+)
+from protocol.apis.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlteredQuotaEntity,
+    AlteredQuotaEntry,
+)
+from protocol.errors import ErrorCode
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.call import Call
+
+
+_MOST_OF_ONE = 1000
+"""How many types and keys of one entity are looked at. There are fewer of either that are known, so
+one that names more is refused."""
+
+
+def handle(broker: Broker, call: Call, request: AlterClientQuotasRequest) -> Steps:
+    """Answer with one result per distinct entity, once the addresses of hosts are known."""
+    addresses: dict[str, str] = {}
+    unknown: list[str] = []
+    for entry in request.entries:
+        for part in entry.entity[:_MOST_OF_ONE]:
+            name = part.entity_name
+            if part.entity_type == IP and name:
+                address = parse_address(name)
+                if address is not None:
+                    addresses[name] = str(address)
+                else:
+                    unknown.append(name)
+        yield
+    if not unknown:
+        yield from _alter(broker, call, request, addresses)
+        return
+
+    def resolved(done: asyncio.Future[dict[str, str]]) -> None:
+        addresses.update(done.result())
+        call.run(_alter(broker, call, request, addresses))
+
+    # Names may take a while to be found.
+    loop = asyncio.get_running_loop()
+    loop.run_in_executor(None, _resolved, unknown[:MOST_CHANGES]).add_done_callback(resolved)
+
+
+def _alter(
+    broker: Broker, call: Call, request: AlterClientQuotasRequest, addresses: Mapping[str, str]
+) -> Steps:
+    changes = (
+        Change(
+            {part.entity_type: part.entity_name for part in entry.entity[:_MOST_OF_ONE]},
+            [(one.key, None if one.remove else one.value) for one in entry.ops[:_MOST_OF_ONE]],
+        )
+        for entry in request.entries
+    )
+    entries = []
+    try:
+        results = yield from broker.security.quotas.alter(
+            changes, addresses, validate_only=request.validate_only
+        )
+    except (StorageError, TooManyChangesError) as failure:
+        error = ErrorCode.UNKNOWN_SERVER_ERROR
+        if isinstance(failure, StorageError):
+            error = failure.code
+        for entry in request.entries:
+            entries.append(
+                AlteredQuotaEntry(
+                    error_code=error, error_message=error.message, entity=entry.entity
+                )
+            )
+            yield
+    else:
+        for entity, (code, message) in results.items():
+            names = [
+                AlteredQuotaEntity(entity_type=kind, entity_name=name) for kind, name in entity
+            ]
+            entries.append(AlteredQuotaEntry(error_code=code, error_message=message, entity=names))
+            yield
+    call.reply(AlterClientQuotasResponse(entries=entries))
+
+
+def _resolved(hosts: Iterable[str]) -> dict[str, str]:
+    """The addresses of those that have one."""
+    found = {host: address_of(host) for host in hosts}
+    return {host: address for host, address in found.items() if address is not None}

@@ -1,0 +1,42 @@
+"""AlterUserScramCredentials: give users credentials, and take them away (KIP-554)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.security.sasl.users import UserResult
+from protocol.apis.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from protocol.errors import ErrorCode
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.call import Call
+
+_RESULTS_PER_STEP = 500
+
+
+def handle(broker: Broker, call: Call, request: AlterUserScramCredentialsRequest) -> Steps:
+    """Answer with one result per user."""
+    try:
+        results = yield from broker.security.users.alter(request)
+    except StorageError as error:
+        names = dict.fromkeys(one.name for one in request.deletions)
+        names |= dict.fromkeys(one.name for one in request.upsertions)
+        text = str(error)
+        results = [UserResult(name, ErrorCode.KAFKA_STORAGE_ERROR, text) for name in names]
+    response = AlterUserScramCredentialsResponse()
+    for count, one in enumerate(results):
+        response.results.append(
+            AlterUserScramCredentialsResult(
+                user=one.user, error_code=one.error, error_message=one.message
+            )
+        )
+        if count % _RESULTS_PER_STEP == 0:
+            yield
+    call.reply(response)

@@ -1,0 +1,80 @@
+"""Wraps the handlers of all APIs so that the authorizer is asked first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.apis.checks.check import Asking, Row, Serve, Whole
+from coordinator_server.apis.checks.table import TABLE
+from coordinator_server.group.pace import at_once
+from coordinator_server.security.access import Access
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.call import Call
+    from coordinator_server.security.authorizer import Authorizer
+    from protocol.registry import ApiSpec
+
+    Handler = Callable[[Broker, Call, Any], Steps | None]
+
+
+def authorizer_guard(authorizer: Authorizer) -> Callable[[ApiSpec, Handler], Handler]:
+    """The guard of an authorizer, for `Dispatcher`."""
+
+    def guard(spec: ApiSpec, handle: Handler) -> Handler:
+        row = TABLE[spec.name]
+        if row.serve is not None:
+            handle = _with_entries(authorizer, row.serve, handle)
+        for whole in reversed(row.wholes):
+            handle = _with_whole(authorizer, row, whole, handle)
+        return handle
+
+    return guard
+
+
+def _with_whole(authorizer: Authorizer, row: Row, whole: Whole, handle: Handler) -> Handler:
+    allows = authorizer.allows
+    operation, resource_type, name_of = whole.operation, whole.resource_type, whole.name
+
+    def guarded(broker: Broker, call: Call, request: Any) -> Steps | None:
+        connection = call.connection
+        name = name_of(request)
+        if name is None or allows(
+            connection.principal, connection.client_host, operation, resource_type, name
+        ):
+            return handle(broker, call, request)
+        refuse(call, row, request, whole.error, whole.message)
+        return None
+
+    return guarded
+
+
+def _with_entries(authorizer: Authorizer, serve: Serve, handle: Handler) -> Handler:
+    def guarded(broker: Broker, call: Call, request: Any) -> Steps | None:
+        asked = serve(Asking(broker, call, Access(authorizer, call.connection)), request)
+        if call.is_large:
+            return _in_steps(asked, handle, broker, call, request)
+        return handle(broker, call, request) if at_once(asked) else None
+
+    return guarded
+
+
+def _in_steps(
+    asked: Generator[None, None, bool], handle: Handler, broker: Broker, call: Call, request: Any
+) -> Steps:
+    if (yield from asked):
+        steps = handle(broker, call, request)
+        if steps is not None:
+            yield from steps
+
+
+def refuse(call: Call, row: Row, request: Any, error: ErrorCode, message: str | None) -> None:
+    """Answer a request that is refused as a whole."""
+    response = None if row.refuse is None else row.refuse(call, request, error, message)
+    if response is None:
+        call.refuse(error, message)
+    else:
+        call.reply(response)

@@ -1,0 +1,233 @@
+"""What answers have for entries that are refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from protocol.apis.alter_configs import AlterConfigsResourceResponse
+from protocol.apis.alter_share_group_offsets import (
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from protocol.apis.alter_user_scram_credentials import AlterUserScramCredentialsResult
+from protocol.apis.consumer_group_describe import DescribedConsumerGroup
+from protocol.apis.create_partitions import CreatePartitionsTopicResult
+from protocol.apis.create_topics import CreatableTopicResult
+from protocol.apis.delete_groups import DeletableGroupResult
+from protocol.apis.delete_records import DeleteRecordsPartitionResult, DeleteRecordsTopicResult
+from protocol.apis.delete_share_group_offsets import DeleteShareGroupOffsetsResponseTopic
+from protocol.apis.describe_configs import DescribeConfigsResult
+from protocol.apis.describe_groups import DescribedGroup
+from protocol.apis.describe_producers import DescribedProducersPartition, DescribedProducersTopic
+from protocol.apis.describe_transactions import DescribedTransaction
+from protocol.apis.incremental_alter_configs import (
+    AlterConfigsResourceResponse as IncrementalAlterConfigsResourceResponse,
+)
+from protocol.apis.list_offsets import ListOffsetsPartitionResponse, ListOffsetsTopicResponse
+from protocol.apis.offset_commit import OffsetCommitResponsePartition, OffsetCommitResponseTopic
+from protocol.apis.offset_delete import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
+from protocol.apis.offset_for_leader_epoch import EpochEndOffset, OffsetForLeaderTopicResult
+from protocol.apis.produce import PartitionProduceResponse, TopicProduceResponse
+from protocol.apis.share_group_describe import DescribedShareGroup
+from protocol.apis.streams_group_describe import DescribedStreamsGroup
+from protocol.apis.txn_offset_commit import (
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from protocol.errors import ErrorCode
+
+
+def produce(topic: Any, error: ErrorCode) -> TopicProduceResponse:
+    """Produce."""
+    return TopicProduceResponse(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partition_responses=[
+            PartitionProduceResponse(index=one.index, error_code=error, base_offset=-1)
+            for one in topic.partition_data
+        ],
+    )
+
+
+def list_offsets(topic: Any, error: ErrorCode) -> ListOffsetsTopicResponse:
+    """ListOffsets."""
+    return ListOffsetsTopicResponse(
+        name=topic.name,
+        partitions=[
+            ListOffsetsPartitionResponse(partition_index=one.partition_index, error_code=error)
+            for one in topic.partitions
+        ],
+    )
+
+
+def offset_commit(topic: Any, error: ErrorCode) -> OffsetCommitResponseTopic:
+    """OffsetCommit."""
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=error)
+            for one in topic.partitions
+        ],
+    )
+
+
+def txn_offset_commit(topic: Any, error: ErrorCode) -> TxnOffsetCommitResponseTopic:
+    """TxnOffsetCommit."""
+    return TxnOffsetCommitResponseTopic(
+        name=topic.name,
+        partitions=[
+            TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=error)
+            for one in topic.partitions
+        ],
+    )
+
+
+def offset_delete(topic: Any, error: ErrorCode) -> OffsetDeleteResponseTopic:
+    """OffsetDelete."""
+    return OffsetDeleteResponseTopic(
+        name=topic.name,
+        partitions=[
+            OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=error)
+            for one in topic.partitions
+        ],
+    )
+
+
+def delete_records(topic: Any, error: ErrorCode) -> DeleteRecordsTopicResult:
+    """DeleteRecords."""
+    return DeleteRecordsTopicResult(
+        name=topic.name,
+        partitions=[
+            DeleteRecordsPartitionResult(
+                partition_index=one.partition_index, low_watermark=-1, error_code=error
+            )
+            for one in topic.partitions
+        ],
+    )
+
+
+def offset_for_leader_epoch(topic: Any, error: ErrorCode) -> OffsetForLeaderTopicResult:
+    """OffsetForLeaderEpoch."""
+    return OffsetForLeaderTopicResult(
+        topic=topic.topic,
+        partitions=[
+            EpochEndOffset(partition=one.partition, error_code=error) for one in topic.partitions
+        ],
+    )
+
+
+def describe_producers(topic: Any, error: ErrorCode) -> DescribedProducersTopic:
+    """DescribeProducers."""
+    return DescribedProducersTopic(
+        name=topic.name,
+        partitions=[
+            DescribedProducersPartition(
+                partition_index=index, error_code=error, error_message=error.message
+            )
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+def alter_share_group_offsets(topic: Any, error: ErrorCode) -> AlterShareGroupOffsetsResponseTopic:
+    """AlterShareGroupOffsets, without the id of the topic."""
+    return AlterShareGroupOffsetsResponseTopic(
+        topic_name=topic.topic_name,
+        partitions=[
+            AlterShareGroupOffsetsResponsePartition(
+                partition_index=one.partition_index, error_code=error, error_message=error.message
+            )
+            for one in topic.partitions
+        ],
+    )
+
+
+def delete_share_group_offsets(
+    topic: Any, error: ErrorCode
+) -> DeleteShareGroupOffsetsResponseTopic:
+    """DeleteShareGroupOffsets."""
+    return DeleteShareGroupOffsetsResponseTopic(
+        topic_name=topic.topic_name, error_code=error, error_message=error.message
+    )
+
+
+def create_topic(topic: Any, error: ErrorCode) -> CreatableTopicResult:
+    """CreateTopics."""
+    return CreatableTopicResult(
+        name=topic.name, error_code=error, error_message="Authorization failed.", configs=[]
+    )
+
+
+def create_partitions(topic: Any, error: ErrorCode) -> CreatePartitionsTopicResult:
+    """CreatePartitions."""
+    return CreatePartitionsTopicResult(name=topic.name, error_code=error)
+
+
+def delete_group(group_id: str, error: ErrorCode) -> DeletableGroupResult:
+    """DeleteGroups."""
+    return DeletableGroupResult(group_id=group_id, error_code=error)
+
+
+def describe_group(group_id: str, error: ErrorCode) -> DescribedGroup:
+    """DescribeGroups: in no state, as Kafka has it for every error."""
+    return DescribedGroup(group_id=group_id, error_code=error)
+
+
+def describe_consumer_group(group_id: str, error: ErrorCode) -> DescribedConsumerGroup:
+    """ConsumerGroupDescribe."""
+    return DescribedConsumerGroup(group_id=group_id, error_code=error)
+
+
+def describe_share_group(group_id: str, error: ErrorCode) -> DescribedShareGroup:
+    """ShareGroupDescribe."""
+    return DescribedShareGroup(group_id=group_id, error_code=error)
+
+
+def describe_streams_group(group_id: str, error: ErrorCode) -> DescribedStreamsGroup:
+    """StreamsGroupDescribe."""
+    return DescribedStreamsGroup(group_id=group_id, error_code=error, topology=None)
+
+
+def describe_transaction(transactional_id: str, error: ErrorCode) -> DescribedTransaction:
+    """DescribeTransactions."""
+    return DescribedTransaction(transactional_id=transactional_id, error_code=error)
+
+
+def describe_configs(resource: Any, error: ErrorCode) -> DescribeConfigsResult:
+    """DescribeConfigs."""
+    return DescribeConfigsResult(
+        error_code=error,
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def alter_configs(resource: Any, error: ErrorCode) -> AlterConfigsResourceResponse:
+    """AlterConfigs."""
+    return AlterConfigsResourceResponse(
+        error_code=error,
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def incremental_alter_configs(
+    resource: Any, error: ErrorCode
+) -> IncrementalAlterConfigsResourceResponse:
+    """IncrementalAlterConfigs."""
+    return IncrementalAlterConfigsResourceResponse(
+        error_code=error,
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def alter_user(name: str, error: ErrorCode, message: str | None) -> AlterUserScramCredentialsResult:
+    """Of AlterUserScramCredentials."""
+    return AlterUserScramCredentialsResult(user=name, error_code=error, error_message=message)

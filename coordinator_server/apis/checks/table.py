@@ -1,0 +1,487 @@
+"""The table: what each API asks the authorizer, in Kafka's order.
+
+Source: KafkaApis and ControllerApis. docs/authorizer.md has it for readers; a test holds it against
+`protocol.registry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.apis.checks import lists, members, offsets, refusals, topics
+from coordinator_server.apis.checks.check import Check, Row, Serve, Whole
+from coordinator_server.apis.checks.entries import Entries, Place, changed, named_topic
+from coordinator_server.coordinator.group_apis import row_of
+from coordinator_server.security.acl import AUTHORIZATION_FAILED, Operation, ResourceType
+from protocol.errors import ErrorCode
+from protocol.registry import SPEC_BY_NAME
+
+if TYPE_CHECKING:
+    from coordinator_server.net.call import Call
+    from protocol.schema import Message
+
+_TOPIC = ResourceType.TOPIC
+_GROUP = ResourceType.GROUP
+_CLUSTER = ResourceType.CLUSTER
+_TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
+
+_EACH_TOPIC = "each topic"
+_LEFT_OUT = "left out"
+_CLUSTER_REFUSED = AUTHORIZATION_FAILED[_CLUSTER].message
+
+
+def _in_own_form(call: Call, request: Any, error: ErrorCode, message: str | None) -> Message:
+    """The group's own answer to an error."""
+    response: Message = row_of(type(request)).refuse(request, call.caller, error)
+    return response
+
+
+def _join_refusal(call: Call, request: Any, error: ErrorCode, message: str | None) -> Message:
+    """Without the member id, which Kafka does not repeat here."""
+    response: Message = changed(_in_own_form(call, request, error, message), member_id="")
+    return response
+
+
+def _bare(call: Call, request: Any, error: ErrorCode, message: str | None) -> Message:
+    """The error at the top of the answer, and nothing else."""
+    make: Callable[..., Message] = SPEC_BY_NAME[call.api_name].response_type
+    return (
+        make(error_code=error) if message is None else make(error_code=error, error_message=message)
+    )
+
+
+def _each_user(call: Call, request: Any, error: ErrorCode, message: str | None) -> Message:
+    """The error for each user of AlterUserScramCredentials, once."""
+    names = dict.fromkeys(one.name for one in (*request.deletions, *request.upsertions))
+    return _response(call.api_name)(
+        results=[refusals.alter_user(name, error, message) for name in names]
+    )
+
+
+def _group(operation: Operation, message: str | None = None) -> Whole:
+    return Whole(operation, _GROUP, "group_id", message)
+
+
+def _cluster(operation: Operation, message: str | None = None) -> tuple[Whole, ...]:
+    return (Whole(operation, _CLUSTER, None, message),)
+
+
+def _request_needs(api: str, operation: Operation) -> tuple[Whole, ...]:
+    return _cluster(operation, f"Request {api} needs {operation.name} permission.")
+
+
+def _topics(operation: Operation, refused: str = "") -> Check:
+    return Check(operation, _TOPIC, _EACH_TOPIC, refused)
+
+
+def _name(broker: object, entry: Any) -> str:
+    return str(entry.name)
+
+
+def _topic_name(broker: object, entry: Any) -> str:
+    return str(entry.topic_name)
+
+
+def _row(
+    entries: Entries,
+    resource: str = _EACH_TOPIC,
+    wholes: tuple[Whole, ...] = (),
+    *,
+    refuse: Any = None,
+) -> Row:
+    """A row of entries, and what makes them unnecessary."""
+    checks = [Check(one, _CLUSTER, "kafka-cluster", "topics are asked") for one in entries.unless]
+    checks.append(Check(entries.operation, entries.resource_type, resource))
+    return Row(wholes, tuple(checks), entries.serve, refuse)
+
+
+def _described_groups(serve: Serve, *, hides_topics: bool = True) -> Row:
+    checks = [Check(Operation.DESCRIBE, _GROUP, "each group")]
+    if hides_topics:
+        checks.append(Check(Operation.DESCRIBE, _TOPIC, "each topic of the description"))
+    return Row(checks=tuple(checks), serve=serve)
+
+
+def _configs(operation: Operation, entries: tuple[Serve, Serve, Serve]) -> Row:
+    """Configs of topics, groups, and brokers, each resource by its type."""
+
+    def serve(asking: Any, request: Any) -> Any:
+        merges = []
+        for one in entries:
+            asking.call.amend = None
+            yield from one(asking, request)
+            if asking.call.amend is not None:
+                merges.append(asking.call.amend)
+        asking.call.amend = None if not merges else lambda response: _all_of(merges, response)
+        return True
+
+    checks = (
+        Check(operation, _TOPIC, "a topic"),
+        Check(operation, _GROUP, "a group"),
+        Check(operation, _CLUSTER, "kafka-cluster, for a broker"),
+    )
+    return Row(checks=checks, serve=serve)
+
+
+def _all_of(merges: list[Any], response: Any) -> Any:
+    for merge in merges:
+        response = yield from merge(response)
+    return response
+
+
+_CONFIG_TYPES = ((_TOPIC, (2,)), (_GROUP, (32,)), (_CLUSTER, (4, 8, 16)))
+"""Resource type of an ACL -> those of configs (ConfigResource.Type)."""
+
+
+def _config_entries(
+    operation: Operation, refused: Any, answer: str, *, passes_duplicates: bool, place: Place
+) -> tuple[Serve, Serve, Serve]:
+    def of(resource_type: ResourceType, types: tuple[int, ...]) -> Serve:
+        def name(broker: object, resource: Any) -> str | None:
+            if resource.resource_type not in types:
+                return None
+            return "kafka-cluster" if resource_type is _CLUSTER else str(resource.resource_name)
+
+        return Entries(
+            operation,
+            resource_type,
+            name,
+            refused,
+            "resources",
+            answer,
+            place,
+            passes_duplicates=passes_duplicates and resource_type is not _CLUSTER,
+        ).serve
+
+    one, two, three = (of(*pair) for pair in _CONFIG_TYPES)
+    return one, two, three
+
+
+_SHARE_STATE = Row(_cluster(Operation.CLUSTER_ACTION, _CLUSTER_REFUSED))
+
+TABLE: dict[str, Row] = {
+    "ApiVersions": Row(),
+    "SaslHandshake": Row(),
+    "SaslAuthenticate": Row(),
+    "Produce": Row(
+        checks=(
+            Check(Operation.WRITE, _TRANSACTIONAL_ID, "transactional_id, for such records"),
+            _topics(Operation.WRITE),
+        ),
+        serve=members.produce,
+    ),
+    "Fetch": Row(
+        checks=(
+            Check(Operation.CLUSTER_ACTION, _CLUSTER, "kafka-cluster, for a follower"),
+            _topics(Operation.READ),
+        ),
+        in_handler=True,
+    ),
+    "ListOffsets": _row(Entries(Operation.DESCRIBE, _TOPIC, _name, refusals.list_offsets)),
+    "Metadata": Row(
+        checks=(
+            _topics(Operation.DESCRIBE, "TOPIC_AUTHORIZATION_FAILED, or missing in a list of all"),
+            Check(
+                Operation.CREATE, _CLUSTER, "kafka-cluster, to create topics", "topics are asked"
+            ),
+            Check(Operation.CREATE, _TOPIC, "each topic that would be created"),
+            Check(Operation.DESCRIBE, _CLUSTER, "kafka-cluster", "no authorized operations"),
+        ),
+        serve=topics.metadata,
+    ),
+    "OffsetCommit": _row(
+        Entries(
+            Operation.READ,
+            _TOPIC,
+            named_topic,
+            refusals.offset_commit,
+            place=Place.FIRST,
+            needs_some=lambda refused: _response("OffsetCommit")(topics=refused),
+        ),
+        wholes=(_group(Operation.READ),),
+        refuse=_in_own_form,
+    ),
+    "OffsetFetch": Row(
+        checks=(
+            Check(Operation.DESCRIBE, _GROUP, "each group"),
+            _topics(Operation.DESCRIBE, "TOPIC_AUTHORIZATION_FAILED, or missing in a list of all"),
+        ),
+        serve=offsets.offset_fetch,
+    ),
+    "FindCoordinator": Row(
+        checks=(
+            Check(Operation.DESCRIBE, _GROUP, "each key that is a group"),
+            Check(Operation.DESCRIBE, _TRANSACTIONAL_ID, "each key that is a transactional id"),
+            Check(Operation.CLUSTER_ACTION, _CLUSTER, "kafka-cluster, for share partitions"),
+        ),
+        serve=topics.find_coordinator,
+    ),
+    "JoinGroup": Row((_group(Operation.READ),), serve=members.join_group, refuse=_join_refusal),
+    "Heartbeat": Row((_group(Operation.READ),), refuse=_in_own_form),
+    "LeaveGroup": Row((_group(Operation.READ),), refuse=_bare),
+    "SyncGroup": Row(checks=(Check(Operation.READ, _GROUP, "group_id"),), serve=members.sync_group),
+    "DescribeGroups": _described_groups(lists.GROUPS.serve, hides_topics=False),
+    "ListGroups": Row(
+        checks=(
+            Check(Operation.DESCRIBE, _CLUSTER, "kafka-cluster", "groups are asked"),
+            Check(Operation.DESCRIBE, _GROUP, "each group", _LEFT_OUT),
+        ),
+        serve=lists.list_groups,
+    ),
+    "CreateTopics": Row(
+        checks=(
+            Check(Operation.CREATE, _CLUSTER, "kafka-cluster", "topics are asked"),
+            _topics(Operation.CREATE),
+            _topics(Operation.DESCRIBE_CONFIGS, "its configs are not told"),
+        ),
+        serve=topics.create_topics,
+    ),
+    "DeleteTopics": Row(
+        checks=(
+            Check(Operation.DELETE, _CLUSTER, "kafka-cluster", "topics are asked"),
+            _topics(Operation.DESCRIBE),
+            _topics(Operation.DELETE),
+        ),
+        serve=topics.delete_topics,
+    ),
+    "DeleteRecords": _row(Entries(Operation.DELETE, _TOPIC, _name, refusals.delete_records)),
+    "InitProducerId": Row(
+        checks=(
+            Check(Operation.WRITE, _TRANSACTIONAL_ID, "transactional_id, if there is one"),
+            Check(Operation.IDEMPOTENT_WRITE, _CLUSTER, "kafka-cluster, else", "topics are asked"),
+            Check(Operation.WRITE, _TOPIC, "any topic", "CLUSTER_AUTHORIZATION_FAILED"),
+        ),
+        serve=members.init_producer_id,
+    ),
+    "OffsetForLeaderEpoch": _row(
+        Entries(
+            Operation.DESCRIBE,
+            _TOPIC,
+            lambda broker, one: str(one.topic),
+            refusals.offset_for_leader_epoch,
+            unless=(Operation.CLUSTER_ACTION,),
+        )
+    ),
+    "AddPartitionsToTxn": Row(
+        checks=(
+            Check(Operation.CLUSTER_ACTION, _CLUSTER, "kafka-cluster, from version 4"),
+            Check(Operation.WRITE, _TRANSACTIONAL_ID, "transactional_id, before version 4"),
+            Check(Operation.WRITE, _TOPIC, "each topic, before version 4"),
+        ),
+        serve=members.add_partitions_to_txn,
+        in_handler=True,
+    ),
+    "AddOffsetsToTxn": Row(
+        (
+            Whole(Operation.WRITE, _TRANSACTIONAL_ID, "transactional_id"),
+            _group(Operation.READ),
+        ),
+        refuse=_bare,
+    ),
+    "EndTxn": Row((Whole(Operation.WRITE, _TRANSACTIONAL_ID, "transactional_id"),), refuse=_bare),
+    "WriteTxnMarkers": Row(
+        checks=(
+            Check(Operation.ALTER, _CLUSTER, "kafka-cluster", "CLUSTER_ACTION is asked"),
+            Check(Operation.CLUSTER_ACTION, _CLUSTER, "kafka-cluster"),
+        ),
+        serve=members.write_txn_markers,
+    ),
+    "TxnOffsetCommit": _row(
+        Entries(
+            Operation.READ,
+            _TOPIC,
+            _name,
+            refusals.txn_offset_commit,
+            place=Place.FIRST,
+            needs_some=lambda refused: _response("TxnOffsetCommit")(topics=refused),
+        ),
+        wholes=(
+            Whole(Operation.WRITE, _TRANSACTIONAL_ID, "transactional_id"),
+            _group(Operation.READ),
+        ),
+    ),
+    "DescribeAcls": Row(_request_needs("DescribeAcls", Operation.DESCRIBE), refuse=_bare),
+    "CreateAcls": Row(_request_needs("CreateAcls", Operation.ALTER)),
+    "DeleteAcls": Row(_request_needs("DeleteAcls", Operation.ALTER)),
+    "DescribeConfigs": _configs(
+        Operation.DESCRIBE_CONFIGS,
+        _config_entries(
+            Operation.DESCRIBE_CONFIGS,
+            refusals.describe_configs,
+            "results",
+            passes_duplicates=False,
+            place=Place.LAST,
+        ),
+    ),
+    "AlterConfigs": _configs(
+        Operation.ALTER_CONFIGS,
+        _config_entries(
+            Operation.ALTER_CONFIGS,
+            refusals.alter_configs,
+            "responses",
+            passes_duplicates=True,
+            place=Place.FIRST,
+        ),
+    ),
+    "DescribeLogDirs": Row(_cluster(Operation.DESCRIBE), refuse=_bare),
+    "CreatePartitions": _row(
+        Entries(
+            Operation.ALTER,
+            _TOPIC,
+            _name,
+            refusals.create_partitions,
+            answer="results",
+            place=Place.FIRST,
+            passes_duplicates=True,
+        )
+    ),
+    "DeleteGroups": _row(
+        Entries(
+            Operation.DELETE,
+            _GROUP,
+            lambda broker, one: str(one),
+            refusals.delete_group,
+            "groups_names",
+            "results",
+        ),
+        "each group",
+    ),
+    "IncrementalAlterConfigs": _configs(
+        Operation.ALTER_CONFIGS,
+        _config_entries(
+            Operation.ALTER_CONFIGS,
+            refusals.incremental_alter_configs,
+            "responses",
+            passes_duplicates=True,
+            place=Place.FIRST,
+        ),
+    ),
+    "OffsetDelete": _row(
+        Entries(Operation.READ, _TOPIC, _name, refusals.offset_delete, place=Place.FIRST),
+        wholes=(_group(Operation.DELETE),),
+        refuse=_bare,
+    ),
+    "DescribeCluster": Row(
+        checks=(Check(Operation.DESCRIBE, _CLUSTER, "kafka-cluster", "no authorized operations"),),
+        serve=lists.describe_cluster,
+    ),
+    "DescribeProducers": _row(
+        Entries(
+            Operation.READ,
+            _TOPIC,
+            topics.valid_name,
+            refusals.describe_producers,
+            place=Place.AS_ASKED,
+        )
+    ),
+    "DescribeTransactions": Row(
+        checks=(
+            Check(Operation.DESCRIBE, _TRANSACTIONAL_ID, "each transactional id"),
+            _topics(Operation.DESCRIBE, _LEFT_OUT),
+        ),
+        serve=lists.describe_transactions,
+    ),
+    "ListTransactions": Row(
+        checks=(Check(Operation.DESCRIBE, _TRANSACTIONAL_ID, "each transactional id", _LEFT_OUT),),
+        serve=lists.list_transactions,
+    ),
+    "ConsumerGroupHeartbeat": Row(
+        (_group(Operation.READ),),
+        (
+            Check(Operation.DESCRIBE, _TOPIC, "each topic of the subscription"),
+            Check(Operation.DESCRIBE, _TOPIC, "each topic that its expression matches", _LEFT_OUT),
+        ),
+        members.consumer_group_heartbeat,
+        _bare,
+        in_handler=True,
+    ),
+    "ConsumerGroupDescribe": _described_groups(lists.CONSUMER_GROUPS.serve),
+    "ListConfigResources": Row(_cluster(Operation.DESCRIBE_CONFIGS), refuse=_bare),
+    "DescribeTopicPartitions": Row(
+        checks=(
+            _topics(Operation.DESCRIBE, "TOPIC_AUTHORIZATION_FAILED, or missing in a list of all"),
+        ),
+        in_handler=True,
+    ),
+    "ShareGroupHeartbeat": Row(
+        (_group(Operation.READ),),
+        (Check(Operation.DESCRIBE, _TOPIC, "each topic of the subscription"),),
+        members.share_group_heartbeat,
+        _bare,
+    ),
+    "ShareGroupDescribe": _described_groups(lists.SHARE_GROUPS.serve),
+    "ShareFetch": Row(
+        (_group(Operation.READ),), (_topics(Operation.READ),), refuse=_bare, in_handler=True
+    ),
+    "ShareAcknowledge": Row(
+        (_group(Operation.READ),), (_topics(Operation.READ),), refuse=_bare, in_handler=True
+    ),
+    "InitializeShareGroupState": _SHARE_STATE,
+    "ReadShareGroupState": _SHARE_STATE,
+    "WriteShareGroupState": _SHARE_STATE,
+    "DeleteShareGroupState": _SHARE_STATE,
+    "ReadShareGroupStateSummary": _SHARE_STATE,
+    "StreamsGroupHeartbeat": Row(
+        (_group(Operation.READ),),
+        (
+            Check(Operation.DESCRIBE, _TOPIC, "each topic of the topology"),
+            Check(
+                Operation.CREATE, _CLUSTER, "kafka-cluster, to create topics", "topics are asked"
+            ),
+            Check(Operation.CREATE, _TOPIC, "each internal topic", "not created, and told so"),
+        ),
+        members.streams_group_heartbeat,
+        _bare,
+        in_handler=True,
+    ),
+    "StreamsGroupDescribe": _described_groups(lists.STREAMS_GROUPS.serve),
+    "DescribeShareGroupOffsets": Row(
+        checks=(
+            Check(Operation.DESCRIBE, _GROUP, "each group"),
+            _topics(Operation.DESCRIBE, "TOPIC_AUTHORIZATION_FAILED, or missing in a list of all"),
+        ),
+        serve=offsets.describe_share_group_offsets,
+    ),
+    "AlterShareGroupOffsets": _row(
+        Entries(
+            Operation.READ,
+            _TOPIC,
+            _topic_name,
+            refusals.alter_share_group_offsets,
+            answer="responses",
+            place=Place.FIRST,
+        ),
+        wholes=(_group(Operation.READ, AUTHORIZATION_FAILED[_GROUP].message),),
+        refuse=_bare,
+    ),
+    "DeleteShareGroupOffsets": _row(
+        Entries(
+            Operation.READ,
+            _TOPIC,
+            _topic_name,
+            refusals.delete_share_group_offsets,
+            answer="responses",
+            place=Place.FIRST,
+        ),
+        wholes=(_group(Operation.DELETE, AUTHORIZATION_FAILED[_GROUP].message),),
+        refuse=_bare,
+    ),
+    # --- served with SASL and quotas ------------------------------------------------------------
+    "DescribeClientQuotas": Row(
+        _cluster(Operation.DESCRIBE_CONFIGS, _CLUSTER_REFUSED), refuse=_bare
+    ),
+    "AlterClientQuotas": Row(_request_needs("AlterClientQuotas", Operation.ALTER_CONFIGS)),
+    "DescribeUserScramCredentials": Row(
+        _cluster(Operation.DESCRIBE, _CLUSTER_REFUSED), refuse=_bare
+    ),
+    "AlterUserScramCredentials": Row(
+        _request_needs("AlterUserScramCredentials", Operation.ALTER), refuse=_each_user
+    ),
+}
+"""Name of an API -> its row."""
+
+
+def _response(api: str) -> Callable[..., Message]:
+    """The response of an API, imported with the first one that is made here."""
+    return SPEC_BY_NAME[api].response_type

@@ -1,0 +1,242 @@
+"""Metadata, creation and deletion of topics, and FindCoordinator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.apis.checks import refusals
+from coordinator_server.apis.checks.entries import Entries, Place, merge
+from coordinator_server.security.acl import (
+    AUTHORIZATION_FAILED,
+    Operation,
+    ResourceType,
+)
+from coordinator_server.topics.names import is_internal, name_error
+from protocol.apis.delete_topics import DeletableTopicResult, DeleteTopicState
+from protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
+from protocol.apis.metadata import MetadataResponseTopic
+from protocol.errors import ErrorCode
+from protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from coordinator_server.apis.checks.check import Asking
+    from coordinator_server.topics.topic import Topic
+
+_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_TOPIC_IDS_SINCE = 12
+_DELETE_BY_ID_SINCE = 6
+_MANY_KEYS_SINCE = 4
+_COORDINATED = (ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)  # by key type
+_SHARE = 2
+_SHARE_SINCE = 6
+
+
+def metadata(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """Topics that may not be described are refused by name, and missing from a list of all.
+
+    What does not exist may be made by those who may CREATE the cluster's topics, or that one.
+    """
+    access, asked = asking.access, request.topics
+    version = asking.call.api_version
+    is_all = asked is None or (version == 0 and not asked)
+    refused: list[MetadataResponseTopic] = []
+    if not is_all:
+        for one in asked:
+            without_name = one.name is None and (
+                version < _TOPIC_IDS_SINCE or one.topic_id == ZERO_UUID
+            )
+            if without_name or (version < _TOPIC_IDS_SINCE and one.topic_id != ZERO_UUID):
+                return True  # the handler refuses all of it
+            yield
+        request.topics, refused = yield from _asked_topics(asking, request)
+    with_operations = request.include_topic_authorized_operations
+    with_cluster = request.include_cluster_authorized_operations
+
+    def amend(response: Any) -> Generator[None, None, Any]:
+        shown = []
+        for topic in response.topics if is_all or request.topics else ():
+            if not is_all or access.topic(Operation.DESCRIBE, topic.name):
+                shown.append(topic)
+                if with_operations and topic.name is not None:
+                    topic.topic_authorized_operations = access.operations(
+                        ResourceType.TOPIC, topic.name
+                    )
+            yield
+        response.topics = [*shown, *refused]
+        if with_cluster:
+            response.cluster_authorized_operations = access.cluster_operations()
+        return response
+
+    if is_all or refused or with_operations or with_cluster:
+        asking.call.amend = amend
+    return True
+
+
+def _asked_topics(
+    asking: Asking, request: Any
+) -> Generator[None, None, tuple[list[Any], list[MetadataResponseTopic]]]:
+    """What is left for the handler, and what is refused: first creation, then description."""
+    access, topics = asking.access, asking.broker.topics
+    by_id = any(one.topic_id != ZERO_UUID for one in request.topics)
+    creates = (
+        not by_id
+        and request.allow_auto_topic_creation
+        and asking.broker.config.boolean("auto.create.topics.enable")
+        and not access.cluster(Operation.CREATE)
+    )
+    left: list[Any] = []
+    not_made: dict[str, MetadataResponseTopic] = {}
+    hidden: dict[str, MetadataResponseTopic] = {}
+    for one in request.topics:
+        known = topics.topic_by_id(one.topic_id) if by_id else None
+        name = one.name if not by_id else None if known is None else known.name
+        if name is None:
+            left.append(one)
+        elif not access.topic(Operation.DESCRIBE, name):
+            hidden[name] = MetadataResponseTopic(
+                error_code=_REFUSED, name=None if by_id else name, topic_id=one.topic_id
+            )
+        elif creates and topics.topic(name) is None and not access.topic(Operation.CREATE, name):
+            not_made[name] = MetadataResponseTopic(
+                error_code=_REFUSED, name=name, is_internal=is_internal(name)
+            )
+        else:
+            left.append(one)
+        yield
+    return left, [*not_made.values(), *hidden.values()]
+
+
+def valid_name(broker: object, topic: Any) -> str | None:
+    """The name of a topic, unless no topic can have it: the handler says so first."""
+    return None if name_error(topic.name) is not None else str(topic.name)
+
+
+_CREATIONS = Entries(
+    Operation.CREATE,
+    ResourceType.TOPIC,
+    lambda broker, one: None if one.name == "__cluster_metadata" else str(one.name),
+    refusals.create_topic,
+    unless=(Operation.CREATE,),
+    passes_duplicates=True,
+)
+
+
+def create_topics(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """Topics that may be created; what they became is told to who may DESCRIBE_CONFIGS."""
+    access = asking.access
+    yield from _CREATIONS.serve(asking, request)
+    merge_refused = asking.call.amend
+
+    def amend(response: Any) -> Generator[None, None, Any]:
+        for topic in response.topics:
+            if not topic.error_code and not access.topic(Operation.DESCRIBE_CONFIGS, topic.name):
+                topic.topic_config_error_code = _REFUSED
+                topic.num_partitions = topic.replication_factor = -1
+                topic.configs = []
+            yield
+        return response if merge_refused is None else (yield from merge_refused(response))
+
+    asking.call.amend = amend
+    return True
+
+
+def delete_topics(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """Topics that may be deleted; whether others exist is told to who may describe them."""
+    if not asking.broker.config.boolean("delete.topic.enable") or asking.access.cluster(
+        Operation.DELETE
+    ):
+        return True
+    by_state = asking.call.api_version >= _DELETE_BY_ID_SINCE
+    field = "topics" if by_state else "topic_names"
+    states = getattr(request, field)
+    if not by_state:
+        states = [DeleteTopicState(name=name) for name in states]
+    names = Counter(one.name for one in states)
+    ids = Counter(one.topic_id for one in states)
+    left: list[Any] = []
+    refused: dict[int, DeletableTopicResult] = {}
+    for number, one in enumerate(states):
+        is_odd = (one.name is None) == (one.topic_id == ZERO_UUID)
+        is_twice = (ids[one.topic_id] if one.name is None else names[one.name]) > 1
+        answer = None if is_odd or is_twice else _deletion_refusal(asking, one)
+        if answer is None:
+            left.append(one if by_state else one.name)
+        else:
+            refused[number] = answer
+        yield
+    setattr(request, field, left)
+    if refused:
+        asking.call.amend = lambda response: merge(response, "responses", refused, Place.LAST)
+    return True
+
+
+def _deletion_refusal(asking: Asking, one: DeleteTopicState) -> DeletableTopicResult | None:
+    """Why a topic may not be deleted; a name that is not described is not told to an id."""
+    access, topics = asking.access, asking.broker.topics
+    by_id = one.name is None
+    topic: Topic | None
+    topic = topics.topic_by_id(one.topic_id) if one.name is None else topics.topic(one.name)
+    name = one.name if topic is None else topic.name
+    if name is None:
+        return None
+    is_described = access.topic(Operation.DESCRIBE, name)
+    if topic is None and is_described:
+        return None  # there is none
+    if access.topic(Operation.DELETE, name) and (by_id or is_described):
+        return None
+    return DeletableTopicResult(
+        name=None if by_id and not is_described else name,
+        topic_id=one.topic_id,
+        error_code=_REFUSED,
+        error_message=_REFUSED.message,
+    )
+
+
+def find_coordinator(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """Keys that may be described; share partitions for other brokers alone."""
+    access, call = asking.access, asking.call
+    key_type, version = request.key_type, call.api_version
+    if key_type == _SHARE:
+        if version >= _SHARE_SINCE and not access.cluster(Operation.CLUSTER_ACTION):
+            error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            answers = [_no_coordinator(key, error) for key in request.coordinator_keys]
+            call.reply(FindCoordinatorResponse(coordinators=answers))
+            return False
+        return True
+    if not 0 <= key_type < len(_COORDINATED):
+        return True
+    resource_type = _COORDINATED[key_type]
+    error = AUTHORIZATION_FAILED[resource_type]
+    if version < _MANY_KEYS_SINCE:
+        if not access.allows(Operation.DESCRIBE, resource_type, request.key):
+            call.reply(
+                FindCoordinatorResponse(
+                    error_code=error, error_message=error.message, node_id=-1, port=-1
+                )
+            )
+            return False
+        return True
+    refused: dict[int, Coordinator] = {}
+    left: list[str] = []
+    for number, key in enumerate(request.coordinator_keys):
+        if access.allows(Operation.DESCRIBE, resource_type, key):
+            left.append(key)
+        else:
+            refused[number] = _no_coordinator(key, error, message="")
+        yield
+    request.coordinator_keys = left
+    if refused:
+        call.amend = lambda response: merge(response, "coordinators", refused, Place.AS_ASKED)
+    return True
+
+
+def _no_coordinator(key: str, error: ErrorCode, message: str | None = None) -> Coordinator:
+    return Coordinator(
+        key=key,
+        node_id=-1,
+        port=-1,
+        error_code=error,
+        error_message=error.message if message is None else message,
+    )

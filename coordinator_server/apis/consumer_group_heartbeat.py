@@ -1,0 +1,15 @@
+"""ConsumerGroupHeartbeat: a member joins a consumer group, stays in it, or leaves it (KIP-848)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.net.call import Call
+    from protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+
+def handle(broker: Broker, call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
+    """To the group."""
+    broker.groups.submit(call, request)

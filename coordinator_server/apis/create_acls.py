@@ -1,0 +1,103 @@
+"""CreateAcls: add ACLs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.events.log import LOG
+from coordinator_server.security.acl import (
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    cannot_be,
+    creation_problem,
+    from_code,
+)
+from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST
+from protocol.apis.create_acls import AclCreationResult, CreateAclsResponse
+from protocol.errors import ErrorCode
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.call import Call
+    from protocol.apis.create_acls import AclCreation, CreateAclsRequest
+
+_TOO_MANY = "Unable to perform excessively large batch operation."
+
+
+def handle(broker: Broker, call: Call, request: CreateAclsRequest) -> Steps:
+    """Add what is valid; one that is there already is a success."""
+    for one in request.creations:
+        if not (
+            one.resource_type
+            and one.resource_pattern_type
+            and one.operation
+            and one.permission_type
+        ):
+            # Kafka takes the number of UNKNOWN for a damaged request.
+            call.connection.refuse("an ACL of an unknown type", call.api_name, call.api_version)
+            return
+        yield
+    if broker.security.authorizer is None:
+        error = ErrorCode.SECURITY_DISABLED
+        yield from _refuse(call, request, error, "No Authorizer is configured.")
+        return
+    valid: dict[Acl, None] = {}
+    results = []
+    for one in request.creations:
+        acl = _acl(one)
+        if cannot_be(acl):
+            yield from _refuse(call, request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+            return
+        problem = creation_problem(acl)
+        if problem is None:
+            if acl not in broker.security.authorizer:
+                valid[acl] = None
+            results.append(AclCreationResult())
+        else:
+            results.append(
+                AclCreationResult(error_code=ErrorCode.INVALID_REQUEST, error_message=problem)
+            )
+        yield
+    if len(valid) > MAX_RECORDS_PER_REQUEST:
+        yield from _refuse_valid(results, ErrorCode.UNKNOWN_SERVER_ERROR, _TOO_MANY)
+    elif valid:
+        try:
+            broker.security.change_acls(added=valid)
+        except StorageError as failure:
+            yield from _refuse_valid(results, failure.code, str(failure))
+        else:
+            LOG.emit("acls.created", remote=call.connection.remote, acls=len(valid))
+    call.reply(CreateAclsResponse(results=results))
+
+
+def _acl(one: AclCreation) -> Acl:
+    return Acl(
+        from_code(ResourceType, one.resource_type),
+        one.resource_name,
+        from_code(PatternType, one.resource_pattern_type),
+        one.principal,
+        one.host,
+        from_code(Operation, one.operation),
+        from_code(Permission, one.permission_type),
+    )
+
+
+def _refuse(call: Call, request: CreateAclsRequest, error: ErrorCode, message: str | None) -> Steps:
+    """Answer the same for each ACL."""
+    results = []
+    for _ in request.creations:
+        results.append(AclCreationResult(error_code=error, error_message=message))
+        yield
+    call.reply(CreateAclsResponse(results=results))
+
+
+def _refuse_valid(results: list[AclCreationResult], error: ErrorCode, message: str) -> Steps:
+    for result in results:
+        if not result.error_code:
+            result.error_code, result.error_message = error, message
+        yield

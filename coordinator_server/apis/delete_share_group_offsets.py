@@ -1,0 +1,15 @@
+"""DeleteShareGroupOffsets: an empty share group forgets topics (KIP-932)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.net.call import Call
+    from protocol.apis.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
+
+
+def handle(broker: Broker, call: Call, request: DeleteShareGroupOffsetsRequest) -> None:
+    """To the group."""
+    broker.groups.submit(call, request)

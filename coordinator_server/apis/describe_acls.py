@@ -1,0 +1,104 @@
+"""DescribeAcls: the ACLs that a filter lets pass, by resource."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.security.acl import (
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    from_code,
+)
+from protocol.apis.describe_acls import (
+    AclDescription,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.call import Call
+    from coordinator_server.security.acl import Acl
+    from coordinator_server.security.authorizer import Authorizer
+    from protocol.apis.delete_acls import DeleteAclsFilter
+    from protocol.apis.describe_acls import DescribeAclsRequest
+
+_STEP_ACLS = 2000
+
+
+def handle(broker: Broker, call: Call, request: DescribeAclsRequest) -> Steps:
+    """Answer with the ACLs; SECURITY_DISABLED without an authorizer."""
+    if has_unknown(request):
+        call.connection.refuse("the filter has an unknown type", call.api_name, call.api_version)
+        return
+    authorizer = broker.security.authorizer
+    if authorizer is None:
+        call.reply(
+            DescribeAclsResponse(
+                error_code=ErrorCode.SECURITY_DISABLED,
+                error_message="No Authorizer is configured on the broker",
+            )
+        )
+        return
+    wanted = acl_filter(request)
+    by_pattern: dict[tuple[int, str, int], DescribeAclsResource] = {}
+
+    def describe(acl: Acl) -> None:
+        key = acl.resource_type, acl.name, acl.pattern_type
+        resource = by_pattern.get(key)
+        if resource is None:
+            resource = by_pattern[key] = DescribeAclsResource(
+                resource_type=acl.resource_type,
+                resource_name=acl.name,
+                pattern_type=acl.pattern_type,
+            )
+        resource.acls.append(
+            AclDescription(
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+        )
+
+    yield from each_match(authorizer, wanted, describe)
+    call.reply(DescribeAclsResponse(resources=list(by_pattern.values())))
+
+
+def each_match(authorizer: Authorizer, wanted: AclFilter, take: Callable[[Acl], None]) -> Steps:
+    """Give each ACL that a filter lets pass, the oldest first, in steps."""
+    for number, acl in enumerate(authorizer.acls, start=1):
+        if wanted.matches(acl):
+            take(acl)
+        if not number % _STEP_ACLS:
+            yield
+
+
+def has_unknown(one: DescribeAclsRequest | DeleteAclsFilter) -> bool:
+    """Whether a filter has the number of UNKNOWN: Kafka takes that for a damaged request."""
+    return not (
+        one.resource_type_filter
+        and one.pattern_type_filter
+        and one.operation
+        and one.permission_type
+    )
+
+
+def acl_filter(one: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+    """The filter of a request."""
+    return AclFilter(
+        from_code(ResourceType, one.resource_type_filter),
+        one.resource_name_filter,
+        from_code(PatternType, one.pattern_type_filter),
+        one.principal_filter,
+        one.host_filter,
+        from_code(Operation, one.operation),
+        from_code(Permission, one.permission_type),
+    )

@@ -1,0 +1,47 @@
+"""DescribeClientQuotas: the quotas of the entities that match a filter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.security.quotas.entities import Component, FilterError
+from protocol.apis.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    DescribedQuotaEntity,
+    QuotaEntry,
+    QuotaValue,
+)
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.call import Call
+
+
+def handle(broker: Broker, call: Call, request: DescribeClientQuotasRequest) -> Steps:
+    """Answer with the entities, or with what is wrong with the filter."""
+    components = (
+        Component(one.entity_type, one.match_type, one.match) for one in request.components
+    )
+    response = DescribeClientQuotasResponse(entries=[])
+    try:
+        found = yield from broker.security.quotas.describe(components, strict=request.strict)
+    except FilterError as error:
+        response.error_code, response.error_message = error.code, str(error)
+        response.entries = None
+        call.reply(response)
+        return
+    entries = response.entries = []
+    for entity, quotas in found:
+        yield
+        entries.append(
+            QuotaEntry(
+                entity=[
+                    DescribedQuotaEntity(entity_type=kind, entity_name=name)
+                    for kind, name in entity
+                ],
+                values=[QuotaValue(key=key, value=value) for key, value in quotas.items()],
+            )
+        )
+    call.reply(response)

@@ -1,0 +1,49 @@
+"""ListConfigResources: what has configs, or may have some (KIP-1142)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.apis.config_changes import BROKER, BROKER_LOGGER, GROUP, TOPIC
+from protocol.apis.list_config_resources import (
+    ListConfigResourcesResponse,
+    ListedConfigResource,
+)
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.call import Call
+    from protocol.apis.list_config_resources import ListConfigResourcesRequest
+
+_CLIENT_METRICS = 16
+_KNOWN_TYPES = frozenset((TOPIC, BROKER, BROKER_LOGGER, _CLIENT_METRICS, GROUP))
+_TYPES_SINCE = 1
+"""Before this version the API lists subscriptions of client metrics, of which there are none."""
+
+STEP_RESOURCES = 500
+
+
+def handle(broker: Broker, call: Call, request: ListConfigResourcesRequest) -> Steps:
+    """Answer with all resources of the types asked for; all types if there is none."""
+    types = frozenset(request.resource_types) or _KNOWN_TYPES
+    if call.api_version < _TYPES_SINCE:
+        types = frozenset((_CLIENT_METRICS,))
+    if not types <= _KNOWN_TYPES:
+        call.reply(ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+        return
+    names: list[tuple[str, int]] = []
+    if GROUP in types:
+        names += [(group_id, GROUP) for group_id in broker.group_configs.group_ids()]
+    for kind in (BROKER_LOGGER, BROKER):
+        if kind in types:
+            names += [(str(one.node_id), kind) for one in broker.endpoints(call.connection)]
+    if TOPIC in types:
+        names += [(topic.name, TOPIC) for topic in broker.topics.all_topics()]
+    resources: list[ListedConfigResource] = []
+    for name, kind in names:
+        resources.append(ListedConfigResource(resource_name=name, resource_type=kind))
+        if not len(resources) % STEP_RESOURCES:
+            yield
+    call.reply(ListConfigResourcesResponse(config_resources=resources))

@@ -1,0 +1,190 @@
+"""Acknowledgements as they come in two APIs: ShareAcknowledge, and with ShareFetch.
+
+Kafka's KafkaApis.handleAcknowledgements. Each partition has an outcome of its own; the one of all
+is there once the last of them is written.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from coordinator_server.security.acl import Operation
+from coordinator_server.share.persister import SharePartitionKey
+from coordinator_server.share.record_state import AcknowledgeType
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.call import Call
+    from coordinator_server.share.acknowledge import Acknowledgement
+    from coordinator_server.share.refusal import Refusal
+    from coordinator_server.share.session import PartitionKey
+
+MEMBER_ID_MAX_LENGTH = 36
+"""That of a UUID as text."""
+
+TYPES_PER_STEP = 10_000
+
+
+class Outcome(NamedTuple):
+    """How the acknowledgements of one partition went."""
+
+    error: ErrorCode
+    message: str | None = None
+
+
+Outcomes = dict["PartitionKey", Outcome]
+
+
+class AcknowledgedPartition(Protocol):
+    """One partition of a request, with what is acknowledged there."""
+
+    @property
+    def partition_index(self) -> int:
+        """Which one."""
+
+    @property
+    def acknowledgement_batches(self) -> Sequence[Acknowledgement]:
+        """What is acknowledged."""
+
+
+class AcknowledgedTopic(Protocol):
+    """One topic of a request."""
+
+    @property
+    def topic_id(self) -> bytes:
+        """Which one."""
+
+    @property
+    def partitions(self) -> Sequence[AcknowledgedPartition]:
+        """Its partitions."""
+
+
+def member_id_is_valid(member_id: str | None) -> bool:
+    """Whether it can be that of a member of a share group."""
+    return member_id is not None and 0 < len(member_id) <= MEMBER_ID_MAX_LENGTH
+
+
+def leader_of(broker: Broker, key: PartitionKey) -> tuple[int, int]:
+    """The leader of a partition and its epoch, for who asked another one; -1 when unknown."""
+    topic_id, index = key
+    topic = broker.topics.topic_by_id(topic_id)
+    if topic is None:
+        return -1, -1
+    partition = topic.partitions[index]
+    return partition.leader_id, partition.known_epoch
+
+
+class Acknowledging:
+    """The acknowledgements of one request: `take`, then `write`; `done` gets the outcomes.
+
+    Until they are written what is released is nobody's: a fetch in between does not get it, as in
+    Kafka, where to write takes its time.
+    """
+
+    __slots__ = (
+        "_access",
+        "_broker",
+        "_done",
+        "_group_id",
+        "_member_id",
+        "_outcomes",
+        "_pending",
+        "_writes",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        call: Call,
+        group_id: str,
+        member_id: str,
+        done: Callable[[Outcomes], None],
+    ) -> None:
+        self._access = broker.security.access(call.connection)
+        self._broker = broker
+        self._group_id = group_id
+        self._member_id = member_id
+        self._done = done
+        self._outcomes: Outcomes = {}
+        self._pending = 0
+        self._writes: list[Callable[[], None]] = []
+
+    def take(
+        self, topics: Sequence[AcknowledgedTopic], *, knows_renewal: bool, renews: bool
+    ) -> Steps:
+        """Check all of it, then acknowledge what is right."""
+        outcomes = self._outcomes
+        wanted: dict[PartitionKey, Sequence[Acknowledgement]] = {}
+        most = AcknowledgeType.RENEW if knows_renewal else AcknowledgeType.REJECT
+        for asked in topics:
+            topic = self._broker.topics.topic_by_id(asked.topic_id)
+            for one in asked.partitions:
+                key = (asked.topic_id, one.partition_index)
+                if topic is None:
+                    outcomes[key] = Outcome(ErrorCode.UNKNOWN_TOPIC_ID)
+                elif not (yield from _is_valid(one.acknowledgement_batches, most, renews)):
+                    outcomes[key] = Outcome(ErrorCode.INVALID_REQUEST)
+                elif self._access and not self._access.topic(Operation.READ, topic.name):
+                    outcomes[key] = Outcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                elif not 0 <= one.partition_index < len(topic.partitions):
+                    outcomes[key] = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                else:
+                    wanted[key] = one.acknowledgement_batches
+                yield
+        if not any(wanted.values()):
+            # Where nothing is acknowledged the others are not named either, as in Kafka.
+            return
+        self._pending = len(wanted)
+        for key, acknowledgements in wanted.items():
+            settled = partial(self._settled, key)
+            write: Callable[[], None] = partial(settled, None)
+            if acknowledgements:
+                write = yield from self._broker.share_partitions.acknowledge(
+                    SharePartitionKey(self._group_id, *key),
+                    self._member_id,
+                    acknowledgements,
+                    settled,
+                )
+            self._writes.append(write)
+            yield
+
+    def write(self) -> Steps:
+        """Write what was taken; once that is done the outcomes are told."""
+        if not self._writes:
+            self._done(self._outcomes)
+        for write in self._writes:
+            write()
+            yield
+
+    def _settled(self, key: PartitionKey, refusal: Refusal | None) -> None:
+        self._outcomes[key] = Outcome(ErrorCode.NONE) if refusal is None else Outcome(*refusal)
+        self._pending -= 1
+        if not self._pending:
+            self._done(self._outcomes)
+
+
+def _is_valid(
+    acknowledgements: Sequence[Acknowledgement], most: int, renews: bool
+) -> Generator[None, None, bool]:
+    """Whether offsets rise, and types exist: one, or as many as offsets."""
+    last_before = -1
+    for one in acknowledgements:
+        first, last, types = one.first_offset, one.last_offset, one.acknowledge_types
+        if not last_before <= first <= last or not types:
+            return False
+        if len(types) > 1 and last - first + 1 != len(types):
+            return False
+        for begin in range(0, len(types), TYPES_PER_STEP):
+            some = types[begin : begin + TYPES_PER_STEP]
+            if min(some) < AcknowledgeType.GAP or max(some) > most:
+                return False
+            if max(some) == AcknowledgeType.RENEW and not renews:
+                return False
+            yield
+        last_before = last
+    return True

@@ -1,0 +1,380 @@
+"""ShareFetch: records for a member of a share group, and what it says of earlier ones (KIP-932).
+
+Kafka's KafkaApis.handleShareFetchRequest: the share session says which partitions are fetched; what
+is acknowledged is taken first; the answer is given once both are done.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.apis.delayed_fetch import answer_bytes
+from coordinator_server.apis.delayed_share_fetch import (
+    DelayedShareFetch,
+    Fetched,
+    ShareFetchTarget,
+)
+from coordinator_server.apis.share_acknowledgements import (
+    Acknowledging,
+    Outcomes,
+    leader_of,
+    member_id_is_valid,
+)
+from coordinator_server.security.acl import Operation
+from coordinator_server.share.acquire import AcquireMode
+from coordinator_server.share.persister import SharePartitionKey
+from coordinator_server.share.session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    PartitionKey,
+    ShareSession,
+    ShareSessionKey,
+    next_epoch,
+)
+from coordinator_server.topics.keyed_purgatory import KeyedOperation
+from protocol.apis.share_fetch import (
+    FetchedLeader,
+    ShareFetchableTopicResponse,
+    ShareFetchNodeEndpoint,
+    ShareFetchRequest,
+    ShareFetchResponse,
+    SharePartitionData,
+)
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.call import Call
+
+_FIRST_VERSION_WITH_RENEWAL = 2
+_ACQUIRE_MODES = frozenset(map(int, AcquireMode))
+
+
+class _Context(NamedTuple):
+    """What a request is about, after its session was looked up.
+
+    `error` not NONE: answer nothing but that. `session` None: the answer names all partitions.
+    """
+
+    error: ErrorCode
+    session: ShareSession | None = None
+    partitions: list[PartitionKey] = []
+
+
+def handle(broker: Broker, call: Call, request: ShareFetchRequest) -> Steps:
+    """Answer with what can be acquired, now or later."""
+    group_id, member_id = request.group_id, request.member_id
+    if group_id is None or member_id is None or not member_id_is_valid(member_id):
+        call.reply(ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST))
+        return
+    renews = request.is_renew_ack and call.api_version >= _FIRST_VERSION_WITH_RENEWAL
+    if renews and any(
+        (request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms)
+    ):  # a fetch could take longer than the lock that it renews (KIP-1222)
+        call.reply(ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST))
+        return
+    has_acknowledgements = yield from _has_acknowledgements(request)
+    key = ShareSessionKey(group_id, member_id)
+    context = yield from _context_of(broker, call, key, request, has_acknowledgements)
+    if context.error is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
+        late = _LateAnswer(broker, call, request.max_wait_ms, context.error)
+        broker.fetch_purgatory.watch(late, [late])
+        return
+    if context.error is not ErrorCode.NONE:
+        call.reply(ShareFetchResponse(error_code=context.error))
+        return
+    answer = _Answer(broker, call, key, request, context)
+    acknowledging = Acknowledging(broker, call, group_id, member_id, answer.acknowledged)
+    if has_acknowledgements:
+        yield from acknowledging.take(
+            request.topics,
+            knows_renewal=call.api_version >= _FIRST_VERSION_WITH_RENEWAL,
+            renews=request.is_renew_ack,
+        )
+    if renews:
+        answer.fetched({})
+    else:
+        yield from _fetch(broker, call, group_id, request, context, answer)
+    yield from acknowledging.write()
+
+
+def _has_acknowledgements(request: ShareFetchRequest) -> Generator[None, None, bool]:
+    for topic in request.topics:
+        for one in topic.partitions:
+            if one.acknowledgement_batches:
+                return True
+            yield
+    return False
+
+
+def _context_of(
+    broker: Broker,
+    call: Call,
+    key: ShareSessionKey,
+    request: ShareFetchRequest,
+    has_acknowledgements: bool,
+) -> Generator[None, None, _Context]:
+    """Look up the session of a request, open or change it."""
+    sessions = broker.share_partitions.sessions
+    epoch = request.share_session_epoch
+    if epoch == INITIAL_EPOCH:
+        if has_acknowledgements:
+            return _Context(ErrorCode.INVALID_REQUEST)
+        partitions: dict[PartitionKey, bool] = {}
+        for one in _asked(request):
+            if one in partitions:  # Kafka fails when the session is there already that it replaces
+                sessions.remove(key)
+                return _Context(ErrorCode.UNKNOWN_SERVER_ERROR)
+            partitions[one] = False
+            yield
+        if call.connection.closed:  # meanwhile: nothing would end the session any more
+            return _Context(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        if sessions.open(key, partitions, call.connection) is None:
+            return _Context(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        return _Context(ErrorCode.NONE, None, list(partitions))
+    session = sessions.get(key)
+    if session is None:
+        return _Context(ErrorCode.SHARE_SESSION_NOT_FOUND)
+    if epoch == FINAL_EPOCH:
+        return _Context(ErrorCode.NONE)
+    if session.epoch != epoch:
+        return _Context(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+    session.epoch = next_epoch(epoch)
+    yield from session.update(_asked(request), _forgotten(request))
+    return _Context(ErrorCode.NONE, session, list(session.partitions))
+
+
+def _asked(request: ShareFetchRequest) -> Iterator[PartitionKey]:
+    for topic in request.topics:
+        for one in topic.partitions:
+            yield topic.topic_id, one.partition_index
+
+
+def _forgotten(request: ShareFetchRequest) -> Iterator[PartitionKey]:
+    for topic in request.forgotten_topics_data:
+        for index in topic.partitions:
+            yield topic.topic_id, index
+
+
+def _fetch(
+    broker: Broker,
+    call: Call,
+    group_id: str,
+    request: ShareFetchRequest,
+    context: _Context,
+    answer: _Answer,
+) -> Steps:
+    """Fetch from the partitions of the session, or wait until that is worth it."""
+    fetched: Fetched = {}
+    wanted: list[PartitionKey] = []
+    access = broker.security.access(call.connection)
+    for key in context.partitions:
+        topic = broker.topics.topic_by_id(key[0])
+        if topic is None:
+            # Kafka fails to answer with it. What was acknowledged and acquired stays so.
+            answer.fails = True
+            fetched[key] = _failed(key, ErrorCode.UNKNOWN_TOPIC_ID)
+        elif access is not None and not access.topic(Operation.READ, topic.name):
+            fetched[key] = _failed(key, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        elif not 0 <= key[1] < len(topic.partitions):
+            fetched[key] = _failed(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            wanted.append(key)
+        yield
+    if wanted and request.share_acquire_mode not in _ACQUIRE_MODES:
+        call.reply(ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
+        return
+    if not wanted or request.max_records == 0 or request.max_bytes == 0:
+        answer.fetched(fetched)
+        return
+    # Each request begins with another partition, so that each gets its turn.
+    turn = request.share_session_epoch % len(wanted)
+    wanted = wanted[turn:] + wanted[:turn]
+    targets = yield from _look_up(broker, group_id, wanted, fetched)
+    if not targets:
+        answer.fetched(fetched)
+        return
+    settings = broker.share_partitions.settings_of(group_id)
+    fetch = DelayedShareFetch(broker, call, request, settings, targets, fetched, answer.fetched)
+    purgatory = broker.fetch_purgatory
+    changes = purgatory.changes
+    if not (yield from fetch.fetch_if_enough(request.max_wait_ms)):
+        purgatory.watch(fetch, fetch.keys())
+        if purgatory.changes != changes:
+            # Between two steps, so perhaps where it had been looked: look once more.
+            purgatory.notify(targets[0].share_partition)
+
+
+def _look_up(
+    broker: Broker, group_id: str, wanted: list[PartitionKey], fetched: Fetched
+) -> Generator[None, None, list[ShareFetchTarget]]:
+    """The share partitions to fetch from; why not, where that is known."""
+    manager = broker.share_partitions
+    targets: list[ShareFetchTarget] = []
+
+    def failed(key: PartitionKey, error: ErrorCode) -> None:
+        fetched[key] = _failed(key, error)
+
+    for key in wanted:
+        topic = broker.topics.topic_by_id(key[0])
+        if topic is None:
+            failed(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # deleted meanwhile
+            continue
+        partition = topic.partitions[key[1]]
+        found = manager.find(SharePartitionKey(group_id, *key), partition)
+        if isinstance(found, ErrorCode):
+            failed(key, found)
+        else:
+            manager.load(found, partition, partial(failed, key))
+            if key not in fetched:
+                targets.append(ShareFetchTarget(key, partition, found))
+        yield
+    return targets
+
+
+def _failed(key: PartitionKey, error: ErrorCode) -> SharePartitionData:
+    return SharePartitionData(partition_index=key[1], error_code=error)
+
+
+def _free(fetched: Fetched, named: Fetched) -> Steps:
+    """Let what was made for very many partitions go in steps."""
+    named.clear()
+    while fetched:
+        fetched.popitem()
+        yield
+
+
+class _LateAnswer(KeyedOperation):
+    """An error that is told once the time has passed that the client would have waited.
+
+    Nothing else ends the wait: its key is itself, which nobody knows.
+    """
+
+    __slots__ = ("_call", "_error")
+
+    def __init__(self, broker: Broker, call: Call, wait_ms: int, error: ErrorCode) -> None:
+        super().__init__(broker.client_clock.now_ms() + max(wait_ms, 0))
+        self._call = call
+        self._error = error
+
+    def on_complete(self) -> None:
+        """Tell the error."""
+        self._call.reply(ShareFetchResponse(error_code=self._error))
+
+    def is_abandoned(self) -> bool:
+        """Whether the client has gone."""
+        return self._call.connection.closed
+
+
+class _Answer:
+    """The answer to a request, given once both its halves are there."""
+
+    __slots__ = (
+        "_acknowledged",
+        "_broker",
+        "_call",
+        "_context",
+        "_fetched",
+        "_is_final",
+        "_key",
+        "_session_epoch",
+        "fails",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        call: Call,
+        key: ShareSessionKey,
+        request: ShareFetchRequest,
+        context: _Context,
+    ) -> None:
+        self._broker = broker
+        self._call = call
+        self._key = key
+        self._context = context
+        self._is_final = request.share_session_epoch == FINAL_EPOCH
+        self._session_epoch = next_epoch(request.share_session_epoch)
+        self._fetched: Fetched | None = None
+        self._acknowledged: Outcomes | None = None
+        self.fails = False
+        """Whether there is no answer but an error, whatever happened."""
+
+    def fetched(self, fetched: Fetched) -> None:
+        """What was fetched is there."""
+        self._fetched = fetched
+        self._settle()
+
+    def acknowledged(self, outcomes: Outcomes) -> None:
+        """What was acknowledged is settled."""
+        self._acknowledged = outcomes
+        self._settle()
+
+    def _settle(self) -> None:
+        fetched, acknowledged = self._fetched, self._acknowledged
+        if fetched is not None and acknowledged is not None and not self._call.answered:
+            self._call.run(self._give(fetched, acknowledged))
+
+    def _give(self, fetched: Fetched, outcomes: Outcomes) -> Steps:
+        manager = self._broker.share_partitions
+        settings = manager.settings_of(self._key.group_id)
+        response = ShareFetchResponse(acquisition_lock_timeout_ms=settings.record_lock_duration_ms)
+        session = self._context.session
+        if session is not None and session.epoch != self._session_epoch:
+            response.error_code = ErrorCode.INVALID_SHARE_SESSION_EPOCH
+            fetched = {}
+        call = self._call
+        if call.is_metered and call.must_throttle_fetch(answer_bytes(fetched.values())):
+            # As in Kafka: what was acquired stays so, and comes again once its locks time out.
+            if self._is_final:
+                yield from manager.close_session(self._key)
+            call.reply(ShareFetchResponse(error_code=response.error_code))
+            return
+        named: Fetched = {}
+        for key, data in fetched.items():
+            if session is None or session.has_news(
+                key, has_records=bool(data.records), has_error=bool(data.error_code)
+            ):
+                named[key] = data
+            yield
+        if self.fails:
+            self._call.reply(ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
+            yield from _free(fetched, named)
+            return
+        self._name_leaders(response, named)
+        for key, (error, message) in outcomes.items():
+            data = named.setdefault(key, SharePartitionData(partition_index=key[1]))
+            data.acknowledge_error_code = error
+            data.acknowledge_error_message = message
+            yield
+        by_topic: dict[bytes, ShareFetchableTopicResponse] = {}
+        for (topic_id, _), data in named.items():
+            answered = by_topic.get(topic_id)
+            if answered is None:
+                answered = by_topic[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id)
+                response.responses.append(answered)
+            answered.partitions.append(data)
+            yield
+        if self._is_final:
+            yield from manager.close_session(self._key)
+        self._call.reply(response)
+        yield from _free(fetched, named)
+
+    def _name_leaders(self, response: ShareFetchResponse, named: Fetched) -> None:
+        """Tell where the leaders are of what cannot be fetched here (KIP-951)."""
+        leaders: set[int] = set()
+        for key, data in named.items():
+            if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                leader_id, epoch = leader_of(self._broker, key)
+                data.current_leader = FetchedLeader(leader_id=leader_id, leader_epoch=epoch)
+                leaders.add(leader_id)
+        if leaders:
+            response.node_endpoints = [
+                ShareFetchNodeEndpoint(node_id=one.node_id, host=one.host, port=one.port)
+                for one in self._broker.endpoints(self._call.connection)
+                if one.node_id in leaders
+            ]

@@ -1,0 +1,28 @@
+"""ShareGroupDescribe: epochs, members and assignments of share groups (KIP-932)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.coordinator.fan_in import FanIn
+from coordinator_server.group.share.describe import DescribeShareGroup
+from protocol.apis.share_group_describe import DescribedShareGroup, ShareGroupDescribeResponse
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.call import Call
+    from protocol.apis.share_group_describe import ShareGroupDescribeRequest
+
+
+def handle(broker: Broker, call: Call, request: ShareGroupDescribeRequest) -> Steps:
+    """To each group; the answer goes out when all of them have described themselves."""
+
+    def finish(groups: list[DescribedShareGroup]) -> None:
+        call.reply(ShareGroupDescribeResponse(groups=groups))
+
+    fan_in = FanIn(call, len(request.group_ids), finish)
+    for index, group_id in enumerate(request.group_ids):
+        group = DescribeShareGroup(group_id, request.include_authorized_operations)
+        broker.groups.submit(fan_in.part(index), group)
+        yield  # each may have hundreds of members

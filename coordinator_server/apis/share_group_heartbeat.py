@@ -1,0 +1,15 @@
+"""ShareGroupHeartbeat: a member joins a share group, stays in it, or leaves it (KIP-932)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.net.call import Call
+    from protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
+
+
+def handle(broker: Broker, call: Call, request: ShareGroupHeartbeatRequest) -> None:
+    """To the group."""
+    broker.groups.submit(call, request)

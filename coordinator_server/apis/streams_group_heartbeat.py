@@ -1,0 +1,168 @@
+"""StreamsGroupHeartbeat: a member joins a streams group, stays in it, or leaves it (KIP-1071).
+
+The group says which internal topics the application needs; they are created here, beside the
+answer, which says that they are missing. Source: KafkaApis.handleStreamsGroupHeartbeat.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.apis.create_topics import create
+from coordinator_server.group.streams.status import StatusCode
+from coordinator_server.group.streams.validation import is_too_large
+from coordinator_server.security.acl import Operation
+from coordinator_server.topics.counts import Counts
+from coordinator_server.topics.names import is_internal, name_error
+from protocol.apis.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from protocol.apis.streams_group_heartbeat import StreamsGroupHeartbeatResponse, StreamsStatus
+from protocol.error_messages import MESSAGES
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.group.effects import Caller
+    from coordinator_server.group.streams.configure import InternalTopic
+    from coordinator_server.group.streams.heartbeat import HeartbeatResult
+    from coordinator_server.net.call import Call
+    from coordinator_server.topics.manager import CreationError
+    from coordinator_server.topics.topic import Topic
+    from protocol.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsTopology
+
+_MOST_SHOWN = 3
+"""How many errors a text names."""
+
+
+def handle(broker: Broker, call: Call, request: StreamsGroupHeartbeatRequest) -> None:
+    """To the group, unless the topology names topics that no application may have."""
+    if request.topology is not None and not is_too_large(request.topology):
+        message = _refusal(tuple(dict.fromkeys(_names(request.topology))))
+        if message is not None:
+            error = ErrorCode.STREAMS_INVALID_TOPOLOGY
+            call.reply(StreamsGroupHeartbeatResponse(error_code=error, error_message=message))
+            return
+    broker.groups.submit(_HeartbeatCall(broker, call), request)
+
+
+def _names(topology: StreamsTopology) -> Iterator[str]:
+    """The names of all topics of a topology."""
+    for one in topology.subtopologies:
+        yield from one.source_topics
+        yield from one.repartition_sink_topics
+        yield from (topic.name for topic in one.repartition_source_topics)
+        yield from (topic.name for topic in one.state_changelog_topics)
+
+
+def _refusal(names: Collection[str]) -> str | None:
+    """Kafka's text on names that no application may have."""
+    prohibited = ",".join(filter(is_internal, names))
+    if prohibited:
+        return (
+            f"Use of Kafka internal topics {prohibited} in a Kafka Streams topology is prohibited."
+        )
+    invalid = ",".join(name for name in names if name_error(name) is not None)
+    return f"Topic names {invalid} are not valid topic names." if invalid else None
+
+
+class _HeartbeatCall:
+    """A GroupCall that creates the internal topics, once the group has answered."""
+
+    __slots__ = ("_broker", "call", "caller")
+
+    def __init__(self, broker: Broker, call: Call) -> None:
+        self._broker = broker
+        self.call = call
+        self.caller: Caller = call.caller
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the request may take long."""
+        return self.call.is_large
+
+    def reply(self, result: HeartbeatResult) -> None:
+        """Answer the request, and create what is missing."""
+        response, to_create, interval_ms = result
+        names = [topic.name for topic in to_create]
+        refused = self._refused(names)
+        if refused:
+            _tell_refused(response, refused)
+            to_create = ()
+        elif to_create:
+            self._tell_errors(response, names)
+        self.call.reply(response)
+        if to_create:
+            self.call.run(_create(self._broker, self.call, to_create, 2 * interval_ms))
+
+    def _refused(self, names: Collection[str]) -> list[str]:
+        """The topics that the client may not create."""
+        access = self._broker.security.access(self.call.connection) if names else None
+        if access is None or access.cluster(Operation.CREATE):
+            return []
+        return [name for name in names if not access.topic(Operation.CREATE, name)]
+
+    def fail(self) -> None:
+        """Answer UNKNOWN_SERVER_ERROR, unless the request is answered."""
+        self.call.fail()
+
+    def _tell_errors(self, response: StreamsGroupHeartbeatResponse, names: Collection[str]) -> None:
+        """Say why topics could not be created the last time."""
+        broker = self._broker
+        errors = broker.creation_errors.of(names, broker.clock.now_ms())
+        if not errors:
+            return
+        shown = [f"{name} ({message})" for name, message in errors.items()][:_MOST_SHOWN]
+        more = len(errors) - len(shown)
+        text = ", ".join(shown) + (f" and {more} more" if more else "")
+        for status in response.status or ():
+            if status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
+                status.status_detail += f"; Creation failed: {text}."
+
+
+def _tell_refused(response: StreamsGroupHeartbeatResponse, names: Collection[str]) -> None:
+    """Say that internal topics are missing because the client may not create them."""
+    text = f"Unauthorized to CREATE on topics {', '.join(names)}."
+    response.status = response.status or []
+    for status in response.status:
+        if status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
+            status.status_detail += f"; {text}"
+            return
+    response.status.append(
+        StreamsStatus(status_code=StatusCode.MISSING_INTERNAL_TOPICS, status_detail=text)
+    )
+
+
+def _create(
+    broker: Broker, call: Call, topics: Collection[InternalTopic], backoff_ms: int
+) -> Steps:
+    """Create internal topics; what cannot be created is tried again after a time."""
+    now_ms = broker.clock.now_ms()
+    names = broker.creation_errors.begin([topic.name for topic in topics], now_ms)
+    if not names:
+        return
+    request = CreateTopicsRequest(topics=[_asked(one) for one in topics if one.name in names])
+    planned: dict[str, Topic] = {}
+    errors: dict[str, CreationError] = {}
+    try:
+        message = yield from create(broker, call, request, Counts(), planned, errors)
+        if message is not None:
+            errors = dict.fromkeys(names, (ErrorCode.POLICY_VIOLATION, message))
+    finally:
+        broker.creation_errors.end(names, _texts(errors), now_ms + backoff_ms)
+
+
+def _asked(topic: InternalTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor or -1,
+        configs=[
+            CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
+        ],
+    )
+
+
+def _texts(errors: Mapping[str, CreationError]) -> dict[str, str]:
+    return {name: message or MESSAGES[code] for name, (code, message) in errors.items()}

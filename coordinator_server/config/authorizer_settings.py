@@ -1,0 +1,56 @@
+"""The settings of the authorizer (docs/authorizer.md)."""
+
+from __future__ import annotations
+
+from storage.config_def import Kind, Setting
+
+AUTHORIZER_CLASS = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_OLDER_CLASSES = (
+    "kafka.security.authorizer.AclAuthorizer",
+    "kafka.security.auth.SimpleAclAuthorizer",
+)
+
+AUTHORIZER_SETTINGS = (
+    Setting(
+        "authorizer.class.name",
+        Kind.STRING,
+        "",
+        f"`{AUTHORIZER_CLASS}` has every request authorized by ACLs; empty: everybody may do "
+        "everything.",
+    ),
+    Setting(
+        "super.users",
+        Kind.STRING,
+        "",
+        "Principals that may do everything, such as `User:admin;User:ANONYMOUS`.",
+        internal=True,
+    ),
+    Setting(
+        "allow.everyone.if.no.acl.found",
+        Kind.BOOLEAN,
+        False,
+        "Whether everybody may do everything to a resource that no ACL is for.",
+        internal=True,
+    ),
+)
+
+
+def split_super_users(text: str) -> list[str]:
+    """The principals of super.users."""
+    return [one for part in text.split(";") if (one := part.strip())]
+
+
+def authorizer_problem(name: str, super_users: str) -> str | None:
+    """What is wrong with the class and the super users; None if nothing is."""
+    if name in _OLDER_CLASSES:
+        return (
+            f"authorizer.class.name: {name} went with ZooKeeper, write {AUTHORIZER_CLASS}, which "
+            "has the same ACLs"
+        )
+    if name not in ("", AUTHORIZER_CLASS):
+        return f"authorizer.class.name: {name} cannot be loaded, only {AUTHORIZER_CLASS} is there"
+    for one in split_super_users(super_users):
+        principal_type, separator, user = one.partition(":")
+        if not (principal_type and separator and user):
+            return f"super.users: {one} is no principal such as User:admin"
+    return None

@@ -1,0 +1,216 @@
+"""The configs that groups have of their own (KIP-848, KIP-932, KIP-1071), set by clients.
+
+They are kept in the data directory, whether there is such a group or not. Which values are allowed
+is up to bounds in the broker's settings; a value that lies outside of them by now, as the broker
+was started with others, counts as the nearest one. Source: GroupConfig, GroupConfigManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from coordinator_server.config.settings import GROUP_SETTINGS
+from storage.config_def import INT_MAX, Kind, Setting, render
+from storage.errors import TopicConfigError
+from storage.log_config import parse_client_config
+
+if TYPE_CHECKING:
+    from coordinator_server.config.config import Config
+    from storage.log_manager import LogManager
+
+_KINDS = ("consumer", "share", "streams")
+_AUTO_OFFSET_RESET = "share.auto.offset.reset"
+_BY_DURATION = "by_duration:"
+
+
+_BOUNDS: dict[str, tuple[str | None, str]] = {
+    "consumer.heartbeat.interval.ms": (
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+    ),
+    "consumer.session.timeout.ms": (
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.max.session.timeout.ms",
+    ),
+    "consumer.assignment.interval.ms": (
+        "group.consumer.min.assignment.interval.ms",
+        "group.consumer.max.assignment.interval.ms",
+    ),
+    "share.heartbeat.interval.ms": (
+        "group.share.min.heartbeat.interval.ms",
+        "group.share.max.heartbeat.interval.ms",
+    ),
+    "share.session.timeout.ms": (
+        "group.share.min.session.timeout.ms",
+        "group.share.max.session.timeout.ms",
+    ),
+    "share.record.lock.duration.ms": (
+        "group.share.min.record.lock.duration.ms",
+        "group.share.max.record.lock.duration.ms",
+    ),
+    "share.delivery.count.limit": (
+        "group.share.min.delivery.count.limit",
+        "group.share.max.delivery.count.limit",
+    ),
+    "share.partition.max.record.locks": (
+        "group.share.min.partition.max.record.locks",
+        "group.share.max.partition.max.record.locks",
+    ),
+    "share.assignment.interval.ms": (
+        "group.share.min.assignment.interval.ms",
+        "group.share.max.assignment.interval.ms",
+    ),
+    "streams.heartbeat.interval.ms": (
+        "group.streams.min.heartbeat.interval.ms",
+        "group.streams.max.heartbeat.interval.ms",
+    ),
+    "streams.session.timeout.ms": (
+        "group.streams.min.session.timeout.ms",
+        "group.streams.max.session.timeout.ms",
+    ),
+    "streams.num.standby.replicas": (
+        None,
+        "group.streams.max.standby.replicas",
+    ),
+    "streams.assignment.interval.ms": (
+        "group.streams.min.assignment.interval.ms",
+        "group.streams.max.assignment.interval.ms",
+    ),
+}
+"""Config -> the broker settings that hold its least and its largest value, in Kafka's order."""
+
+
+class GroupConfigs:
+    """The groups' own configs, kept by `logs`; `config` are the settings of the broker."""
+
+    def __init__(self, logs: LogManager, config: Config) -> None:
+        self._logs = logs
+        self._config = config
+
+    def own(self, group_id: str) -> Mapping[str, str]:
+        """What was set for a group, as it was set."""
+        return self._logs.group_configs().get(group_id, {})
+
+    def of(self, group_id: str) -> Mapping[str, str]:
+        """What counts for a group, of what was set for it. Source: GroupConfig.evaluate."""
+        own = self._logs.group_configs().get(group_id)
+        if own is None:
+            return {}
+        return {name: self._clamped(name, value) for name, value in own.items()}
+
+    def _clamped(self, name: str, value: str) -> str:
+        bounds = _BOUNDS.get(name)
+        if bounds is None:
+            return value
+        least, most = bounds
+        number = min(int(value), self._config.integer(most))
+        if least is not None:
+            number = max(number, self._config.integer(least))
+        return str(number)
+
+    def check(self, configs: Mapping[str, str]) -> None:
+        """Raises TopicConfigError for what no group may have. Source: GroupConfig.validate."""
+        for name in configs:
+            if name not in GROUP_SETTINGS:
+                raise TopicConfigError(f"Unknown group config name: {name}")
+        numbers: dict[str, int] = {}
+        for name, setting in GROUP_SETTINGS.items():
+            if name in configs:
+                value = parse_client_config(_of_group(name, setting), configs[name])
+                if name == _AUTO_OFFSET_RESET:
+                    _check_offset_reset(configs[name])
+            else:
+                value = self._config.value(setting.name) if setting.name != name else None
+            if isinstance(value, int):
+                numbers[name] = value
+        for name, (least, most) in _BOUNDS.items():
+            if name.endswith("assignment.interval.ms") and name not in configs:
+                continue
+            self._check_bounds(name, numbers[name], least, most)
+        for kind in _KINDS:
+            session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+            if numbers[session] <= numbers[heartbeat]:
+                raise TopicConfigError(f"{session} must be greater than {heartbeat}")
+
+    def _check_bounds(self, name: str, number: int, least: str | None, most: str) -> None:
+        if least is not None and number < self._config.integer(least):
+            raise TopicConfigError(f"{name} must be greater than or equal to {least}")
+        if number > self._config.integer(most):
+            raise TopicConfigError(f"{name} must be less than or equal to {most}")
+
+    def set(self, configs: Mapping[str, Mapping[str, str]]) -> None:
+        """Replace the configs of groups by these, which are valid. Raises StorageError."""
+        self._logs.set_group_configs(configs)
+
+    def group_ids(self) -> list[str]:
+        """The groups that have configs of their own."""
+        return list(self._logs.group_configs())
+
+    def clear(self) -> None:
+        """Forget all of them. Raises StorageError."""
+        configured = self._logs.group_configs()
+        if configured:
+            self.set({group_id: {} for group_id in configured})
+
+
+def conflict(config: Config) -> str | None:
+    """What is wrong with the broker's settings of groups taken together, None if nothing is.
+
+    Source: the constructors of GroupCoordinatorConfig, ShareGroupConfig and KafkaConfig.
+    """
+    protocols = config.items("group.coordinator.rebalance.protocols")
+    if "classic" not in protocols:
+        return f"group.coordinator.rebalance.protocols: {','.join(protocols)} lacks classic"
+    assignors = config.items("group.share.assignors")
+    if len(assignors) > 1:
+        return f"group.share.assignors: {','.join(assignors)} is more than one assignor"
+    sessions = config.integer("group.share.max.share.sessions")
+    if sessions < config.integer("group.share.max.size"):
+        return (
+            f"group.share.max.share.sessions: {sessions} is less than group.share.max.size, "
+            f"{config.integer('group.share.max.size')}"
+        )
+    for name, (least, most) in _BOUNDS.items():
+        setting = GROUP_SETTINGS[name].name
+        pairs = [(setting, most)] if least is None else [(least, setting), (setting, most)]
+        for low, high in pairs:
+            if config.integer(low) > config.integer(high):
+                return f"{high}: {config.integer(high)} is less than {low}, {config.integer(low)}"
+    for kind in _KINDS:
+        session = f"group.{kind}.session.timeout.ms"
+        heartbeat = f"group.{kind}.heartbeat.interval.ms"
+        if config.integer(session) <= config.integer(heartbeat):
+            return (
+                f"{session}: {config.integer(session)} is not greater than {heartbeat}, "
+                f"{config.integer(heartbeat)}"
+            )
+    return None
+
+
+def shown(name: str, value: str) -> str | None:
+    """The valid value of a group's config as DescribeConfigs shows it."""
+    return render(parse_client_config(_of_group(name, GROUP_SETTINGS[name]), value))
+
+
+def _of_group(name: str, setting: Setting) -> Setting:
+    """A row of the broker's settings as that of a group's config, which has no upper limit."""
+    return setting._replace(name=name, most=INT_MAX if setting.kind is Kind.INT else setting.most)
+
+
+def _check_offset_reset(text: str) -> None:
+    """Source: ShareGroupAutoOffsetResetStrategy.Validator."""
+    if text in ("earliest", "latest"):
+        return
+    duration_ms = None
+    if text.startswith(_BY_DURATION):
+        from protocol.durations import read_duration_ms
+
+        duration_ms = read_duration_ms(text.removeprefix(_BY_DURATION))
+    if duration_ms is not None and duration_ms >= 0:
+        return
+    raise TopicConfigError(
+        f"Invalid value {text} for configuration {_AUTO_OFFSET_RESET}: Invalid value `{text}` for "
+        f"configuration {_AUTO_OFFSET_RESET}. The value must be either 'earliest', 'latest' or of "
+        "the format 'by_duration:<PnDTnHnMn.nS>'."
+    )

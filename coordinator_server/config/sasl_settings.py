@@ -1,0 +1,49 @@
+"""Settings of SASL: mechanisms, their options, sessions. Part of the table of settings."""
+
+from storage.config_def import INT_MAX, Kind, Setting
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+"""The SASL mechanisms that are served."""
+
+MAX_REAUTH_SETTING = "connections.max.reauth.ms"
+
+# One row is one or two lines: a table, not a page of calls.
+# fmt: off
+SASL_SETTINGS = (
+    Setting("sasl.enabled.mechanisms", Kind.LIST, ("GSSAPI",),
+            f"SASL mechanisms of the listeners: {', '.join(MECHANISMS)}. GSSAPI is not served."),
+    Setting("sasl.jaas.config", Kind.PASSWORD, None,
+            "Login modules with their options, see sasl.md; mostly given as "
+            "listener.name.NAME.MECHANISM.sasl.jaas.config."),
+    Setting("scram.users", Kind.PASSWORD, None,
+            "Users (ours) that are added at the start unless they are there: "
+            "SCRAM-SHA-256=[name=NAME,password=PASSWORD], several of them with ; between."),
+    Setting("sasl.server.max.receive.size", Kind.INT, 524288,
+            "Largest frame in bytes while a client authenticates."),
+    Setting("sasl.server.callback.handler.class", Kind.STRING, None,
+            "Kafka's class that checks OAUTHBEARER tokens, see sasl.md."),
+    Setting(MAX_REAUTH_SETTING, Kind.LONG, 0,
+            "After how long a client has to authenticate again, 0 never (KIP-368)."),
+    Setting("connection.failed.authentication.delay.ms", Kind.INT, 100,
+            "How long the answer to a client that failed to authenticate is held back.",
+            0, INT_MAX),
+    Setting("sasl.oauthbearer.jwks.endpoint.url", Kind.STRING, None,
+            "Where the keys are that tokens are signed with: a file:, http: or https: URL."),
+    Setting("sasl.oauthbearer.jwks.endpoint.refresh.ms", Kind.LONG, 3600000,
+            "How often the keys are fetched again."),
+    Setting("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", Kind.LONG, 100,
+            "Pause after the first failed attempt to fetch the keys; it doubles."),
+    Setting("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", Kind.LONG, 10000,
+            "Longest pause between attempts to fetch the keys."),
+    Setting("sasl.oauthbearer.expected.audience", Kind.LIST, (),
+            "Audiences of which a token has to have one.", may_be_empty=True),
+    Setting("sasl.oauthbearer.expected.issuer", Kind.STRING, None,
+            "Issuer that a token has to have."),
+    Setting("sasl.oauthbearer.scope.claim.name", Kind.STRING, "scope",
+            "Claim of a token that has its scope."),
+    Setting("sasl.oauthbearer.sub.claim.name", Kind.STRING, "sub",
+            "Claim of a token that has the name of the user."),
+    Setting("sasl.oauthbearer.clock.skew.seconds", Kind.INT, 30,
+            "By how much the clock of the issuer may differ."),
+)
+# fmt: on

@@ -1,0 +1,67 @@
+"""A broker with TLS and users: where its files are, and how clients come to it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+from weakref import finalize
+
+from coordinator_server.security.client_settings import USERS_FILE, Access, client_settings
+
+PROTOCOLS = ("ssl", "sasl_plaintext", "sasl_ssl")
+
+
+class Secured:
+    """The security of one broker; its files go with this object. Raises ValueError.
+
+    `protocol` is one of PROTOCOLS, in any case.
+    """
+
+    def __init__(self, protocol: str) -> None:
+        if protocol.lower() not in PROTOCOLS:
+            raise ValueError(f"security: {protocol!r} is none of {', '.join(PROTOCOLS)}")
+        self.protocol = protocol.upper()
+        self.directory = tempfile.mkdtemp(prefix="coordinator-server-security-")
+        finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
+
+    def arguments(self, address: str) -> list[str]:
+        """What `serve` gets for a listener at HOST:PORT."""
+        listener = f"listeners={self.protocol}://{address}"
+        return ["--dev-security", self.directory, "--set", listener]
+
+    def users(self) -> dict[str, str]:
+        """The users with their passwords, once the broker has made them; none before."""
+        path = Path(self.directory, USERS_FILE)
+        users: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+        return users
+
+    def access(self, user: str, mechanism: str) -> Access:
+        """How a user comes. Raises ValueError if there is no such user."""
+        users = self.users()
+        if user not in users:
+            raise ValueError(f"there is no user {user!r}, only {', '.join(users)}")
+        return Access(self.protocol, mechanism, user, users[user], self.directory)
+
+
+def client_config(
+    client: str, bootstrap_servers: str, secured: Secured | None, user: str, mechanism: str
+) -> dict[str, Any]:
+    """The settings of a client, with the addresses. Raises ValueError."""
+    access = (
+        Access("PLAINTEXT", mechanism, user, "", "")
+        if secured is None
+        else secured.access(user, mechanism)
+    )
+    name = "bootstrap_servers" if "kafka" in client else "bootstrap.servers"
+    config: dict[str, Any] = {name: bootstrap_servers, **client_settings(client, access)}
+    if client == "aiokafka" and access.uses_tls:
+        import ssl  # which is not for those who do without
+
+        context = ssl.create_default_context(cafile=access.authority)
+        if access.has_certificate:
+            context.load_cert_chain(access.certificate)
+        config["ssl_context"] = context
+    return config

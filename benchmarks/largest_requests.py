@@ -15,11 +15,12 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import load
+from benchmarks.largest_groups import group_cases
 from benchmarks.load import Member
 from benchmarks.probe import Probe
 from protocol.apis.alter_configs import AlterConfigsRequest, AlterConfigsResource
@@ -48,6 +49,17 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
     "num.partitions": "1",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    **{
+        f"group.{kind}.{name}": value
+        for kind in ("consumer", "share", "streams")
+        for name, value in (
+            ("max.size", "1000"),
+            ("assignment.interval.ms", "0"),
+            ("session.timeout.ms", "3600000"),
+            ("max.session.timeout.ms", "3600000"),
+        )
+    },
 }
 TOPICS_PER_REQUEST = 4_900
 """What one request may create: Kafka's limit is 10 000 records, two for each topic."""
@@ -62,6 +74,8 @@ class Case(NamedTuple):
     what: str
     request: Message
     version: int
+    before: Sequence[Message] = ()
+    """Requests that are sent first, and not measured."""
 
 
 class Figure(NamedTuple):
@@ -110,7 +124,10 @@ def with_large_array(message: Message, path: tuple[str, ...], count: int) -> Non
     name, *inner = path
     field = next(one for one in message.FIELDS if one.name == name)
     if not isinstance(field.type, ARRAY):
-        with_large_array(getattr(message, name), tuple(inner), count)
+        assert isinstance(field.type, type)
+        nested = getattr(message, name) or field.type()
+        setattr(message, name, nested)
+        with_large_array(nested, tuple(inner), count)
         return
     if inner:
         items = getattr(message, name) or [_element(field.type.element, 0)]
@@ -150,6 +167,9 @@ def large_arrays(spec: ApiSpec, count: int, *, oldest: bool = True) -> Iterator[
             if prepare is not None:
                 prepare(made)
             with_large_array(made, path, count)
+            for name, value in ENTRY_VALUES.get(spec.name, {}).items():
+                for entry in getattr(made, path[0]):
+                    setattr(entry, name, value)
             yield Case(spec.name, f"{count} {'.'.join(path)} v{version}", made, version)
 
 
@@ -164,6 +184,24 @@ def _prepare_group(call: Any) -> None:
 
 def _prepare_fetch(fetch: Any) -> None:
     fetch.replica_id, fetch.session_epoch, fetch.max_bytes = -1, 0, 1 << 20
+
+
+def _prepare_share(call: Any) -> None:
+    call.group_id, call.member_id = "large", "member"
+
+
+def _prepare_share_member(heartbeat: Any) -> None:
+    heartbeat.group_id, heartbeat.member_id = "shared", "member"
+
+
+def _prepare_consumer_member(heartbeat: Any) -> None:
+    heartbeat.group_id, heartbeat.member_id = "consumed", "member"
+    heartbeat.rebalance_timeout_ms, heartbeat.topic_partitions = 300_000, []
+    heartbeat.subscribed_topic_names = []
+
+
+def _prepare_share_group(call: Any) -> None:
+    call.group_id = "empty-shared"
 
 
 def _prepare_produce(produce: Any) -> None:
@@ -181,11 +219,28 @@ PREPARED: dict[str, Callable[[Any], None]] = {
     "OffsetCommit": _prepare_group,
     "OffsetFetch": _prepare_group,
     "OffsetDelete": _prepare_group,
+    "InitializeShareGroupState": _prepare_group,
+    "ReadShareGroupState": _prepare_group,
+    "WriteShareGroupState": _prepare_group,
+    "DeleteShareGroupState": _prepare_group,
+    "ReadShareGroupStateSummary": _prepare_group,
+    "ConsumerGroupHeartbeat": _prepare_consumer_member,
+    "ShareGroupHeartbeat": _prepare_share_member,
+    "AlterShareGroupOffsets": _prepare_share_group,
+    "DeleteShareGroupOffsets": _prepare_share_group,
+    "ShareFetch": _prepare_share,
+    "ShareAcknowledge": _prepare_share,
     "Fetch": _prepare_fetch,
     "Produce": _prepare_produce,
     "Metadata": _prepare_metadata,
 }
 """What a request needs beside the array in order to get as far as it can."""
+
+ENTRY_VALUES: dict[str, dict[str, int]] = {
+    "CreateAcls": {"resource_type": 2, "operation": 3, "permission_type": 3},
+    "DeleteAcls": {"resource_type_filter": 1, "operation": 1, "permission_type": 1},
+}
+"""What the entries need so that the request is no damaged one."""
 
 WITHOUT_ARRAYS = frozenset(
     (
@@ -195,13 +250,16 @@ WITHOUT_ARRAYS = frozenset(
         "DescribeCluster",
         "AddOffsetsToTxn",
         "EndTxn",
+        "DescribeAcls",
+        "SaslHandshake",
+        "SaslAuthenticate",
     )
 )
 
 
-def _newest(made: Message, what: str) -> Case:
+def _newest(made: Message, what: str, before: Sequence[Message] = ()) -> Case:
     name = type(made).__name__.removesuffix("Request")
-    return Case(name, what, made, SPEC_BY_NAME[name].max_version)
+    return Case(name, what, made, SPEC_BY_NAME[name].max_version, before)
 
 
 def _each(message_type: type[Message], names: list[str], **values: Any) -> Message:
@@ -225,7 +283,7 @@ def _each(message_type: type[Message], names: list[str], **values: Any) -> Messa
     return made
 
 
-def large_work(topics: int) -> Iterator[Case]:
+def large_work(broker: Broker | Serve, topics: int) -> Iterator[Case]:
     """Requests that are large by what they do, on `topics` topics that the first ones make."""
     names: list[str] = []
     for start in range(0, topics, TOPICS_PER_REQUEST):
@@ -263,6 +321,9 @@ def large_work(topics: int) -> Iterator[Case]:
         AlterConfigsResource(resource_type=2, resource_name=name, configs=[]) for name in names
     ]
     yield _newest(AlterConfigsRequest(resources=altered), f"{topics} topics")
+    with load.client_of(broker) as client:
+        for group_case in group_cases(client, names):
+            yield _newest(group_case.request, group_case.what, group_case.before)
     deleted = [DeleteTopicState(name=name) for name in names[:10_000]]
     yield _newest(DeleteTopicsRequest(topics=deleted), f"{len(deleted)} topics")
     yield _newest(DeleteTopicsRequest(topics=[DeleteTopicState(name="wide")]), "19990 partitions")
@@ -305,6 +366,10 @@ def receive(connection: socket.socket) -> int:
 def measured(broker: Broker | Serve, heart: Probe, case: Case) -> Figure:
     """Send one request, and watch the heartbeats until its answer is there and it is freed."""
     frame = frame_of(case)
+    if case.before:
+        with load.client_of(broker) as client:
+            for message in case.before:
+                client.ask(message)
     host, port = broker.address
     with socket.create_connection((host, port)) as connection:
         connection.settimeout(600)
@@ -322,11 +387,13 @@ def measured(broker: Broker | Serve, heart: Probe, case: Case) -> Figure:
     return Figure(case.api, case.what, len(frame), answer_bytes, seconds, heart.waits_ms()[-1])
 
 
-def all_cases(count: int, topics: int, *, oldest: bool = True) -> Iterator[Case]:
+def all_cases(
+    broker: Broker | Serve, count: int, topics: int, *, oldest: bool = True
+) -> Iterator[Case]:
     """Every array of every API, then the large work."""
     for spec in SPEC_BY_NAME.values():
         yield from large_arrays(spec, count, oldest=oldest)
-    yield from large_work(topics)
+    yield from large_work(broker, topics)
 
 
 def issue_cases() -> Iterator[Case]:
@@ -364,18 +431,16 @@ def issue_cases() -> Iterator[Case]:
 
 def main(arguments: list[str]) -> int:
     """Print the table."""
-    if arguments[:1] == ["issue"]:
-        cases, directory = issue_cases(), Path(arguments[1] if len(arguments) > 1 else ROOT)
-    else:
-        count = int(arguments[0]) if arguments else 100_000
-        cases, directory = all_cases(count, count), ROOT
+    is_issue = arguments[:1] == ["issue"]
+    directory = Path(arguments[1]) if is_issue and len(arguments) > 1 else ROOT
     python = directory / ".venv" / "bin" / "python"
     command = (str(python), "-m", "coordinator_server")
     settings = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
     broker = Serve("--ephemeral", *settings, command=command, directory=directory)
     print(HEAD)
     with broker, heart(broker) as probe:
-        for case in cases:
+        count = int(arguments[0]) if arguments and not is_issue else 100_000
+        for case in issue_cases() if is_issue else all_cases(broker, count, count):
             print(measured(broker, probe, case), flush=True)
     return 0
 

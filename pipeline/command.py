@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         reason = refused_by_kafka(str(error))
         if reason is None:
             raise
-        return _failed(f"--bootstrap {options.bootstrap}: {reason}")
+        return _failed(f"--bootstrap-server {options.bootstrap}: {reason}")
     except KeyboardInterrupt:
         tell("stopped")
         return 0 if getattr(options, "interval", None) else _INTERRUPTED
@@ -81,7 +81,9 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
 
     progress = [row for path in options.spark_checkpoint for row in read_progress(path)]
     if progress and options.command == "run" and options.parquet is not None:
-        raise InputError("--spark-checkpoint goes with --bootstrap or --log-dir, not --parquet")
+        raise InputError(
+            "--spark-checkpoint goes with --bootstrap-server or --log-dir, not --parquet"
+        )
     spark = _open_spark(options, tell)
     per_trigger = getattr(options, "records_per_batch", 0)
     source: Source | None = None
@@ -158,7 +160,7 @@ def _check_places(options: argparse.Namespace) -> None:
 
     if options.client_config is not None:
         if options.bootstrap is None:
-            raise InputError("--client-config goes with --bootstrap")
+            raise InputError("--client-config goes with --bootstrap-server")
         check_client_config(options.client_config)
     check_out(options.out)
     if getattr(options, "parquet", None) is not None:

@@ -46,14 +46,20 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_inputs(command: argparse.ArgumentParser, *, can_be_parquet: bool) -> None:
     inputs = command.add_mutually_exclusive_group(required=True)
-    inputs.add_argument("--bootstrap", metavar="HOST:PORT", help="read from a running broker")
+    inputs.add_argument(
+        "--bootstrap-server",
+        "--bootstrap",
+        dest="bootstrap",
+        metavar="HOST:PORT",
+        help="read from a running broker",
+    )
     inputs.add_argument("--log-dir", metavar="DIR", help="read segment files, without a broker")
     if can_be_parquet:
         inputs.add_argument("--parquet", metavar="DIR", help="make tables from bronze of DIR")
     command.add_argument(
         "--client-config",
         metavar="FILE",
-        help="settings of Kafka's clients for --bootstrap, as NAME=VALUE lines: TLS, SASL",
+        help="settings of Kafka's clients for --bootstrap-server, as NAME=VALUE lines: TLS, SASL",
     )
     command.add_argument("--out", metavar="DIR", required=True, help="where bronze and tables go")
     command.add_argument(

@@ -77,10 +77,10 @@ def check_bootstrap(bootstrap: str) -> None:
     for address in bootstrap.split(","):
         host, _, port = address.strip().rpartition(":")
         if not host or not port.isdigit():
-            raise InputError(f"--bootstrap {bootstrap}: {address!r} is not HOST:PORT")
+            raise InputError(f"--bootstrap-server {bootstrap}: {address!r} is not HOST:PORT")
         try:
             with socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_SECONDS):
                 return
         except (OSError, OverflowError) as error:
             failures.append(f"{address.strip()}: {error}")
-    raise InputError(f"--bootstrap {bootstrap}: no broker answers ({'; '.join(failures)})")
+    raise InputError(f"--bootstrap-server {bootstrap}: no broker answers ({'; '.join(failures)})")

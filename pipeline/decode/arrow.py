@@ -143,7 +143,7 @@ def _decode_others(
 def _kind_column(record_type: Integers) -> pa.Array:
     """Names of types; what is in no table is unknown."""
     numbers = sorted(KINDS)
-    names = pa.array([UNKNOWN, *(KINDS[number].name for number in numbers)])
+    names = pa.array([UNKNOWN, *(KINDS[number] for number in numbers)])
     place = np.searchsorted(numbers, record_type)
     return names.take(pa.array(np.where(record_type == _NOT_A_TYPE, 0, place + 1)))
 

@@ -1,7 +1,7 @@
 """Records that are no offset commits, one by one: they are few, and each is another structure.
 
-Group metadata becomes columns; a KIP-848 record becomes JSON; of share and streams groups the key
-is read. All of it by the messages of `protocol`.
+Group metadata becomes columns; a record of a group whose members have epochs (KIP-848, share and
+streams groups) becomes JSON. All of it by the messages of `protocol`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pipeline.decode.kinds import DECODED_TYPES, GROUP_METADATA_TYPE, KINDS
+from pipeline.decode.kinds import EPOCH_TYPES, GROUP_METADATA_TYPE
 from protocol.codec import decoder
 from protocol.consumer_protocol import TopicPartition, decode_assignment, decode_subscription
 from protocol.errors import ProtocolError
 from protocol.json_form import to_json
 from protocol.offsets_log import GroupMetadataValue, RecordedMember, record_types
-from protocol.schema import STRING, Message, field
+from protocol.schema import Message
 
 Columns = dict[str, Any]
 
@@ -23,23 +23,8 @@ _CONSUMER = "consumer"
 _NONE = -1
 
 
-class GroupKey(Message, versions=(0, 0)):
-    """Keys that name a group alone, whatever its type."""
-
-    group_id: str = field(STRING)
-
-
-class MemberKey(Message, versions=(0, 0)):
-    """Keys that name a group and a member."""
-
-    group_id: str = field(STRING)
-    member_id: str = field(STRING)
-
-
 def decode_other(record_type: int, key: bytes, value: bytes | None) -> Columns:
     """The columns of one record of a known type; `problem` among them if something is wrong."""
-    if record_type not in DECODED_TYPES:
-        return _decode_key_alone(record_type, key, value)
     types = record_types(record_type)
     assert types is not None, record_type
     columns: Columns = {}
@@ -58,23 +43,10 @@ def decode_other(record_type: int, key: bytes, value: bytes | None) -> Columns:
         said = None if value_message is None else to_json(value_message, version)
         both = {"key": to_json(key_message, 0), "value": said}
         columns["details"] = json.dumps(both, ensure_ascii=False, separators=(",", ":"))
-        columns["generation"] = getattr(value_message, "epoch", None)
+        if record_type in EPOCH_TYPES:  # a topology has an epoch too, which is another one
+            columns["generation"] = getattr(value_message, "epoch", None)
     elif isinstance(value_message, GroupMetadataValue):
         columns.update(_group_metadata(value_message))
-    return columns
-
-
-def _decode_key_alone(record_type: int, key: bytes, value: bytes | None) -> Columns:
-    """Types whose values are not known here."""
-    columns: Columns = {}
-    try:
-        message = _whole(MemberKey if KINDS[record_type].has_member else GroupKey, 0, key, "key")
-        columns["group"] = _group_of(message)
-        columns["member_id"] = getattr(message, "member_id", None)
-        if value is not None:
-            _version_of(value)
-    except ProtocolError as error:
-        columns["problem"] = str(error)
     return columns
 
 

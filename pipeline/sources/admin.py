@@ -32,7 +32,7 @@ class ClusterError(InputError):
     """What the cluster refused; `kind` is the simple name of Kafka's exception class."""
 
     def __init__(self, bootstrap: str, kind: str, reason: str) -> None:
-        super().__init__(f"--bootstrap {bootstrap}: {reason}")
+        super().__init__(f"--bootstrap-server {bootstrap}: {reason}")
         self.kind = kind
         self.reason = f"{kind}: {reason}"
 

@@ -1,4 +1,4 @@
-"""The input `--bootstrap`: a running broker, ours or Kafka's, through Spark's Kafka connector.
+"""The input `--bootstrap-server`: a running broker, ours or Kafka's, by Spark's Kafka connector.
 
 Records come by the connector with read_committed; what it does not know comes from
 `pipeline.sources.admin`, whose classes are in the same jars.
@@ -53,8 +53,8 @@ class BrokerSource:
             self.cluster_id = admin.cluster_id()
         if OFFSETS_TOPIC not in self._topics:
             raise InputError(
-                f"--bootstrap {bootstrap}: no group has committed there yet, or the right to read"
-                f" {OFFSETS_TOPIC} is missing"
+                f"--bootstrap-server {bootstrap}: no group has committed there yet, or the right to"
+                f" read {OFFSETS_TOPIC} is missing"
             )
 
     def offsets_log(self, starts: Mapping[int, int]) -> DataFrame:

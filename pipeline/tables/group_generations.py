@@ -1,8 +1,7 @@
-"""Every generation of every group: classic ones from key type 2, epochs of KIP-848 groups.
+"""Every generation of every group: classic ones from key type 2, epochs of all others.
 
 One record is one row: a classic group also writes a record when a static member comes back within
-a generation, so a generation may have several rows. Share and streams groups are known by key
-only: their rows say that there was an epoch, not which.
+a generation, so a generation may have several rows.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline import schema
-from pipeline.decode.kinds import CLASSIC, EPOCH
+from pipeline.decode.kinds import CLASSIC, EPOCHS
 from pipeline.tables import group_members, kip848
 from pipeline.tables.kept import kept
 from pipeline.tables.keys import PLACE
@@ -21,7 +20,7 @@ from pipeline.tables.known import decoded_records, utc_day
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
 
-_KINDS = (CLASSIC, EPOCH, "share_group_metadata", "streams_group_metadata")
+_KINDS = (CLASSIC, *EPOCHS)
 
 
 @kept

@@ -1,7 +1,9 @@
-"""KIP-848 groups, replayed from their records: epochs, and the members of every epoch.
+"""Groups whose members have epochs, replayed from their records: KIP-848, share and streams groups.
 
-Such a group has no record with all its members. It has one per epoch (type 3), one per member
-(type 5) and one per member's current assignment (type 8), each of them last-writer-wins. A member
+Such a group has no record with all its members. It has one per epoch (types 3, 11 and 17), one per
+member (5, 10, 19) and one per member's current assignment (8, 14, 22), each last-writer-wins. What
+a type of group does not have is null: members of share groups have no instance id and no timeouts,
+those of streams groups have tasks in place of topics and partitions. A member
 counts for an epoch if its record is present when the epoch's record is written; a heartbeat that
 brings a member writes the member first, and one that removes a member removes it first. Members
 move to an epoch one after the other, so what a member was given in an epoch is the last that it
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline import schema
-from pipeline.decode.kinds import ASSIGNMENT, EPOCH, MEMBER, TARGET
+from pipeline.decode.kinds import ASSIGNMENTS, EPOCHS, MEMBERS, TARGETS
 from pipeline.schema.arrow import polars_schema
 from pipeline.tables.assigned import assigned_count
 from pipeline.tables.kept import kept
@@ -58,13 +60,13 @@ def member_counts(records: pl.LazyFrame) -> pl.LazyFrame:
     `records` are decoded ones. A member's record counts one up if there was none of it before or
     it had been removed, a removal one down.
     """
-    present = ~pl.col("tombstone") & (pl.col("kind") == MEMBER)
+    present = ~pl.col("tombstone") & pl.col("kind").is_in(MEMBERS)
     was_present = present.shift(fill_value=False).over("group", "kind", "member_id")
     return (
         _in_order(records)
         .with_columns(change=present.cast(pl.Int32) - was_present.cast(pl.Int32))
         .with_columns(members=pl.col("change").cum_sum().over("group"))
-        .filter(pl.col("kind") == EPOCH)
+        .filter(pl.col("kind").is_in(EPOCHS))
         .select("group", "log_partition", "log_offset", "members")
     )
 
@@ -75,22 +77,22 @@ def assignment_times(records: pl.LazyFrame) -> pl.LazyFrame:
     `records` are decoded ones. The assignment is computed after the epoch, and may skip epochs. A
     group that was removed and made again counts its epochs from the beginning.
     """
-    ends = pl.col("tombstone") & (pl.col("kind") == EPOCH)
+    ends = pl.col("tombstone") & pl.col("kind").is_in(EPOCHS)
     lives = (
-        records.filter(pl.col("kind").is_in([EPOCH, TARGET]) & pl.col("group").is_not_null())
+        records.filter(pl.col("kind").is_in([*EPOCHS, *TARGETS]) & pl.col("group").is_not_null())
         .sort("log_offset", "log_partition")
         .with_columns(life=ends.cum_sum().over("group"))
         .filter(~pl.col("tombstone"))
     )
     computed = (
-        lives.filter(pl.col("kind") == TARGET)
+        lives.filter(pl.col("kind").is_in(TARGETS))
         .select("group", "life", value=_value(_COMPUTED))
         .unnest("value")
         .group_by("group", "life", pl.col("assignmentEpoch").alias("generation"))
         .agg(pl.col("assignmentTimestamp").last().alias("assigned_ms"))
     )
     return (
-        lives.filter(pl.col("kind") == EPOCH)
+        lives.filter(pl.col("kind").is_in(EPOCHS))
         .join(computed, on=["group", "life", "generation"])
         .select("group", "log_partition", "log_offset", "assigned_ms")
     )
@@ -114,13 +116,13 @@ def members(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 def _in_order(records: pl.LazyFrame) -> pl.LazyFrame:
     """The records of epochs and members, each group's as they lie in the log."""
     return records.filter(
-        pl.col("kind").is_in([EPOCH, MEMBER]) & pl.col("group").is_not_null()
+        pl.col("kind").is_in([*EPOCHS, *MEMBERS]) & pl.col("group").is_not_null()
     ).sort("log_offset", "log_partition")
 
 
 def _numbered(records: pl.LazyFrame) -> pl.LazyFrame:
     """The records of epochs and members; `number` counts the epochs of the group up to each."""
-    number = (pl.col("kind") == EPOCH).cum_sum().over("group").cast(pl.Int64)
+    number = pl.col("kind").is_in(EPOCHS).cum_sum().over("group").cast(pl.Int64)
     return _in_order(records).with_columns(number=number)
 
 
@@ -128,7 +130,7 @@ def _epochs(numbered: pl.LazyFrame) -> pl.LazyFrame:
     """Every epoch, with the offset at which the next one (or the end of the group) lies."""
     next_offset = pl.col("log_offset").shift(-1, fill_value=_END).over("group")
     return (
-        numbered.filter(pl.col("kind") == EPOCH)
+        numbered.filter(pl.col("kind").is_in(EPOCHS))
         .with_columns(next_offset=next_offset)
         .filter(~pl.col("tombstone"))
         .select("group", "number", "generation", "log_partition", "log_offset", "next_offset")
@@ -143,7 +145,7 @@ def _memberships(numbered: pl.LazyFrame) -> pl.LazyFrame:
     classic = value.field("classicMemberMetadata").struct
     return (
         numbered.with_columns(until=pl.coalesce(until, last))
-        .filter((pl.col("kind") == MEMBER) & ~pl.col("tombstone"))
+        .filter(pl.col("kind").is_in(MEMBERS) & ~pl.col("tombstone"))
         .with_columns(value=_value(_SAID))
         .select(
             "group",
@@ -173,7 +175,7 @@ def _assignments(records: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame:
     has_epochs = pl.col("assignmentEpochs").is_not_null()
     epochs = pl.struct(topic, pl.col("assignmentEpochs").alias("epochs")).filter(has_epochs)
     return (
-        records.filter((pl.col("kind") == ASSIGNMENT) & ~pl.col("tombstone"))
+        records.filter(pl.col("kind").is_in(ASSIGNMENTS) & ~pl.col("tombstone"))
         .select("group", "member_id", pl.col("log_offset").alias("at"), value=_value(_REPORTED))
         .unnest("value")
         .filter(pl.col("assignedPartitions").is_not_null())

@@ -61,7 +61,7 @@ def _generations(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     again = pl.col("generation").eq_missing(pl.col("generation").shift().over("group"))
     return (
         group_generations.make(bronze, questions)
-        .filter(pl.col("group_type").is_in(["classic", "consumer"]))
+        .filter(pl.col("group_type").is_in(["classic", "consumer", "streams"]))
         .sort("group", "log_offset", "log_partition")
         .with_columns(again=again & (pl.col("event") != "tombstone"))
         .filter(~pl.col("again"))

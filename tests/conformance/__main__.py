@@ -1,6 +1,7 @@
 """Record what a broker answers to our scenarios, or compare it with what Kafka answered.
 
     python -m tests.conformance record  HOST:PORT --b HOST:PORT [--times 3] [--answers FILE]
+    python -m tests.conformance record  --profile d=HOST:PORT .. [--times 3] [--answers FILE]
     python -m tests.conformance record  --cluster DIR [--times 3] [--answers FILE]
     python -m tests.conformance compare HOST:PORT --b HOST:PORT [--answers FILE]
     python -m tests.conformance compare --cluster DIR [--answers FILE]
@@ -8,8 +9,9 @@
     python -m tests.conformance list
 
 HOST:PORT is a broker of profile A and --b one of profile B (profile-a.properties,
-profile-b.properties). With --cluster the scenarios of profile C are played instead, in three
-brokers that are started with their data in DIR: Kafka's for `record`, ours for `compare`.
+profile-b.properties); --profile names brokers of further profiles. With --cluster the scenarios of
+profile C are played instead, in three brokers that are started with their data in DIR: Kafka's for
+`record`, ours for `compare`.
 
 --only 'statics.*' selects scenarios. `record` plays each scenario several times and keeps the
 answers that were the same each time; the others are named as unstable. Answers that the file has of
@@ -55,7 +57,7 @@ def main() -> int:
 def _player(arguments: argparse.Namespace) -> Iterator[Player]:
     directory, patience = arguments.cluster, arguments.patience
     if directory is None:
-        addresses = {"a": arguments.broker, "b": arguments.b}
+        addresses = {"a": arguments.broker, "b": arguments.b, **dict(arguments.profile)}
         yield Player(addresses, arguments.jobs, patience)
         return
     start = kafka_cluster if arguments.command == "record" else our_cluster
@@ -99,10 +101,13 @@ def _arguments() -> argparse.Namespace:
         command = commands.add_parser(name)
         command.add_argument("--only", action="append", metavar="GLOB")
         if name in ("record", "compare"):
-            where = command.add_mutually_exclusive_group(required=True)
+            where = command.add_mutually_exclusive_group()
             where.add_argument("broker", metavar="HOST:PORT", nargs="?")
             where.add_argument("--cluster", type=Path, metavar="DIR")
             command.add_argument("--b", metavar="HOST:PORT", help="a broker of profile B")
+            command.add_argument(
+                "--profile", action="append", default=[], type=_profile, metavar="NAME=HOST:PORT"
+            )
             command.add_argument("-j", "--jobs", type=int, default=8)
             command.add_argument("--patience", type=float, default=1.0)
         if name == "record":
@@ -110,6 +115,11 @@ def _arguments() -> argparse.Namespace:
         if name != "list":
             command.add_argument("--answers", type=Path, default=ANSWERS, metavar="FILE")
     return parser.parse_args()
+
+
+def _profile(text: str) -> tuple[str, str]:
+    name, _, address = text.partition("=")
+    return name, address
 
 
 if __name__ == "__main__":

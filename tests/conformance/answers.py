@@ -13,6 +13,8 @@ from typing import NamedTuple, Self
 from tests.conformance.stage import Transcript
 
 ANSWERS = Path(__file__).parent / "orders.json"
+SHARE_ANSWERS, STREAMS_ANSWERS = ANSWERS.with_name("share.json"), ANSWERS.with_name("streams.json")
+"""Those of share groups and of streams groups are in files of their own."""
 
 _UNFINISHED = ("SETUP", "CONNECT", "SCENARIO", "BROKE", "PREPARE")
 

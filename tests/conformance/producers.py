@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from protocol.errors import ErrorCode
 from tests.conformance import batches
 from tests.conformance.recorded.suite import harness
 from tests.conformance.stage import Stage
 
+_Topic = TypeVar("_Topic")
 Partition = tuple[str, int]
 """A topic's name and a partition."""
 
@@ -370,9 +371,9 @@ class Producer:
         )
 
 
-def by_topic(partitions: Iterable[Partition]) -> list[tuple[str, list[int]]]:
+def by_topic(partitions: Iterable[tuple[_Topic, int]]) -> list[tuple[_Topic, list[int]]]:
     """The partitions of each topic, in the order in which the topics come first."""
-    topics: dict[str, list[int]] = {}
+    topics: dict[_Topic, list[int]] = {}
     for name, index in partitions:
         topics.setdefault(name, []).append(index)
     return list(topics.items())

@@ -20,6 +20,8 @@ Pending = Any
 Transcript = list[list[Any]]
 """[label, result] per step."""
 
+_METADATA_SECONDS = 0.25
+
 
 class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
     """One scenario in the playing: a group of its own, members, and the transcript."""
@@ -172,6 +174,21 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
         while self.raw("Metadata", 12, asked)["topics"][0]["error_code"] == 0:
             self.nap(0.02)
 
+    def grow_topic(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions, unrecorded, and wait until the coordinator knows."""
+        wanted = {"name": name, "count": partitions, "assignments": None}
+        body = {"topics": [wanted], "timeout_ms": 9000, "validate_only": False}
+        grown = self.raw("CreatePartitions", 3, body)
+        assert grown["results"][0]["error_code"] == 0, grown
+        asked = {"topics": [{"name": name, "topic_id": bytes(16)}]}
+        while len(self.raw("Metadata", 12, asked)["topics"][0]["partitions"]) < partitions:
+            self.nap(0.02)
+        self.coordinator_learns()
+
+    def coordinator_learns(self) -> None:
+        """Wait, unrecorded: Kafka's coordinator hears of topics later than Metadata tells them."""
+        self.nap(_METADATA_SECONDS)
+
     def partition(self, topic: str, index: int) -> str:
         """A partition as it is recorded; that of a group depends on the group's random name."""
         return topic if topic == "__consumer_offsets" else f"{self.sub(topic)}-{index}"
@@ -194,7 +211,7 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
 
 
 class Scenario(NamedTuple):
-    """A question. `profile` is what answers it: "a" or "b" for a broker, "c" for a cluster."""
+    """A question. `profile` is what answers it: "c" is a cluster, the others one broker each."""
 
     name: str
     area: str

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.answers import ANSWERS, Answers
+from tests.conformance.answers import ANSWERS, SHARE_ANSWERS, STREAMS_ANSWERS, Answers
 from tests.conformance.cluster import our_cluster
 from tests.conformance.runner import Player, all_scenarios, differences
 from tests.conformance.stage import Scenario, Transcript
@@ -22,10 +23,17 @@ EXPLAINED = {
     "joins.pending_id_used_twice": _SUPERSEDED,
     "syncs.follower_syncs_twice_on_two_connections": _SUPERSEDED,
     "syncs.parked_sync_of_one_that_leaves": "Kafka never answers it; we do: UNKNOWN_MEMBER_ID",
-    "admin.coordinator_of_a_share_group_6": "share groups are not served, so nobody leads them",
 }
 
 _HANGS = "Kafka leaves its transaction open for ever; it gets its marker when it has a leader again"
+
+_AT_ONCE = "the state of a share partition is read in the process, so the first fetch has it"
+
+EXPLAINED_OF_SHARE_GROUPS = {
+    "share_acknowledges.without_ranges_fetch": _AT_ONCE,
+    "share_acknowledges.without_ranges_acknowledge": _AT_ONCE,
+    "share_fetches.in_another_session_of_two_topics": _AT_ONCE,
+}
 
 EXPLAINED_IN_A_CLUSTER = {f"txn_moves.ending_without_a_leader_{v}": _HANGS for v in (1, 2)}
 
@@ -35,14 +43,35 @@ SLOW_AREAS = ("txn_exhaustion",)
 
 def test_every_scenario_has_an_answer() -> None:
     """The recorded answers belong to the scenarios that there are, and none is missing."""
-    answers = Answers.read(ANSWERS)
-    assert {one.name for one in all_scenarios()} == answers.kept.keys() | set(answers.unstable)
+    answered: set[str] = set()
+    for path in (ANSWERS, SHARE_ANSWERS, STREAMS_ANSWERS):
+        answers = Answers.read(path)
+        answered |= answers.kept.keys() | set(answers.unstable)
+    assert {one.name for one in all_scenarios()} == answered
 
 
 @pytest.mark.real_time
 def test_the_answers_are_those_of_kafka() -> None:
-    """All scenarios pass but for the ones explained here, which all still differ."""
-    compare([one for one in all_scenarios() if one.area not in SLOW_AREAS], EXPLAINED)
+    """All scenarios of classic groups, offsets and transactions pass but for those explained."""
+    compare([one for one in all_scenarios() if one.area not in SLOW_AREAS], EXPLAINED, "ab")
+
+
+@pytest.mark.real_time
+def test_the_answers_to_consumer_groups_are_those_of_kafka() -> None:
+    """All scenarios of KIP-848 pass, and those of conversions under every policy."""
+    compare(all_scenarios(), {}, "defgh")
+
+
+@pytest.mark.real_time
+def test_the_answers_to_share_groups_are_those_of_kafka() -> None:
+    """All scenarios of KIP-932 pass but for those explained."""
+    compare(all_scenarios(), EXPLAINED_OF_SHARE_GROUPS, "ab", SHARE_ANSWERS)
+
+
+@pytest.mark.real_time
+def test_the_answers_to_streams_groups_are_those_of_kafka() -> None:
+    """All scenarios of KIP-1071 pass."""
+    compare(all_scenarios(), {}, "a", STREAMS_ANSWERS)
 
 
 @pytest.mark.real_time
@@ -61,16 +90,28 @@ def test_the_answers_of_a_cluster_are_those_of_kafka(tmp_path: Path) -> None:
 @pytest.mark.real_time
 def test_slow_answers_are_those_of_kafka() -> None:
     """The scenarios that take minutes all pass."""
-    compare([one for one in all_scenarios() if one.area in SLOW_AREAS], {})
+    compare([one for one in all_scenarios() if one.area in SLOW_AREAS], {}, "ab")
 
 
-def compare(scenarios: Sequence[Scenario], explained: Mapping[str, str]) -> None:
-    """Play the scenarios; those `explained` have to differ from Kafka's answers, no others."""
-    wanted = Answers.read(ANSWERS).kept
-    profiles = [("--config", str(HERE / f"profile-{name}.properties")) for name in "ab"]
-    with Serve("--ephemeral", *profiles[0]) as a, Serve("--ephemeral", *profiles[1]) as b:
-        player = Player({"a": a.bootstrap_servers, "b": b.bootstrap_servers}, patience=1.5)
-        answered = [one for one in scenarios if one.name in wanted and one.profile != "c"]
+def compare(
+    scenarios: Sequence[Scenario],
+    explained: Mapping[str, str],
+    profiles: str,
+    answers: Path = ANSWERS,
+) -> None:
+    """Play the scenarios of `profiles`, a letter each, that have an answer in a file.
+
+    Those `explained` have to differ from Kafka's answers, no others.
+    """
+    wanted = Answers.read(answers).kept
+    with ExitStack() as running:
+        addresses: dict[str, str | None] = {}
+        for name in profiles:
+            config = str(HERE / f"profile-{name}.properties")
+            broker = running.enter_context(Serve("--ephemeral", "--config", config))
+            addresses[name] = broker.bootstrap_servers
+        player = Player(addresses, patience=1.5)
+        answered = [one for one in scenarios if one.name in wanted and one.profile in profiles]
         played = player.play_as_expected(answered, wanted, explained)
     check(played, wanted, explained)
     assert played.keys() == {one.name for one in answered}

@@ -5,29 +5,32 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from coordinator_server.config.authorizer_settings import AUTHORIZER_CLASS
 from protocol import REFERENCE_VERSION
 from tests.conformance.answers import ANSWERS, Answers
-from tests.support import Serve
+from tests.support import AUTHORIZED, Serve
 
 HERE = Path(__file__).parent
 RECORDED = HERE / "recorded"
 
-AREAS_NOT_SERVED = ("consumer848",)
-
 _UNANSWERED = "Kafka never answers it (quirks.txt); we do"
-_NOT_SERVED = "an API of KIP-848, which is not served and not advertised"
 
 EXPLAINED = {
     "join.same_protocol_named_twice": _UNANSWERED,
     "join.consumer_metadata_never_answered_text": _UNANSWERED,
     "sync.parked_sync_of_a_leaving_member": _UNANSWERED,
-    "versions.advertised_ConsumerGroupHeartbeat": _NOT_SERVED,
 }
 """The expected differences, and why."""
+
+ALLOWS_ALL = {
+    "authorizer.class.name": AUTHORIZER_CLASS,
+    "allow.everyone.if.no.acl.found": "true",
+}
 
 
 def test_the_recorded_suite_is_of_the_reference_version() -> None:
@@ -52,20 +55,26 @@ def test_answers_of_an_older_release_are_kept() -> None:
 
 
 @pytest.mark.real_time
-def test_the_answers_are_those_of_kafka() -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="open"),
+        pytest.param(ALLOWS_ALL, id="authorizer-that-allows-all", marks=pytest.mark.slow),
+        pytest.param(AUTHORIZED, id="super-user", marks=pytest.mark.slow),
+    ],
+)
+def test_the_answers_are_those_of_kafka(settings: Mapping[str, str]) -> None:
     """All recorded scenarios pass but for the ones explained here, which all still differ."""
-    profiles = [("--config", str(HERE / f"profile-{name}.properties")) for name in "ab"]
+    more = [part for pair in settings.items() for part in ("--set", "=".join(pair))]
+    profiles = [("--config", str(HERE / f"profile-{name}.properties"), *more) for name in "ab"]
     with Serve("--ephemeral", *profiles[0]) as a, Serve("--ephemeral", *profiles[1]) as b:
         command = [sys.executable, str(RECORDED / "run.py"), "check", a.bootstrap_servers]
         command += [str(RECORDED / "golden.json"), "--names", str(RECORDED / "names.txt")]
         command += ["--b", b.bootstrap_servers, "-j", "8", "--patience", "2"]
-        for area in AREAS_NOT_SERVED:
-            command += ["--skip-area", area]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
     lines = done.stdout.splitlines()
     failed = {line.split()[1] for line in lines if line.startswith("FAIL ")}
     passed = {line.split()[1] for line in lines if line.startswith("PASS ")}
     assert failed == EXPLAINED.keys(), done.stdout[-20_000:] + done.stderr[-2_000:]
     golden = json.loads((RECORDED / "golden.json").read_text())
-    served = {name for name in golden if name.split(".")[0] not in AREAS_NOT_SERVED}
-    assert passed | failed >= served & set((RECORDED / "names.txt").read_text().split())
+    assert passed | failed >= golden.keys() & set((RECORDED / "names.txt").read_text().split())

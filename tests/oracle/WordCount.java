@@ -12,7 +12,7 @@ import org.apache.kafka.streams.state.Stores;
 /**
  * Counts words of the topic "lines" into the topic "counts", exactly once; runs until it is killed.
  *
- * Arguments: bootstrap servers, state directory.
+ * Arguments: bootstrap servers, state directory, group protocol ("classic" or "streams").
  */
 public class WordCount {
     public static void main(String[] arguments) {
@@ -25,8 +25,11 @@ public class WordCount {
         settings.put("statestore.cache.max.bytes", "0");
         settings.put("replication.factor", "1");
         settings.put("consumer.auto.offset.reset", "earliest");
-        settings.put("consumer.session.timeout.ms", "6000");
-        settings.put("consumer.heartbeat.interval.ms", "500");
+        settings.put("group.protocol", arguments[2]);
+        if (arguments[2].equals("classic")) {
+            settings.put("consumer.session.timeout.ms", "6000");
+            settings.put("consumer.heartbeat.interval.ms", "500");
+        }
         settings.put("default.key.serde", Serdes.StringSerde.class);
         settings.put("default.value.serde", Serdes.StringSerde.class);
         StreamsBuilder builder = new StreamsBuilder();

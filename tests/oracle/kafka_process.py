@@ -63,11 +63,13 @@ def jars() -> Path:
     return fetch(POM, JARS, f"kafka.version={REFERENCE_VERSION}")
 
 
-def java(main: str, *arguments: str, heap: str = "256M") -> list[str]:
+def java(
+    main: str, *arguments: str, heap: str = "256M", options: Sequence[str] = JAVA_OPTIONS
+) -> list[str]:
     """The command line of one of Kafka's classes."""
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
     classes = f"{jars()}{os.sep}*"
-    return ["java", f"-Xmx{heap}", *JAVA_OPTIONS, quiet, "-cp", classes, main, *arguments]
+    return ["java", f"-Xmx{heap}", *options, quiet, "-cp", classes, main, *arguments]
 
 
 def dump_log_segments(files: Sequence[Path], *options: str) -> str:
@@ -86,9 +88,21 @@ def dump_log_segments(files: Sequence[Path], *options: str) -> str:
 
 
 class Kafka:
-    """One broker of Kafka's, with a directory for its data."""
+    """One broker of Kafka's, with a directory for its data; `options` are those of its JVM.
 
-    def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
+    `listeners` are further ones, by name with their protocol; `addresses` says where they are.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str],
+        options: Sequence[str] = JAVA_OPTIONS,
+        listeners: Mapping[str, str] | None = None,
+    ) -> None:
+        self._listeners = {} if listeners is None else listeners
+        self.addresses: dict[str, tuple[str, int]] = {}
+        self._options = options
         self.data = directory / "data"
         self._log = directory / "kafka.log"
         self._settings = settings
@@ -100,14 +114,20 @@ class Kafka:
         """Start it, formatted when it is new, and wait until it takes connections."""
         port, controller_port = free_port(), free_port()
         self.bootstrap_servers = f"127.0.0.1:{port}"
+        self.addresses = {name: ("127.0.0.1", free_port()) for name in self._listeners}
+        advertised = f"PLAINTEXT://127.0.0.1:{port}" + "".join(
+            f",{name}://{host}:{port}" for name, (host, port) in self.addresses.items()
+        )
+        protocols = "".join(f",{name}:{protocol}" for name, protocol in self._listeners.items())
         properties = {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "listeners": f"{advertised},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": advertised,
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"
+            + protocols,
             "log.dirs": str(self.data),
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
@@ -122,7 +142,7 @@ class Kafka:
             subprocess.run(
                 [*format_it, "-c", str(self._properties)], capture_output=True, check=True
             )
-        command = java("kafka.Kafka", str(self._properties), heap="512M")
+        command = java("kafka.Kafka", str(self._properties), heap="512M", options=self._options)
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         wait_for(lambda: self._ended or answers(port), "Kafka takes connections", SECONDS, 0.1)

@@ -1,4 +1,4 @@
-"""kafka-consumer-groups of Kafka and ours side by side, on groups of KIP-848 in a running Kafka.
+"""kafka-consumer-groups and kafka-groups, Kafka's and ours, on groups of KIP-848 of a Kafka.
 
 One group has two members, one of them static; one has ended; one is being upgraded, with a classic
 member; one is classic.
@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from coordinator_server.client import Client
-from coordinator_server.kafka_tools.groups_read import committed_offsets
+from coordinator_server.kafka_tools.groups_read import committed_offsets, describe_group
 from tests.oracle.kafka_process import Kafka
 from tests.scripts.player import OfficialTools, Outcome, ours
 from tests.support import wait_for
@@ -42,6 +42,14 @@ CASES = (
     "--reset-offsets --group ended --to-earliest --topic orders --execute",
     "--reset-offsets --group ended --to-latest --all-topics --dry-run",
 )
+LISTINGS = (
+    "--list",
+    "--list --consumer",
+    "--list --share",
+    "--list --group-type consumer",
+    "--list --group-type Classic",
+    "--list --protocol consumer",
+)
 PATTERNS = (
     "ord.*",
     "",
@@ -62,6 +70,8 @@ PATTERNS = (
     "(?z)",
     "\\pX",
 )
+PARTITION_COUNTS = {"new": [3, 4], "mixed": [3, 3], "old": [6]}
+"""The groups with members, and how many partitions those have in the end, sorted."""
 _FRAMES = re.compile(r"\n\s+at .*")
 
 
@@ -140,20 +150,24 @@ def test_groups_of_the_consumer_protocol_are_shown_as_kafkas_tool_shows_them(
             wait_for(lambda: len(committed_offsets(client, "ended")) == 5, "it has committed")
         ended.close()
         stack.enter_context(polled(consumers))
-        wait_for(
-            lambda: (
-                [len(one.assignment()) for one in consumers[2:]] == [3, 3, 6]
-                and sum(len(one.assignment()) for one in consumers[:2]) == 7
-                and all(
-                    len(committed_offsets(client, group)) == 5 for group in ("new", "mixed", "old")
-                )
-            ),
-            "the groups are stable, and have committed what there is",
-            60,
-        )
-        calls = [[*line.split(), "--bootstrap-server", kafka.bootstrap_servers] for line in CASES]
-        calls += [["--validate-regex", pattern] for pattern in PATTERNS]
-        for arguments in calls:
+
+        def have_committed() -> bool:
+            return all(len(committed_offsets(client, group)) == 5 for group in PARTITION_COUNTS)
+
+        def are_stable() -> bool:
+            groups = [describe_group(client, group) for group in PARTITION_COUNTS]
+            shares = [[len(member.partitions) for member in one.members] for one in groups]
+            states = {one.state.lower() for one in groups}
+            return states == {"stable"} and list(map(sorted, shares)) == [
+                *PARTITION_COUNTS.values()
+            ]
+
+        wait_for(lambda: have_committed() and are_stable(), "the groups are as they are shown", 60)
+        address = ["--bootstrap-server", kafka.bootstrap_servers]
+        calls = [(TOOL, [*line.split(), *address]) for line in CASES]
+        calls += [("kafka-groups", [*line.split(), *address]) for line in LISTINGS]
+        calls += [(TOOL, ["--validate-regex", pattern]) for pattern in PATTERNS]
+        for tool, arguments in calls:
             is_list = "--list" in arguments
-            expected = plain(official(TOOL, arguments), is_list=is_list)
-            assert plain(ours(TOOL, arguments), is_list=is_list) == expected, arguments
+            expected = plain(official(tool, arguments), is_list=is_list)
+            assert plain(ours(tool, arguments), is_list=is_list) == expected, arguments

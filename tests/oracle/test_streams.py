@@ -1,4 +1,8 @@
-"""Kafka Streams with `exactly_once_v2`: words are counted once, whatever is killed with SIGKILL."""
+"""Kafka Streams with `exactly_once_v2`: words are counted once, whatever is killed with SIGKILL.
+
+Once in a group of the classic protocol, and once in one of the streams protocol (KIP-1071), where
+two programs share the tasks that the broker assigns.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from coordinator_server.client.client import Client
+from protocol.apis.streams_group_describe import StreamsGroupDescribeRequest
 from tests.clients.support import create_topic
 from tests.clients.test_read_committed import read_with_confluent_kafka
 from tests.oracle.kafka_process import java
@@ -22,6 +28,14 @@ WORDS = ("one", "two", "three", "four", "five")
 ROUNDS = ("broker", "program", "broker")
 LINES = 60  # of each round
 SECONDS = 120
+BROKER = "broker"
+STREAMS_SETTINGS = {
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.session.timeout.ms": "6000",
+    "group.streams.min.heartbeat.interval.ms": "100",
+    "group.streams.heartbeat.interval.ms": "500",
+    "group.streams.initial.rebalance.delay.ms": "1000",
+}
 
 
 @pytest.mark.real_time
@@ -62,9 +76,62 @@ def test_words_are_counted_once(tmp_path: Path) -> None:
         assert by_word == {word: list(range(1, counted[word] + 1)) for word in counted}
 
 
-def start(broker: Broker, directory: Path) -> subprocess.Popen[bytes]:
+@pytest.mark.real_time
+def test_a_streams_group_counts_words_once(tmp_path: Path) -> None:
+    """Two programs share four tasks. The broker is killed, then a program: the other goes on."""
+    chosen = random.Random(2)
+    counted: Counter[str] = Counter()
+    with Broker(STREAMS_SETTINGS, data_dir=tmp_path / "data") as broker:
+        create_topic(broker.bootstrap_servers, "lines", 4)
+        create_topic(broker.bootstrap_servers, "counts", 1)
+        programs = {name: start(broker, tmp_path / name, "streams") for name in ("a", "b")}
+        try:
+            for victim, members in ((BROKER, 2), ("a", 2), (None, 1)):
+                wait_for(partial(has_members, broker, members), f"{members} members", SECONDS, 0.2)
+                for _ in range(LINES):
+                    words = chosen.choices(WORDS, k=3)
+                    counted.update(words)
+                    broker.produce("lines", " ".join(words).encode(), key=words[0].encode())
+                if victim == BROKER:
+                    broker.kill()
+                    broker.start()
+                elif victim is not None:
+                    programs[victim].kill()
+                    programs[victim].wait()
+                wait_for(
+                    partial(are_counted, broker, counted.total()),
+                    f"{counted.total()} words are counted",
+                    SECONDS,
+                    0.2,
+                )
+        finally:
+            for program in programs.values():
+                program.kill()
+                program.wait()
+        by_word: dict[str, list[int]] = {}
+        for word, count in counts(broker):
+            by_word.setdefault(word, []).append(count)
+        assert by_word == {word: list(range(1, counted[word] + 1)) for word in counted}
+
+
+def has_members(broker: Broker, count: int) -> bool:
+    """Whether the group of the programs is stable with so many members, all of them with tasks."""
+    client = Client(broker.bootstrap_servers)
+    try:
+        described = client.ask(StreamsGroupDescribeRequest(group_ids=["word-count"])).groups[0]
+    finally:
+        client.close()
+    return (
+        described.group_state == "Stable"
+        and len(described.members) == count
+        and all(member.assignment.active_tasks for member in described.members)
+    )
+
+
+def start(broker: Broker, directory: Path, protocol: str = "classic") -> subprocess.Popen[bytes]:
     """The program, on its state directory."""
-    command = java(str(PROGRAM), broker.bootstrap_servers, str(directory / "state"))
+    directory.mkdir(exist_ok=True)
+    command = java(str(PROGRAM), broker.bootstrap_servers, str(directory / "state"), protocol)
     with (directory / "output").open("ab") as output:
         return subprocess.Popen(command, stdout=output, stderr=output)
 

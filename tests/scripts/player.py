@@ -23,15 +23,17 @@ from coordinator_server.client import Client
 from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
 from tests.oracle.kafka_process import java
 from tests.scripts.transactional import Transactions
-from tests.support import wait_for
+from tests.support import AUTHORIZED, wait_for
 
 TOOL_SERVER = Path(__file__).with_name("ToolServer.java")
 CLASSES = {
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
@@ -66,6 +68,7 @@ HERE = Path(__file__).parent
 AREAS = (
     Area("cases.txt", "recorded.json"),
     Area("groups.txt", "groups.json"),
+    Area("all_groups.txt", "all_groups.json"),
     Area("console.txt", "console.json"),
     # A transaction hangs when it was written without its coordinator, which verification prevents.
     Area(
@@ -73,6 +76,7 @@ AREAS = (
         "transactions.json",
         {**SETTINGS, "transaction.partition.verification.enable": "false"},
     ),
+    Area("acls.txt", "acls.json", {**SETTINGS, **AUTHORIZED}),
 )
 
 
@@ -86,6 +90,8 @@ _GUESS = re.compile(r"(?s)\n+Did you mean:\n.*(?=\n\Z)")
 _PRODUCER_ID = re.compile(r"(?m)(?<![^\t\n])(?=[\d ]{10}\t)\d+ *(?=\t)")
 _TIME = re.compile(r"\b\d{13}( *\t)")
 _AGE = re.compile(r"(?<=\tTIME)( *\t)(?=[\d ]{13}\t|[\d ]{21}\t)\d+ *")
+# The first of the ACLs that kafka-acls adds; which one is the first is no matter.
+_FIRST_ACL = re.compile(r"(?m)^ (?=\t\(principal=)")
 # A call of the Admin client that a broker answers without a leader: it depends on the moment which
 # of two texts a timeout has.
 _CALL = re.compile(r"Call\(callName=(\S+), deadlineMs=.* timed out at \d+ after \d+ attempt\(s\)")
@@ -136,7 +142,7 @@ def read_case(line: str) -> Case:
 class Player:
     """Plays cases on one broker with one side's tools; `prefix` is the side's own.
 
-    Groups are listed without those of the other side, whose names begin with `hidden`.
+    Groups and ACLs are listed without those of the other side, whose names begin with `hidden`.
     """
 
     def __init__(
@@ -209,9 +215,10 @@ class Player:
         text = _PRODUCER_ID.sub("PRODUCERID", text)
         text = _AGE.sub(r"\1AGE", _TIME.sub(r"TIME\1", text))
         text = _CALL.sub(r"Timed out waiting for a node assignment. Call: \1", text)
+        text = _FIRST_ACL.sub("", text)
         text = _UUID.sub("00000000-0000-0000-0000-000000000000", text)
         if self._hidden:
-            text = re.sub(rf"(?m)^{self._hidden}.*\n", "", text)
+            text = re.sub(rf"(?m)^(.*(name=|User:))?{self._hidden}.*\n?", "", text)
         for found, put in (
             (str(self._directory), "{dir}"),
             (self._bootstrap, "{broker}"),
@@ -327,10 +334,10 @@ class OfficialTools:
         self._process.communicate(timeout=60)
 
     def __call__(self, name: str, arguments: Sequence[str], typed: str = "") -> Outcome:
-        """Run one of Kafka's tools."""
+        """Run one of Kafka's tools, by its name or that of its class."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        call = {"main": CLASSES[name], "arguments": list(arguments), "input": typed}
+        call = {"main": CLASSES.get(name, name), "arguments": list(arguments), "input": typed}
         self._process.stdin.write(json.dumps(call) + "\n")
         self._process.stdin.flush()
         return Outcome(**json.loads(self._process.stdout.readline()))

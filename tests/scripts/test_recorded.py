@@ -45,8 +45,6 @@ def test_every_option_of_kafkas_tools_is_known() -> None:
         "kafka-storage version-mapping",
         "kafka-storage feature-dependencies --feature metadata.version=5",
         "kafka-configs --bootstrap-controller h:1 --describe --entity-type brokers",
-        "kafka-console-consumer --bootstrap-server h:1 --topic t --formatter"
-        " org.apache.kafka.tools.consumer.ShareGroupMessageFormatter",
         "kafka-console-consumer --bootstrap-server h:1 --topic t --command-property"
         " group.protocol=consumer",
     ],

@@ -1,0 +1,316 @@
+"""Members of the classic protocol that meet consumer groups: with real subscriptions, in short.
+
+`harness.Member` speaks the same requests, but records them in full, and its metadata is a text.
+Here a JoinGroup is recorded as an error or [generation, protocol, leader, members], a SyncGroup as
+an error or the partitions by topic, the others as errors.
+
+In a classic group a client id `c-M` makes the order of member ids known, and c-* comes before
+member-* of consumers. In a consumer group the broker would make up an id without the client's
+name, but it takes an unknown one that a member brings: `member_id`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.conformance.consumer_members import error, silently
+from tests.conformance.recorded.suite import harness
+from tests.conformance.stage import Pending, Stage
+
+Shares = Mapping[str, Sequence[int]]
+"""Partitions by topic."""
+
+MEMBER_ID_REQUIRED = 79
+
+
+class ClassicMember:
+    """One member; `id`, `generation` and `owned` are what it was told last."""
+
+    def __init__(
+        self,
+        t: Stage,
+        name: str,
+        topics: Sequence[str] | None = None,
+        *,
+        instance_id: str | None = None,
+        protocols: Sequence[str] = ("range",),
+        metadata: bytes | None = None,
+        protocol_type: str = "consumer",
+        session_timeout_ms: int = 30_000,
+        rebalance_timeout_ms: int = 60_000,
+        version: int = 9,
+        member_id: str = "",
+        subscription_version: int = 3,
+        rack_id: str | None = None,
+    ) -> None:
+        self.t = t
+        self.name = name
+        self.topics = [t.t3] if topics is None else list(topics)
+        self.instance_id = instance_id
+        self.protocols = list(protocols)
+        self.metadata = metadata
+        self.protocol_type = protocol_type
+        self.session_timeout_ms = session_timeout_ms
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.version = version
+        self.subscription_version = subscription_version
+        self.rack_id = rack_id
+        self.id, self.generation = member_id, -1
+        self.protocol: str | None = None
+        self.leads = False
+        self.seen: list[str] = []
+        self.owned: dict[str, list[int]] = {}
+        if member_id:
+            t.name_it(member_id, name)
+        self._joining, self._rest = t.conn(), t.conn()
+
+    # ---- JoinGroup
+
+    def join(
+        self, *, version: int | None = None, owned: Shares | None = None, **fields: Any
+    ) -> Any:
+        """Send a JoinGroup; its answer may be a while in coming."""
+        used = self.version if version is None else version
+        held = self.owned if owned is None else owned
+        metadata = self.metadata
+        if metadata is None:
+            metadata = subscription(
+                self.topics, self.subscription_version, held, self.generation, self.rack_id
+            )
+        body = {
+            "group_id": self.t.g,
+            "session_timeout_ms": self.session_timeout_ms,
+            "rebalance_timeout_ms": self.rebalance_timeout_ms,
+            "member_id": self.id,
+            "group_instance_id": self.instance_id,
+            "protocol_type": self.protocol_type,
+            "protocols": [{"name": one, "metadata": metadata} for one in self.protocols],
+        }
+        client_id = f"c-{self.name}"
+        return self.t.send(
+            self._joining, "JoinGroup", used, body | fields, "", client_id, _Learner(self)
+        )
+
+    def answered(self, pending: Pending, note: str = "joins") -> Any:
+        """Wait for the answer to a JoinGroup, and record it."""
+        silently(self.t, self.t.got, pending)
+        return self._joined(pending.raw, note)
+
+    def join_now(self, note: str = "joins", **options: Any) -> Any:
+        """JoinGroup whose answer is due at once, recorded. A member without id asks for one."""
+        pending = self.join(**options)
+        silently(self.t, self.t.got, pending)
+        raw = pending.raw
+        if isinstance(raw, dict) and raw["error_code"] == MEMBER_ID_REQUIRED and not self._asked:
+            self._asked = True
+            return self.join_now(note, **options)
+        return self._joined(raw, note)
+
+    _asked = False
+
+    def parked(self, pending: Pending, note: str = "joins") -> None:
+        """Record that a JoinGroup is not answered, or how it is."""
+        if pending.poll(harness.PARK * harness.SCALE):
+            silently(self.t, self.t.got, pending)
+            self._joined(pending.raw, f"{note} (not parked)")
+        else:
+            self.t.rec(f"{self.name} {note}", "parked")
+
+    def _joined(self, raw: Any, note: str) -> Any:
+        label = f"{self.name} {note}"
+        if not isinstance(raw, dict):
+            return self.t.rec(label, raw)
+        if raw["error_code"]:
+            return self.t.rec(label, error(raw["error_code"]))
+        named = sorted(self.t.sub(one["member_id"], "member_id") for one in raw["members"])
+        leader = self.t.sub(raw["leader"], "leader")
+        protocol = raw["protocol_name"]
+        return self.t.rec(label, [raw["generation_id"], protocol, leader, named])
+
+    # ---- the others
+
+    def sync(
+        self, shares: Mapping[str, Shares] | None = None, *, version: int = 5, **fields: Any
+    ) -> Any:
+        """Send a SyncGroup, with the shares of members by name if it leads."""
+        ids = {self.t.sub(one): one for one in self.seen}
+        assignments = [
+            {"member_id": ids.get(name, name), "assignment": assignment(share)}
+            for name, share in (shares or {}).items()
+        ]
+        body = {
+            "group_id": self.t.g,
+            "generation_id": self.generation,
+            "member_id": self.id,
+            "group_instance_id": self.instance_id,
+            "protocol_type": self.protocol_type,
+            "protocol_name": self.protocol,
+            "assignments": assignments,
+        }
+        return self.t.send(self._joining, "SyncGroup", version, body | fields)
+
+    def synced(self, pending: Pending, note: str = "syncs") -> Any:
+        """Wait for the answer to a SyncGroup, and record it."""
+        silently(self.t, self.t.got, pending)
+        raw, label = pending.raw, f"{self.name} {note}"
+        if not isinstance(raw, dict):
+            return self.t.rec(label, raw)
+        if raw["error_code"]:
+            return self.t.rec(label, error(raw["error_code"]))
+        self.owned = partitions(raw["assignment"])
+        shown = {self.t.sub(topic): indexes for topic, indexes in sorted(self.owned.items())}
+        return self.t.rec(label, shown)
+
+    def sync_now(
+        self, note: str = "syncs", shares: Mapping[str, Shares] | None = None, **options: Any
+    ) -> Any:
+        """SyncGroup whose answer is due at once, recorded."""
+        return self.synced(self.sync(shares, **options), note)
+
+    def rejoin(self, note: str = "joins again") -> None:
+        """JoinGroup and SyncGroup, recorded, with what it owns; as a client does it."""
+        self.join_now(note)
+        self.sync_now()
+
+    def beat(self, note: str = "beats", *, version: int = 4, **fields: Any) -> Any:
+        """Heartbeat, recorded: the error."""
+        body = {
+            "group_id": self.t.g,
+            "generation_id": self.generation,
+            "member_id": self.id,
+            "group_instance_id": self.instance_id,
+        }
+        answer = self.t.quiet("Heartbeat", version, body | fields, self._rest)
+        shown = error(answer["error_code"]) if isinstance(answer, dict) else answer
+        return self.t.rec(f"{self.name} {note}", shown)
+
+    def leave(self, note: str = "leaves", *, version: int = 5, **fields: Any) -> Any:
+        """LeaveGroup, recorded: the error, from version 3 on [error, errors of members]."""
+        body: dict[str, Any] = {"group_id": self.t.g}
+        if version < 3:
+            body["member_id"] = self.id
+        else:
+            body["members"] = [{"member_id": self.id, "group_instance_id": self.instance_id}]
+        answer = self.t.quiet("LeaveGroup", version, body | fields, self._rest)
+        label = f"{self.name} {note}"
+        if not isinstance(answer, dict):
+            return self.t.rec(label, answer)
+        if version < 3:
+            return self.t.rec(label, error(answer["error_code"]))
+        each = [error(one["error_code"]) for one in answer["members"]]
+        return self.t.rec(label, [error(answer["error_code"]), each])
+
+
+class _Learner:
+    """What `harness.T.learn` tells a member when a JoinGroup is answered."""
+
+    def __init__(self, member: ClassicMember) -> None:
+        self._member = member
+        self.name = member.name
+
+    def __setattr__(self, field: str, value: Any) -> None:
+        theirs = {"id": "id", "gen": "generation", "leader": "leads", "proto": "protocol"}
+        theirs["seen"] = "seen"
+        if field in theirs:
+            setattr(self._member, theirs[field], value)
+        super().__setattr__(field, value)
+
+
+# ---- classic groups
+
+
+def round_of(t: Stage, shares: Mapping[str, Shares], *group: ClassicMember) -> None:
+    """Unrecorded: these members, the last one new, join and sync with the shares by name."""
+    *known, newcomer = group
+    if not newcomer.id and newcomer.instance_id is None:
+        silently(t, t.got, newcomer.join())  # asks for an id
+    joins = [newcomer.join()]
+    if known:
+        silently(t, t.until, "PreparingRebalance")
+    joins += [member.join() for member in known]
+    silently(t, t.got, *joins)
+    refused = [one.raw for one in joins if not isinstance(one.raw, dict) or one.raw["error_code"]]
+    if refused:
+        raise harness.Setup(f"join: {refused}")
+    leaders = [member for member in group if member.leads]
+    followers = [member for member in group if not member.leads]
+    for member, sync in [(one, one.sync(shares)) for one in leaders + followers]:
+        silently(t, member.synced, sync)
+
+
+def stable(t: Stage, shares: Mapping[str, Shares], *group: ClassicMember) -> None:
+    """Unrecorded: a Stable classic group of these members with the shares by name."""
+    for size in range(1, len(group) + 1):
+        round_of(t, shares, *group[:size])
+
+
+def completing(t: Stage, *group: ClassicMember) -> None:
+    """Unrecorded: a classic group whose members have joined again and have not synced."""
+    leader, *others = sorted(group, key=lambda member: not member.leads)
+    joins = [leader.join()]
+    if others:
+        silently(t, t.until, "PreparingRebalance")
+    joins += [member.join() for member in others]
+    silently(t, t.got, *joins)
+
+
+# ---- the consumer protocol's bytes
+
+
+def subscription(
+    topics: Sequence[str],
+    version: int = 1,
+    owned: Shares | None = None,
+    generation: int = -1,
+    rack_id: str | None = None,
+    user_data: bytes | None = None,
+) -> bytes:
+    """ConsumerProtocolSubscription of a version."""
+    data = struct.pack(">hi", version, len(topics)) + b"".join(map(_string, topics))
+    data += _bytes(user_data)
+    if version >= 1:
+        data += _partitions(owned or {})
+    if version >= 2:
+        data += struct.pack(">i", generation)
+    if version >= 3:
+        data += struct.pack(">h", -1) if rack_id is None else _string(rack_id)
+    return data
+
+
+def assignment(share: Shares, version: int = 1, user_data: bytes | None = None) -> bytes:
+    """ConsumerProtocolAssignment of a version."""
+    return struct.pack(">h", version) + _partitions(share) + _bytes(user_data)
+
+
+def partitions(data: bytes) -> dict[str, list[int]]:
+    """The partitions of a ConsumerProtocolAssignment; nothing for no bytes."""
+    if not data:
+        return {}
+    (count,), at = struct.unpack_from(">i", data, 2), 6
+    found: dict[str, list[int]] = {}
+    for _ in range(count):
+        (length,) = struct.unpack_from(">h", data, at)
+        topic = data[at + 2 : at + 2 + length].decode()
+        at += 2 + length
+        (number,) = struct.unpack_from(">i", data, at)
+        found[topic] = sorted(struct.unpack_from(f">{number}i", data, at + 4))
+        at += 4 + 4 * number
+    return found
+
+
+def _string(text: str) -> bytes:
+    return struct.pack(">h", len(text.encode())) + text.encode()
+
+
+def _bytes(data: bytes | None) -> bytes:
+    return struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
+
+
+def _partitions(share: Shares) -> bytes:
+    parts = [
+        _string(topic) + struct.pack(f">i{len(indexes)}i", len(indexes), *indexes)
+        for topic, indexes in share.items()
+    ]
+    return struct.pack(">i", len(share)) + b"".join(parts)

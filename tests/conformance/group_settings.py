@@ -1,0 +1,93 @@
+"""Settings of one group in a scenario: IncrementalAlterConfigs and DescribeConfigs of GROUP."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tests.conformance.consumer_members import error
+from tests.conformance.recorded.suite import harness
+from tests.conformance.stage import Stage
+
+GROUP = 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+_SETTLING_SECONDS = 0.1
+
+
+def alter(
+    t: Stage,
+    label: str,
+    *changes: tuple[str, int, str | None],
+    group: str | None = None,
+    validate_only: bool = False,
+    version: int = 1,
+) -> str:
+    """IncrementalAlterConfigs of (name, operation, value), recorded: the error."""
+    name = t.g if group is None else group
+    configs = [
+        {"name": key, "config_operation": operation, "value": value}
+        for key, operation, value in changes
+    ]
+    resource = {"resource_type": GROUP, "resource_name": name, "configs": configs}
+    body = {"resources": [resource], "validate_only": validate_only}
+    answer = t.raw("IncrementalAlterConfigs", version, body)
+    result = error(answer["responses"][0]["error_code"])
+    t.rec(label, result)
+    return result
+
+
+def use(t: Stage, group: str | None = None, **settings: str | int) -> None:
+    """Set settings of the group, unrecorded, and wait until they hold.
+
+    Names are written with underscores: consumer_session_timeout_ms=1000.
+    """
+    wanted = {name.replace("_", "."): str(value) for name, value in settings.items()}
+    was, t.recording = t.recording, False
+    try:
+        result = alter(t, "", *((key, SET, value) for key, value in wanted.items()), group=group)
+    finally:
+        t.recording = was
+    if result != "NONE":
+        raise harness.Setup(f"settings of the group: {result}")
+    wait_until(t, wanted, group)
+
+
+def wait_until(t: Stage, wanted: dict[str, str], group: str | None = None) -> None:
+    """Wait, unrecorded, until DescribeConfigs shows these values, and a moment more.
+
+    Kafka's coordinator learns of a change shortly after the broker that describes it.
+    """
+    end = time.monotonic() + 4 * harness.SCALE
+    while True:
+        values = {one["name"]: one["value"] for one in described(t, group)}
+        if wanted.items() <= values.items():
+            break
+        if time.monotonic() > end:
+            raise harness.Setup(f"settings of the group: {values}")
+        t.nap(0.02)
+    t.nap(_SETTLING_SECONDS)
+
+
+def described(t: Stage, group: str | None = None, **changes: Any) -> Any:
+    """The settings that DescribeConfigs shows of a group, unrecorded."""
+    name = t.g if group is None else group
+    resource = {"resource_type": GROUP, "resource_name": name, "configuration_keys": None}
+    answer = t.raw("DescribeConfigs", 4, {"resources": [resource | changes]})
+    return answer["results"][0]["configs"]
+
+
+def look(t: Stage, label: str, *keys: str, group: str | None = None, version: int = 4) -> Any:
+    """Record settings of a group: [value, source] by name, `consumer.*` unless keys are given."""
+    name = t.g if group is None else group
+    wanted = list(keys) or None
+    resource = {"resource_type": GROUP, "resource_name": name, "configuration_keys": wanted}
+    answer = t.raw("DescribeConfigs", version, {"resources": [resource]})["results"][0]
+    if answer["error_code"]:
+        return t.rec(label, error(answer["error_code"]))
+    found = {
+        one["name"]: [one["value"], one["config_source"]]
+        for one in answer["configs"]
+        if keys or one["name"].startswith("consumer.")
+    }
+    return t.rec(label, dict(sorted(found.items())))

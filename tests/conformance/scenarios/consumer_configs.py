@@ -1,0 +1,241 @@
+"""Settings of groups: IncrementalAlterConfigs and DescribeConfigs of the resource GROUP (32)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.conformance import group_settings
+from tests.conformance.consumer_members import ConsumerMember, error, look, silently
+from tests.conformance.group_settings import APPEND, DELETE, GROUP, SET, SUBTRACT
+from tests.conformance.stage import Area, Stage
+
+AREA = Area("consumer_configs", "d")
+
+SESSION = "consumer.session.timeout.ms"
+HEARTBEAT = "consumer.heartbeat.interval.ms"
+INTERVAL = "consumer.assignment.interval.ms"
+NAMES = {"session": SESSION, "heartbeat": HEARTBEAT, "interval": INTERVAL}
+
+VALUES = {
+    "session": ["299", "300", "500", "501", "60000", "60001", "0", "-1", "x", "", " 6000 ", None],
+    "heartbeat": ["99", "100", "5999", "6000", "6001", "15000", "0", "-1", "1.5", "", None],
+    "interval": ["0", "1", "15000", "15001", "-1", "x", "", "2147483648", None],
+}
+
+
+@AREA.each(setting=list(VALUES))
+def values(t: Stage, setting: str) -> None:
+    """Which values of the {setting} setting are taken, and what DescribeConfigs shows then?"""
+    name = NAMES[setting]
+    for number, value in enumerate(VALUES[setting]):
+        group = t.group(str(number))
+        result = group_settings.alter(t, f"set to {value!r}", (name, SET, value), group=group)
+        if result == "NONE":
+            t.nap(0.1)
+            group_settings.look(t, "shown", name, group=group)
+
+
+@AREA.scenario
+def defaults(t: Stage) -> None:
+    """What is shown of a group that has no settings, and that is not there."""
+    group_settings.look(t, "shown")
+    ConsumerMember(t, "A").join()
+    group_settings.look(t, "shown of a group that is there")
+    group_settings.look(t, "shown of the empty name", group="")
+
+
+@AREA.scenario
+def names_of_all(t: Stage) -> None:
+    """The names of all settings that a group has."""
+    t.rec("names", sorted(one["name"] for one in group_settings.described(t)))
+
+
+@AREA.each(version=[1, 2, 3, 4])
+def whole_descriptions(t: Stage, version: int) -> None:
+    """All fields of DescribeConfigs {version}, before and after a setting was changed."""
+    for label in ("before", "after"):
+        resource = {"resource_type": GROUP, "resource_name": t.g}
+        body = {"resources": [resource | {"configuration_keys": [SESSION, INTERVAL]}]}
+        flags = {"include_synonyms": True}
+        if version >= 3:
+            flags["include_documentation"] = True
+        answer = t.raw("DescribeConfigs", version, body | flags)["results"][0]
+        shown = t.norm(answer)
+        for config in shown["configs"]:
+            if "documentation" in config:
+                config["documentation"] = config["documentation"] is not None
+        shown["configs"].sort(key=lambda config: str(config["name"]))
+        t.rec(label, shown)
+        if label == "before":
+            group_settings.use(t, consumer_session_timeout_ms=7000)
+
+
+@AREA.scenario
+def keys(t: Stage) -> None:
+    """DescribeConfigs of chosen keys: known, unknown, none at all, a broker's."""
+    group_settings.look(t, "known", SESSION, HEARTBEAT)
+    group_settings.look(t, "unknown", "consumer.no.such")
+    group_settings.look(t, "of a broker", "group.consumer.session.timeout.ms")
+    group_settings.look(t, "twice", SESSION, SESSION)
+    resource = {"resource_type": GROUP, "resource_name": t.g, "configuration_keys": []}
+    answer = t.raw("DescribeConfigs", 4, {"resources": [resource]})["results"][0]
+    t.rec("none", [error(answer["error_code"]), len(answer["configs"])])
+
+
+OPERATIONS: dict[str, list[tuple[str, int, str | None]]] = {
+    "unknown name": [("consumer.no.such", SET, "1")],
+    "deleted unknown name": [("consumer.no.such", DELETE, None)],
+    "empty name": [("", SET, "1")],
+    "a topic's": [("retention.ms", SET, "1000")],
+    "a broker's": [("group.consumer.session.timeout.ms", SET, "7000")],
+    "deleted that was not set": [(SESSION, DELETE, None)],
+    "deleted with a value": [(SESSION, DELETE, "7000")],
+    "appended": [(SESSION, APPEND, "7000")],
+    "subtracted": [(SESSION, SUBTRACT, "7000")],
+    "unknown operation": [(SESSION, 9, "7000")],
+    "twice": [(SESSION, SET, "7000"), (SESSION, SET, "8000")],
+    "set and deleted": [(SESSION, SET, "7000"), (SESSION, DELETE, None)],
+    "two": [(SESSION, SET, "7000"), (HEARTBEAT, SET, "200")],
+    "one of two is wrong": [(SESSION, SET, "7000"), (HEARTBEAT, SET, "1")],
+    "one of two is unknown": [(SESSION, SET, "7000"), ("consumer.no.such", SET, "1")],
+    "nothing": [],
+    "session below the heartbeat": [(SESSION, SET, "400")],
+    "both small": [(SESSION, SET, "400"), (HEARTBEAT, SET, "300")],
+    "both equal": [(SESSION, SET, "400"), (HEARTBEAT, SET, "400")],
+    "heartbeat above the session": [(SESSION, SET, "7000"), (HEARTBEAT, SET, "7001")],
+}
+
+
+@AREA.each(change=list(OPERATIONS))
+def changes(t: Stage, change: str) -> None:
+    """Is this change taken: {change}?"""
+    if group_settings.alter(t, "changes", *OPERATIONS[change]) == "NONE":
+        t.nap(0.15)
+    group_settings.look(t, "shown")
+
+
+@AREA.each(version=[0, 1])
+def only_validated(t: Stage, version: int) -> None:
+    """IncrementalAlterConfigs {version} that only validates: right and wrong values."""
+    for value in ("7000", "1", "x"):
+        change = (SESSION, SET, value)
+        label = f"validates {value}"
+        group_settings.alter(t, label, change, validate_only=True, version=version)
+    t.nap(0.15)
+    group_settings.look(t, "shown")
+    group_settings.alter(t, "changes", (SESSION, SET, "7000"), version=version)
+    group_settings.wait_until(t, {SESSION: "7000"})
+    group_settings.look(t, "shown")
+
+
+@AREA.scenario
+def set_and_taken_back(t: Stage) -> None:
+    """A setting is set, changed and deleted."""
+    for value in ("7000", "8000"):
+        group_settings.use(t, consumer_session_timeout_ms=value)
+        group_settings.look(t, f"after {value}")
+    group_settings.alter(t, "deletes it", (SESSION, DELETE, None))
+    group_settings.wait_until(t, {SESSION: "6000"})
+    group_settings.look(t, "after it was deleted")
+
+
+@AREA.each(name=["empty", "blank", "odd", "long"])
+def group_names(t: Stage, name: str) -> None:
+    """Settings of a group with an {name} name."""
+    group = {"empty": "", "blank": " ", "odd": f"{t.g}/\u00e9", "long": t.g + "x" * 300}[name]
+    group_settings.alter(t, "changes", (SESSION, SET, "7000"), group=group)
+    t.nap(0.15)
+    group_settings.look(t, "shown", group=group)
+    group_settings.alter(t, "deletes", (SESSION, DELETE, None), group=group)
+
+
+@AREA.scenario
+def two_groups_in_one_request(t: Stage) -> None:
+    """One request changes two groups, one of them wrongly."""
+    other = t.group("other")
+    configs = [{"name": SESSION, "config_operation": SET, "value": "7000"}]
+    wrong = [{"name": SESSION, "config_operation": SET, "value": "1"}]
+    resources = [
+        {"resource_type": GROUP, "resource_name": t.g, "configs": configs},
+        {"resource_type": GROUP, "resource_name": other, "configs": wrong},
+    ]
+    answer = t.raw("IncrementalAlterConfigs", 1, {"resources": resources, "validate_only": False})
+    responses = sorted(answer["responses"], key=lambda one: str(one["resource_name"]))
+    t.rec("errors", [error(one["error_code"]) for one in responses])
+    t.nap(0.15)
+    group_settings.look(t, "of the one")
+    group_settings.look(t, "of the other", group=other)
+
+
+@AREA.scenario
+def same_group_twice_in_one_request(t: Stage) -> None:
+    """One request names the same group twice."""
+    configs = [{"name": SESSION, "config_operation": SET, "value": "7000"}]
+    resource = {"resource_type": GROUP, "resource_name": t.g, "configs": configs}
+    body = {"resources": [resource, resource], "validate_only": False}
+    answer = t.raw("IncrementalAlterConfigs", 1, body)
+    t.rec("errors", [error(one["error_code"]) for one in answer["responses"]])
+    t.nap(0.15)
+    group_settings.look(t, "shown")
+
+
+@AREA.scenario
+def old_alter_configs(t: Stage) -> None:
+    """AlterConfigs, which replaces everything, of a group."""
+    group_settings.use(t, consumer_heartbeat_interval_ms=200)
+    configs: list[dict[str, Any]] = [{"name": SESSION, "value": "7000"}]
+    resource = {"resource_type": GROUP, "resource_name": t.g, "configs": configs}
+    answer = t.raw("AlterConfigs", 2, {"resources": [resource], "validate_only": False})
+    t.rec("error", error(answer["responses"][0]["error_code"]))
+    t.nap(0.15)
+    group_settings.look(t, "shown")
+
+
+@AREA.scenario
+def heartbeat_interval_is_answered(t: Stage) -> None:
+    """The heartbeat interval of the group is in the answers, also when it changes."""
+    a = ConsumerMember(t, "A")
+    t.rec("at first", silently(t, a.join)["heartbeat_interval_ms"])
+    group_settings.use(t, consumer_heartbeat_interval_ms=200)
+    t.rec("changed", silently(t, a.beat)["heartbeat_interval_ms"])
+    group_settings.alter(t, "deletes it", (HEARTBEAT, DELETE, None))
+    group_settings.wait_until(t, {HEARTBEAT: "500"})
+    t.rec("as at first", silently(t, a.beat)["heartbeat_interval_ms"])
+    look(t)
+
+
+@AREA.scenario
+def settings_outlive_the_group(t: Stage) -> None:
+    """The group is deleted and made anew: its settings are still there."""
+    group_settings.use(t, consumer_heartbeat_interval_ms=200)
+    a = ConsumerMember(t, "A")
+    silently(t, a.join)
+    a.leave()
+    t.delete_groups()
+    group_settings.look(t, "shown")
+    t.rec("interval", silently(t, a.join)["heartbeat_interval_ms"])
+
+
+@AREA.scenario
+def settings_of_a_classic_group(t: Stage) -> None:
+    """A classic group has settings too; they do nothing to it."""
+    group_settings.use(t, consumer_session_timeout_ms=700, consumer_heartbeat_interval_ms=100)
+    (m,) = t.reach("stable", "M")
+    t.sleep(1.2)
+    m.hb()
+    group_settings.look(t, "shown")
+
+
+@AREA.each(version=[0, 1])
+def groups_with_settings_are_listed(t: Stage, version: int) -> None:
+    """ListConfigResources {version}: are groups listed that have settings?"""
+    group_settings.use(t, consumer_heartbeat_interval_ms=200)
+    ConsumerMember(t, "A", group=t.group("without")).join()
+    body = {"resource_types": [GROUP]} if version >= 1 else {}
+    answer = t.raw("ListConfigResources", version, body)
+    found = [
+        [t.sub(one["resource_name"]), one.get("resource_type")]
+        for one in answer["config_resources"]
+        if one["resource_name"].startswith(t.g)
+    ]
+    t.rec("listed", [error(answer["error_code"]), found])

@@ -1,0 +1,143 @@
+"""The clean-up of offsets and of Empty consumer groups, which comes twice a second here.
+
+Only versions 2 to 4 of OffsetCommit say how long an offset is to be kept; members cannot send them,
+so offsets that expire soon are committed while the group is Empty or not there yet.
+"""
+
+from __future__ import annotations
+
+from tests.conformance.classic_members import ClassicMember
+from tests.conformance.consumer_members import (
+    ConsumerMember,
+    listed,
+    look,
+    silently,
+    stable,
+    statics,
+)
+from tests.conformance.consumer_offsets import commit_of
+from tests.conformance.stage import Area, Stage
+
+AREA = Area("consumer_expiry", "h")
+
+CLEANED_SECONDS = 1.2
+
+
+def commit_for_a_while(t: Stage, retention_ms: int, *topics: str) -> None:
+    """OffsetCommit of nobody, of the first partition of each topic, unrecorded."""
+    offsets = [(topic, 0, 7) for topic in topics]
+    silently(t, t.commit, offsets, 3, retention_time_ms=t.ms(retention_ms))
+
+
+@AREA.scenario
+def empty_group_without_offsets(t: Stage) -> None:
+    """An Empty group that has no offsets is deleted by the clean-up; its epochs begin anew."""
+    a = ConsumerMember(t, "A").joined()
+    a.leave()
+    t.nap(CLEANED_SECONDS)
+    listed(t)
+    look(t)
+    a.join("joins again")
+    look(t)
+
+
+@AREA.scenario
+def empty_group_with_offsets(t: Stage) -> None:
+    """An Empty group whose offsets are fresh stays."""
+    a = ConsumerMember(t, "A").joined()
+    commit_of(t, a, "A commits")
+    a.leave()
+    t.nap(CLEANED_SECONDS)
+    look(t)
+    t.offs()
+
+
+@AREA.scenario
+def empty_group_whose_offsets_expire(t: Stage) -> None:
+    """The last offset of an Empty group expires: the group goes with it."""
+    a = ConsumerMember(t, "A").joined()
+    a.leave()
+    commit_for_a_while(t, 1, t.t3)
+    t.nap(CLEANED_SECONDS)
+    listed(t)
+    t.offs()
+
+
+@AREA.scenario
+def offsets_of_subscribed_topics_stay(t: Stage) -> None:
+    """Of two expired offsets only that of the topic stays that a member is subscribed to."""
+    commit_for_a_while(t, 1500, t.t3, t.t1)
+    a = ConsumerMember(t, "A").joined()
+    t.offs()
+    t.sleep(1.6)
+    a.beat()
+    t.nap(CLEANED_SECONDS)
+    a.beat()
+    t.offs()
+    a.leave()
+    t.nap(CLEANED_SECONDS)
+    listed(t)
+    t.offs()
+
+
+@AREA.scenario
+def offsets_of_topics_given_up_expire(t: Stage) -> None:
+    """A gives up the topic of an expired offset while it is in: the offset goes."""
+    commit_for_a_while(t, 800, t.t3, t.t1)
+    a = ConsumerMember(t, "A", [t.t3, t.t1]).joined()
+    t.sleep(0.9)
+    a.beat()
+    t.nap(CLEANED_SECONDS)
+    t.offs()
+    a.subscribe(t.t1)
+    t.nap(CLEANED_SECONDS)
+    t.offs()
+    look(t)
+
+
+@AREA.scenario
+def offsets_of_a_matched_topic_stay(t: Stage) -> None:
+    """An expired offset of a topic that an expression matches stays."""
+    topic = t.topic(1, "one")
+    t.coordinator_learns()
+    commit_for_a_while(t, 1500, topic, t.t1)
+    a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
+    silently(t, a.join)
+    t.sleep(1.6)
+    a.beat()
+    t.nap(CLEANED_SECONDS)
+    a.beat()
+    t.offs()
+
+
+@AREA.scenario
+def group_with_members_stays(t: Stage) -> None:
+    """Groups without offsets, but with members, stay: at rest, waiting, away."""
+    a, b = statics(t, "AB")
+    stable(t, a)
+    silently(t, b.join)
+    a.leave_for_a_while()
+    t.nap(CLEANED_SECONDS)
+    look(t)
+    b.leave()
+    t.nap(CLEANED_SECONDS)
+    look(t)
+    a.leave()
+    t.nap(CLEANED_SECONDS)
+    listed(t)
+
+
+@AREA.each(protocol=["classic", "mixed"])
+def group_that_was_converted(t: Stage, protocol: str) -> None:
+    """A group that was {protocol} and is Empty now is deleted too."""
+    a = ConsumerMember(t, "A").joined()
+    m = ClassicMember(t, "M", member_id="member-m")
+    m.join_now()
+    if protocol == "classic":
+        a.leave()
+        m.leave()
+    else:
+        m.leave()
+        a.leave()
+    t.nap(CLEANED_SECONDS)
+    listed(t)

@@ -1,0 +1,403 @@
+"""From one target to the next: who gives up what, who waits for whom, and when epochs change."""
+
+from __future__ import annotations
+
+from tests.conformance.consumer_members import (
+    ConsumerMember,
+    balance,
+    look,
+    members,
+    settle,
+    silently,
+    stable,
+    statics,
+)
+from tests.conformance.stage import Area, Stage
+
+AREA = Area("consumer_reconciliation", "d")
+
+
+@AREA.scenario
+def second_member_step_by_step(t: Stage) -> None:
+    """B joins A: B waits, A is asked to revoke, says that it has, and B is given its share."""
+    a, b = members(t, "AB")
+    a.join()
+    look(t)
+    b.join()
+    look(t)
+    b.beat("waits")
+    a.beat("is asked to revoke")
+    look(t)
+    b.beat("waits")
+    a.beat("has not revoked yet")
+    a.ack("has revoked")
+    look(t)
+    b.beat("is given its share")
+    look(t)
+    b.ack()
+    look(t)
+
+
+@AREA.scenario
+def three_members_step_by_step(t: Stage) -> None:
+    """B and C join A at once: A gives up two partitions, which go to the two."""
+    a, b, c = members(t, "ABC")
+    a.join()
+    b.join()
+    c.join()
+    look(t)
+    a.beat()
+    look(t)
+    a.ack()
+    look(t)
+    c.beat()
+    look(t)
+    b.beat()
+    look(t)
+
+
+@AREA.scenario
+def four_members_and_three_partitions(t: Stage) -> None:
+    """Four members for three partitions: the last one has none, until one leaves."""
+    group = members(t, "ABCD")
+    stable(t, *group)
+    look(t)
+    group[0].leave()
+    for member in group[1:]:
+        member.ack()
+    look(t)
+    for member in group[1:]:
+        member.ack()
+    look(t)
+
+
+@AREA.each(size=[2, 3, 4])
+def everyone_ends_with_a_share(t: Stage, size: int) -> None:
+    """{size} members of <t3> and <tx> by `uniform`: nobody has more than one more than another."""
+    group = members(t, "ABCD"[:size], [t.t3, t.tx], assignor="uniform")
+    stable(t, *group)
+    balance(t, *group)
+    silently(t, group[-1].leave)
+    settle(t, *group[:-1])
+    balance(t, *group[:-1], label="after one has left")
+
+
+@AREA.scenario
+def uniform_moves_as_little_as_it_can(t: Stage) -> None:
+    """With `uniform`, what stays keeps its partitions: nobody swaps."""
+    a, b, c = members(t, "ABC", [t.t3, t.tx, t.t1], assignor="uniform")
+    stable(t, a, b)
+    before = [_partitions(member) for member in (a, b)]
+    silently(t, c.join)
+    settle(t, a, b, c)
+    after = [_partitions(member) for member in (a, b)]
+    t.rec("kept", [len(old & new) for old, new in zip(before, after, strict=True)])
+    balance(t, a, b, c)
+    silently(t, c.leave)
+    settle(t, a, b)
+    last = [_partitions(member) for member in (a, b)]
+    t.rec("kept at last", [len(old & new) for old, new in zip(after, last, strict=True)])
+
+
+def _partitions(member: ConsumerMember) -> set[tuple[str, int]]:
+    return {(topic, index) for topic, indexes in member.owned.items() for index in indexes}
+
+
+REVOKING = [
+    "unsaid",
+    "nothing",
+    "what it keeps",
+    "all that it had",
+    "only what it has to give up",
+    "a part of what it keeps",
+    "other partitions",
+    "unknown topic",
+]
+
+
+@AREA.each(owned=REVOKING)
+def owned_while_revoking(t: Stage, owned: str) -> None:
+    """A has to give up <t3>-2 and says that it owns: {owned}. Does B get it?"""
+    a, b = members(t, "AB")
+    stable(t, a)
+    silently(t, b.join)
+    a.beat("is asked to revoke")
+    lists = {
+        "unsaid": None,
+        "nothing": {},
+        "what it keeps": {t.t3: [0, 1]},
+        "all that it had": {t.t3: [0, 1, 2]},
+        "only what it has to give up": {t.t3: [2]},
+        "a part of what it keeps": {t.t3: [0]},
+        "other partitions": {t.t1: [0], t.tx: [1]},
+        "unknown topic": {"?": [2]},
+    }
+    a.beat("says what it owns", owned=lists[owned])
+    b.beat()
+    look(t)
+    a.beat()
+    look(t)
+
+
+@AREA.each(owned=["unsaid", "nothing", "all that it had", "what it will keep"])
+def owned_when_the_target_changes(t: Stage, owned: str) -> None:
+    """A has not heard of the new target yet and says that it owns: {owned}."""
+    a, b = members(t, "AB")
+    stable(t, a)
+    silently(t, b.join)
+    lists = {
+        "unsaid": None,
+        "nothing": {},
+        "all that it had": {t.t3: [0, 1, 2]},
+        "what it will keep": {t.t3: [0, 1]},
+    }
+    a.beat("says what it owns", owned=lists[owned])
+    look(t)
+    b.beat()
+    look(t)
+
+
+@AREA.scenario
+def partly_revoked(t: Stage) -> None:
+    """A has to give up two partitions and gives up one after the other: neither is free before."""
+    a, b, c = members(t, "ABC")
+    stable(t, a)
+    silently(t, b.join)
+    silently(t, c.join)
+    a.beat("is asked to revoke two")
+    a.own({t.t3: [0, 1, 2]})
+    a.own({t.t3: [0, 2]}, "has revoked one")
+    b.beat()
+    c.beat()
+    look(t)
+    a.own({t.t3: [0]}, "has revoked both")
+    b.beat()
+    c.beat()
+    look(t)
+
+
+@AREA.scenario
+def revoked_and_taken_back(t: Stage) -> None:
+    """B leaves before A has revoked: A has to revoke all the same, then it is given it back."""
+    a, b = members(t, "AB")
+    stable(t, a)
+    silently(t, b.join)
+    a.beat("is asked to revoke")
+    b.leave()
+    a.beat("has not revoked")
+    a.own({t.t3: [0, 1, 2]}, "still owns all")
+    look(t)
+    a.own({t.t3: [0, 1]}, "has revoked")
+    look(t)
+    a.ack()
+    look(t)
+
+
+@AREA.scenario
+def released_to_one_who_left(t: Stage) -> None:
+    """What A releases was meant for B, which has left: C is given it."""
+    a, b, c = members(t, "ABC")
+    stable(t, a)
+    silently(t, b.join)
+    a.beat("is asked to revoke")
+    c.join()
+    b.leave()
+    a.ack("has revoked for B and C")
+    c.beat()
+    a.beat()
+    a.ack()
+    c.beat()
+    look(t)
+
+
+@AREA.scenario
+def target_changes_while_revoking(t: Stage) -> None:
+    """C joins while A revokes for B: A is told the rest when it has revoked."""
+    a, b, c = members(t, "ABC")
+    stable(t, a)
+    silently(t, b.join)
+    a.beat("is asked to revoke")
+    c.join()
+    look(t)
+    a.beat("has not revoked")
+    look(t)
+    a.ack("has revoked the first")
+    look(t)
+    a.ack("has revoked the second")
+    b.beat()
+    c.beat()
+    look(t)
+
+
+@AREA.scenario
+def target_changes_while_waiting(t: Stage) -> None:
+    """C joins while B waits for A's partition: B moves to the new epoch with its new share."""
+    a, b, c = members(t, "ABC")
+    stable(t, a)
+    b.join()
+    c.join()
+    b.beat("waits, in the new epoch")
+    look(t)
+    a.beat()
+    a.ack()
+    b.beat()
+    c.beat()
+    look(t)
+
+
+@AREA.scenario
+def waiting_for_two(t: Stage) -> None:
+    """C waits for partitions of A and of B: it is given each when it is free."""
+    a, b = members(t, "AB", [t.t3, t.tx])
+    c = ConsumerMember(t, "C", [t.t3, t.tx], member_id="member-0")  # it gets the first ones
+    stable(t, a, b)
+    look(t)
+    c.join()
+    look(t)
+    a.beat()
+    b.beat()
+    look(t)
+    b.ack("has revoked")
+    c.beat()
+    look(t)
+    a.ack("has revoked")
+    c.beat()
+    a.beat()
+    b.beat()
+    look(t)
+
+
+@AREA.scenario
+def epochs_of_those_who_lose_nothing(t: Stage) -> None:
+    """A member whose share stays the same moves to the new epoch with its next heartbeat."""
+    a, b = members(t, "AB", [t.t1])
+    stable(t, a, b)
+    look(t)
+    c = ConsumerMember(t, "C", [t.t3])
+    c.join()
+    look(t)
+    a.beat()
+    b.beat()
+    look(t)
+
+
+CHANGES = ["fewer", "more", "others", "nothing"]
+
+
+@AREA.each(change=CHANGES)
+def subscription_changes(t: Stage, change: str) -> None:
+    """A of two members with <t3> and <tx> subscribes to {change}."""
+    a, b = members(t, "AB", [t.t3, t.tx])
+    stable(t, a, b)
+    a.subscribe(*_topics(t, change))
+    look(t)
+    a.ack()
+    b.ack()
+    look(t)
+    b.ack()
+    a.ack()
+    look(t)
+
+
+@AREA.each(change=CHANGES, owned=["unsaid", "listed"])
+def subscription_changes_while_revoking(t: Stage, change: str, owned: str) -> None:
+    """A subscribes to {change} while it owes B partitions; its partitions are {owned}."""
+    a, b = members(t, "AB", [t.t3, t.tx])
+    stable(t, a)
+    silently(t, b.join)
+    had = dict(a.owned)
+    a.beat("is asked to revoke")
+    a.subscribe(*_topics(t, change), owned=had if owned == "listed" else None)
+    look(t)
+    a.ack("owns what it was told")
+    a.ack("owns what it was told then")
+    b.beat()
+    look(t)
+
+
+@AREA.each(change=CHANGES)
+def subscription_changes_while_waiting(t: Stage, change: str) -> None:
+    """B subscribes to {change} while it waits for partitions of A."""
+    a, b = members(t, "AB", [t.t3, t.tx])
+    stable(t, a)
+    b.join()
+    b.subscribe(*_topics(t, change))
+    look(t)
+    a.ack()
+    a.ack()
+    b.ack()
+    b.ack()
+    look(t)
+
+
+def _topics(t: Stage, change: str) -> list[str]:
+    return {
+        "fewer": [t.tx],
+        "more": [t.t1, t.t3, t.tx],
+        "others": [t.t1],
+        "nothing": [],
+    }[change]
+
+
+@AREA.scenario
+def subscription_and_epoch_0(t: Stage) -> None:
+    """A member that has to revoke joins again with epoch 0, that is, without any partition."""
+    a, b = members(t, "AB")
+    stable(t, a)
+    silently(t, b.join)
+    a.beat("is asked to revoke")
+    a.join("joins again")
+    b.beat()
+    look(t)
+
+
+@AREA.scenario
+def waiting_member_joins_again(t: Stage) -> None:
+    """A member that waits joins again with epoch 0."""
+    a, b = members(t, "AB")
+    stable(t, a)
+    b.join()
+    b.join("joins again")
+    look(t)
+    a.beat()
+    a.ack()
+    b.join("joins once more")
+    look(t)
+
+
+@AREA.scenario
+def nobody_has_what_is_asked_for(t: Stage) -> None:
+    """Members of different topics do not wait for each other."""
+    a, b = ConsumerMember(t, "A", [t.t1]), ConsumerMember(t, "B", [t.tx])
+    a.join()
+    b.join()
+    look(t)
+    a.beat()
+    look(t)
+
+
+@AREA.scenario
+def members_with_overlapping_topics(t: Stage) -> None:
+    """A has <t1> and <t3>, B <t3> and <tx>, by `range`."""
+    a, b = ConsumerMember(t, "A", [t.t1, t.t3]), ConsumerMember(t, "B", [t.t3, t.tx])
+    a.join()
+    b.join()
+    a.beat()
+    a.ack()
+    b.beat()
+    look(t)
+    a.leave()
+    b.beat()
+    look(t)
+
+
+@AREA.scenario
+def static_members_before_others(t: Stage) -> None:
+    """`range` serves static members first, by instance id, then the others by member id."""
+    a, b = statics(t, "AB")
+    c = ConsumerMember(t, "0", member_id="a-first")
+    t.name_it(c.id, "C")
+    for member in (c, b, a):
+        silently(t, member.join)
+    settle(t, a, b, c)
+    look(t)

@@ -1,0 +1,7 @@
+"""Conversions with `group.consumer.migration.policy=downgrade`."""
+
+from __future__ import annotations
+
+from tests.conformance.conversion_policies import scenarios_of
+
+AREA = scenarios_of("policy_downgrade", "f")

@@ -1,0 +1,28 @@
+"""The limit of share sessions of a broker, which profile B has set to 4."""
+
+from __future__ import annotations
+
+from tests.conformance.share_setups import reader
+from tests.conformance.shares import ACCEPT, ShareMember
+from tests.conformance.stage import Area, Stage
+
+AREA = Area("share_limits", profile="b")
+
+
+@AREA.scenario
+def more_sessions_than_allowed(t: Stage) -> None:
+    """The fifth session of a broker is refused, after its waiting time, until another ends."""
+    place, a = reader(t)
+    a.fetch(place)
+    others = [ShareMember(t, name, place) for name in "BCDE"]
+    for one in others:
+        one.nothing(place)
+    pending = others[3].fetching(place, wait_ms=600)
+    t.parked(pending)
+    others[3].fetched(pending)
+    a.fetch(place, note="opens its own anew", share_session_epoch=0, wait_ms=50)
+    others[0].close()
+    others[3].nothing(place, note="after another has closed")
+    others[1].disconnect()
+    others[0].nothing(place, note="after another is gone")
+    a.acknowledge([(0, 4, ACCEPT)])

@@ -1,0 +1,313 @@
+"""Share sessions: their epochs, what a session holds, how it ends."""
+
+from __future__ import annotations
+
+from tests.conformance import share_looks as looks
+from tests.conformance.share_setups import group, join, reader, readers
+from tests.conformance.shares import (
+    ACCEPT,
+    CLOSE,
+    OPEN,
+    RELEASE,
+    ShareMember,
+    produce,
+    topic_id,
+)
+from tests.conformance.stage import Area, Stage
+
+AREA = Area("share_sessions")
+
+_ENDS = ["fetch", "acknowledge"]
+
+
+@AREA.each(epoch=[1, 2, -1, -2, 2147483647])
+def epochs_without_a_session(t: Stage, epoch: int) -> None:
+    """ShareFetch and ShareAcknowledge with epoch {epoch} of a session that there is not."""
+    place, a = reader(t)
+    a.nothing(place, share_session_epoch=epoch)
+    a.acknowledge([(0, 0, ACCEPT)], share_session_epoch=epoch)
+
+
+@AREA.each(epoch=[1, 3, -2, -2147483648, 2147483647])
+def wrong_epochs(t: Stage, epoch: int) -> None:
+    """A session expects 2 and gets {epoch}; afterwards it goes on with 2."""
+    place, a = reader(t, (2, 2))
+    a.fetch(place, max_records=1)
+    a.acknowledge([(0, 0, ACCEPT)])
+    a.nothing(note="wrong", share_session_epoch=epoch)
+    a.acknowledge([(1, 1, ACCEPT)], "wrong", share_session_epoch=epoch)
+    a.fetch(note="right")
+    a.acknowledge([(1, 1, ACCEPT)], "right")
+
+
+@AREA.scenario
+def acknowledge_cannot_open(t: Stage) -> None:
+    """ShareAcknowledge with epoch 0, before a session, in one, and with nothing to acknowledge."""
+    place, a = reader(t)
+    a.acknowledge([(0, 0, ACCEPT)], "before", share_session_epoch=OPEN)
+    a.acknowledge([], "before, empty", share_session_epoch=OPEN)
+    a.fetch(place)
+    a.acknowledge([(0, 0, ACCEPT)], "in it", share_session_epoch=OPEN)
+    a.acknowledge([(0, 0, ACCEPT)])
+
+
+@AREA.scenario
+def acknowledgements_in_the_first_fetch(t: Stage) -> None:
+    """ShareFetch with epoch 0 that acknowledges is refused; a session that was there stays."""
+    place, a = reader(t)
+    a.fetch(place, note="without a session", acks=[(0, 0, ACCEPT)])
+    a.fetch(place)
+    a.fetch(place, note="in a session", acks=[(0, 0, ACCEPT)], share_session_epoch=OPEN)
+    a.session = 1
+    a.acknowledge([(0, 0, ACCEPT)])
+
+
+@AREA.each(records=["acquired", "none"])
+def opened_twice(t: Stage, records: str) -> None:
+    """The same member opens a session again: what it acquired stays acquired ({records})."""
+    place, a = reader(t)
+    if records == "acquired":
+        a.fetch(place)
+    else:
+        a.nothing(place, max_records=0)
+    a.fetch(place, note="again", share_session_epoch=OPEN, wait_ms=200)
+    a.acknowledge([(0, 4, ACCEPT)])
+    looks.stored(t, place)
+
+
+@AREA.each(by=_ENDS, acks=["none", "all", "a part"])
+def closed(t: Stage, by: str, acks: str) -> None:
+    """Closed by {by}, which acknowledges {acks}; what is left comes again to another member."""
+    place, a, b = readers(t)
+    a.fetch(place)
+    said = {"none": [], "all": [(0, 4, ACCEPT)], "a part": [(1, 2, ACCEPT)]}[acks]
+    if by == "fetch":
+        a.nothing(note="closes", acks=said, share_session_epoch=CLOSE)
+    else:
+        a.close(said)
+    b.fetch(place, wait_ms=200)
+    looks.stored(t, place)
+    a.nothing(note="in the closed session", share_session_epoch=1)
+
+
+@AREA.each(by=_ENDS)
+def closed_twice(t: Stage, by: str) -> None:
+    """Closed by {by}, twice; then opened again."""
+    place, a = reader(t)
+    a.fetch(place)
+    for _ in range(2):
+        if by == "fetch":
+            a.nothing(share_session_epoch=CLOSE)
+        else:
+            a.close()
+    a.fetch(place, note="opens again")
+
+
+@AREA.scenario
+def final_fetch_brings_no_records(t: Stage) -> None:
+    """A fetch with epoch -1 that names a partition with records."""
+    place, a = reader(t)
+    a.nothing(place, max_records=0)
+    a.fetch(place, note="closes", share_session_epoch=CLOSE, wait_ms=200)
+    a.fetch(place, note="opens")
+
+
+@AREA.scenario
+def final_fetch_of_an_empty_session(t: Stage) -> None:
+    """A session without partitions is opened and closed."""
+    a = ShareMember(t, "A")
+    a.fetch(note="opens")
+    a.fetch(note="goes on")
+    a.fetch(note="closes", share_session_epoch=CLOSE)
+
+
+@AREA.scenario
+def disconnected(t: Stage) -> None:
+    """The connection of a session ends: the session is gone, and its records come again."""
+    place, a, b = readers(t)
+    a.fetch(place)
+    b.nothing(place, note="opens")
+    pending = b.fetching()
+    t.parked(pending)
+    a.disconnect()
+    b.fetched(pending)
+    a.nothing(note="in the old session")
+    looks.described(t)
+
+
+@AREA.scenario
+def over_another_connection(t: Stage) -> None:
+    """A session goes on over another connection; it ends with the one that opened it."""
+    place, a = reader(t, (2, 2))
+    a.fetch(place, max_records=1)
+    twin = a.twin("A over another connection")
+    twin.acknowledge([(0, 1, ACCEPT)])
+    twin.fetch(max_records=1)
+    a.disconnect()
+    twin.nothing()
+    twin.fetch(place, note="opens", share_session_epoch=OPEN)
+
+
+@AREA.scenario
+def two_connections_of_one_member(t: Stage) -> None:
+    """The second connection opens the session anew, and the first one goes on with its epoch."""
+    place, a = reader(t, (2, 2, 2))
+    a.fetch(place, max_records=1)
+    twin = a.twin("twin")
+    twin.fetch(place, max_records=1, share_session_epoch=OPEN)
+    a.fetch(max_records=1)
+    twin.fetch(max_records=1)
+    a.disconnect()
+    twin.acknowledge([(0, 1, ACCEPT)], "after the first connection is gone", share_session_epoch=2)
+
+
+@AREA.scenario
+def two_sessions_over_one_connection(t: Stage) -> None:
+    """Two members over one connection: only the later one's session ends with it."""
+    place, a, b = readers(t, (2, 2))
+    a.fetch(place, max_records=1)
+    b.share_connection(a)
+    b.fetch(place, max_records=1)
+    a.disconnect()
+    b.share_connection(a)
+    a.acknowledge([(0, 0, ACCEPT)])
+    b.acknowledge([(2, 2, ACCEPT)])
+
+
+@AREA.scenario
+def forgotten(t: Stage) -> None:
+    """A partition that is forgotten brings nothing more; what was acquired can be acknowledged."""
+    place, (a,) = group(t, "A", (), partitions=2)
+    other = (place[0], 1)
+    a.nothing(place, other, note="opens")
+    produce(t, place, 2)
+    a.fetch()
+    produce(t, place, 1)
+    produce(t, other, 3)
+    t.sleep(0.1)
+    a.fetch(note="forgets", forget=[place])
+    a.acknowledge([(0, 1, ACCEPT)])
+    produce(t, place, 1)
+    a.nothing()
+    a.fetch(place, note="adds it again")
+
+
+@AREA.scenario
+def forgotten_and_closed(t: Stage) -> None:
+    """What was acquired of a forgotten partition is not released when the session is closed."""
+    place, a, b = readers(t)
+    a.fetch(place)
+    a.nothing(note="forgets", forget=[place])
+    a.close()
+    b.nothing(place)
+    looks.stored(t, place)
+
+
+@AREA.each(what=["another partition", "unknown id", "a partition not in it"])
+def forgotten_for_nothing(t: Stage, what: str) -> None:
+    """Something is forgotten that the session does not have: {what}."""
+    place, a = reader(t)
+    a.nothing(place, max_records=0)
+    forget = {
+        "another partition": (place[0], 5),
+        "unknown id": (bytes(range(16)), 0),
+        "a partition not in it": (t.t3, 1),
+    }[what]
+    a.fetch(note="forgets", forget=[forget])
+
+
+@AREA.scenario
+def forgotten_and_fetched_at_once(t: Stage) -> None:
+    """The same partition in Topics and in ForgottenTopicsData."""
+    place, a = reader(t)
+    a.nothing(place, max_records=0)
+    a.nothing(place, note="both", forget=[place])
+    a.nothing(note="afterwards")
+
+
+@AREA.scenario
+def named_twice(t: Stage) -> None:
+    """A partition that is named twice, and a topic that is named twice."""
+    place, a = reader(t)
+    once = {"partition_index": 0, "acknowledgement_batches": []}
+    for note, counts in (("partition", [2]), ("topic", [1, 1])):
+        topics = [
+            {"topic_id": topic_id(t, place[0]), "partitions": [once] * count} for count in counts
+        ]
+        a.fetch(note=f"{note} twice", topics=topics, share_session_epoch=OPEN, wait_ms=200)
+
+
+@AREA.scenario
+def added_later(t: Stage) -> None:
+    """A session that was opened without a partition gets one, and stays with it."""
+    place, a = reader(t, (2, 2))
+    a.nothing(note="opens")
+    a.fetch(place, note="adds", max_records=1)
+    a.fetch(note="goes on", max_records=1)
+    a.nothing(place, note="adds again")
+
+
+@AREA.scenario
+def epochs_of_both_requests(t: Stage) -> None:
+    """Fetches and acknowledgements count in one epoch, also those that found nothing."""
+    place, a = reader(t, (1, 1, 1))
+    a.fetch(place, max_records=1)
+    for offset in range(2):
+        a.acknowledge([(offset, offset, ACCEPT)])
+        a.fetch(max_records=1)
+    a.nothing()
+    a.acknowledge([(9, 9, ACCEPT)], "of nothing")
+    a.acknowledge([(2, 2, ACCEPT)])
+    t.rec("next epoch", a.session)
+
+
+@AREA.scenario
+def acknowledge_of_a_partition_not_in_the_session(t: Stage) -> None:
+    """ShareAcknowledge of a partition that the session does not have, but the member acquired."""
+    place, a = reader(t)
+    a.fetch(place)
+    a.nothing(note="opens anew without it", share_session_epoch=OPEN)
+    a.acknowledge([(0, 4, ACCEPT)])
+    looks.stored(t, place)
+
+
+@AREA.scenario
+def refused_acknowledgements_count(t: Stage) -> None:
+    """An acknowledgement with errors of its partitions advances the session."""
+    place, a = reader(t)
+    a.fetch(place)
+    a.acknowledge([(3, 1, ACCEPT)], "backwards")
+    a.acknowledge({(place[0], 3): [(0, 0, ACCEPT)]}, "unknown partition")
+    a.acknowledge([(0, 4, RELEASE)])
+    t.rec("next epoch", a.session)
+
+
+@AREA.scenario
+def members_that_join_again(t: Stage) -> None:
+    """A member leaves the group and joins again with its id; its session goes on."""
+    place, a = reader(t, (2, 2))
+    a.fetch(place, max_records=1)
+    a.leave()
+    a.epoch = 0
+    a.joined(place[0])
+    a.fetch(max_records=1)
+    a.acknowledge([(0, 3, ACCEPT)])
+    looks.described(t)
+    (b,) = join(t, "B", place[0])
+    b.nothing(place)
+
+
+@AREA.scenario
+def behind_a_waiting_fetch(t: Stage) -> None:
+    """A request on the connection of a fetch that waits: it is answered after that."""
+    place, a = reader(t, (2,))
+    a.fetch(place)
+    waiting = a.fetching()
+    t.parked(waiting)
+    behind = a.acknowledging([(0, 1, ACCEPT)], share_session_epoch=2)
+    t.parked(behind)
+    looks.stored(t, place)
+    produce(t, place, 1)
+    a.fetched(waiting)
+    a.acknowledged(behind)
+    looks.stored(t, place)

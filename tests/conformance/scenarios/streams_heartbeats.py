@@ -1,0 +1,348 @@
+"""StreamsGroupHeartbeat: fields, epochs, sessions, endpoints, the end of an application."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tests.conformance import share_looks, streams
+from tests.conformance.producers import error
+from tests.conformance.stage import Area, Stage
+from tests.conformance.streams import StreamsMember, members, simple
+
+AREA = Area("streams_heartbeats")
+
+_TASK = [{"subtopology_id": "0", "partitions": [0]}]
+_OFFSET = [{"subtopology_id": "0", "partition": 0, "offset": 5}]
+_FIELDS: Mapping[str, Mapping[str, Any]] = {
+    "no topology": {"topology": None},
+    "no rebalance timeout": {"rebalance_timeout_ms": -1},
+    "rebalance timeout 0": {"rebalance_timeout_ms": 0},
+    "active tasks": {"active_tasks": _TASK},
+    "standby tasks": {"standby_tasks": _TASK},
+    "warmup tasks": {"warmup_tasks": _TASK},
+    "active tasks only": {"active_tasks": [], "standby_tasks": None, "warmup_tasks": None},
+    "no tasks": {"active_tasks": None, "standby_tasks": None, "warmup_tasks": None},
+    "an instance": {"instance_id": "i"},
+    "empty instance": {"instance_id": ""},
+    "a rack": {"rack_id": "r"},
+    "empty rack": {"rack_id": ""},
+    "empty group": {"group_id": ""},
+    "empty member": {"member_id": ""},
+    "long member": {"member_id": "m" * 40},
+    "no process": {"process_id": None},
+    "task offsets": {"task_offsets": _OFFSET},
+    "task end offsets": {"task_end_offsets": _OFFSET},
+    "leaving for a while": {"member_epoch": -2},
+    "epoch -3": {"member_epoch": -3},
+}
+_LATER: Mapping[str, Mapping[str, Any]] = {
+    **{name: fields for name, fields in _FIELDS.items() if name not in ("no topology", "no tasks")},
+    "a topology": {"topology": {"epoch": 0, "subtopologies": []}},
+    "another process": {"process_id": "another"},
+    "another rebalance timeout": {"rebalance_timeout_ms": 5000},
+    "a tag": {"client_tags": [{"key": "zone", "value": "a"}]},
+    "unknown subtopology": {
+        "active_tasks": [{"subtopology_id": "9", "partitions": [0]}],
+        "standby_tasks": [],
+        "warmup_tasks": [],
+    },
+    "unknown task": {
+        "active_tasks": [{"subtopology_id": "0", "partitions": [77]}],
+        "standby_tasks": [],
+        "warmup_tasks": [],
+    },
+}
+
+
+@AREA.each(field=list(_FIELDS))
+def first_request(t: Stage, field: str) -> None:
+    """The first heartbeat with {field}; the group afterwards."""
+    a = StreamsMember(t, "A", simple(t.t1))
+    a.join(field, **_FIELDS[field])
+    streams.described(t)
+
+
+@AREA.each(field=list(_LATER))
+def later_request(t: Stage, field: str) -> None:
+    """A heartbeat of a member with {field}; the group afterwards."""
+    a = StreamsMember(t, "A", simple(t.t1)).joined()
+    a.heartbeat(field, **_LATER[field])
+    streams.described(t)
+
+
+@AREA.scenario
+def first_steps(t: Stage) -> None:
+    """Epochs and tasks of a group without internal topics, from the first heartbeat to the last."""
+    a = StreamsMember(t, "A", simple(t.t3))
+    a.join()
+    streams.described(t)
+    a.owning()
+    a.heartbeat("says nothing of its tasks")
+    streams.described(t)
+    share_looks.listed(t)
+    a.leave()
+    streams.described(t)
+    share_looks.listed(t)
+
+
+@AREA.scenario
+def whole_answers(t: Stage) -> None:
+    """Every field of the answers: joining, going on, leaving, an error."""
+    a = StreamsMember(t, "A", simple(t.t1))
+
+    def told(note: str, answer: Any) -> None:
+        member_id = answer["member_id"]
+        text = streams.plain(t, answer["error_message"])
+        names = {"member_id": member_id and t.sub(member_id), "error_message": text}
+        t.rec(note, {**answer, **names})
+
+    told("joins", t.setup(a.join))
+    told("goes on", t.setup(a.owning))
+    told("unknown epoch", t.setup(a.heartbeat, member_epoch=77))
+    told("leaves", t.setup(a.leave))
+    told("after that", t.setup(a.owning))
+
+
+@AREA.scenario
+def whole_description(t: Stage) -> None:
+    """Every field of the description of a member that gives all that there is."""
+    a = StreamsMember(t, "A", simple(t.t1))
+    endpoint = {"host": "here", "port": 65535}
+    tags = [{"key": "zone", "value": "z1"}, {"key": "rack", "value": "r1"}]
+    t.setup(a.join, user_endpoint=endpoint, client_tags=tags, rack_id="r")
+    answer = streams.described_group(t)
+    (one,) = answer.pop("members")
+    one["client_tags"].sort(key=str)
+    t.rec("member", {**one, "member_id": t.sub(one["member_id"]), "client_host": "a host"})
+    answer["topology"]["subtopologies"][0]["source_topics"] = ["<t1>"]
+    t.rec("group", {**answer, "group_id": t.sub(answer["group_id"])})
+
+
+@AREA.each(epoch=["two behind", "previous", "previous with tasks of others", "current", "ahead"])
+def epochs(t: Stage, epoch: str) -> None:
+    """A member of epoch 4 that had 3 and 2 sends the one that is {epoch}."""
+    a, b = members(t, "AB", simple(t.t3))
+    c = StreamsMember(t, "C", simple(t.t3))
+    t.setup(c.join)
+    a.settled(b, c)
+    t.rec("epochs", sorted([a.epoch, b.epoch, c.epoch]))
+    latest = a.epoch
+    sent = {"two behind": latest - 2, "current": latest, "ahead": latest + 1}.get(epoch, latest - 1)
+    owns = {"active": {"0": [0, 1, 2]}} if "others" in epoch else a.owned
+    a.heartbeat(epoch, member_epoch=sent, owns=owns)
+    a.epoch = latest
+    a.owning("with the right one")
+
+
+@AREA.scenario
+def joins_again(t: Stage) -> None:
+    """A member sends epoch 0 again while it has tasks."""
+    a = StreamsMember(t, "A", simple(t.t3)).joined()
+    a.join("again")
+    streams.described(t)
+    a.join("again with another process", process_id="another")
+    streams.described(t)
+
+
+@AREA.scenario
+def leaves_twice(t: Stage) -> None:
+    """A member leaves, leaves again, and goes on as if it had not."""
+    a = StreamsMember(t, "A", simple(t.t1)).joined()
+    a.leave()
+    a.leave("again")
+    a.heartbeat("goes on", member_epoch=2)
+    streams.described(t)
+    a.join("joins anew")
+    streams.described(t)
+
+
+@AREA.scenario
+def sessions_that_time_out(t: Stage) -> None:
+    """A member that is silent for a session is out; the other gets its tasks."""
+    share_looks.configure(t, {"streams.session.timeout.ms": "1500"})
+    a, b = members(t, "AB", simple(t.t3))
+    for _ in range(60):
+        t.setup(a.owning)
+        if len(streams.described_group(t)["members"]) == 1:
+            break
+        t.nap(0.05)
+    a.settled()
+    streams.described(t)
+    b.owning("comes back")
+
+
+@AREA.scenario
+def rebalance_timeout(t: Stage) -> None:
+    """A member that does not let go of its tasks in time is out."""
+    a = StreamsMember(t, "A", simple(t.t3))
+    t.setup(a.join, rebalance_timeout_ms=700)
+    b = StreamsMember(t, "B", simple(t.t3))
+    b.join()
+    a.owning("is told to let go")
+    owned = {"active": {"0": [0, 1, 2]}}
+    a.heartbeat("still has all", owns=owned)
+    for _ in range(60):
+        if len(streams.described_group(t)["members"]) == 1:
+            break
+        t.nap(0.05)
+    a.heartbeat("too late", owns=owned)
+    b.owning("gets all")
+    streams.described(t)
+
+
+@AREA.scenario
+def fifth_member(t: Stage) -> None:
+    """group.streams.max.size is 4: the fifth member is refused until another leaves."""
+    joined = [StreamsMember(t, name, simple(t.t1)) for name in "ABCD"]
+    for one in joined:
+        t.setup(one.join)
+    late = StreamsMember(t, "E", simple(t.t1))
+    late.join()
+    joined[3].leave()
+    late.join()
+
+
+@AREA.scenario
+def member_joins_again_in_a_full_group(t: Stage) -> None:
+    """A member of a full group sends epoch 0 again."""
+    joined = [StreamsMember(t, name, simple(t.t1)) for name in "ABCD"]
+    for one in joined:
+        t.setup(one.join)
+    joined[0].join("again")
+    joined[1].owning("goes on")
+
+
+@AREA.scenario
+def interval_in_the_answer(t: Stage) -> None:
+    """The interval of heartbeats is the broker's, then the group's."""
+    a = StreamsMember(t, "A", simple(t.t1))
+    t.rec("the broker's", t.setup(a.join)["heartbeat_interval_ms"])
+    share_looks.configure(t, {"streams.heartbeat.interval.ms": "1234"})
+    t.sleep(0.1)
+    t.rec("the group's", t.setup(a.owning)["heartbeat_interval_ms"])
+
+
+@AREA.scenario
+def initial_delay(t: Stage) -> None:
+    """streams.initial.rebalance.delay.ms=1000: nobody gets tasks before, then all of them do."""
+    share_looks.configure(t, {"streams.initial.rebalance.delay.ms": "1000"})
+    a = StreamsMember(t, "A", simple(t.t3))
+    a.join()
+    b = StreamsMember(t, "B", simple(t.t3))
+    b.join()
+    streams.described(t)
+    a.owning()
+    t.nap(1.3)
+    streams.described(t, "after the delay")
+    a.settled(b)
+    streams.spread(t)
+    c = StreamsMember(t, "C", simple(t.t3))
+    c.join("later")
+
+
+@AREA.scenario
+def interval_of_assignments(t: Stage) -> None:
+    """streams.assignment.interval.ms=1000: a second member waits for its tasks."""
+    share_looks.configure(t, {"streams.assignment.interval.ms": "1000"})
+    a = StreamsMember(t, "A", simple(t.t3))
+    a.join()
+    b = StreamsMember(t, "B", simple(t.t3))
+    b.join()
+    streams.described(t)
+    b.owning("soon")
+    t.nap(1.2)
+    b.owning("later")
+    a.settled(b)
+    streams.spread(t)
+
+
+@AREA.scenario
+def shutdown_of_the_application(t: Stage) -> None:
+    """One member asks for the end of the application: all are told, until they have left."""
+    a, b = members(t, "AB", simple(t.t3))
+    b.heartbeat("asks for it", shutdown_application=True)
+    a.owning()
+    b.owning()
+    b.leave()
+    a.owning()
+    c = StreamsMember(t, "C", simple(t.t3))
+    c.join()
+    a.leave()
+    c.owning()
+    c.leave()
+    c.join("joins the empty group")
+
+
+@AREA.scenario
+def shutdown_of_a_member_that_leaves(t: Stage) -> None:
+    """A member asks for the end of the application as it leaves."""
+    a, b = members(t, "AB", simple(t.t3))
+    b.heartbeat("asks and leaves", shutdown_application=True, member_epoch=-1)
+    a.owning()
+
+
+@AREA.scenario
+def endpoints(t: Stage) -> None:
+    """A member with an endpoint: when its partitions are told, and to whom."""
+    a = StreamsMember(t, "A", simple(t.t1))
+    a.join(user_endpoint={"host": "here", "port": 9999})
+    a.owning("with its epoch")
+    b = StreamsMember(t, "B", simple(t.t1))
+    b.join("without one")
+    b.owning("with its epoch")
+    b.endpoint_epoch = 0
+    b.owning("with epoch 0")
+    a.leave()
+    b.owning("after A has left")
+
+
+@AREA.scenario
+def endpoints_with_a_state(t: Stage) -> None:
+    """Endpoints of members with standby tasks: both kinds of partitions."""
+    share_looks.configure(t, {"streams.num.standby.replicas": "1"})
+    log = streams.internal(t, "log")
+    wanted = streams.topology(streams.subtopology("0", [t.t1], changelogs=[log]))
+    a = StreamsMember(t, "A", wanted).joined()
+    b = StreamsMember(t, "B", wanted)
+    t.setup(b.join, user_endpoint={"host": "there", "port": 1})
+    a.settled(b)
+    a.endpoint_epoch = 0
+    answer = t.setup(a.owning)
+    for one in answer["partitions_by_user_endpoint"]:
+        for kind in ("active_partitions", "standby_partitions"):
+            told = sorted([t.sub(x["topic"]), x["partitions"]] for x in one[kind])
+            t.rec(f"{kind} of {one['user_endpoint']['host']}", told)
+
+
+@AREA.each(version=[1])
+def unknown_version(t: Stage, version: int) -> None:
+    """StreamsGroupHeartbeat and StreamsGroupDescribe {version}, which there are not yet."""
+    for api, body in (
+        ("StreamsGroupHeartbeat", {"group_id": t.g, "member_id": "m"}),
+        ("StreamsGroupDescribe", {"group_ids": [t.g]}),
+    ):
+        t.rec(api, t.quiet(api, version, body, t.conn()))
+
+
+@AREA.scenario
+def texts(t: Stage) -> None:
+    """What is said of heartbeats that are refused."""
+    a = StreamsMember(t, "A", simple(t.t1))
+
+    def text(note: str, answer: Any) -> None:
+        said = streams.plain(t, answer["error_message"])
+        t.rec(note, [error(answer["error_code"]), said])
+
+    for note, fields in _FIELDS.items():
+        answer = t.setup(a.join, **fields)
+        if answer["error_code"]:
+            text(f"first: {note}", answer)
+    a.epoch = 2
+    t.setup(a.join)
+    for note, fields in _LATER.items():
+        answer = t.setup(a.heartbeat, **fields)
+        if answer["error_code"]:
+            text(f"later: {note}", answer)
+    text("ahead", t.setup(a.heartbeat, member_epoch=99))
+    text("behind", t.setup(a.heartbeat, member_epoch=1))

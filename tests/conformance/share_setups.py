@@ -1,0 +1,53 @@
+"""What scenarios of share groups begin with: a topic with records, a group, members that are in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tests.conformance import share_looks as looks
+from tests.conformance.producers import Partition
+from tests.conformance.shares import ShareMember, produce
+from tests.conformance.stage import Stage
+
+EARLIEST = {"share.auto.offset.reset": "earliest"}
+
+
+def group(
+    t: Stage,
+    names: str = "A",
+    sizes: Sequence[int] = (5,),
+    *,
+    partitions: int = 1,
+    configs: Mapping[str, str] | None = None,
+) -> tuple[Partition, list[ShareMember]]:
+    """A topic with batches of these sizes in its first partition, and members that are assigned.
+
+    Nothing is recorded, and nothing fetched. The group reads from the earliest offset on.
+    """
+    topic = looks.topic(t, partitions)
+    looks.configure(t, EARLIEST | dict(configs or {}))
+    members = join(t, names, topic)
+    place = (topic, 0)
+    produce(t, place, *sizes)
+    return place, members
+
+
+def join(t: Stage, names: str, topic: str) -> list[ShareMember]:
+    """Members of these names (one letter each), unrecorded, once each is assigned something."""
+    return [ShareMember(t, name, (topic, 0)).joined(topic) for name in names]
+
+
+def reader(t: Stage, sizes: Sequence[int] = (5,), **configs: str) -> tuple[Partition, ShareMember]:
+    """One partition with records, and one member; `configs` have _ in place of dots."""
+    named = {key.replace("_", "."): value for key, value in configs.items()}
+    place, (member,) = group(t, "A", sizes, configs=named)
+    return place, member
+
+
+def readers(
+    t: Stage, sizes: Sequence[int] = (5,), **configs: str
+) -> tuple[Partition, ShareMember, ShareMember]:
+    """One partition with records, and two members A and B that are both assigned it."""
+    named = {key.replace("_", "."): value for key, value in configs.items()}
+    place, (first, second) = group(t, "AB", sizes, configs=named)
+    return place, first, second

@@ -1,0 +1,58 @@
+"""Kafka's kafka-acls against our broker and against Kafka: the same output."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.oracle.kafka_process import SECONDS, Kafka, java
+from tests.support import AUTHORIZED, Broker
+
+ALICE = ("--allow-principal", "User:alice")
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("--list",),
+    ("--add", *ALICE, "--operation", "read", "--topic", "orders", "--group", "billing"),
+    ("--add", *ALICE, "--producer", "--topic", "o", "--resource-pattern-type", "prefixed"),
+    ("--add", "--deny-principal", "User:bob", "--deny-host", "10.0.0.1", "--topic", "*"),
+    ("--add", *ALICE, "--operation", "alter", "--cluster"),
+    ("--add", *ALICE, "--operation", "write", "--transactional-id", "t"),
+    ("--list", "--topic", "orders", "--resource-pattern-type", "match"),
+    ("--list", "--principal", "User:alice"),
+    ("--remove", "--force", "--topic", "o", "--resource-pattern-type", "prefixed"),
+    ("--remove", "--force", *ALICE, "--operation", "read", "--topic", "none"),
+    ("--list",),
+)
+
+
+def _run(bootstrap_servers: str) -> list[list[str]]:
+    """What each command prints, its lines in an order of their own: Kafka's are of hash tables."""
+    main = "org.apache.kafka.tools.AclCommand"
+    printed = []
+    for command in COMMANDS:
+        done = subprocess.run(
+            java(main, "--bootstrap-server", bootstrap_servers, *command),
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        printed.append(sorted(done.stdout.splitlines()))
+    return printed
+
+
+@pytest.mark.slow
+def test_the_tool_prints_the_same(tmp_path: Path) -> None:
+    """Adding, listing and removing ACLs, as a super user."""
+    with Broker(AUTHORIZED) as broker:
+        ours = _run(broker.bootstrap_servers)
+    kafka = Kafka(tmp_path, AUTHORIZED)
+    kafka.start()
+    try:
+        theirs = _run(kafka.bootstrap_servers)
+    finally:
+        kafka.end()
+    assert any("orders" in line for lines in ours for line in lines)
+    for command, own, expected in zip(COMMANDS, ours, theirs, strict=True):
+        assert own == expected, command

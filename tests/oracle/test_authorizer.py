@@ -1,0 +1,48 @@
+"""Our authorizer and Kafka's own on the same thousands of random ACLs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from enum import IntEnum
+from pathlib import Path
+
+from tests.oracle.kafka_process import SECONDS, java
+from tests.unit.security.acl_worlds import World, worlds
+
+PROGRAM = Path(__file__).with_name("Authorize.java")
+WORLDS = 4000
+
+
+def test_the_authorizer_answers_as_kafkas_does() -> None:
+    """Literal, prefixed and wildcard; allowed, denied, implied; hosts, super users, no ACL."""
+    asked = [*worlds(19, WORLDS)]
+    lines = "".join(json.dumps(_plain(world)) + "\n" for world in asked)
+    command = java(str(PROGRAM))
+    done = subprocess.run(
+        command, input=lines, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    theirs = done.stdout.split("\n")[:-1]
+    assert len(theirs) == len(asked)
+    ours = [world.answers() for world in asked]
+    assert sum(answers.count("1") for answers in ours) > WORLDS
+    different = [
+        (world, own, other)
+        for world, own, other in zip(asked, ours, theirs, strict=True)
+        if own != other
+    ]
+    assert not different, (len(different), different[0])
+
+
+def _plain(world: World) -> dict[str, object]:
+    return {
+        "super_users": world.super_users,
+        "allow": str(world.allows_everyone_without_acl).lower(),
+        "acls": [[*map(_text, acl)] for acl in world.acls],
+        "questions": [[*map(_text, question)] for question in world.questions],
+    }
+
+
+def _text(value: object) -> object:
+    return value.name if isinstance(value, IntEnum) else value

@@ -1,0 +1,154 @@
+"""Streams groups in `__consumer_offsets`, ours to theirs and back.
+
+The same requests go to our broker and to a Kafka that have the same topics: the records are the
+same. Kafka's dump tool reads ours; a Kafka that finds our log describes the same groups, and so do
+we with its log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.offsets_log import OffsetCommitValue
+from protocol.streams_group_records import (
+    RECORD_TYPES,
+    StreamsGroupMetadataValue,
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupTargetAssignmentMetadataValue,
+)
+from tests.oracle.group_logs import (
+    OFFSETS,
+    Script,
+    Used,
+    Written,
+    copy_topics,
+    give_our_logs,
+    group_records,
+    use_both,
+    with_sorted_runs,
+)
+from tests.oracle.kafka_process import dump_log_segments
+from tests.oracle.streams_script import (
+    CREATED,
+    CREATES,
+    GROUPS,
+    TOPICS,
+    Cluster,
+    describe,
+    uncounted,
+    use,
+    wake,
+)
+from tests.support import Broker
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = {
+    "offsets.topic.num.partitions": "1",
+    "auto.create.topics.enable": "false",
+    "default.replication.factor": "1",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
+    "group.streams.max.assignment.interval.ms": "600000",
+    "group.streams.min.session.timeout.ms": "500",
+    "group.streams.min.heartbeat.interval.ms": "100",
+    "group.streams.heartbeat.interval.ms": "400",
+}
+SCRIPT = Script(
+    topics=tuple(TOPICS),
+    prepare=lambda bootstrap: Cluster(bootstrap).create_topics(),
+    use=lambda bootstrap: use(Cluster(bootstrap)),
+)
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Used]:
+    """The script was run on both."""
+    theirs, ours = tmp_path_factory.mktemp("theirs"), tmp_path_factory.mktemp("ours") / "data"
+    yield from use_both(theirs, ours, SETTINGS, SCRIPT)
+
+
+def records(data: Path) -> dict[str, list[Written]]:
+    """The records of each group in the order of the log, without times."""
+    return {
+        group: with_sorted_runs(
+            [(key, version, plain(group, value)) for key, version, value in written],
+            StreamsGroupTargetAssignmentMemberKey,
+        )
+        for group, written in group_records(data).items()
+        if group != "probe"
+    }
+
+
+def plain(group: str, value: Any) -> Any:
+    """A value without times, and without the hash of topics that are not the same ones."""
+    match value:
+        case StreamsGroupTargetAssignmentMetadataValue():
+            value.assignment_timestamp = int(value.assignment_timestamp > 0)
+        case StreamsGroupMetadataValue() if group == CREATES:
+            value.metadata_hash = int(value.metadata_hash != 0)
+        case OffsetCommitValue():
+            value.commit_timestamp = int(value.commit_timestamp > 0)
+    return value
+
+
+def test_the_records_are_kafkas(used: Used) -> None:
+    """Byte for byte but for times, the metadata hashes too."""
+    ours, theirs = records(used.ours), records(used.kafka.data)
+    assert ours.keys() == theirs.keys() == {*GROUPS, "deleted"}
+    for group, written in theirs.items():
+        assert ours[group] == written, group
+
+
+def test_the_groups_are_described_as_by_kafka(used: Used) -> None:
+    """Epochs, states, topologies, tasks and targets in the end."""
+    for group in GROUPS:
+        assert used.our_groups[group] == used.their_groups[group], group
+
+
+def test_kafkas_dump_tool_reads_ours(used: Used) -> None:
+    """By its decoder of this topic: records of offsets and of every type of streams groups."""
+    logs = sorted((used.ours / OFFSETS).glob("*.log"))
+    shown = dump_log_segments(logs, "--offsets-decoder")
+    assert set(map(int, re.findall(r'key: \{"type":"?(\d+)', shown))) == {1, 2, *RECORD_TYPES}
+
+
+def test_we_find_kafkas_groups(used: Used, tmp_path: Path) -> None:
+    """On a copy of its directory."""
+    data = tmp_path / "data"
+    copy_topics(used.kafka.data, data, (*SCRIPT.topics, *CREATED, "__consumer_offsets"))
+    with Broker(SETTINGS, data_dir=data) as broker:
+        find(broker.bootstrap_servers, used.their_groups)
+
+
+def test_kafka_finds_our_groups(used: Used) -> None:
+    """With our log in the place of its own."""
+    give_our_logs(used, OFFSETS)
+    used.kafka.start()
+    find(used.kafka.bootstrap_servers, used.our_groups)
+    used.kafka.stop()
+
+
+def find(bootstrap: str, groups: dict[str, Any]) -> None:
+    """They are the same, and nothing is assigned anew at the next heartbeat.
+
+    Kafka shows how many partitions it gives to internal topics from the next record on only.
+    """
+    cluster = Cluster(bootstrap)
+    expected = {group: uncounted(shown) for group, shown in groups.items()}
+    assert describe(cluster) == expected
+    stable = [group for group in groups if is_stable(group, groups[group])]
+    assert len(stable) > len(GROUPS) / 2
+    wake(cluster, stable)
+    for group in stable:
+        assert uncounted(cluster.describe(group)) == expected[group], group
+
+
+def is_stable(group: str, shown: dict[str, Any]) -> bool:
+    """Whether it is, and goes by topics that are the same everywhere."""
+    return group != CREATES and shown["state"] == "Stable"

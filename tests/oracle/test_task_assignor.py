@@ -1,0 +1,104 @@
+"""Our task assignor and Kafka's own class on the same thousands of streams groups."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from coordinator_server.group.streams.assignors.spec import (
+    Assignment,
+    GroupSpec,
+    MemberTasks,
+    Tasks,
+)
+from tests.oracle.kafka_process import SECONDS, java
+from tests.unit.group.streams.assignors.evolving import assigned, evolving
+
+PROGRAM = Path(__file__).with_name("AssignTasks.java")
+
+
+def test_small_groups_get_the_same_tasks_as_from_kafka() -> None:
+    """Up to 16 members, in the order of Kafka's hash tables."""
+    specs = [*groups(1, 2000, 16, 8, is_ordered=True)]
+    assert len(specs) == 2000
+    for spec, theirs in zip(specs, answers(specs), strict=True):
+        assert assigned(spec) == theirs, spec
+
+
+def test_large_groups_are_balanced_as_by_kafka() -> None:
+    """In another order: as many tasks of each kind, loads within one, and as much stays."""
+    specs = [*groups(2, 400, 60, 60, is_ordered=False)]
+    stayed: Counter[str] = Counter()
+    for spec, theirs in zip(specs, answers(specs), strict=True):
+        own = assigned(spec)
+        for kind in ("active", "standby"):
+            pairs = zip(loads(own, kind), loads(theirs, kind), strict=True)
+            assert all(abs(one - another) <= 1 for one, another in pairs), spec
+            assert sum(loads(own, kind)) == sum(loads(theirs, kind)), spec
+        stayed.update(own=kept(own, spec), theirs=kept(theirs, spec))
+    assert abs(stayed["own"] - stayed["theirs"]) < stayed["theirs"] / 200
+
+
+def groups(
+    seed: int, count: int, members_max: int, tasks_max: int, *, is_ordered: bool
+) -> Iterator[GroupSpec]:
+    """Groups, each with the tasks that it got before its last change."""
+    for group in evolving(seed, count, members_max, tasks_max):
+        names = group.names(is_ordered=is_ordered)
+        spec = group.spec(names, is_ordered=is_ordered)
+        yield spec
+        group.take(assigned(spec), names)
+
+
+def answers(specs: Iterable[GroupSpec]) -> list[Assignment]:
+    """What Kafka's assignor says to each group."""
+    lines = "".join(json.dumps(to_json(spec)) + "\n" for spec in specs)
+    done = subprocess.run(
+        java(str(PROGRAM)), input=lines, capture_output=True, text=True, timeout=SECONDS, check=True
+    )
+    return [
+        {
+            name: MemberTasks(*(tasks_of(own[kind]) for kind in MemberTasks._fields))
+            for name, own in json.loads(line).items()
+        }
+        for line in done.stdout.splitlines()
+    ]
+
+
+def to_json(spec: GroupSpec) -> dict[str, Any]:
+    """What the program reads."""
+    return {
+        "replicas": spec.standby_replicas,
+        "subtopologies": spec.subtopologies,
+        "members": {
+            name: {
+                "process": process_id,
+                "active": {one: sorted(had) for one, had in tasks.active.items()},
+                "standby": {one: sorted(had) for one, had in tasks.standby.items()},
+            }
+            for name, (process_id, tasks) in spec.members.items()
+        },
+    }
+
+
+def tasks_of(answer: Mapping[str, list[int]]) -> Tasks:
+    """Tasks of a member as the program prints them."""
+    return {subtopology: frozenset(partitions) for subtopology, partitions in answer.items()}
+
+
+def loads(assignment: Assignment, kind: str) -> list[int]:
+    """How many tasks of a kind members have, sorted."""
+    return sorted(sum(map(len, getattr(one, kind).values())) for one in assignment.values())
+
+
+def kept(assignment: Assignment, spec: GroupSpec) -> int:
+    """How many active tasks are where they were."""
+    return sum(
+        len(partitions & spec.members[name].tasks.active.get(subtopology, frozenset()))
+        for name, tasks in assignment.items()
+        for subtopology, partitions in tasks.active.items()
+    )

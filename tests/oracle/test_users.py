@@ -1,0 +1,43 @@
+"""`coordinator-server users` on a running Kafka, beside what Kafka's kafka-configs says of it."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from coordinator_server.tools.users import main
+from tests.oracle.kafka_process import Kafka
+from tests.scripts.player import OfficialTools
+
+
+@pytest.mark.slow
+def test_users_of_a_kafka(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Made with both mechanisms, changed, listed and removed."""
+    kafka = Kafka(tmp_path, {})
+    kafka.start()
+    server = ("--bootstrap-server", kafka.bootstrap_servers)
+
+    def users(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr("sys.stdin", io.StringIO("a password\n"))
+        return main([*server, *arguments]), capsys.readouterr().out
+
+    try:
+        assert users("set", "alice") == (0, "alice logs in by SCRAM-SHA-256 and SCRAM-SHA-512\n")
+        changed = ("--mechanism", "SCRAM-SHA-512", "--iterations", "8192")
+        assert users("set", "alice", *changed)[0] == 0
+        assert users("list") == (0, "alice\tSCRAM-SHA-256 (4096), SCRAM-SHA-512 (8192)\n")
+        describe = ("--describe", "--entity-type", "users", "--entity-name", "alice")
+        with OfficialTools() as official:
+            said = official("kafka-configs", [*server, *describe], "").out
+        infos = "SCRAM-SHA-256=iterations=4096, SCRAM-SHA-512=iterations=8192"
+        assert f"user-principal 'alice' are {infos}" in said
+        removed = "alice has no SCRAM-SHA-256 and no SCRAM-SHA-512 any more\n"
+        assert users("delete", "alice") == (0, removed)
+        assert users("list") == (0, "")
+        assert users("delete", "alice")[0] == 1
+    finally:
+        kafka.end()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
@@ -23,6 +24,10 @@ APART = ("tests/clients/",)
 """Tests that wait for seconds each and share a broker at most: any worker may take the next one."""
 ORDER = (tuple(TOGETHER), ("tests/conformance/", "tests/e2e/"), APART)
 """What a run begins with: what takes longest in one piece. Everything else fills the gaps."""
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 _TURNS = pytest.StashKey[Turns]()
 

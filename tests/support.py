@@ -21,10 +21,13 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from coordinator_server import testing
+from coordinator_server.config.authorizer_settings import AUTHORIZER_CLASS
 from coordinator_server.testing.process import COMMAND, BrokerProcess
 
 ROOT = Path(__file__).parents[1]
 STOP_SECONDS = 60.0
+AUTHORIZED = {"authorizer.class.name": AUTHORIZER_CLASS, "super.users": "User:ANONYMOUS"}
+"""Settings of a broker with ACLs on which a client without authentication may do everything."""
 
 T = TypeVar("T")
 

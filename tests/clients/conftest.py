@@ -2,7 +2,7 @@
 
 With COORDINATOR_TEST_BOOTSTRAP=HOST:PORT all tests but those that kill the broker run against
 that broker instead: the way to see that Apache Kafka itself passes them. It has to run with
-`group.initial.rebalance.delay.ms=0`, `group.min.session.timeout.ms=100` and `log.retention.ms=-1`.
+the settings in `SETTINGS`.
 """
 
 import os
@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.clients import copies
-from tests.clients.support import Group
-from tests.clients.worker import Settings
+from tests.clients.support import Group, set_group_configs
+from tests.clients.worker import CONFLUENT_KAFKA_CONSUMER, Settings
 from tests.left_out import leave_out
 from tests.support import Broker
 
@@ -24,6 +24,10 @@ EXTERNAL = os.environ.get("COORDINATOR_TEST_BOOTSTRAP")
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
+    "group.consumer.min.session.timeout.ms": "100",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "250",
+    "group.consumer.assignment.interval.ms": "100",
     # Tests write records of years ago; retention comes around after five minutes of a run.
     "log.retention.ms": "-1",
 }
@@ -89,11 +93,20 @@ def start_group(tmp_path: Path, name: str) -> Iterator[Callable[..., Group]]:
     groups: list[Group] = []
 
     def start(
-        bootstrap: str, client: str, assignor: str, session_timeout_ms: int = 10_000
+        bootstrap: str,
+        client: str,
+        assignor: str,
+        session_timeout_ms: int = 10_000,
+        *,
+        changes_protocol: bool = False,
     ) -> Group:
         asked = Settings(
             client, bootstrap, f"{name}-{len(groups)}", [name], assignor, session_timeout_ms
         )
+        if changes_protocol or client == CONFLUENT_KAFKA_CONSUMER:
+            # The broker says how long a session is, not the member.
+            session = {"consumer.session.timeout.ms": str(session_timeout_ms)}
+            set_group_configs(bootstrap, asked.group, session)
         groups.append(Group(tmp_path, asked))
         return groups[-1]
 

@@ -1,14 +1,38 @@
 // Copies a topic to another in transactions of at most ten records, with kafkajs, until it is
 // killed. A value is copied with an exclamation mark.
 //
-// Arguments: bootstrap servers, source, target, transactional id (and group).
+// Arguments: bootstrap servers, source, target, transactional id (and group). With TLS_DIRECTORY in the
+// environment it connects by TLS, with the files ca.pem and client.pem of that directory. The variable SASL
+// may say how it authenticates.
 
+const { readFileSync } = require("fs");
 const { Kafka, logLevel } = require("kafkajs");
 
 const RECORDS_PER_TRANSACTION = 10;
 const [servers, source, target, name] = process.argv.slice(2);
 
-const kafka = new Kafka({ brokers: servers.split(","), logLevel: logLevel.WARN });
+const directory = process.env.TLS_DIRECTORY;
+const read = (name) => readFileSync(`${directory}/${name}`);
+const ssl = directory && { ca: read("ca.pem"), cert: read("client.pem"), key: read("client.pem") };
+
+// How the client authenticates: SASL=MECHANISM:USER:PASSWORD, the password maybe a token.
+function secured() {
+  const [mechanism, username, ...rest] = (process.env.SASL ?? "").split(":");
+  if (!mechanism) return undefined;
+  const password = rest.join(":");
+  if (mechanism === "OAUTHBEARER") {
+    return { mechanism, oauthBearerProvider: async () => ({ value: password }) };
+  }
+  return { mechanism, username, password };
+}
+
+const kafka = new Kafka({
+  brokers: servers.split(","),
+  logLevel: logLevel.WARN,
+  ssl,
+  sasl: secured(),
+  reauthenticationThreshold: 1000, // ms; a session that is shorter is begun anew too often
+});
 const producer = kafka.producer({
   transactionalId: name,
   idempotent: true,

@@ -14,12 +14,19 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import kafka
 
+from coordinator_server.client import Client
+from protocol.apis.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from tests.clients.worker import Entry, Partition, Settings
 from tests.support import ROOT, wait_for
 
@@ -40,6 +47,15 @@ def create_topic(
         admin.create_topics({topic: spec}, wait_for_metadata=True)
     finally:
         admin.close()
+
+
+def set_group_configs(bootstrap: str, group: str, configs: Mapping[str, str]) -> None:
+    """Set configs of a group, which need not be there."""
+    changes = [AlterableConfig(name=name, value=value) for name, value in configs.items()]
+    resource = AlterConfigsResource(resource_type=32, resource_name=group, configs=changes)
+    with closing(Client(bootstrap)) as client:
+        (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=[resource])).responses
+    assert not answer.error_code, answer.error_message
 
 
 class ConsumerEvents:
@@ -76,9 +92,13 @@ class Member(ConsumerEvents):
         self.output = output
         self._events: list[dict[str, Any]] = []
         self._read_bytes = 0
-        command = [sys.executable, "-m", "tests.clients.worker", json.dumps(asdict(settings))]
         with output.open("wb") as stdout, output.with_suffix(".err").open("wb") as stderr:
-            self.process = subprocess.Popen(command, cwd=ROOT, stdout=stdout, stderr=stderr)
+            self.process = subprocess.Popen(self.command(), cwd=ROOT, stdout=stdout, stderr=stderr)
+
+    def command(self) -> list[str]:
+        """How the process is started."""
+        settings = json.dumps(asdict(self.settings))
+        return [sys.executable, "-m", "tests.clients.worker", settings]
 
     def events(self, *kinds: str) -> list[dict[str, Any]]:
         """All events so far, or those of some kinds."""
@@ -133,12 +153,15 @@ class Group:
         self.directory = directory
         self.settings = settings
         self.members: list[Member] = []
+        self.member_classes: dict[str, type[Member]] = {}
+        """Of libraries that the worker does not know."""
 
     def start(self, instance: str | None = None, client: str | None = None) -> Member:
         """Start one more member, static if it has an instance id."""
         settings = replace(self.settings, instance=instance, client=client or self.settings.client)
         number = len(self.members)
-        member = Member(settings, self.directory / f"{settings.group}-{number}.jsonl")
+        kind = self.member_classes.get(settings.client.partition("/")[0], Member)
+        member = kind(settings, self.directory / f"{settings.group}-{number}.jsonl")
         self.members.append(member)
         return member
 

@@ -7,17 +7,18 @@ from collections.abc import Callable
 import pytest
 
 from tests.clients.support import Feed, Group, create_topic, feed
+from tests.clients.worker import CONFLUENT_KAFKA_CONSUMER
 
-CLIENTS = pytest.mark.parametrize(
-    ("client", "assignor"),
-    [
-        ("kafka-python", "range"),
-        ("kafka-python", "cooperative-sticky"),
-        ("confluent-kafka", "range"),
-        ("confluent-kafka", "cooperative-sticky"),
-        ("aiokafka", "range"),
-    ],
-)
+_CLASSIC = [
+    ("kafka-python", "range"),
+    ("kafka-python", "cooperative-sticky"),
+    ("confluent-kafka", "range"),
+    ("confluent-kafka", "cooperative-sticky"),
+    ("aiokafka", "range"),
+]
+_CONSUMER = [(CONFLUENT_KAFKA_CONSUMER, "uniform")]
+CLASSIC_CLIENTS = pytest.mark.parametrize(("client", "assignor"), _CLASSIC)
+CLIENTS = pytest.mark.parametrize(("client", "assignor"), [*_CLASSIC, *_CONSUMER])
 LIBRARIES = ("kafka-python", "confluent-kafka", "aiokafka")
 StartGroup = Callable[..., Group]
 

@@ -5,18 +5,24 @@ from __future__ import annotations
 import random
 import subprocess
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
 import confluent_kafka
 import pytest
 
+from coordinator_server.client import Client
+from protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.hashing import partition_for
+from tests.clients.conftest import SETTINGS
 from tests.clients.copies import franz_go, kafkajs
-from tests.clients.support import create_topic
+from tests.clients.support import create_topic, set_group_configs
 from tests.clients.test_read_committed import read_with_confluent_kafka
 from tests.support import Broker, wait_for
+from tests.tls_broker import serving
+from tests.tls_conversations import Papers
 
 pytestmark = pytest.mark.slow
 
@@ -39,9 +45,11 @@ SECONDS = 120
 class Copy:
     """The program, started again as often as it ends."""
 
-    def __init__(self, command: Command, broker: Broker, output: Path) -> None:
+    def __init__(
+        self, command: Command, bootstrap: str, output: Path, names: Sequence[str] = (NAME,)
+    ) -> None:
         words, self._environment = command
-        self._words = [*words, broker.bootstrap_servers, "source", "target", NAME]
+        self._words = [*words, bootstrap, "source", "target", *names]
         self._output = output
         self._process = self._start()
 
@@ -85,7 +93,7 @@ def test_every_record_is_copied_once(
     for topic in ("source", "target"):
         create_topic(broker.bootstrap_servers, topic, PARTITIONS)
     written = write(broker.bootstrap_servers)
-    copy = Copy(command, broker, tmp_path / "output")
+    copy = Copy(command, broker.bootstrap_servers, tmp_path / "output")
     try:
         for so_far, victim in DEEDS:
             wait(copy, partial(is_open_after, broker, so_far), f"{so_far} are copied")
@@ -128,7 +136,7 @@ def test_coordinators_and_leaders_move(
     for topic in ("source", "target"):
         create_topic(broker.bootstrap_servers, topic, PARTITIONS)
     written = write(broker.bootstrap_servers)
-    copy = Copy(command, broker, tmp_path / "output")
+    copy = Copy(command, broker.bootstrap_servers, tmp_path / "output")
     try:
         moves = [(topic, node_id) for node_id in (2, 3, 1) for topic in topics]
         for number, (topic, node_id) in enumerate(moves, 1):
@@ -140,6 +148,81 @@ def test_coordinators_and_leaders_move(
     finally:
         copy.kill()
     assert read(broker.bootstrap_servers) == expected(written)
+
+
+@pytest.mark.real_time
+def test_two_members_of_the_consumer_protocol(
+    start_broker: Callable[..., Broker], tmp_path: Path
+) -> None:
+    """Two programs with franz-go share the partitions as the broker says (KIP-848). One is killed
+    while its transaction is open; the other copies its part as well, every record once, in the
+    order of its key."""
+    command = franz_go(tmp_path)
+    # The transaction of the killed one ends by its timeout, as nobody takes its id again.
+    broker = start_broker(transaction_abort_timed_out_transaction_cleanup_interval_ms="500")
+    set_group_configs(broker.bootstrap_servers, NAME, {"consumer.session.timeout.ms": "3000"})
+    for topic in ("source", "target"):
+        create_topic(broker.bootstrap_servers, topic, PARTITIONS)
+    with ExitStack() as stack:
+        copies = []
+        for member in ("one", "two"):
+            copy = Copy(command, broker.bootstrap_servers, tmp_path / member, (member, NAME))
+            stack.callback(copy.kill)
+            copies.append(copy)
+        killed, copy = copies
+        wait(copy, lambda: shares(broker) == [1, 1], "each has a partition")
+        written = write(broker.bootstrap_servers)
+        wait(copy, lambda: state_of(broker, "one") == "Ongoing", "a transaction is open")
+        killed.kill()
+        wait(copy, lambda: shares(broker) == [PARTITIONS], "the other one has all of them")
+        wait(copy, lambda: copied(broker) == COUNT, "all are copied")
+    assert read(broker.bootstrap_servers) == expected(written)
+
+
+def shares(broker: Broker) -> list[int]:
+    """How many partitions each member of the group has, as ConsumerGroupDescribe says."""
+    request = ConsumerGroupDescribeRequest(group_ids=[NAME])
+    with closing(Client(broker.bootstrap_servers)) as client:
+        (group,) = client.ask(request, client.coordinator(NAME)).groups
+    return [
+        sum(len(topic.partitions) for topic in member.assignment.topic_partitions)
+        for member in group.members
+    ]
+
+
+def state_of(broker: Broker, transactional_id: str) -> str:
+    """The state of a transactional id, empty when there is none."""
+    transactions = broker.control.call("GET", "/transactions")["transactions"]
+    return next(
+        (one["state"] for one in transactions if one["transactional_id"] == transactional_id), ""
+    )
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("build", [franz_go, kafkajs], ids=lambda build: build.__name__)
+def test_over_tls(tmp_path: Path, build: Callable[[Path], Command]) -> None:
+    """With a certificate that the broker wants. Every record comes out once."""
+    words, environment = build(tmp_path)
+    papers = Papers(tmp_path)
+    papers.add("client")
+    command = (words, {**environment, "TLS_DIRECTORY": str(tmp_path)})
+    settings = {
+        name.replace(".", "_"): SETTINGS[name]
+        for name in ("group.initial.rebalance.delay.ms", "group.min.session.timeout.ms")
+    }
+    with serving(papers, **settings) as broker:
+        plain, encrypted = (
+            "{}:{}".format(*broker.addresses[name]) for name in ("PLAIN", "REQUIRED")
+        )
+        for topic in ("source", "target"):
+            create_topic(plain, topic, PARTITIONS)
+        written = write(plain)
+        copy = Copy(command, encrypted, tmp_path / "output")
+        try:
+            wait(copy, lambda: read(plain) == expected(written), "all are copied")
+        finally:
+            copy.kill()
+        assert broker.serve.log_lines("client.authenticated", "User:CN=client,O=Tests")
 
 
 def write(bootstrap: str) -> dict[bytes, int]:

@@ -1,4 +1,7 @@
-"""Static members (KIP-345): back in time, a member keeps its partitions unnoticed."""
+"""Static members (KIP-345): back in time, a member keeps its partitions unnoticed.
+
+Those of the consumer protocol leave for a while instead: `test_consumer_protocol`.
+"""
 
 import signal
 
@@ -6,10 +9,10 @@ import kafka
 import pytest
 
 from tests.clients.support import create_topic, feed
-from tests.clients.test_group_life import CLIENTS, StartGroup
+from tests.clients.test_group_life import CLASSIC_CLIENTS, StartGroup
 
 
-@CLIENTS
+@CLASSIC_CLIENTS
 @pytest.mark.parametrize("crash", [False, True], ids=["closed", "killed"])
 @pytest.mark.real_time
 def test_a_static_member_restarts_without_a_rebalance(

@@ -21,13 +21,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+CONFLUENT_KAFKA_CONSUMER = "confluent-kafka/consumer"
 Partition = tuple[str, int]
 Entry = tuple[str, int, int, str]  # topic, partition, offset, value
 
 
 @dataclass
 class Settings:
-    """What the parent asks for; travels as JSON in the first argument."""
+    """What the parent asks for; travels as JSON in the first argument.
+
+    `client` is a library, after which "/consumer" says that it is to speak the consumer protocol
+    (KIP-848). The assignor is then the broker's, and the session timeout that of the group.
+    A topic that begins with "^" is a regular expression.
+    """
 
     client: str
     bootstrap: str
@@ -152,15 +158,23 @@ def run_kafka_python(settings: Settings, diary: Diary) -> None:
 
 
 def run_confluent_kafka(settings: Settings, diary: Diary) -> None:
-    """One confluent-kafka consumer."""
+    """One confluent-kafka consumer, of either protocol."""
     import confluent_kafka
 
-    configuration = {
-        "bootstrap.servers": settings.bootstrap,
-        "group.id": settings.group,
+    of_the_protocol: dict[str, object] = {
         "partition.assignment.strategy": settings.assignor,
         "session.timeout.ms": settings.session_timeout_ms,
         "heartbeat.interval.ms": 250,
+    }
+    if settings.client == CONFLUENT_KAFKA_CONSUMER:
+        of_the_protocol = {
+            "group.protocol": "consumer",
+            "group.remote.assignor": settings.assignor,
+        }
+    configuration = {
+        **of_the_protocol,
+        "bootstrap.servers": settings.bootstrap,
+        "group.id": settings.group,
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
         "fetch.wait.max.ms": 200,
@@ -252,7 +266,7 @@ def main() -> None:
     diary = Diary()
     if settings.client == "kafka-python":
         run_kafka_python(settings, diary)
-    elif settings.client == "confluent-kafka":
+    elif settings.client in ("confluent-kafka", CONFLUENT_KAFKA_CONSUMER):
         run_confluent_kafka(settings, diary)
     else:
         asyncio.run(run_aiokafka(settings, diary))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from construct import ConstructError
 
-from protocol import consumer_group_records, consumer_protocol, headers, offsets_log
+from protocol import consumer_protocol, headers, offsets_log, share_state_log
 from protocol.codec import decoder, encoder
 from protocol.errors import ProtocolError
 from protocol.registry import ASKED_SPECS, SPECS
@@ -38,11 +38,12 @@ def all_message_types() -> list[type[Message]]:
         consumer_protocol.ConsumerProtocolSubscription,
         consumer_protocol.ConsumerProtocolAssignment,
     ]
-    for record_type in (0, 1, 2, *consumer_group_records.RECORD_TYPES):
-        types = offsets_log.record_types(record_type)
-        assert types is not None
+    for types in (
+        *filter(None, map(offsets_log.record_types, range(100))),
+        TRANSACTION_TYPES,
+        *share_state_log.RECORD_TYPES.values(),
+    ):
         found += types
-    found += TRANSACTION_TYPES
     return found
 
 

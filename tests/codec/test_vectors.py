@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from protocol import REFERENCE_VERSION
-from protocol.registry import ASKED_SPECS, SPECS
 from tests.codec import vectors
-from tests.codec.support import VECTORS
+from tests.codec.support import VECTORS, all_cases, case_name, message_vectors
 
 LINES = list(vectors.read_lines(VECTORS))
 KINDS = sorted(vectors.CHECKERS)
@@ -23,16 +22,10 @@ def test_the_vectors_are_of_the_reference_version() -> None:
     assert [line["kafka"] for line in LINES if line["kind"] == "about"] == [REFERENCE_VERSION]
 
 
-def test_every_version_that_is_served_has_vectors() -> None:
-    """Of the request and of the response."""
-    drawn = {(line["kind"], line["name"], line["version"]) for line in LINES if "version" in line}
-    served = {
-        (kind, spec.name, version)
-        for spec in (*SPECS, *ASKED_SPECS)
-        for kind in ("request", "response")
-        for version in range(spec.min_version, spec.max_version + 1)
-    }
-    assert not served - drawn
+def test_every_message_has_vectors_at_every_version() -> None:
+    """Requests, responses, headers, what consumers exchange, and records of internal topics."""
+    drawn = {case for case, _, _ in message_vectors()}
+    assert not [case_name(case) for case in all_cases() if case not in drawn]
 
 
 @pytest.mark.parametrize("kind", KINDS)

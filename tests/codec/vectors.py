@@ -22,6 +22,7 @@ from protocol import (
     hashing,
     headers,
     offsets_log,
+    share_state_log,
     transaction_log,
     varint,
 )
@@ -145,6 +146,8 @@ def check_consumer_protocol(line: Line) -> None:
 def _record_types(line: Line) -> tuple[type[Message], type[Message]]:
     if line["log"] == "__transaction_state":
         return TRANSACTION_TYPES
+    if line["log"] == "__share_group_state":
+        return share_state_log.RECORD_TYPES[line["record_type"]]
     types = offsets_log.record_types(line["record_type"])
     if types is None:
         raise NotServedError(f"{line['log']} record type {line['record_type']}")
@@ -152,7 +155,7 @@ def _record_types(line: Line) -> tuple[type[Message], type[Message]]:
 
 
 def check_coordinator_key(line: Line) -> None:
-    """A key of the offsets log or the transaction log, its record type in front."""
+    """A key of an internal topic, its record type in front."""
     message_type, _ = _record_types(line)
     assert message_type.__name__ == line["name"]
     data = bytes.fromhex(line["hex"])
@@ -160,13 +163,18 @@ def check_coordinator_key(line: Line) -> None:
     if line["log"] == "__transaction_state":
         assert transaction_log.decode_transaction_key(data) == from_json(message_type, line["json"])
         return
+    if line["log"] == "__share_group_state":
+        state_key = share_state_log.decode_share_state_key(data)
+        assert state_key == from_json(message_type, line["json"])
+        assert share_state_log.encode_share_state_key(state_key) == data
+        return
     key = offsets_log.decode_key(data)
     assert isinstance(key, Message)
     assert offsets_log.encode_key(key) == data
 
 
 def check_coordinator_value(line: Line) -> None:
-    """A value of the offsets log or the transaction log, its version in front."""
+    """A value of an internal topic, its version in front."""
     key_type, message_type = _record_types(line)
     assert message_type.__name__ == line["name"]
     data = bytes.fromhex(line["hex"])
@@ -174,6 +182,13 @@ def check_coordinator_value(line: Line) -> None:
     if line["log"] == "__transaction_state":
         expected = from_json(message_type, line["json"]), line["version"]
         assert transaction_log.decode_transaction_value(data) == expected
+        return
+    if line["log"] == "__share_group_state":
+        state_key = share_state_log.RECORD_TYPES[line["record_type"]][0]()
+        state, version = share_state_log.decode_share_state_value(state_key, data)
+        assert (state, version) == (from_json(message_type, line["json"]), line["version"])
+        if "unknown_tags" not in line:
+            assert share_state_log.encode_share_state_value(state) == data
         return
     value = offsets_log.decode_value(key_type(), data)
     assert value is not None

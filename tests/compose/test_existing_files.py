@@ -49,7 +49,7 @@ CASES = [
         "broker:19092",
         "broker 19092",
         "/tmp/kraft-combined-logs",
-        ("controller.quorum.voters", "process.roles", "inter.broker.listener.name"),
+        ("controller.quorum.voters", "process.roles", "transaction.state.log.min.isr"),
     ),
     Case(
         "derived-listeners",

@@ -16,7 +16,19 @@ from typing import Any
 
 from protocol.codec import encoder
 from protocol.registry import SPECS, ApiSpec
-from protocol.schema import BOOL, INT8, INT16, INT32, INT64, UINT16, UUID, ArrayType, Field, Message
+from protocol.schema import (
+    BOOL,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT16,
+    UUID,
+    ArrayType,
+    Field,
+    Message,
+)
 from tests.support import API_VERSIONS_REQUEST, frame
 
 _INTEGERS = {INT8: 7, INT16: 15, UINT16: 15, INT32: 31, INT64: 63}
@@ -110,6 +122,8 @@ class Generator:
             most = 2 ** _INTEGERS[kind] - 1
             least = 0 if kind is UINT16 else -1
             return pick.choice((0, 0, 1, 1, least, 3, 100, most, pick.randint(least, most)))
+        if kind is FLOAT64:
+            return pick.choice((0.0, -1.0, 0.5, 1e300, float("inf"), float("nan")))
         if kind.name in ("STRING", "PLAIN_STRING"):
             return pick.choice(_NAMES)
         return pick.randbytes(pick.choice((0, 1, 20, 100)))

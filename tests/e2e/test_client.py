@@ -116,7 +116,7 @@ def test_a_controller_that_is_gone_is_looked_up_again() -> None:
         warned: list[int] = []
 
         client = Client(
-            "{}:{}".format(*broker.address), QUICK, lambda node_id, _: warned.append(node_id)
+            "{}:{}".format(*broker.address), QUICK, lambda node_id, *_: warned.append(node_id)
         )
         client.metadata([])
         result = client.ask_controller("createTopics", CreateTopicsRequest())
@@ -139,7 +139,7 @@ def test_a_call_gives_up_in_kafkas_words() -> None:
     warned: list[int] = []
     settings = QUICK._replace(default_api_timeout_ms=40, retry_backoff_ms=10)
     servers = f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"
-    client = Client(servers, settings, lambda node_id, address: warned.append(node_id))
+    client = Client(servers, settings, lambda node_id, *_: warned.append(node_id))
     with pytest.raises(ClientError) as raised:
         client.call("listTopics", lambda: client.metadata(None))
     assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT

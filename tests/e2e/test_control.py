@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
+import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.e2e.test_explain import explain
 from tests.support import API_VERSIONS_REQUEST, Broker, Serve, address_of, connect, wait_for
 
 
 class Control:
     """A client of the control server."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.address = broker.control.address
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.address = address
 
     def ask(
         self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes = b""
@@ -44,7 +48,7 @@ class Control:
 def started(count: int) -> Iterator[tuple[Broker, Control]]:
     """A process with so many brokers, and its control server."""
     with Broker(broker_count=count) as broker:
-        yield broker, Control(broker)
+        yield broker, Control(broker.control.address)
 
 
 def listener(broker: dict[str, Any]) -> str:
@@ -220,3 +224,63 @@ def test_ports_that_do_not_fit_end_with_2(settings: dict[str, str], expected: st
     broker = Serve("--ephemeral", *words, listener=None)
     assert broker.run() == 2
     assert expected in broker.log
+
+
+def test_elsewhere_than_on_loopback_it_wants_a_token() -> None:
+    """Without one the broker does not start; the address is named."""
+    for address in ("0.0.0.0:0", "[::]:0", "host.example:0"):
+        refused = Serve("--ephemeral", "--http", address)
+        assert refused.run() == 2
+        assert f"--http: {address} is no loopback address" in refused.log
+
+
+@pytest.mark.parametrize(
+    ("contents", "reason"),
+    [
+        (b"secret", "at least 16 characters"),
+        (b"secret secret secret", "one word"),
+        ("sécret-of-the-house".encode(), "ASCII characters only"),
+        (None, "cannot be read: No such file"),
+    ],
+)
+def test_a_token_that_is_none_is_refused(
+    tmp_path: Path, contents: bytes | None, reason: str
+) -> None:
+    """The file is named, its contents are not shown."""
+    file = tmp_path / "token"
+    if contents is not None:
+        file.write_bytes(contents)
+    refused = Serve("--ephemeral", "--http", "127.0.0.1:0", "--http-token-file", str(file))
+    assert refused.run() == 2
+    assert f"--http-token-file: {file}" in refused.log
+    assert reason in refused.log
+    assert "secret" not in refused.log
+
+
+def test_requests_need_the_token(tmp_path: Path) -> None:
+    """A wrong one, or none, is refused with 401; the log says neither."""
+    token = secrets.token_hex(16)
+    file = tmp_path / "token"
+    file.write_text(f"{token}\n")
+    arguments = ("--http", "127.0.0.1:0", "--http-token-file", str(file))
+    with Serve("--ephemeral", *arguments) as broker:
+        (line,) = broker.log_lines("control.listening")
+        http = re.findall(r"address=(\S+)", line)[0]
+        control = Control(address_of(http))
+        given = (None, "", token, f"Bearer {token}x", f"bearer {token}", "Bearer \xe4")
+        for authorization in given:
+            headers = {} if authorization is None else {"Authorization": authorization}
+            status, answer = control.ask("GET", "/brokers", headers)
+            assert status == 401
+            assert "--http-token-file" in answer["error"]
+        right = {"Authorization": f"Bearer {token}"}
+        status, answer = control.ask("GET", "/brokers", right)
+        assert status == 200
+        assert answer["brokers"]
+        _, _, refused = explain(broker.bootstrap_servers, "g", "--http", http)
+        assert "missing or wrong" in refused
+        with_token = ("--http", http, "--http-token-file", str(file))
+        _, _, refused = explain(broker.bootstrap_servers, "g", *with_token)
+        assert "missing or wrong" not in refused
+        assert broker.stop() == 0
+        assert token not in broker.log

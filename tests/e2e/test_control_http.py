@@ -38,7 +38,7 @@ class Server:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.control = Control(broker)
+        self.control = Control(broker.control.address)
 
     def connect(self) -> Client:
         """A new raw connection."""

@@ -32,7 +32,7 @@ def explain(broker: Broker | str, *arguments: str) -> tuple[int, list[str], str]
     """Exit code, lines of standard output, standard error."""
     bootstrap = broker if isinstance(broker, str) else broker.bootstrap_servers.split(",")[0]
     done = subprocess.run(
-        [*EXPLAIN, *arguments, "--bootstrap", bootstrap],
+        [*EXPLAIN, *arguments, "--bootstrap-server", bootstrap],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -36,7 +36,7 @@ def assert_healthy(broker: Broker) -> None:
         (struct.pack(">i", -1) + b"abc", "a frame of -1 bytes"),
         (struct.pack(">i", 104857601), "socket.request.max.bytes is 104857600"),
         (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "socket.request.max.bytes"),
-        (bytes.fromhex("16030100a5010000a10303") + bytes(160), "socket.request.max.bytes"),
+        (bytes.fromhex("16030100a5010000a10303") + bytes(160), "looks like a TLS handshake"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "socket.request.max.bytes"),
         (frame(b"\x00"), "the frame ends inside the request header"),
         (request(999, 0, bytes(8)), "this API is not served"),

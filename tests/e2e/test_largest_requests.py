@@ -31,7 +31,7 @@ def late(count: int, topics: int, *, oldest: bool) -> dict[tuple[str, str], Figu
     print(HEAD)
     found = {}
     with Broker(SETTINGS) as broker, heart(broker) as probe:
-        for case in all_cases(count, topics, oldest=oldest):
+        for case in all_cases(broker, count, topics, oldest=oldest):
             figure = measured(broker, probe, case)
             print(figure)
             assert figure.answer_bytes, f"not answered: {figure}"

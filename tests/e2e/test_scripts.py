@@ -59,7 +59,7 @@ def test_a_script_that_is_not_there_is_named() -> None:
     """An unknown name is one line and exit code 2."""
     done = run("kafka-nothing.sh", "--list")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("kafka-nothing: not one of kafka-broker-api-versions, ")
+    assert done.stderr.startswith("kafka-nothing: not one of kafka-acls, ")
 
 
 def test_the_command_line_has_every_script() -> None:
@@ -135,8 +135,8 @@ def test_no_broker_at_all_ends_after_the_timeout_of_the_client(tmp_path: Path) -
     [
         (
             "kafka-topics.sh --list --command-config {config}",
-            "kafka-topics: security.protocol=SASL_SSL is not supported yet, only PLAINTEXT: use the"
-            " scripts of Apache Kafka for this broker\n",
+            "kafka-topics: sasl.mechanism=GSSAPI is not supported, only PLAIN, SCRAM-SHA-256,"
+            " SCRAM-SHA-512, OAUTHBEARER: use the scripts of Apache Kafka for this broker\n",
         ),
         (
             "kafka-configs.sh --describe --topic t --bootstrap-controller localhost:9093",

@@ -9,13 +9,14 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 import pytest
 
+from benchmarks import load
 from protocol.batch import Record, build_batch
 from tests.machine import slowness
 from tests.support import (
@@ -53,10 +54,11 @@ def test_the_start_is_cheap() -> None:
     assert resident_mb <= IDLE_RESIDENT_MB
 
 
-def imported(*arguments: str) -> set[str]:
-    """The modules that a process imports from its start to its stop."""
+def imported(*arguments: str, use: Callable[[Serve], object] = id) -> set[str]:
+    """The modules that a process imports from its start to its stop, while it is in use."""
     command = [sys.executable, "-X", "importtime", "-m", "coordinator_server"]
     with Serve("--ephemeral", *arguments, command=command) as broker:
+        use(broker)
         assert broker.stop() == 0
         lines = [line for line in broker.log.splitlines() if line.startswith("import time:")]
         return {line.rpartition("|")[2].strip() for line in lines}
@@ -69,6 +71,27 @@ def test_the_control_server_costs_nothing_unless_asked_for() -> None:
     assert "coordinator_server.cluster" in without
     assert not parts & without
     assert parts <= imported("--http", "127.0.0.1:0")
+
+
+def use_classic_group(broker: Serve) -> None:
+    """A member joins, heartbeats, commits, reads its offsets, and is gone."""
+    with load.client_of(broker) as client:
+        load.ensure_topic(client)
+        member = load.only_member(client, "group")
+    for frame in (load.heartbeat(member), load.commit(member, 1, 5), load.offset_fetch(member, 1)):
+        load.asked(broker, frame)
+
+
+def test_new_kinds_of_groups_cost_nothing_without_a_group_of_them() -> None:
+    """Their modules are imported with the first group of their kind, not for classic groups."""
+    group = "coordinator_server.group"
+    kinds = (f"{group}.consumer", f"{group}.share", f"{group}.streams", f"{group}.modern")
+    others = ("coordinator_server.share", "coordinator_server.coordinator.share_", "xxhash", "re2")
+    modules = imported("--set", "group.initial.rebalance.delay.ms=0", use=use_classic_group)
+    assert f"{group}.classic.join_group" in modules
+    # What explains rebalances is loaded for every kind.
+    modules -= {f"{group}.modern{name}" for name in ("", ".account", ".snapshot")}
+    assert not [one for one in modules if one.startswith((*kinds, *others))]
 
 
 def test_it_prints_one_line_and_answers() -> None:

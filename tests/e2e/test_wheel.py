@@ -6,6 +6,7 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,17 @@ def run(*command: str | Path) -> None:
     """Run a command; its output is shown if it fails."""
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_on_the_path() -> Iterator[None]:
+    """Nothing but the environment is importable.
+
+    A pipeline of the tests that ran in this process has put the checkout on PYTHONPATH, for Spark.
+    """
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.delenv("PYTHONPATH", raising=False)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,9 @@ import random
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -42,7 +45,24 @@ PROGRESS_SECONDS = 30.0
 RECORDS_CHECKED = 2000  # of each partition, after each kill
 
 
-class Kills:
+class Load(Protocol):
+    """Something that keeps the broker busy: a `Worker`, or the like."""
+
+    name: str
+    acknowledged: int
+    failure: BaseException | None
+
+    def start(self) -> None:
+        """Begin."""
+
+    def finish(self) -> None:
+        """Have it end."""
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for its end."""
+
+
+class KilledBroker(ABC):
     """A broker on one data directory, its load, and what must hold after each kill."""
 
     def __init__(self, directory: str, seed: int) -> None:
@@ -51,25 +71,30 @@ class Kills:
         self._broker.start()
         self._address = self._broker.address
         self._create_topic()
-        self.committers = [Committer(self._where, f"commits-{n}") for n in range(COMMITTERS)]
-        self.members = [
-            Member(self._where, f"members-{group}", number)
-            for group in range(GROUPS)
-            for number in range(MEMBERS)
-        ]
-        self.producers = [Producer(self._where, index) for index in range(PARTITIONS)]
+        self._make_workers()
         for worker in self._workers():
             worker.start()
+
+    @abstractmethod
+    def _make_workers(self) -> None:
+        """Make what keeps the broker busy."""
+
+    @abstractmethod
+    def _workers(self) -> Sequence[Load]:
+        """All of it."""
+
+    @abstractmethod
+    def _expectation(self) -> Callable[[], None]:
+        """Note what is acknowledged, while no broker runs; the function checks the next one."""
 
     def kill_and_check(self) -> None:
         """One round: load, kill -9 at a random moment, restart, check."""
         time.sleep(self._random.uniform(0.0, 0.25))
         self._broker.kill()
         before = [(worker, worker.acknowledged) for worker in self._workers()]
-        stored = [dict(producer.offset_of) for producer in self.producers]
+        check = self._expectation()
         self._broker.start()
-        self._check_commits({worker.name: acknowledged for worker, acknowledged in before})
-        self._check_records(stored)
+        check()
         for worker, acknowledged in before:
             self._wait_for_progress(worker, acknowledged)
 
@@ -78,7 +103,7 @@ class Kills:
         """How many logs had a torn end that a restart cut."""
         return len(self._broker.log_lines("log.recovered"))
 
-    def _wait_for_progress(self, worker: Worker, acknowledged: int) -> None:
+    def _wait_for_progress(self, worker: Load, acknowledged: int) -> None:
         """Whoever works gets on after the restart: no group and no partition is stuck."""
         wait_for(
             lambda: worker.acknowledged > acknowledged or worker.failure,
@@ -96,8 +121,12 @@ class Kills:
             worker.join(30)
         self._broker.stop()
 
-    def _workers(self) -> list[Worker]:
-        return [*self.committers, *self.members, *self.producers]
+    def _stored(self, producers: Sequence[Producer]) -> set[tuple[int, int]]:
+        """End producers; (partition, offset) of all that was acknowledged to them."""
+        for producer in producers:
+            producer.finish()
+            producer.join(30)
+        return {(one.partition, at) for one in producers for at in one.offset_of.values()}
 
     def _where(self) -> tuple[str, int]:
         return self._address
@@ -107,19 +136,7 @@ class Kills:
         topic = CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1)
         answer = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
         assert answer.topics[0].error_code == ErrorCode.NONE, answer
-        client.close()
-
-    def _check_commits(self, acknowledged: dict[str, int]) -> None:
-        """What is committed is at least what was acknowledged and at most what was sent."""
-        client = Client(self._address)
-        for worker in self.committers:
-            for offset in self._committed(client, worker.group):
-                assert acknowledged[worker.name] <= offset <= worker.sent, (worker.name, offset)
-        for group in range(GROUPS):
-            name = f"members-{group}"
-            committed = self._committed(client, name)
-            sent = max(one.sent for one in self.members if one.group == name)
-            assert all(-1 <= offset <= sent for offset in committed), (name, committed, sent)
+        self.topic_id: bytes = answer.topics[0].topic_id
         client.close()
 
     def _committed(self, client: Client, group: str) -> list[int]:
@@ -135,6 +152,45 @@ class Kills:
             assert answer.error_code == loading, f"{answer}\n{self._broker.log}"
             time.sleep(0.005)
         raise AssertionError(f"{group} is loading for ever")
+
+
+class Kills(KilledBroker):
+    """Classic groups, standalone commits and records."""
+
+    def _make_workers(self) -> None:
+        self.committers = [Committer(self._where, f"commits-{n}") for n in range(COMMITTERS)]
+        self.members = [
+            Member(self._where, f"members-{group}", number)
+            for group in range(GROUPS)
+            for number in range(MEMBERS)
+        ]
+        self.producers = [Producer(self._where, index) for index in range(PARTITIONS)]
+
+    def _expectation(self) -> Callable[[], None]:
+        acknowledged = {worker.name: worker.acknowledged for worker in self.committers}
+        stored = [dict(producer.offset_of) for producer in self.producers]
+
+        def check() -> None:
+            self._check_commits(acknowledged)
+            self._check_records(stored)
+
+        return check
+
+    def _workers(self) -> list[Worker]:
+        return [*self.committers, *self.members, *self.producers]
+
+    def _check_commits(self, acknowledged: dict[str, int]) -> None:
+        """What is committed is at least what was acknowledged and at most what was sent."""
+        client = Client(self._address)
+        for worker in self.committers:
+            for offset in self._committed(client, worker.group):
+                assert acknowledged[worker.name] <= offset <= worker.sent, (worker.name, offset)
+        for group in range(GROUPS):
+            name = f"members-{group}"
+            committed = self._committed(client, name)
+            sent = max(one.sent for one in self.members if one.group == name)
+            assert all(-1 <= offset <= sent for offset in committed), (name, committed, sent)
+        client.close()
 
     def _check_records(self, stored: list[dict[int, int]]) -> None:
         """Every acknowledged record is where the acknowledgement said, values in order."""

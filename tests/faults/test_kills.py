@@ -1,9 +1,10 @@
-"""The broker is killed under load; `python -m tests.faults.kills --kills N` does more of it."""
+"""The broker is killed under load; `kills` and `group_kills` do more of it (`--kills N`)."""
 
 from pathlib import Path
 
 import pytest
 
+from tests.faults.group_kills import ClientKills, ConsumerKills, ShareKills
 from tests.faults.kills import Kills
 
 
@@ -18,3 +19,40 @@ def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
         kills.close()
     assert all(worker.acknowledged > 0 for worker in kills.committers)
     assert all(producer.offset_of for producer in kills.producers)
+
+
+@pytest.mark.real_time
+def test_consumer_groups_go_on_after_kill_9(tmp_path: Path) -> None:
+    """Members keep their epochs and partitions, and what they have committed is there."""
+    kills = ConsumerKills(str(tmp_path / "data"), seed=7)
+    try:
+        for _ in range(4):
+            kills.kill_and_check()
+    finally:
+        kills.close()
+    for commits in kills.commits.values():
+        assert all(offset >= 0 for offset in commits.acknowledged.values())
+
+
+@pytest.mark.real_time
+def test_share_groups_go_on_after_kill_9(tmp_path: Path) -> None:
+    """What was acknowledged is not delivered again, and everything else is."""
+    kills = ShareKills(str(tmp_path / "data"), seed=7)
+    try:
+        for _ in range(4):
+            kills.kill_and_check()
+        assert kills.drain()
+    finally:
+        kills.close()
+
+
+@pytest.mark.real_time
+def test_clients_of_consumer_groups_go_on_after_kill_9(tmp_path: Path) -> None:
+    """confluent-kafka by `group.protocol=consumer`: everything is read, and commits are kept."""
+    kills = ClientKills(str(tmp_path / "data"), seed=7)
+    try:
+        for _ in range(2):
+            kills.kill_and_check()
+        assert kills.drain()
+    finally:
+        kills.close()

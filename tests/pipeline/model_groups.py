@@ -108,7 +108,7 @@ def _add_modern(model: Model, found: dict[str, list[Made]]) -> None:
     for one, said in records:
         assert one.group is not None
         if said.kind == "share":
-            found[one.group].append(Made(one, "share", None, None, (), removed=False))
+            found[one.group].append(Made(one, "share", 5, None, (), removed=False))
         if said.kind != "epoch":
             continue
         of_group = [(at, what) for at, what in records if at.group == one.group]
@@ -188,10 +188,10 @@ def group_generations(model: Model) -> Iterator[Row]:
     for name, all_made in generations(model).items():
         for made in all_made:
             counts = [one.count for one in made.people]
-            known = made.kind != "share" and not made.removed
+            known = not made.removed
             total = None if None in counts else sum(one or 0 for one in counts)
             classic = made.kind == "classic" and not made.removed
-            event = "generation" if made.people or made.kind == "share" else "empty"
+            event = "generation" if made.people else "empty"
             yield {
                 "group": name,
                 "group_type": made.kind,

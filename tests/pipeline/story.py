@@ -103,7 +103,8 @@ class Generation:
 
 @dataclass(frozen=True)
 class Modern:
-    """A record of a KIP-848 group; `value` None is a removal. `Share` groups: `kind` alone."""
+    """A record of a KIP-848 group; `value` None is a removal. `share`: an epoch of a
+    share group."""
 
     kind: str
     member_id: str | None
@@ -290,7 +291,7 @@ class Story:
         self._tell(group, [(at_ms, log.encode_key(key), data)], [said])
 
     def share(self, at_ms: int, group: str) -> None:
-        """An epoch of a share group, of which the key alone is read (ShareGroupMetadata)."""
+        """Epoch 5 of a share group without members (ShareGroupMetadata)."""
         name = group.encode()
         key = b"\x00\x0b" + len(name).to_bytes(2, "big") + name
         said = Modern("share", None, "epoch")

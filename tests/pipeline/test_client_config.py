@@ -48,10 +48,12 @@ def test_the_readers_take_them(
         found = unpacked(log, schema.OFFSETS_LOG)
         assert [row["group"] for row in found.select("group").collect()] == ["g"]
         bad = _file(tmp_path, "max.partition.fetch.bytes=many\n")
-        words = ["--bootstrap", broker.bootstrap_servers, "--client-config", bad]
+        words = ["--bootstrap-server", broker.bootstrap_servers, "--client-config", bad]
         assert main(["run", *words, "--out", str(tmp_path / "out")]) == 1
         said = capsys.readouterr().err.splitlines()[-1]
-        assert said.startswith(f"coordinator-server pipeline: --bootstrap {words[1]}: ConfigExc")
+        assert said.startswith(
+            f"coordinator-server pipeline: --bootstrap-server {words[1]}: ConfigExc"
+        )
         assert "Invalid value many for configuration max.partition.fetch.bytes" in said
 
 
@@ -59,4 +61,4 @@ def test_they_go_with_a_broker(capsys: pytest.CaptureFixture[str]) -> None:
     """Files have no clients."""
     words = ["run", "--log-dir", "d", "--out", "o", "--client-config", "c"]
     assert main(words) == 1
-    assert "--client-config goes with --bootstrap" in capsys.readouterr().err
+    assert "--client-config goes with --bootstrap-server" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from pipeline.sources.errors import InputError
 
 def silent_cluster() -> None:
     """No answer."""
-    raise InputError("--bootstrap b:1: no answer")
+    raise InputError("--bootstrap-server b:1: no answer")
 
 
 @pytest.mark.real_time

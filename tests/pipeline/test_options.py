@@ -70,7 +70,13 @@ def test_an_input_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["run", "--out", "o"])
     assert stop.value.code == 2
-    assert "--bootstrap" in capsys.readouterr().err
+    assert "--bootstrap-server" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["--bootstrap-server", "--bootstrap"])
+def test_a_broker_is_an_input(name: str) -> None:
+    """By the name that Kafka's tools have, and by a shorter one."""
+    assert parser().parse_args(["run", name, "b:1", "--out", "o"]).bootstrap == "b:1"
 
 
 def test_jars_that_are_not_there_are_named(tmp_path: Path) -> None:

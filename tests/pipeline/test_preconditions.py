@@ -94,7 +94,7 @@ def test_files_that_options_name_are_there(
     out = str(tmp_path / "out")
     said = error_of(capsys, "--parquet", str(tmp_path), "--out", out)
     assert said.endswith(f"--parquet {tmp_path}: there is no bronze of an earlier run")
-    said = error_of(capsys, "--bootstrap", "b:1", "--client-config", out, "--out", out)
+    said = error_of(capsys, "--bootstrap-server", "b:1", "--client-config", out, "--out", out)
     assert said.endswith(f"--client-config {out}: No such file or directory")
 
 
@@ -114,8 +114,8 @@ def test_bootstrap_accepts_a_connection(
 ) -> None:
     """Each dead address is named with its reason; one that is alive is enough."""
     dead = f"127.0.0.1:{closed_port}"
-    said = error_of(capsys, "--bootstrap", dead, "--out", str(tmp_path / "out"))
-    assert f"--bootstrap {dead}: no broker answers ({dead}: " in said
+    said = error_of(capsys, "--bootstrap-server", dead, "--out", str(tmp_path / "out"))
+    assert f"--bootstrap-server {dead}: no broker answers ({dead}: " in said
     assert "refused" in said
     with socket.create_server(("127.0.0.1", 0)) as alive:
         check_bootstrap(f"{dead}, 127.0.0.1:{alive.getsockname()[1]}")

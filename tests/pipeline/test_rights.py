@@ -1,10 +1,10 @@
-"""The table of rights in docs/pipeline.md: it names every request, and a Kafka needs no more."""
+"""The table of rights in docs/pipeline.md: it names every request, and a broker needs no more."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,9 +19,13 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 from pyspark.sql import SparkSession
 
+from coordinator_server.testing import Broker
 from pipeline import schema
 from pipeline.bronze import read_offsets_log, read_the_rest
 from pipeline.command import main
@@ -111,23 +115,17 @@ def bindings(right: Right) -> list[AclBinding]:
 
 
 class Secured:
-    """A running Kafka with ACLs: `admin` may do everything, `reader` what is granted."""
+    """A running broker with ACLs: `admin` may do everything, the reader what is granted.
 
-    def __init__(self, broker: Kafka, folder: Path) -> None:
-        self.bootstrap = broker.bootstrap_servers
-        self.settings = {
-            "bootstrap.servers": self.bootstrap,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": "admin",
-            "sasl.password": "a",
-        }
+    `settings` are those of the admin for confluent-kafka, `reader` those of the reader for Java.
+    """
+
+    def __init__(self, settings: Mapping[str, str], reader: str, folder: Path) -> None:
+        self.settings = dict(settings)
+        self.bootstrap = self.settings["bootstrap.servers"]
         self.admin = AdminClient(self.settings)
         self.client_config = folder / "client.properties"
-        self.client_config.write_text(
-            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
-            f'sasl.jaas.config={LOGIN} username="{READER}" password="r";\n'
-        )
+        self.client_config.write_text(reader)
 
     def grant(self, granted: list[Right]) -> None:
         """Let the reader have these rights and no others; returns when the broker has them."""
@@ -162,16 +160,48 @@ def theirs(tmp_path: Path) -> Iterator[Secured]:
     broker = Kafka(tmp_path, settings)
     try:
         broker.start()
-        yield Secured(broker, tmp_path)
+        client = {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "admin",
+            "sasl.password": "a",
+        }
+        reader = (
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+            f'sasl.jaas.config={LOGIN} username="{READER}" password="r";\n'
+        )
+        yield Secured(client, reader, tmp_path)
         broker.stop()
     finally:
         broker.end()
 
 
+@pytest.fixture
+def ours(tmp_path: Path) -> Iterator[Secured]:
+    """Our broker over SASL_SSL; the reader is a user of SCRAM."""
+    settings = {"allow.everyone.if.no.acl.found": "false", "offsets.topic.num.partitions": "1"}
+    with Broker(settings, security="sasl_ssl") as broker:
+        settings_of_admin = broker.client_config("confluent", user="admin")
+        admin = AdminClient(settings_of_admin)
+        put = UserScramCredentialUpsertion(
+            READER, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"r"
+        )
+        admin.alter_user_scram_credentials([put])[READER].result(30)
+        reader = broker.client_config("java", user="admin") | {
+            "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required"
+            f' username="{READER}" password="r";'
+        }
+        lines = "".join(f"{name}={value}\n".replace("\\", "\\\\") for name, value in reader.items())
+        yield Secured(settings_of_admin, lines, tmp_path)
+
+
 def live(secured: Secured) -> Producer:
     """Topics, a commit, and a transaction that stays open."""
     topics = [NewTopic(TOPIC, 1, 1, config={"retention.ms": "86400000"})]
-    for made in secured.admin.create_topics([*topics, NewTopic(EVENTS_TOPIC, 1, 1)]).values():
+    if EVENTS_TOPIC not in secured.admin.list_topics(timeout=30).topics:
+        topics.append(NewTopic(EVENTS_TOPIC, 1, 1))
+    for made in secured.admin.create_topics(topics).values():
         made.result()
     producer = Producer({**secured.settings, "transactional.id": TELLER})
     producer.init_transactions(60)
@@ -189,7 +219,7 @@ def live(secured: Secured) -> Producer:
 
 @pytest.mark.slow
 @pytest.mark.real_time
-@pytest.mark.parametrize("broker", ["theirs"])
+@pytest.mark.parametrize("broker", ["theirs", "ours"])
 def test_the_rights_are_enough_and_what_is_missing_is_said(
     broker: str,
     connector: SparkSession,
@@ -230,12 +260,12 @@ def test_the_rights_are_enough_and_what_is_missing_is_said(
     assert note.startswith(f"{TOPIC}: retention.ms is not known: TopicAuthorizationException: ")
     data = next(one for one in every if one.on.startswith("each topic"))
     secured.grant([one for one in every if one != data] + [data._replace(operation="Describe")])
-    words = ["--bootstrap", secured.bootstrap, "--client-config", str(secured.client_config)]
+    words = ["--bootstrap-server", secured.bootstrap, "--client-config", str(secured.client_config)]
     assert main(["run", *words, "--out", str(tmp_path / "unread")]) == 1
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.endswith(
-        f"--bootstrap {secured.bootstrap}: TopicAuthorizationException: Not authorized to access"
-        f" topics: [{TOPIC}]"
+        f"--bootstrap-server {secured.bootstrap}: TopicAuthorizationException: Not authorized to"
+        f" access topics: [{TOPIC}]"
     )
     with pytest.raises(InputError, match=f"the right to read {OFFSETS_TOPIC} is missing"):
         run(every[1:], "offsetless")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -17,6 +17,7 @@ from itertools import chain
 from typing import Any, NamedTuple, cast
 
 from coordinator_server.clock.step_runner import StepRunner
+from coordinator_server.config.config import Config
 from coordinator_server.coordinator.fan_in import Part
 from coordinator_server.coordinator.groups import LOAD_FINISHED, GroupCoordinator
 from coordinator_server.coordinator.led_partitions import PartitionState
@@ -34,9 +35,12 @@ from coordinator_server.group.effects import (
     Steps,
 )
 from coordinator_server.group.explain import Rebalance
+from coordinator_server.group.group import Group
+from coordinator_server.group.kinds import in_place_of
 from coordinator_server.group.offsets import CommittedOffset, CommittedOffsets
 from coordinator_server.group.records import CoordinatorRecord, CoordinatorRecords, encode_record
-from coordinator_server.group.settings import GroupSettings
+from coordinator_server.group.settings import GroupEnvironment, GroupKind, GroupSettings
+from coordinator_server.topics.creation_errors import CreationErrors
 from protocol.apis.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from protocol.apis.describe_groups import DescribeGroupsRequest
 from protocol.errors import ErrorCode
@@ -49,6 +53,8 @@ from protocol.offsets_log import (
 from protocol.registry import SPECS
 from protocol.schema import Message
 from storage.errors import StorageError
+from tests.sim.share_state import SimulatedPersister
+from tests.unit.topics.fakes import OpenSecurity
 
 GROUP = "g"
 TOPICS = {"one": 1, "three": 3, "many": 100}
@@ -72,6 +78,8 @@ class Answer:
 
     `on_answer` is called when it arrives; `note` is whatever the watcher wants to remember.
     """
+
+    connection = None
 
     def __init__(
         self,
@@ -103,6 +111,10 @@ class Answer:
     def answered(self) -> bool:
         """Whether the answer was given."""
         return self.response is not None or self.failed
+
+    def may_change_partitions(self, count: int) -> bool:
+        """No quota refuses it."""
+        return True
 
     def run(self, steps: Steps) -> None:
         """Work for the request, all of it at once."""
@@ -210,7 +222,7 @@ class WatchedTask(GroupTask):
 
     def __init__(
         self,
-        group: GroupMetadata,
+        group: Group,
         partition: OffsetsPartition,
         context: TaskContext,
         broker: OneGroupBroker,
@@ -235,7 +247,7 @@ class WatchedTask(GroupTask):
             answer = answer_of(operation)
             if answer.note is None:
                 watcher.asked(answer, answer.caller)
-        elif operation is LOAD_FINISHED:
+        elif operation is LOAD_FINISHED and isinstance(self.group, GroupMetadata):
             watcher.loading(self.group)
         super()._apply(operation, now_ms)
         if answer is not None:
@@ -369,29 +381,35 @@ class SimulatedPartition(OffsetsPartition):
         """Call `done` when the broker flushes."""
         self.broker.flushing.append(done)
 
-    def load(
-        self, new_group: Callable[[str], GroupMetadata], groups: dict[str, GroupMetadata]
-    ) -> Steps:
+    def load(self, new_group: Callable[[str], Group], groups: dict[str, Group]) -> Steps:
         """Replay the log."""
-        group = groups[GROUP] = new_group(GROUP)
-        for record in self.broker.records():
-            group.replay(record)
+        groups[GROUP] = self.reload(new_group(GROUP))
         yield
 
-    def reload(self, group: GroupMetadata) -> None:
+    def reload(self, group: Group) -> Group:
         """Replay the log into `group`."""
         for record in self.broker.records():
-            group.replay(record)
+            group = group.replay(record)
+        return group
 
     def save_snapshot(self, groups: object) -> None:
         """None: the log is all that is kept."""
 
 
 class SimulatedTopics:
-    """The topics of the broker, of which requests only ask for ids and numbers of partitions."""
+    """The topics of the broker, of which requests only ask for ids and numbers of partitions.
+
+    Who changes `counts` also raises `revision`, and sets `created_revision` if a topic is new.
+    `configs` are those of topics that were created.
+    """
+
+    broker_ids = frozenset((_NODE_ID,))
 
     def __init__(self, counts: dict[str, int]) -> None:
         self.counts = counts
+        self.racks: dict[int, str] = {}
+        self.configs: dict[str, Mapping[str, str]] = {}
+        self.revision = self.created_revision = 1
         self.on_deleted: list[Callable[[Any], None]] = []
 
     def partition_count(self, topic: str) -> int:
@@ -403,11 +421,52 @@ class SimulatedTopics:
         count = self.counts.get(name)
         if count is None:
             return None
-        return SimulatedTopic(name, name.encode().ljust(16, b"-"), range(count))
+        return SimulatedTopic(name, topic_id_of(name), _partitions(count))
 
     def topic_by_id(self, topic_id: bytes) -> SimulatedTopic | None:
         """The topic of this id."""
         return self.topic(topic_id.decode(errors="replace").rstrip("-"))
+
+    def all_topics(self) -> Iterator[SimulatedTopic]:
+        """Every topic."""
+        return (topic for name in self.counts if (topic := self.topic(name)) is not None)
+
+    def creation_error(self, name: str) -> tuple[ErrorCode, str] | None:
+        """Why no topic of this name can be created; None when one can."""
+        if name in self.counts:
+            return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
+        return None
+
+    def new_topic(
+        self, name: str, count: int, configs: Mapping[str, str], factor: int
+    ) -> SimulatedTopic:
+        """A topic that does not exist before `add`."""
+        return SimulatedTopic(name, b"", _partitions(count), configs)
+
+    def add(self, topics: Iterable[SimulatedTopic]) -> Generator[None, None, dict[str, Any]]:
+        """Create topics."""
+        for topic in topics:
+            self.counts[topic.name] = len(topic.partitions)
+            self.configs[topic.name] = topic.configs
+            self.revision += 1
+            self.created_revision = self.revision
+            yield
+        return {}
+
+
+def topic_id_of(name: str) -> bytes:
+    """The id of the topic of that name, whether it exists or not."""
+    return name.encode().ljust(16, b"-")
+
+
+class SimulatedTopicPartition(NamedTuple):
+    """A partition without a log."""
+
+    replicas: tuple[int, ...]
+
+
+def _partitions(count: int) -> tuple[SimulatedTopicPartition, ...]:
+    return (SimulatedTopicPartition((_NODE_ID,)),) * count
 
 
 class SimulatedTopic(NamedTuple):
@@ -415,11 +474,13 @@ class SimulatedTopic(NamedTuple):
 
     name: str
     topic_id: bytes
-    partitions: range
+    partitions: tuple[SimulatedTopicPartition, ...]
+    configs: Mapping[str, str] = {}
 
 
 class _DeletedTopic(NamedTuple):
     name: str
+    topic_id: bytes
 
 
 class _OffsetsTopic:
@@ -448,10 +509,10 @@ class _EventLog:
         self.debug = True
 
     def emit(self, event: str, **fields: object) -> None:
-        """Remember an event; the group fails where a bug slipped through the door."""
-        if event == "group.failed" and not self.broker.survives_bugs:
+        """Remember an event; a bug that came to an error boundary is a violation."""
+        if fields.get("exc_info") and not self.broker.survives_bugs:
             error = sys.exception()
-            raise ViolationError(f"the task raised {error!r}") from error
+            raise ViolationError(f"{event}: {error!r}") from error
         self.broker.events.append((event, fields))
 
 
@@ -461,27 +522,27 @@ class WatchedCoordinator(GroupCoordinator):
     def __init__(self, broker: OneGroupBroker) -> None:
         self.broker = broker
         super().__init__(
-            broker.settings,
+            broker.environment,
             broker.clock,
             StepRunner(broker.clock),
             cast("Any", broker.topics),
             cast("Any", broker.offsets_topic),
             node_id=_NODE_ID,
-            new_member_id=broker.new_member_id,
             explain=broker.take_account,
+            persister=broker.find_persister,
             log=cast("Any", _EventLog(broker)),
         )
 
-    def new_group(self, group_id: str) -> GroupMetadata:
+    def new_group(self, group_id: str) -> Group:
         """A blank group that reports its transitions."""
-        group = WatchedGroup(group_id, self.broker.settings, self.broker.new_member_id)
+        group = WatchedGroup(group_id, self.broker.environment)
         group.watcher = self.broker.watcher
         return group
 
     def _take_over(self, _: object) -> OffsetsPartition:
         return SimulatedPartition(self.broker)
 
-    def _adopt(self, group: GroupMetadata, led: OffsetsPartition) -> GroupTask:
+    def _adopt(self, group: Group, led: OffsetsPartition) -> GroupTask:
         task = self.tasks[group.group_id] = WatchedTask(group, led, self, self.broker)
         return task
 
@@ -493,12 +554,19 @@ class OneGroupBroker:
     (`flush.messages=1`); `flush` does that, or fails.
     """
 
+    config = Config()
+    security = OpenSecurity()
+
     def __init__(
         self, settings: GroupSettings | None = None, topics: dict[str, int] | None = None
     ) -> None:
         self.settings = settings or GroupSettings(initial_rebalance_delay_ms=0, max_size=4)
         self.clock = SimulatedClock(1_000_000)
         self.topics = SimulatedTopics(TOPICS if topics is None else topics)
+        self.configs: dict[str, str] = {}
+        """The configs that the group has of its own."""
+        self.persister = SimulatedPersister()
+        self.creation_errors = CreationErrors()
         self.log: list[tuple[bytes, bytes | None]] = []
         self.batches: list[int] = []
         self.events: list[tuple[str, dict[str, object]]] = []
@@ -522,6 +590,18 @@ class OneGroupBroker:
         self.groups.start()
 
     @property
+    def environment(self) -> GroupEnvironment:
+        """What the groups of a coordinator that starts now are made with."""
+        return GroupEnvironment(
+            self.settings,
+            self.new_member_id,
+            self.new_uuid,
+            self.in_place_of,
+            self.topics,
+            self.configs_of,
+        )
+
+    @property
     def now_ms(self) -> int:
         """The time."""
         return self.clock.time_ms
@@ -533,7 +613,14 @@ class OneGroupBroker:
 
     @property
     def group(self) -> GroupMetadata | None:
-        """The group, if it exists."""
+        """The group, if it exists; it has to be a classic one."""
+        group = None if self.task is None else self.task.group
+        assert group is None or isinstance(group, GroupMetadata), group
+        return group
+
+    @property
+    def any_group(self) -> Group | None:
+        """The group of whatever kind, if it exists."""
         return None if self.task is None else self.task.group
 
     @property
@@ -604,7 +691,7 @@ class OneGroupBroker:
     def delete_topics(self, *topics: str) -> None:
         """Topics are deleted, as far as their offsets go; they still exist for requests."""
         for listener in tuple(self.topics.on_deleted):
-            listener({topic: _DeletedTopic(topic) for topic in topics})
+            listener({topic: _DeletedTopic(topic, topic_id_of(topic)) for topic in topics})
         self.settle()
 
     # Time, drains, crashes
@@ -682,19 +769,22 @@ class OneGroupBroker:
             assert not isinstance(key, UnknownKey)
             yield key, decode_value(key, value_bytes)
 
-    def replayed(self) -> GroupMetadata:
+    def replayed(self) -> Group:
         """A group made from the log alone."""
         group = self.groups.new_group(GROUP)
         for record in self.records():
-            group.replay(record)
+            group = group.replay(record)
         return group
 
     def check_replay_law(self) -> None:
         """Replaying the log gives the durable state; at rest the soft state agrees with it."""
-        replayed, group = self.replayed(), self.group
+        replayed, group = self.replayed(), self.any_group
         if group is None:
             return
         assert durable_state(replayed) == durable_state(group)
+        if not isinstance(group, GroupMetadata):
+            return
+        assert isinstance(replayed, GroupMetadata)
         at_rest = group.state is STABLE or (group.state is EMPTY and group.generation_id > 0)
         if at_rest and not self.write_failed:
             _, recorded = group.record()
@@ -713,15 +803,43 @@ class OneGroupBroker:
         """Remember the account of a rebalance."""
         self.explained.append(rebalance)
 
+    def in_place_of(self, kind: GroupKind, group: Group) -> Group:
+        """A group of another kind; a classic one reports its transitions here."""
+        if kind is not GroupKind.CLASSIC:
+            return in_place_of(kind, group)
+        blank = self.groups.new_group(group.group_id)
+        blank.offsets = group.offsets
+        blank.is_new = False
+        return blank
+
+    def find_persister(self) -> Any:
+        """The share coordinator; a method, as small worlds are copied with all that they have."""
+        return self.persister
+
+    def configs_of(self, _: str) -> dict[str, str]:
+        """The configs of the group."""
+        return self.configs
+
     def new_member_id(self, prefix: str) -> str:
         """Member ids count up."""
         self._ids += 1
         return f"{prefix}-{self._ids}"
 
+    def new_uuid(self) -> str:
+        """The id of a member of a consumer group that brings none."""
+        return self.new_member_id("uuid")
 
-def durable_state(group: GroupMetadata) -> tuple[GroupMetadataValue | None, CommittedOffsets]:
+
+def durable_state(group: Group) -> tuple[list[CoordinatorRecord], CommittedOffsets]:
     """What the records of a group make of it."""
-    return group.recorded, group.offsets
+    return group.state_records(), group.offsets
+
+
+def blank_group(group_id: str, settings: GroupSettings | None = None) -> GroupMetadata:
+    """A group of a broker without topics."""
+    return GroupMetadata(
+        group_id, GroupEnvironment(settings or GroupSettings(), str, str, in_place_of)
+    )
 
 
 def partition_count(topic: str) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Bug(NamedTuple):
     """`fragment` of `module` becomes `replacement`; `is_quick` ones are tried by the test suite.
 
-    `world` is the simulation that has to see it.
+    `world` is the simulation that has to see it: a module, and maybe arguments.
     """
 
     name: str

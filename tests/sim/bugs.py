@@ -7,6 +7,10 @@ once, and what stands there instead. When the heart changes, a fragment that is 
 from __future__ import annotations
 
 from tests.sim.bug import Bug
+from tests.sim.consumer_bugs import CONSUMER_BUGS
+from tests.sim.share_bugs import SHARE_BUGS
+from tests.sim.share_member_bugs import SHARE_MEMBER_BUGS
+from tests.sim.streams_bugs import STREAMS_BUGS
 from tests.sim.transaction_bugs import TRANSACTION_BUGS
 
 GENERATIONS = [
@@ -309,13 +313,13 @@ THE_LOG = [
     Bug(
         "records are replayed though the append failed",
         "group.driver",
-        "    if error is ErrorCode.NONE:\n        for of_write in records:",
-        "    if True:\n        for of_write in records:",
+        "    if error is ErrorCode.NONE:\n        for write, of_write in zip(",
+        "    if True:\n        for write, of_write in zip(",
     ),
     Bug(
         "a deleted group has no tombstone",
         "group.delete_groups",
-        "    records.append(group_tombstone(group.group_id))\n",
+        "    records += group.tombstones()\n",
         "",
     ),
     Bug(
@@ -335,8 +339,8 @@ THE_LOG = [
     Bug(
         "a leave that could not be recorded succeeds",
         "group.classic.leave_group",
-        "        if error is ErrorCode.NONE:\n            effects.reply(reply, response)",
-        "        if True:\n            effects.reply(reply, response)",
+        "        if error is ErrorCode.NONE:\n            effects.reply(reply, answer)",
+        "        if True:\n            effects.reply(reply, answer)",
     ),
     Bug(
         "an oversized commit spoils the others of its batch",
@@ -395,7 +399,7 @@ THE_TASK = [
     Bug(
         "a deletion shares its drain with what came before it",
         "coordinator.task",
-        "        self._settle(now_ms)\n        self._apply(operation, now_ms)\n",
+        "        self._settle(now_ms, is_last=False)\n        self._apply(operation, now_ms)\n",
         "        self._apply(operation, now_ms)\n",
     ),
     Bug(
@@ -411,7 +415,7 @@ THE_TASK = [
         "a bug takes the requests before it along",
         "coordinator.task",
         "            effects.rewind(before)\n            self._settle(now_ms)\n",
-        "            effects.rewind((0, 0, 0))\n",
+        "            effects.rewind((0, 0, 0, 0))\n",
     ),
     Bug(
         "a group that exists is served whatever its id",
@@ -435,4 +439,8 @@ BUGS: list[Bug] = [
     *THE_LOG,
     *THE_TASK,
     *TRANSACTION_BUGS,
+    *CONSUMER_BUGS,
+    *SHARE_BUGS,
+    *SHARE_MEMBER_BUGS,
+    *STREAMS_BUGS,
 ]

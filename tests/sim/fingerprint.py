@@ -52,15 +52,15 @@ def fingerprint(world: SmallWorld) -> int:
     """A hash of the state."""
     broker = world.broker
     group = broker.group
-    shadow = world.ledger.shadow
-    recorded_generation = 0 if shadow.recorded is None else shadow.recorded.generation
+    recorded = world.ledger.recorded
+    recorded_generation = 0 if recorded is None else recorded.generation
     generation = recorded_generation if group is None else group.generation_id
     eyes = _Eyes(broker.now_ms, generation)
     held = world.held
     return hash(
         (
             None if group is None else _group(group, eyes),
-            None if shadow.recorded is None else _record(shadow.recorded, eyes),
+            None if recorded is None else _record(recorded, eyes),
             tuple(sorted(world.ledger.places())),
             tuple(_player(player, eyes) for player in world.players.values()),
             None if held is None else tuple((one.name, verb) for one, verb in held),

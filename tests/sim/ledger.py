@@ -10,10 +10,12 @@ from typing import Any
 
 from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.classic.state import EMPTY, STABLE
+from coordinator_server.group.group import Group
 from protocol.apis.offset_commit import OffsetCommitRequest
 from protocol.apis.offset_fetch import OffsetFetchRequest
 from protocol.errors import ErrorCode
 from protocol.offsets_log import (
+    GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
     UnknownKey,
@@ -34,7 +36,7 @@ class Ledger:
 
     def __init__(self, broker: OneGroupBroker) -> None:
         self.broker = broker
-        self.shadow = GroupMetadata(GROUP, broker.settings, str)
+        self.shadow: Group = GroupMetadata(GROUP, broker.environment)
         self.written: dict[Place, set[int]] = {}
         """Every offset that was ever written."""
         self.read = 0
@@ -52,6 +54,12 @@ class Ledger:
             for topic, offsets in self.shadow.offsets.by_topic.items()
             for one in offsets
         }
+
+    @property
+    def recorded(self) -> GroupMetadataValue | None:
+        """The last GroupMetadata record, of a group that is a classic one."""
+        assert isinstance(self.shadow, GroupMetadata)
+        return self.shadow.recorded
 
     def answered(self, answer: Answer) -> None:
         """Remember what is acknowledged; compare what is fetched."""
@@ -113,7 +121,7 @@ class Ledger:
             value = decode_value(key, value_bytes)
             if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
                 self.written.setdefault(place, set()).add(value.offset)
-            self.shadow.replay((key, value))
+            self.shadow = self.shadow.replay((key, value))
         self.read = len(log)
         if not self._is_answering:
             self.may_drop = set()
@@ -126,7 +134,7 @@ class Ledger:
             self.stored |= {place: held[place] for place in written & held.keys()}
         assert held == self.stored, f"acknowledged {self.stored}, the log has {held}"
 
-    def check_durable_state(self, group: GroupMetadata | None) -> None:
+    def check_durable_state(self, group: Group | None) -> None:
         """The replay law: the durable state is what the log says."""
         if group is not None:
             assert durable_state(group) == durable_state(self.shadow), "the replay law"

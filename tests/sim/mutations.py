@@ -28,7 +28,15 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = Path("coordinator_server")
 LINKED = ("protocol", "storage", "tests", "docs", "pyproject.toml")
 SEEDS = "0-39"
-STEPS = {"tests.sim": 600, "tests.sim.transactions": 60}
+CLASSIC_GROUPS = "tests.sim"
+STEPS = {
+    CLASSIC_GROUPS: 600,
+    "tests.sim.transactions": 60,
+    "tests.sim --kind consumer": 400,
+    "tests.sim --kind share": 120,
+    "tests.sim --kind share-members": 400,
+    "tests.sim --kind streams": 400,
+}
 """Of a seed, by simulation."""
 DEPTH = 4
 TIME_LIMIT_S = 120
@@ -72,7 +80,7 @@ def try_bug(bug: Bug, *, is_quick: bool = False) -> Result:
         directory = Path(name)
         stage(directory, bug)
         killer, how = _simulate(directory, bug.world)
-        if killer is None and not is_quick:
+        if killer is None and not is_quick and bug.world == CLASSIC_GROUPS:
             killer, how = _explore(directory)
         if killer is None and not is_quick:
             killer, how = _unit_test(directory)
@@ -93,7 +101,9 @@ def check_health() -> None:
 
 
 def _simulate(directory: Path, world: str) -> tuple[str | None, str]:
-    code, _, errors = _run(directory, world, "--seeds", SEEDS, "--steps", str(STEPS[world]))
+    code, _, errors = _run(
+        directory, *world.split(), "--seeds", SEEDS, "--steps", str(STEPS[world])
+    )
     if code == 0:
         return None, ""
     note = re.search(r"seed (\d+), step (\d+)", errors)
@@ -125,6 +135,7 @@ def _unit_test(directory: Path) -> tuple[str | None, str]:
         "tests/unit/group",
         "tests/unit/transactions",
         "tests/unit/coordinator",
+        "tests/unit/share",
     )
     if code == 0:
         return None, ""

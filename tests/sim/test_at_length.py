@@ -2,10 +2,12 @@
 
 import pytest
 
+from tests.sim.__main__ import SIMULATIONS
 from tests.sim.bug import Bug
 from tests.sim.bugs import BUGS
 from tests.sim.mutations import try_bug
 from tests.sim.small_worlds import WORLDS, explore
+from tests.sim.test_kinds import KINDS
 from tests.sim.transactions import run as run_transactions
 from tests.sim.world import run
 
@@ -31,6 +33,15 @@ def test_transactions_hold(first: int) -> None:
     """The same for a thousand seeds of transactions."""
     for seed in SEEDS[first : first + 10 * SEEDS_AT_ONCE]:
         run_transactions(seed)
+
+
+@pytest.mark.parametrize("first", SEEDS[:: 10 * SEEDS_AT_ONCE])
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_kinds_hold(kind: str, first: int) -> None:
+    """The same for a thousand seeds of each of the other kinds of groups."""
+    play, steps = SIMULATIONS[kind]
+    for seed in SEEDS[first : first + 10 * SEEDS_AT_ONCE]:
+        play(seed, steps)
 
 
 @pytest.mark.parametrize("name", WORLDS)

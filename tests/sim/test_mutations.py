@@ -30,6 +30,8 @@ def test_the_simulation_sees(bug: Bug) -> None:
 
 
 def test_there_are_enough_of_them() -> None:
-    """At least twenty bugs in all, and twelve in every run of the test suite."""
-    assert len({bug.name for bug in BUGS}) == len(BUGS) >= 20
+    """No name twice; enough of each kind of group, and some in every run of the test suite."""
+    assert len({bug.name for bug in BUGS}) == len(BUGS)
     assert len(QUICK) >= 12
+    for kind, least in (("consumer", 10), ("share", 8), ("share-members", 8), ("streams", 5)):
+        assert sum(bug.world == f"tests.sim --kind {kind}" for bug in BUGS) >= least

@@ -268,7 +268,7 @@ class World:
 
     def _begin_anew(self) -> None:
         self.broker.answers = [one for one in self.broker.answers if one.parked]
-        recorded = self.ledger.shadow.recorded
+        recorded = self.ledger.recorded
         self.generation = 0 if recorded is None else recorded.generation
         self.leaders = {}
         self.group = self.broker.group

@@ -11,6 +11,7 @@ from tests.support import ROOT
 
 BLOCKED = (
     "construct",
+    "cryptography",
     "structlog",
     "uvloop",
     "cramjam",
@@ -35,6 +36,9 @@ with testing.Broker(num_partitions=2) as broker:
     broker.reset()
     broker.restart()
 assert "broker.stopped" in broker.log
+with testing.Broker(security="sasl_ssl") as broker:
+    assert broker.client_config("java")["security.protocol"] == "SASL_SSL"
+    assert broker.client_config("aiokafka")["ssl_context"]
 loaded = [name for name in sys.modules if name.split(".")[0] in ("protocol", "storage")]
 assert not loaded, loaded
 """

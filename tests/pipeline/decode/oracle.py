@@ -47,7 +47,7 @@ def expected(at: int, key: bytes | None, value: bytes | None) -> Row:
         row["record_type"] = int.from_bytes(key[:2], "big", signed=True)
         if row["record_type"] not in KINDS:
             raise ProtocolError("unknown record type")
-        row["kind"] = KINDS[row["record_type"]].name
+        row["kind"] = KINDS[row["record_type"]]
         _decode(row, row["record_type"], key, value)
     except ProtocolError:
         row["problem"] = True
@@ -58,14 +58,7 @@ def expected(at: int, key: bytes | None, value: bytes | None) -> Row:
 
 def _decode(row: Row, record_type: int, key: bytes, value: bytes | None) -> None:
     types = record_types(record_type)
-    if types is None:  # share and streams groups: the key is a group, and a member perhaps
-        types = record_types(5 if KINDS[record_type].has_member else 3)
-        assert types is not None
-        named = _whole(types[0], 0, key)
-        row["group"], row["member_id"] = named.group_id, getattr(named, "member_id", None)
-        if value is not None and len(value) < 2:
-            raise ProtocolError("no version")
-        return
+    assert types is not None
     named = _whole(types[0], 0, key)
     row["group"] = named.group if record_type < 3 else named.group_id
     row["member_id"] = getattr(named, "member_id", None)
@@ -85,7 +78,8 @@ def _decode(row: Row, record_type: int, key: bytes, value: bytes | None) -> None
         shown = None if said is None else to_json(said, version)
         both = {"key": to_json(named, 0), "value": shown}
         row["details"] = json.dumps(both, ensure_ascii=False, separators=(",", ":"))
-        row["generation"] = getattr(said, "epoch", None)
+        if row["kind"].endswith("group_metadata"):
+            row["generation"] = getattr(said, "epoch", None)
 
 
 def _whole(message_type: type[Message], version: int, data: bytes) -> Any:

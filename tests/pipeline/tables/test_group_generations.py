@@ -6,8 +6,15 @@ from datetime import date
 from typing import Any
 
 from pipeline import schema
+from pipeline.decode.kinds import KINDS
+from pipeline.decode.others import decode_other
 from pipeline.inputs import Questions
 from pipeline.tables import dead_letters, group_generations, group_members
+from protocol import share_group_records as share
+from protocol import streams_group_records as streams
+from protocol.json_form import uuid_to_text
+from protocol.offsets_log import encode_key, encode_value, type_of_key
+from protocol.schema import Message
 from tests.pipeline.frames import bronze, rows_of
 from tests.pipeline.tables.log_rows import (
     commit,
@@ -23,6 +30,21 @@ from tests.pipeline.tables.log_rows import (
 
 DAY = date(1970, 1, 1)
 NOW = Questions(at_ms=1_000_000)
+
+
+def recorded(at_ms: int, offset: int, key: Message, value: Message) -> dict[str, Any]:
+    """A row of the offsets log, decoded from the bytes of a record."""
+    number = type_of_key(key)
+    return {
+        "kind": KINDS[number],
+        "record_type": number,
+        "tombstone": False,
+        "log_partition": 0,
+        "log_offset": offset,
+        "log_timestamp_ms": at_ms,
+        **decode_other(number, encode_key(key), encode_value(value, 0)),
+    }
+
 
 CLASSIC = [
     generation("a", 1000, 1, 1, member("m1", {"t": [0, 1], "u": [0]}), member("m2", {"t": [2]})),
@@ -80,7 +102,80 @@ COMPUTED = [
     target("l", 5100, 48, 1, assignmentTimestamp=5090),
 ]
 
-SHARE = [{**epoch("s", 1000, 30, 0), "kind": "share_group_metadata", "generation": None}]
+SHARE = [
+    recorded(
+        1000,
+        30,
+        share.ShareGroupMemberMetadataKey(group_id="s", member_id="x"),
+        share.ShareGroupMemberMetadataValue(
+            client_id="c", client_host="/h", subscribed_topic_names=["orders"]
+        ),
+    ),
+    recorded(
+        1000,
+        31,
+        share.ShareGroupMetadataKey(group_id="s"),
+        share.ShareGroupMetadataValue(epoch=2, metadata_hash=0),
+    ),
+    recorded(
+        1000,
+        32,
+        share.ShareGroupCurrentMemberAssignmentKey(group_id="s", member_id="x"),
+        share.ShareGroupCurrentMemberAssignmentValue(
+            member_epoch=2,
+            previous_member_epoch=0,
+            state=0,
+            assigned_partitions=[share.ShareTopicPartitions(topic_id=b"i" * 16, partitions=[0, 1])],
+        ),
+    ),
+]
+ID = uuid_to_text(b"i" * 16)
+
+STREAMS = [
+    recorded(
+        1000,
+        40,
+        streams.StreamsGroupMemberMetadataKey(group_id="t", member_id="y"),
+        streams.StreamsGroupMemberMetadataValue(
+            instance_id=None,
+            client_id="c",
+            client_host="/h",
+            rebalance_timeout_ms=60_000,
+            process_id="p",
+        ),
+    ),
+    recorded(
+        1000,
+        41,
+        streams.StreamsGroupMetadataKey(group_id="t"),
+        streams.StreamsGroupMetadataValue(epoch=3, metadata_hash=0),
+    ),
+    recorded(
+        1000,
+        42,
+        streams.StreamsGroupTargetAssignmentMetadataKey(group_id="t"),
+        streams.StreamsGroupTargetAssignmentMetadataValue(
+            assignment_epoch=3, assignment_timestamp=990
+        ),
+    ),
+    recorded(
+        1000,
+        43,
+        streams.StreamsGroupCurrentMemberAssignmentKey(group_id="t", member_id="y"),
+        streams.StreamsGroupCurrentMemberAssignmentValue(
+            member_epoch=3,
+            previous_member_epoch=0,
+            state=1,
+            active_tasks=[streams.CurrentTaskIds(subtopology_id="0", partitions=[0])],
+        ),
+    ),
+    recorded(
+        1000,
+        44,
+        streams.StreamsGroupTopologyKey(group_id="t"),
+        streams.StreamsGroupTopologyValue(epoch=7),
+    ),
+]
 
 
 def classic_row(
@@ -97,7 +192,8 @@ def classic_row(
 
 def test_every_generation_is_a_row() -> None:
     """Generations, empty ones and removals; unreadable assignments make the sum null, no error."""
-    made = group_generations.make(bronze(offsets_log=[*CLASSIC, *MODERN, *SHARE]), NOW)
+    log = [*CLASSIC, *MODERN, *SHARE, *STREAMS]
+    made = group_generations.make(bronze(offsets_log=log), NOW)
     nothing = (None, None, None)
 
     def modern_row(
@@ -119,7 +215,9 @@ def test_every_generation_is_a_row() -> None:
         modern_row(3, "generation", 21, 1, 1),
         modern_row(4, "empty", 23, 0, 0),
         modern_row(None, "tombstone", 24, None, None),
-        ("s", "share", "generation", None, *nothing, None, None, None, None, 0, 30, 1000, DAY),
+        ("s", "share", "generation", 2, *nothing, 1, 2, None, None, 0, 31, 1000, DAY),
+        # Its members have tasks: which partitions these are is not known here.
+        ("t", "streams", "generation", 3, *nothing, 1, None, None, 990, 0, 41, 1000, DAY),
     ]
 
 
@@ -179,6 +277,22 @@ def test_every_member_is_a_row() -> None:
         ),
         modern(3, "x", 21, ["orders"], {"orders": [0]}, {"orders": [1]}),
     ]
+
+
+def test_members_of_share_and_streams_groups() -> None:
+    """What a type does not have is null: instance ids and timeouts, topics and partitions."""
+    made = group_members.make(bronze(offsets_log=[*SHARE, *STREAMS]), NOW)
+    assigned = [{"topic": ID, "partitions": [0, 1]}]
+    assert rows_of(made, schema.GROUP_MEMBERS) == [
+        (
+            "s", 2, "x", None, "c", "/h", False, None, None, ["orders"], assigned, 2, None, 0, 31,
+            None,
+        ),
+        (
+            "t", 3, "y", None, "c", "/h", False, None, 60_000, None, None, None, None, 0, 41,
+            None,
+        ),
+    ]  # fmt: skip
 
 
 def test_what_came_later_does_not_count_in_the_past() -> None:

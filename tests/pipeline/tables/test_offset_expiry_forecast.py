@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from coordinator_server.group.classic.lifecycle import load_finished
-from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.effects import Effects
 from coordinator_server.group.retention import expire_offsets
 from coordinator_server.group.settings import GroupSettings
@@ -17,6 +16,7 @@ from protocol import offsets_log as log
 from protocol.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
 from tests.pipeline.frames import bronze, rows_of
 from tests.pipeline.tables.offset_rows import AT_MS, Row, commit, ends, generation, removal
+from tests.sim.broker import blank_group
 
 RETENTION_MS = 1000
 CHECK_MS = 100
@@ -159,7 +159,7 @@ def test_the_broker_removes_them_at_that_very_time() -> None:
 
 def _is_dropped(group_id: str, topic: str, now_ms: int) -> bool:
     """Whether the broker's check at `now_ms` removes the committed offset."""
-    group = GroupMetadata(group_id, GroupSettings(offsets_retention_ms=RETENTION_MS), str)
+    group = blank_group(group_id, GroupSettings(offsets_retention_ms=RETENTION_MS))
     for row in CLASSIC:
         if row["group"] == group_id:
             group.replay(_record(row))

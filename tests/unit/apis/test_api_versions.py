@@ -57,13 +57,25 @@ def test_features_from_level_0_need_version_4() -> None:
     """Clients of version 3 cannot read a lowest level of 0 (KAFKA-17011)."""
     assert [one.name for one in ask(3).supported_features] == ["metadata.version"]
     names = [one.name for one in ask(4).supported_features]
-    assert names == ["group.version", "metadata.version", "transaction.version"]
+    assert names == [
+        "group.version",
+        "metadata.version",
+        "share.version",
+        "streams.version",
+        "transaction.version",
+    ]
 
 
 def test_the_final_levels_are_those_of_a_new_cluster() -> None:
     """The finalized features are at the levels of a new cluster of 4.3 (4.3-IV0)."""
     levels = {one.name: one.max_version_level for one in ask(3).finalized_features}
-    assert levels == {"group.version": 1, "metadata.version": 30, "transaction.version": 2}
+    assert levels == {
+        "group.version": 1,
+        "metadata.version": 30,
+        "share.version": 1,
+        "streams.version": 1,
+        "transaction.version": 2,
+    }
 
 
 def test_the_epoch_of_the_features_grows_with_the_levels() -> None:

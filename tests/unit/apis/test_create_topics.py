@@ -133,6 +133,11 @@ def test_a_name_that_is_taken() -> None:
 @pytest.mark.parametrize(
     ("asked", "error", "text"),
     [
+        (
+            topic("__cluster_metadata"),
+            ErrorCode.INVALID_REQUEST,
+            "Creation of internal topic __cluster_metadata is prohibited.",
+        ),
         (topic("a b"), ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: 'a b' contains"),
         (topic(""), ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string"),
         (topic("t", 0), ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator_server.apis import find_coordinator
 from protocol.apis.find_coordinator import FindCoordinatorRequest
 from protocol.errors import ErrorCode
+from tests.unit.coordinator.share_state_broker import ShareStateBroker
 from tests.unit.coordinator.transaction_broker import TransactionBroker
 
 GROUP, TRANSACTION, SHARE, UNKNOWN = 0, 1, 2, 3
@@ -45,3 +47,23 @@ async def test_many_coordinators(key_type: int, error: ErrorCode, message: str) 
     found = (await TransactionBroker().answer("FindCoordinator", request, 6)).coordinators
     assert [one.key for one in found] == ["g", "h"]
     assert [(one.error_code, one.error_message) for one in found] == [(error, message)] * 2
+
+
+@pytest.mark.parametrize(
+    ("version", "key", "error"),
+    [
+        (6, "g:AAECAwQFBgcICQoLDA0ODw:0", ErrorCode.NONE),
+        (6, "a:b:AAECAwQFBgcICQoLDA0ODw:0", ErrorCode.NONE),
+        (6, "g:AAECAwQFBgcICQoLDA0ODw", ErrorCode.INVALID_REQUEST),
+        (5, "g:AAECAwQFBgcICQoLDA0ODw:0", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_share_partitions(version: int, key: str, error: ErrorCode) -> None:
+    """Since v6, by group, topic id and partition; who asks makes the topic."""
+    broker = ShareStateBroker()
+    request = FindCoordinatorRequest(coordinator_keys=[key], key_type=SHARE)
+    (one,) = broker.ask_now(find_coordinator.handle, request, version).coordinators
+    node = (-1, "", -1) if error else (1, "127.0.0.1", 9092)
+    assert (one.key, one.error_code, one.error_message) == (key, error, "")
+    assert (one.node_id, one.host, one.port) == node
+    assert broker.topics.partition_count("__share_group_state") == (0 if error else 1)

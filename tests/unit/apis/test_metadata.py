@@ -121,7 +121,7 @@ def test_invalid_names(name: str, may_create: bool) -> None:
 
 
 def test_internal_topics_that_are_asked_for() -> None:
-    """The topics of coordinators are created compacted, with their own number of partitions."""
+    """The topics of coordinators are created with configs and a number of partitions of theirs."""
     broker = FakeBroker(offsets_topic_num_partitions="7")
     first = ask(broker, request("__consumer_offsets"))
     assert (errors(first), first.topics[0].is_internal) == ([("__consumer_offsets", UNKNOWN)], True)
@@ -132,7 +132,16 @@ def test_internal_topics_that_are_asked_for() -> None:
     ask(broker, request("__transaction_state"))
     assert len(ask(broker, request("__transaction_state")).topics[0].partitions) == 50
     ask(broker, request("__share_group_state"))
-    assert errors(ask(broker, request("__share_group_state"))) == [("__share_group_state", UNKNOWN)]
+    assert len(ask(broker, request("__share_group_state")).topics[0].partitions) == 50
+    topic = broker.topics.topic("__share_group_state")
+    assert topic is not None
+    assert topic.configs == {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": "2",
+        "retention.ms": "-1",
+        "segment.bytes": "104857600",
+    }
 
 
 def test_topics_by_id() -> None:
@@ -220,6 +229,15 @@ def test_a_partition_that_cannot_be_opened() -> None:
     (one,) = response.topics[0].partitions
     assert (one.error_code, one.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
     assert (one.replica_nodes, one.isr_nodes, one.offline_replicas) == ([1], [], [1])
+
+
+def test_the_rack_of_the_broker() -> None:
+    """Metadata shows it since version 1, DescribeCluster in every one."""
+    broker = FakeBroker(broker_rack="r")
+    response = broker.ask(metadata.handle, MetadataRequest(topics=[]), 9)
+    assert [one.rack for one in response.brokers] == ["r"]
+    response = broker.ask(describe_cluster.handle, DescribeClusterRequest(), 2)
+    assert [one.rack for one in response.brokers] == ["r"]
 
 
 @pytest.mark.parametrize("version", range(3))

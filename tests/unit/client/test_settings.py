@@ -8,7 +8,6 @@ from coordinator_server.client import (
     Address,
     ClientError,
     ClientSettings,
-    UnsupportedSettingError,
     parse_addresses,
     read_settings,
 )
@@ -23,11 +22,9 @@ def test_properties_replace_defaults_and_others_are_ignored() -> None:
 
 
 def test_what_cannot_be_used_is_refused() -> None:
-    """A value that is no number, and any security protocol but PLAINTEXT."""
+    """A value that is no number."""
     with pytest.raises(ClientError, match=r"^Invalid value x for configuration retry.backoff.ms: "):
         read_settings({"retry.backoff.ms": "x"})
-    with pytest.raises(UnsupportedSettingError, match=r"^security.protocol=SSL is not supported"):
-        read_settings({"security.protocol": "SSL"})
 
 
 def test_addresses_are_read_as_kafkas_clients_read_them() -> None:

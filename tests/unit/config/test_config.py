@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.broker import group_settings
 from coordinator_server.config.config import (
     Config,
     ConfigError,
@@ -18,12 +19,15 @@ from coordinator_server.config.config import (
 )
 from coordinator_server.config.other_names import OF_KAFKA
 from coordinator_server.config.settings import (
+    CONSUMER_ASSIGNOR_CLASSES,
     GROUP_SETTINGS,
     SETTINGS,
+    SHARE_ASSIGNOR_CLASS,
     TOPIC_CONFIGS,
     WITHOUT_EFFECT,
     describe,
 )
+from coordinator_server.group.settings import GroupKind
 from protocol import REFERENCE_VERSION
 from storage.config_def import Kind, Setting, parse, render
 from storage.topic_settings import TOPIC_SETTINGS
@@ -38,11 +42,18 @@ OURS = {
     "broker.count",
     "group.events.enable",
     "group.events.history.size",
+    "ssl.handshake.timeout.ms",
+    "scram.users",
+    "dev.security.dir",
+    # Those of Kafka's authorizer, which are no part of its table.
+    "super.users",
+    "allow.everyone.if.no.acl.found",
 }
 
 DIFFERENT = {
     "advertised.listeners": "auto is ours; Kafka takes the listeners",
     "node.id": "required in Kafka",
+    "sasl.server.callback.handler.class": "no class is loaded here, its name alone counts",
     "broker.id": "negative ids would be another name for none",
     "connections.max.idle.ms": "limits that Kafka checks later or not at all",
     "group.min.session.timeout.ms": "likewise",
@@ -50,9 +61,16 @@ DIFFERENT = {
     "group.initial.rebalance.delay.ms": "likewise",
     "offset.metadata.max.bytes": "likewise",
     "offsets.topic.compression.codec": "only 0 is served",
+    "share.coordinator.state.topic.compression.codec": "likewise",
     "offsets.topic.segment.bytes": "the least that a topic may have; Kafka refuses it later",
+    "ssl.enabled.protocols": "Kafka checks the values when it makes the context",
+    "ssl.protocol": "likewise",
+    "principal.builder.class": "a class in Kafka, of which one is served here",
     "default.replication.factor": "an int16 on the wire",
     "group.consumer.migration.policy": "knows no case in Kafka",
+    "authorizer.class.name": "any class in Kafka",
+    "group.consumer.assignors": "any class in Kafka, which finds out later",
+    "group.share.assignors": "likewise",
 }
 """Settings whose row differs from Kafka's on purpose, and why."""
 
@@ -97,9 +115,17 @@ def test_environment_names_follow_kafkas_image() -> None:
         ("compression.gzip.level", "0", "0 is neither 1 to 9 nor -1"),
         ("group.max.size", "-2147483649", "-2147483649 is less than -2147483648"),
         ("broker.count", "65", "broker.count: 65 is more than 64"),
+        ("group.consumer.assignors", "range,sticky", "'sticky' is none of uniform, range, org."),
+        ("group.consumer.session.timeout.ms", "9", "9 is less than group.consumer.min.session.ti"),
+        ("group.share.max.session.timeout.ms", "9", "9 is less than group.share.session.timeout"),
+        ("group.share.max.share.sessions", "199", "199 is less than group.share.max.size, 200"),
+        ("group.share.assignors", "uniform", "'uniform' is none of simple, "),
+        ("group.share.assignors", "", "group.share.assignors: a value is needed"),
+        ("group.share.assignors", f"simple,{SHARE_ASSIGNOR_CLASS}", " is more than one assignor"),
+        ("group.coordinator.rebalance.protocols", "consumer", ": consumer lacks classic"),
+        ("group.coordinator.rebalance.protocols", "Classic", "'Classic' is none of classic, con"),
         ("listeners", "nonsense", "'nonsense' is not NAME://HOST:PORT"),
         ("listeners", "PLAINTEXT://h:99999", "is not NAME://HOST:PORT"),
-        ("listeners", "SSL://:9093", "security protocol SSL is not served"),
         ("listeners", "", "a value is needed"),
         ("listeners", "PLAINTEXT://:9092,", "'PLAINTEXT://:9092,' has a blank item"),
         ("listeners", "PLAINTEXT://:1,plaintext://:2", "2 listeners have the name PLAINTEXT"),
@@ -122,13 +148,45 @@ def test_a_bad_value_is_named(name: str, value: str, expected: str) -> None:
     assert expected in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
+def test_a_session_is_longer_than_a_heartbeat_interval(kind: str) -> None:
+    """Within their limits each, and still of no use together, as Kafka finds too."""
+    times = {
+        f"group.{kind}.min.session.timeout.ms": "5000",
+        f"group.{kind}.session.timeout.ms": "5000",
+    }
+    expected = f"group.{kind}.session.timeout.ms: 5000 is not greater than group.{kind}.heartbeat"
+    with pytest.raises(ConfigError, match=f"^{re.escape(expected)}"):
+        Config(overrides=times)
+
+
+def test_assignors_may_be_named_by_kafkas_classes() -> None:
+    """As a server.properties of Kafka 4.0 has them."""
+    classes = ",".join(reversed(CONSUMER_ASSIGNOR_CLASSES))
+    config = Config(overrides={"group.consumer.assignors": classes})
+    assert group_settings(config).consumer_assignors == ("range", "uniform")
+
+
+def test_there_is_one_share_assignor() -> None:
+    """By its name or by Kafka's class."""
+    for item in ("simple", SHARE_ASSIGNOR_CLASS):
+        assert Config(overrides={"group.share.assignors": item}).ignored == []
+
+
+def test_protocols_that_are_off() -> None:
+    """All but classic may be left out; share groups have no part in it."""
+    config = Config(overrides={"group.coordinator.rebalance.protocols": "consumer,classic"})
+    assert group_settings(config).protocols == {GroupKind.CLASSIC, GroupKind.CONSUMER}
+    assert config.ignored == []
+
+
 def test_what_does_not_apply_is_collected() -> None:
     """Names of Kafka's without effect here are kept for one warning, each once."""
     given = {"process.roles": "broker", "ssl.protocol": "TLSv1.3", "listener.name.a.b": "c"}
     config = Config(file=given, overrides={"process.roles": "controller"})
     assert config.ignored == list(given)
     assert config.unknown == {}
-    assert Config(overrides={"broker.rack": "r"}).ignored == ["broker.rack"]
+    assert Config(overrides={"log.cleaner.enable": "true"}).ignored == ["log.cleaner.enable"]
     environment = {"KAFKA_HEAP_OPTS": "-Xmx1g", "KAFKA_PROCESS_ROLES": "broker"}
     ignored = Config(environment=environment).ignored
     assert sorted(ignored) == ["KAFKA_HEAP_OPTS", "process.roles"]
@@ -273,6 +331,22 @@ def test_the_node_id_has_an_older_name(given: dict[str, str], expected: int) -> 
     assert config.of_broker(2).integer("broker.id") == 9
 
 
+def test_settings_of_listeners_that_there_are_not() -> None:
+    """They are named as ignored; the two names of what is between brokers exclude each other."""
+    overrides = {
+        "listener.name.plaintext.ssl.client.auth": "required",
+        "listener.name.elsewhere.ssl.client.auth": "required",
+        "inter.broker.listener.name": "ELSEWHERE",
+    }
+    config = Config(overrides=overrides)
+    assert config.ignored == ["inter.broker.listener.name", "listener.name.elsewhere.*"]
+    assert config.own_settings("PLAINTEXT") == {"ssl.client.auth": "required"}
+    assert config.of_listener("PLAINTEXT").text("ssl.client.auth") == "required"
+    assert config.text("ssl.client.auth") == "none"
+    with pytest.raises(ConfigError, match="only one of it and security"):
+        Config(overrides={**overrides, "security.inter.broker.protocol": "SSL"})
+
+
 def test_the_data_directory_is_the_first_of_the_list() -> None:
     """log.dirs comes before log.dir, and only its first item is used."""
     assert Config().data_directory == "/tmp/kafka-logs"
@@ -315,10 +389,13 @@ def test_every_setting_is_read_or_said_to_have_no_effect() -> None:
     sources = [
         path.read_text()
         for path in (ROOT / "coordinator_server").rglob("*.py")
-        if path.name != "settings.py"
+        if not path.name.endswith("settings.py")
     ]
     for name in SETTINGS.keys() - TOPIC_CONFIGS.keys():
-        if SETTINGS[name].least is not None and SETTINGS[name].least == SETTINGS[name].most:
+        setting = SETTINGS[name]
+        if len(setting.choices) == 1 or (
+            setting.least is not None and setting.least == setting.most
+        ):
             continue  # one legal value: there is nothing to read
         read = any(f'"{name}"' in source for source in sources)
         assert read != (name in WITHOUT_EFFECT), name

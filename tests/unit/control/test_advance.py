@@ -11,6 +11,7 @@ from coordinator_server.clock.broker_clock import BrokerClock
 from coordinator_server.control import advance
 from coordinator_server.control.advance import MAINTENANCE_ROUNDS, ClockController, ClockError
 from coordinator_server.events.log import LOG
+from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.classic.state import EMPTY, PREPARING_REBALANCE
 from coordinator_server.maintenance.scheduler import MaintenanceScheduler
 from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -27,6 +28,12 @@ DAY_MS = 24 * 3600 * SECOND_MS
 
 class VirtualTimeNodes(Nodes):
     """A cluster with a virtual clock; the machine's time does not move."""
+
+    def classic(self, group_id: str) -> GroupMetadata:
+        """A group of the classic protocol that broker 1 coordinates."""
+        group = self.cluster.brokers[1].groups.tasks[group_id].group
+        assert isinstance(group, GroupMetadata)
+        return group
 
     has_virtual_clock = True
 
@@ -100,7 +107,7 @@ async def test_what_follows_from_a_timer_happens_within_the_advance(
         request.session_timeout_ms = request.rebalance_timeout_ms = 60_000
         nodes.send(1, "JoinGroup", request, 3)
     await settle()
-    group = nodes.cluster.brokers[1].groups.tasks["g"].group
+    group = nodes.classic("g")
     assert group.generation_id > 0  # both have joined; neither syncs, neither sends a heartbeat
     await nodes.controller.advance(59)
     assert group.membership.members
@@ -188,7 +195,7 @@ async def test_frozen_the_initial_delay_does_not_end() -> None:
         calls.append(nodes.send(1, "JoinGroup", join_request("g"), 3))
         nodes.clock.time_ms += 10_000
         await settle()
-    group = nodes.cluster.brokers[1].groups.tasks["g"].group
+    group = nodes.classic("g")
     assert group.state is PREPARING_REBALANCE
     assert nodes.controller.is_frozen
     # After three seconds newcomers have come, so three more are given, as Kafka does.
@@ -215,7 +222,7 @@ async def test_requests_that_came_before_are_handled_first(nodes: VirtualTimeNod
     await nodes.controller.advance(9_999)
     assert await beat == ErrorCode.NONE
     assert joining.answered
-    assert nodes.cluster.brokers[1].groups.tasks["g"].group.membership.members
+    assert nodes.classic("g").membership.members
 
 
 async def test_one_change_after_the_other(nodes: VirtualTimeNodes) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from coordinator_server.broker import group_settings
 from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
 from coordinator_server.coordinator.groups import GroupCoordinator
+from coordinator_server.group.classic.metadata import GroupMetadata
+from coordinator_server.group.kinds import in_place_of
+from coordinator_server.group.settings import GroupEnvironment
 from coordinator_server.rebalances.journal import RebalanceJournal
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -29,6 +32,7 @@ from protocol.errors import ErrorCode
 from protocol.registry import SPEC_BY_NAME
 from protocol.schema import Message
 from storage.memory_disk import MemoryDisk
+from tests.sim.share_state import SimulatedPersister
 from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection
 from tests.versions import newest_with_names
 
@@ -45,16 +49,26 @@ class GroupBroker(FakeBroker):
         super().__init__(disk, **settings)
         if not self.topics.partition_count("t"):
             self.topics.create("t", 4, {})
-        self.journal = RebalanceJournal(self.config, self.clock, self.topics, self.scheduler)
+        self.journal = RebalanceJournal(
+            self.config, self.clock, self.topics, self.scheduler, self.step_runner
+        )
+        persister = cast("Any", SimulatedPersister())
         self.groups = GroupCoordinator(
-            group_settings(self.config),
+            GroupEnvironment(
+                group_settings(self.config),
+                lambda prefix: f"{prefix}-{uuid4()}",
+                lambda: str(uuid4()),
+                in_place_of,
+                self.topics,
+                self.group_configs.of,
+            ),
             self.clock,
             StepRunner(self.clock),
             self.topics,
             CoordinatorTopic(self.topics, OFFSETS_TOPIC),
             node_id=self.node_id,
-            new_member_id=lambda prefix: f"{prefix}-{uuid4()}",
             explain=self.journal.take,
+            persister=lambda: persister,
         )
         self.groups.start()
 
@@ -73,6 +87,12 @@ class GroupBroker(FakeBroker):
         await settle()
         assert call.replies, "parked"
         return call.replies[0]
+
+    def classic(self, group_id: str) -> GroupMetadata:
+        """A group of the classic protocol that exists."""
+        group = self.groups.tasks[group_id].group
+        assert isinstance(group, GroupMetadata)
+        return group
 
     async def join(self, group: str, version: int = 3) -> str:
         """Bring a group to Stable with one member; returns its id."""

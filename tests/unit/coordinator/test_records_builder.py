@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from coordinator_server.coordinator.records_builder import LEAST_OFFSET_BYTES, RecordsBuilder
 from coordinator_server.group.commit_layout import LARGEST_KEPT, CommitLayout, layout_of
 from coordinator_server.group.offsets import CommittedOffset
-from coordinator_server.group.records import OffsetRecords, encode_record, group_tombstone
+from coordinator_server.group.records import OffsetRecords, encode_record
+from protocol.offsets_log import GroupMetadataKey
 from protocol.raw_records import raw_keys
 from protocol.uniform_records import LEAST_RECORDS, uniform_keys
 
@@ -65,7 +66,7 @@ def test_only_the_first_write_of_a_batch_uses_its_layout() -> None:
     first, second = commit([("t", bytes(16), [(0, 5, 1)])]), commit([("t", bytes(16), [(1, 6, 2)])])
     assert section(first, second) == section(first, second, one_by_one=True)
     builder = RecordsBuilder(1 << 20)
-    builder.add([group_tombstone("other")])
+    builder.add([(GroupMetadataKey(group="other"), None)])
     builder.add(first)
     assert builder.count == 2
     assert builder.key_set is None

@@ -11,15 +11,18 @@ import pytest
 from coordinator_server.coordinator.replay import OffsetsReplay, Restoring
 from coordinator_server.coordinator.snapshot import Decoding, encode_groups
 from coordinator_server.group.classic.metadata import GroupMetadata
+from coordinator_server.group.group import Group
 from coordinator_server.group.records import (
     CoordinatorRecord,
     encode_record,
-    group_tombstone,
     offset_tombstone,
 )
-from coordinator_server.group.settings import GroupSettings
 from protocol.batch import EncodedBatch, Record, build_batch
 from protocol.compression import Compression
+from protocol.consumer_group_records import (
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+)
 from protocol.control_record import EndMarker
 from protocol.errors import ProtocolError
 from protocol.offsets_log import (
@@ -33,11 +36,12 @@ from protocol.offsets_log import (
     encode_key,
     encode_value,
 )
+from protocol.streams_group_records import StreamsGroupMetadataKey, StreamsGroupMetadataValue
 from storage.cleaner import Cleaning
 from storage.log_config import LogConfig
 from storage.memory_disk import MemoryDisk
 from storage.partition_log import PartitionLog
-from tests.sim.broker import durable_state
+from tests.sim.broker import blank_group, durable_state
 from tests.unit.coordinator.fakes import GroupBroker, settle
 from tests.unit.storage.support import DIRECTORY, NOW_MS, flip, open_log, own
 
@@ -46,7 +50,7 @@ Pair = tuple[bytes | None, bytes | None]
 
 def new_group(group_id: str) -> GroupMetadata:
     """A blank group."""
-    return GroupMetadata(group_id, GroupSettings(), lambda prefix: prefix)
+    return blank_group(group_id)
 
 
 def commit(group: str, partition: int, offset: int, **fields: Any) -> CoordinatorRecord:
@@ -106,7 +110,7 @@ def plain(*records: CoordinatorRecord) -> EncodedBatch:
     return batch([encode_record(record) for record in records])
 
 
-def load(log: PartitionLog) -> tuple[dict[str, GroupMetadata], OffsetsReplay, Restoring]:
+def load(log: PartitionLog) -> tuple[dict[str, Group], OffsetsReplay, Restoring]:
     """The groups that the log comes to."""
     replay = OffsetsReplay(log)
     for _ in replay.steps():
@@ -147,7 +151,7 @@ def test_what_is_loaded_is_what_was_replayed_live() -> None:
         commit("g", 9, 3),
         offset_tombstone("g", "t", 9),
         offset_tombstone("gone", "t", 0),
-        group_tombstone("gone"),
+        (GroupMetadataKey(group="gone"), None),
         commit("g", -1, 3),
         *[commit("g", 10 + n, n, topic_id=bytes([n % 2 + 1]) * 16) for n in range(6)],
         commit("g", 16, 7, metadata="m", topic_id=bytes([1]) * 16),
@@ -259,14 +263,17 @@ def test_compaction_changes_no_group(seed: int) -> None:
 def test_unknown_and_damaged_records_are_counted_and_left() -> None:
     """They spoil no other record, and the reason of one is told."""
     no_value = encode_key(commit("g", 3, 0)[0])
+    streams_group = encode_key(StreamsGroupMetadataKey(group_id="s"))
+    epoch = encode_value(StreamsGroupMetadataValue(epoch=5), 0)
     log = log_of(
         plain(commit("g", 0, 1)),
         batch([(b"\0\x63", b"?"), (b"\0", b"?"), (None, b"?"), (no_value, b"")]),
+        batch([(streams_group, epoch)]),
         plain(commit("g", 1, 1)),
     )
     groups, replay, restoring = load(log)
     assert offsets(log) == {0: 1, 1: 1}
-    assert list(groups) == ["g"]
+    assert list(groups) == ["g", "s"]
     assert (replay.damaged, restoring.skipped) == (0, 4)
     assert restoring.last_reason
     count_too_high = bytearray(plain(commit("g", 2, 1)).to_bytes())
@@ -274,7 +281,7 @@ def test_unknown_and_damaged_records_are_counted_and_left() -> None:
     log.append_own(own(bytes(count_too_high)), NOW_MS)
     _, replay, _ = load(log)
     assert replay.damaged == 1
-    assert "the batch at offset 6" in replay.last_reason
+    assert "the batch at offset 7" in replay.last_reason
 
 
 def test_a_batch_that_lost_its_length_ends_the_load() -> None:
@@ -330,6 +337,17 @@ def test_long_work_is_done_in_steps() -> None:
     assert len(decoding.groups) == 5
 
 
+def test_members_are_loaded_in_steps_too() -> None:
+    """A snapshot of a group with very many records, though without offsets."""
+    group: Group = new_group("g")
+    for number in range(4000):
+        key = ConsumerGroupMemberMetadataKey(group_id="g", member_id=str(number))
+        group = group.replay((key, ConsumerGroupMemberMetadataValue()))
+    decoding = Decoding(encode_groups([group]), new_group)
+    assert sum(1 for _ in decoding.steps()) == 2
+    assert decoding.groups["g"].member_count == 4000
+
+
 async def test_a_clean_stop_leaves_snapshots_for_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups are there after a clean stop without a look at the log; a kill reads the log."""
     disk = MemoryDisk()
@@ -342,7 +360,7 @@ async def test_a_clean_stop_leaves_snapshots_for_the_start(monkeypatch: pytest.M
     broker = GroupBroker(disk)
     await settle()
     assert await broker.committed("h") == 5
-    assert len(broker.groups.tasks["g"].group.membership.members) == 1
+    assert len(broker.classic("g").membership.members) == 1
     await broker.commit("h", 6)
     disk.processes_died()
     monkeypatch.undo()

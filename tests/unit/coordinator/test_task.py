@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 
 from coordinator_server.group.classic.metadata import GroupMetadata
+from coordinator_server.group.consumer.member import Member as ConsumerMember
+from coordinator_server.group.consumer.records import member_record
+from coordinator_server.group.effects import STEP_ITEMS
+from protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.apis.offset_commit import (
@@ -26,6 +30,7 @@ from protocol.errors import ErrorCode
 from protocol.schema import Message, ReceivedColumns
 from storage.errors import StorageError
 from tests.sim.broker import GROUP, Answer, OneGroupBroker
+from tests.unit.group.consumer.context import ConsumerContext
 from tests.unit.group.context import GroupContext, Member, commit, commit_answer, offsets
 
 E = ErrorCode
@@ -332,6 +337,21 @@ def test_a_bug_in_a_large_request(context: GroupContext, monkeypatch: pytest.Mon
     failed, _ = large(context.broker, request, 8)
     assert failed.failed
     assert a.heartbeat() is E.NONE
+
+
+def test_a_bug_beside_what_has_begun_its_steps() -> None:
+    """That would go on with the group that is dropped: it fails as well."""
+    context = ConsumerContext()
+    context.broker.survives_bugs = True
+    context.joined(context.member("a", "three"))
+    for number in range(STEP_ITEMS):
+        context.group.replay(member_record(GROUP, ConsumerMember(str(number))))
+    with context.broker.one_drain():
+        committed = commit_answer(context.broker, ("one", 0, 4), member_id="x", version=9)
+        committed.on_answer = raising
+        described = context.broker.send(ConsumerGroupDescribeRequest(group_ids=[GROUP]), 1)
+    assert (committed.failed, described.failed) == (True, True)
+    assert len(context.describe().members) == 1
 
 
 def test_a_second_bug_breaks_the_group(

@@ -225,7 +225,7 @@ async def test_a_group_that_has_ended_takes_nothing() -> None:
     """COORDINATOR_NOT_AVAILABLE, whoever asks."""
     broker = TransactionBroker()
     await broker.commit(GROUP, 5)
-    group = broker.groups.tasks[GROUP].group
+    group = broker.classic(GROUP)
     group.transition_to(DEAD, 0)
     request = OffsetCommitRequest(group_id=GROUP, generation_id_or_member_epoch=-1)
     assert group.check_transactional_commit(request) is E.COORDINATOR_NOT_AVAILABLE
@@ -311,9 +311,7 @@ async def test_a_snapshot_holds_what_is_pending() -> None:
     await pending(broker, 10, 20)
     await broker.commit(GROUP, 6)
     group = broker.groups.tasks[GROUP].group
-    decoding = Decoding(
-        encode_groups([group]), lambda name: GroupMetadata(name, group.settings, str)
-    )
+    decoding = Decoding(encode_groups([group]), lambda name: GroupMetadata(name, group.environment))
     for _ in decoding.steps():
         pass
     assert decoding.groups[GROUP].offsets == group.offsets

@@ -4,6 +4,7 @@ import pytest
 
 from coordinator_server.group.classic import join_group
 from coordinator_server.group.offset_commit import creates_group
+from coordinator_server.group.settings import GroupKind
 from protocol.apis.join_group import JoinGroupRequest
 from protocol.apis.offset_commit import (
     OffsetCommitRequest,
@@ -17,7 +18,9 @@ from protocol.apis.offset_fetch import (
 )
 from protocol.errors import ErrorCode
 from tests.sim.broker import OneGroupBroker
+from tests.unit.group.consumer.context import ConsumerContext
 from tests.unit.group.context import GroupContext, commit, leave
+from tests.unit.group.streams.context import StreamsContext
 
 E = ErrorCode
 
@@ -100,3 +103,16 @@ def test_a_commit_of_nothing_that_exists_makes_no_group() -> None:
     broker = OneGroupBroker()
     assert commit(broker, ("nowhere", 0, 1)) == [E.UNKNOWN_TOPIC_OR_PARTITION]
     assert not broker.groups.tasks
+
+
+def test_requests_of_a_protocol_that_is_off() -> None:
+    """With group.coordinator.rebalance.protocols=classic; before anything else is looked at."""
+    only_classic = frozenset({GroupKind.CLASSIC})
+    consumers = ConsumerContext(protocols=only_classic)
+    answer = consumers.member("a", "one").join(rebalance_timeout_ms=-1).response
+    assert (answer.error_code, answer.error_message) == (E.UNSUPPORTED_VERSION, None)
+    assert consumers.describe().error_code == E.UNSUPPORTED_VERSION
+    streams = StreamsContext(protocols=only_classic)
+    answer = streams.member("a").join(rebalance_timeout_ms=-1).response
+    assert (answer.error_code, answer.error_message) == (E.UNSUPPORTED_VERSION, None)
+    assert streams.describe().error_code == E.UNSUPPORTED_VERSION

@@ -17,6 +17,15 @@ from protocol.offsets_log import (
     encode_value,
 )
 from protocol.schema import Message
+from protocol.share_group_records import ShareGroupMetadataKey, ShareGroupMetadataValue
+from protocol.share_state_log import (
+    ShareSnapshotKey,
+    ShareSnapshotValue,
+    ShareUpdateKey,
+    StateBatch,
+    encode_share_state_key,
+    encode_share_state_value,
+)
 from protocol.transaction_log import (
     TransactionLogValue,
     encode_transaction_key,
@@ -79,12 +88,52 @@ def test_a_transaction() -> None:
     )
 
 
+def test_a_share_group() -> None:
+    """Of the offsets topic its own records alone."""
+    key = encode_key(ShareGroupMetadataKey(group_id="g"))
+    value = encode_value(ShareGroupMetadataValue(epoch=5, metadata_hash=9), 0)
+    assert show("ShareGroupMessageFormatter", key, value) == (
+        '{"key":{"type":11,"data":{"groupId":"g"}},"value":{"version":0,"data":{"epoch":5,'
+        '"metadataHash":9}}}'
+    )
+
+
+def test_the_state_of_a_share_partition() -> None:
+    """Snapshots, updates and tombstones of its topic; other types are left out."""
+    name, topic_id = "group.share.ShareGroupStateMessageFormatter", bytes(15) + b"\x01"
+    value = ShareSnapshotValue(
+        snapshot_epoch=1,
+        leader_epoch=2,
+        start_offset=9,
+        delivery_complete_count=2,
+        create_timestamp=7,
+        write_timestamp=8,
+        state_batches=[
+            StateBatch(first_offset=9, last_offset=10, delivery_state=2, delivery_count=1)
+        ],
+    )
+    key = encode_share_state_key(ShareSnapshotKey(group_id="g", topic_id=topic_id, partition=3))
+    assert show(name, key, encode_share_state_value(value)) == (
+        '{"key":{"type":0,"data":{"groupId":"g","topicId":"AAAAAAAAAAAAAAAAAAAAAQ","partition":3}},'
+        '"value":{"version":0,"data":{"snapshotEpoch":1,"stateEpoch":0,"leaderEpoch":2,'
+        '"startOffset":9,"deliveryCompleteCount":2,"createTimestamp":7,"writeTimestamp":8,'
+        '"stateBatches":[{"firstOffset":9,"lastOffset":10,"deliveryState":2,"deliveryCount":1}]}}}'
+    )
+    key = encode_share_state_key(ShareUpdateKey(group_id="g", topic_id=topic_id, partition=3))
+    assert show(name, key, None) == (
+        '{"key":{"type":1,"data":{"groupId":"g","topicId":"AAAAAAAAAAAAAAAAAAAAAQ","partition":3}},'
+        '"value":null}'
+    )
+    assert show(name, b"\0\2\0\1g", None) == ""
+
+
 @pytest.mark.parametrize(
     ("name", "key"),
     [
         ("OffsetsMessageFormatter", GROUP),
         ("GroupMetadataMessageFormatter", COMMIT),
         ("TransactionLogMessageFormatter", COMMIT),
+        ("ShareGroupMessageFormatter", GROUP),
         ("OffsetsMessageFormatter", None),
     ],
 )

@@ -224,10 +224,10 @@ async def test_a_bug_does_not_answer_twice_what_waits_for_a_sync(
         pass
     check = GroupMetadata.check_commit
 
-    def broken(group: GroupMetadata, request: OffsetCommitRequest) -> ErrorCode:
+    def broken(group: GroupMetadata, request: OffsetCommitRequest, version: int) -> ErrorCode:
         if request.topics[0].partitions[0].committed_offset == 3:
             raise ZeroDivisionError
-        return check(group, request)
+        return check(group, request, version)
 
     monkeypatch.setattr(GroupMetadata, "check_commit", broken)
     calls += [broker.send("OffsetCommit", commit_request("g", offset)) for offset in (2, 3)]

@@ -6,11 +6,13 @@ import asyncio
 import errno
 import socket
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 
 from coordinator_server.net import acceptor
 from coordinator_server.net.acceptor import ACCEPTS_PER_TURN, Acceptor
+from coordinator_server.security.quotas.connection_rates import Admission
 
 BACKLOG = 1000
 
@@ -168,3 +170,64 @@ async def test_a_loop_that_watches_no_sockets_accepts_too(
     assert accepting._accepting is not None
     await asyncio.wait([accepting._accepting])
     assert accepting._accepting.cancelled()
+
+
+class Gate:
+    """Admits connections as it is told."""
+
+    is_enabled = True
+
+    def __init__(self, *admissions: Admission) -> None:
+        self.admissions = list(admissions)
+        self.asked: list[tuple[str, str]] = []
+
+    def admit(self, listener: str, host: str) -> Admission:
+        """The next one."""
+        self.asked.append((listener, host))
+        return self.admissions.pop(0) if self.admissions else Admission(0, 0)
+
+
+async def test_connections_wait_for_their_listener(listening: Listening) -> None:
+    """And those behind them, in the backlog; then all are served."""
+    made: list[asyncio.Protocol] = []
+    gate = Gate(Admission(0, 0), Admission(20, 0))
+
+    def new_protocol() -> asyncio.Protocol:
+        made.append(asyncio.Protocol())
+        return made[-1]
+
+    accepting = Acceptor(listening, new_protocol, "PLAINTEXT", cast(Any, gate))
+    accepting.start(BACKLOG)
+    clients = connect(listening, 3)
+    while not made:
+        await asyncio.sleep(0)
+    assert (listening.accepted, len(made)) == (2, 1)
+    while len(made) < 3:
+        await asyncio.sleep(0)
+    assert gate.asked == [("PLAINTEXT", "127.0.0.1")] * 3
+    accepting.close()
+    close(clients)
+
+
+async def test_a_connection_too_many_of_its_address_is_closed_later(listening: Listening) -> None:
+    """Others are accepted meanwhile; what waits still is closed at the end."""
+    made: list[asyncio.Protocol] = []
+    gate = Gate(Admission(0, 20), Admission(0, 0), Admission(0, 60_000))
+
+    def new_protocol() -> asyncio.Protocol:
+        made.append(asyncio.Protocol())
+        return made[-1]
+
+    accepting = Acceptor(listening, new_protocol, "PLAINTEXT", cast(Any, gate))
+    accepting.start(BACKLOG)
+    clients = connect(listening, 3)
+    while not made:
+        await asyncio.sleep(0)
+    loop = asyncio.get_running_loop()
+    clients[0].setblocking(False)
+    assert await asyncio.wait_for(loop.sock_recv(clients[0], 1), 5) == b""
+    assert len(made) == 1
+    accepting.close()
+    clients[2].settimeout(5)
+    assert clients[2].recv(1) == b""
+    close(clients)

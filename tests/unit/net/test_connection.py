@@ -59,6 +59,16 @@ def test_frames_in_pieces_of_any_size_come_out_whole(size: int) -> None:
     assert network.frames == sent
 
 
+def test_who_wants_to_know_is_told_of_lost_connections() -> None:
+    """With the connection, once it cannot be answered any more."""
+    network = FakeNetwork()
+    told: list[tuple[Connection, bool]] = []
+    network.connections.on_lost.append(lambda one: told.append((one, one.closed)))
+    connection, _ = network.connect()
+    connection.connection_lost(None)
+    assert told == [(connection, True)]
+
+
 def test_while_requests_are_held_they_wait() -> None:
     """Answers go out, new connections are held as well; then everything is handled in order."""
     network = FakeNetwork()
@@ -440,7 +450,7 @@ async def test_slow_requests_of_one_connection_do_not_keep_the_loop(
         seconds += TURN_SECONDS / 2
         connection.answer(b"", b".")
 
-    for module in ("connection", "connections"):
+    for module in ("connection", "turns"):
         monkeypatch.setattr(f"coordinator_server.net.{module}.perf_counter", lambda: seconds)
     monkeypatch.setattr("coordinator_server.net.connection.TURN_SECONDS", TURN_SECONDS)
     network = FakeNetwork(dispatch=answer_slowly)
@@ -466,3 +476,62 @@ def test_a_client_that_takes_its_answers_slowly_is_not_cut_off() -> None:
     assert not transport.aborted
     _idle(network, 12, 100)
     assert transport.aborted
+
+
+async def test_a_muted_connection_waits() -> None:
+    """What follows waits and goes on afterwards, which is a sign of life."""
+    network = FakeNetwork({"connections.max.idle.ms": "1000"})
+    connection, transport = network.connect()
+    connection.data_received(frame(b"one"))
+    connection.mute(20)
+    connection.answer(b"", b"1")
+    connection.data_received(frame(b"two"))
+    assert transport.written == [b"1"]
+    assert len(network.frames) == 1
+    _idle(network, 8, 100)
+    while connection.is_muted:
+        await asyncio.sleep(0)
+    assert len(network.frames) == 2
+    connection.answer(b"", b"2")
+    _idle(network, 8, 100)
+    assert not transport.aborted
+
+
+async def test_a_muted_connection_that_is_silent_is_closed() -> None:
+    """However long its throttle would last: Kafka's Selector expires muted channels."""
+    network = FakeNetwork({"connections.max.idle.ms": "1000"})
+    connection, transport = network.connect()
+    connection.data_received(frame(b"one"))
+    connection.mute(2**31 - 1)
+    connection.answer(b"", b"1")
+    _idle(network, 9, 100)
+    was_closed_early = transport.aborted
+    _idle(network, 3, 100)
+    assert (was_closed_early, transport.aborted) == (False, True)
+    connection.connection_lost(None)
+
+
+async def test_a_connection_is_muted_by_one_timer() -> None:
+    """That of the last throttle; the one before does not end it, nor outlive the connection."""
+    loop = asyncio.get_running_loop()
+    network = FakeNetwork()
+    connection, _ = network.connect()
+    connection.mute(0)
+    connection.mute(60_000)
+    ended = loop.create_future()
+    loop.call_later(0.02, ended.set_result, None)
+    await ended
+    assert connection.is_muted
+    connection.connection_lost(None)
+
+
+async def test_a_connection_that_is_gone_is_muted_no_more() -> None:
+    """Whether it ends before or after."""
+    network = FakeNetwork()
+    connection, _ = network.connect()
+    connection.mute(0)
+    connection.connection_lost(None)
+    connection.mute(0)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert network.frames == []

@@ -10,6 +10,7 @@ import pytest
 
 from coordinator_server.net.networks import (
     RoutingTable,
+    as_java,
     is_address,
     is_loopback,
     parse_address,
@@ -132,6 +133,21 @@ def test_loopback(host: str, expected: bool) -> None:
 def test_names_are_no_addresses(host: str, expected: bool) -> None:
     """A zone id does not make an address a name; what only looks like one is none."""
     assert is_address(host) is expected
+
+
+@pytest.mark.parametrize(
+    ("host", "written"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("2001:db8::5", "2001:db8:0:0:0:0:0:5"),
+        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),
+        ("no:address", "no:address"),
+    ],
+)
+def test_addresses_as_java_writes_them(host: str, written: str) -> None:
+    """ACLs and the descriptions of groups have them so."""
+    assert as_java(host) == written
 
 
 def test_ipv4_behind_an_ipv6_socket_is_ipv4() -> None:

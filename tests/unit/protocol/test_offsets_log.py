@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+import protocol
 from protocol import consumer_protocol, hashing, offsets_log, varint
 from protocol.consumer_group_records import (
     ClassicMemberMetadata,
@@ -19,6 +24,9 @@ from protocol.offsets_log import (
     OffsetCommitValue,
     UnknownKey,
 )
+from protocol.schema import Message
+from protocol.share_group_records import ShareGroupMemberMetadataKey, ShareGroupMetadataKey
+from protocol.streams_group_records import StreamsGroupMetadataKey, StreamsGroupTopologyKey
 
 
 def test_offset_key_and_value() -> None:
@@ -40,11 +48,50 @@ def test_tombstone() -> None:
 
 def test_unknown_record_types_are_kept() -> None:
     """A key of a type that is not known keeps its bytes, and its value is not looked at."""
-    for data in (bytes.fromhex("00170001"), bytes.fromhex("7fff")):
+    for data in (bytes.fromhex("00180001"), bytes.fromhex("7fff")):
         key = offsets_log.decode_key(data)
         assert key == UnknownKey(int.from_bytes(data[:2], "big"), data)
         assert hash(key) == hash(UnknownKey(0, data))
         assert offsets_log.decode_value(key, b"anything") is None
+
+
+def test_records_of_other_kinds_are_imported_when_they_come() -> None:
+    """A broker that has classic groups alone does not pay for the others, nor for all at once."""
+    code = (
+        "import sys; from protocol.offsets_log import decode_key, group_of;"
+        "shown = lambda: print(sorted(n for n in sys.modules if n.endswith('_group_records')));"
+        "keys = [b'\\0\\2\\0\\1g', b'\\0\\x0b\\0\\1g', b'\\0\\x11\\0\\1g', b'\\0\\3\\0\\1g'];"
+        "[(print(group_of(decode_key(key))), shown()) for key in keys]"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(protocol.__file__).parent.parent,
+    )
+    consumer, share, streams = (
+        f"protocol.{kind}_group_records" for kind in ("consumer", "share", "streams")
+    )
+    imported: list[list[str]] = [[], [share], [share, streams], [consumer, share, streams]]
+    assert shown.stdout.splitlines() == [line for names in imported for line in ("g", str(names))]
+
+
+@pytest.mark.parametrize(
+    ("key", "record_type"),
+    [
+        (ShareGroupMemberMetadataKey(group_id="g", member_id="m"), 10),
+        (ShareGroupMetadataKey(group_id="g"), 11),
+        (StreamsGroupMetadataKey(group_id="g"), 17),
+        (StreamsGroupTopologyKey(group_id="g"), 23),
+    ],
+)
+def test_keys_of_other_kinds(key: Message, record_type: int) -> None:
+    """They have their type in front, whether or not one of them has been read before."""
+    data = offsets_log.encode_key(key)
+    assert int.from_bytes(data[:2], "big") == record_type
+    assert offsets_log.decode_key(data) == key
+    assert offsets_log.group_of(key) == "g"
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x01", b"\x00\x02\x00\x05a"])

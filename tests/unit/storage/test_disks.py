@@ -216,11 +216,11 @@ class FewDescriptors(MemoryDisk):
 
     left = 2
 
-    def open(self, path: str, *, create: bool = False) -> File:
+    def open(self, path: str, *, create: bool = False, private: bool = False) -> File:
         """Fail as the system does, once they are used up."""
         if len(self.open_files) >= self.left:
             raise OSError(errno.EMFILE, "Too many open files", path)
-        return super().open(path, create=create)
+        return super().open(path, create=create, private=private)
 
 
 def test_open_files_make_do_with_fewer() -> None:

@@ -239,7 +239,7 @@ def test_a_kafka_directory_is_adopted() -> None:
     """Directories with partition.metadata and no entry become topics; the metadata log does not."""
     disk = MemoryDisk()
     manager = open_manager(disk)
-    for name in ("a", "__consumer_offsets", "__cluster_metadata"):
+    for name in ("a", "__consumer_offsets", "__share_group_state", "__cluster_metadata"):
         manager.create_topic(name, A, 3, {})
         manager.log(name, 2).append(batch(name.encode()), NOW_MS)
     manager.close()
@@ -247,9 +247,11 @@ def test_a_kafka_directory_is_adopted() -> None:
     disk.mkdir("data/no-number")
     disk.mkdir("data/unknown-0")
     manager = open_manager(disk)
-    assert manager.adopted_topics == ["__consumer_offsets", "a"]
+    assert manager.adopted_topics == ["__consumer_offsets", "__share_group_state", "a"]
     assert manager.topics()["a"] == ("a", A, 3, {}, ())
     assert manager.topics()["__consumer_offsets"].configs["cleanup.policy"] == "compact"
+    kept = manager.topics()["__share_group_state"].configs
+    assert (kept["cleanup.policy"], kept["retention.ms"]) == ("delete", "-1")
     assert values_of(manager.log("a", 2)) == [(0, b"a")]
     assert disk.exists("data/unknown-0")
     assert disk.exists("data/__cluster_metadata-2")

@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
+from protocol.batch import Record, build_batch
 from protocol.compression import Compression, compress
+from protocol.share_state_log import (
+    ShareSnapshotKey,
+    ShareSnapshotValue,
+    ShareUpdateKey,
+    StateBatch,
+    encode_share_state_key,
+    encode_share_state_value,
+)
 from storage.transaction_index import TRANSACTION_INDEX_SUFFIX
 from tests.legacy_entries import legacy_entry
 from tests.unit.tools.support import (
@@ -135,6 +144,28 @@ def test_contents_can_be_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     opened = of_kind(json_lines(capsys, "--as", "offsets", file), "record")
     assert opened[0]["key"]["data"]["group"] == "g-offdel"
     assert not of_kind(json_lines(capsys, "--headers", file), "record")
+
+
+def test_the_state_of_share_groups_is_opened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Snapshots, updates and tombstones of __share_group_state, by the name of the directory."""
+    snapshot = ShareSnapshotKey(group_id="g", partition=3)
+    value = ShareSnapshotValue(start_offset=9, state_batches=[StateBatch(last_offset=2)])
+    records = [
+        Record(0, 0, encode_share_state_key(snapshot), encode_share_state_value(value)),
+        Record(1, 0, encode_share_state_key(ShareUpdateKey(group_id="g")), None),
+        Record(2, 0, b"\0\x09", b"?"),
+    ]
+    directory = tmp_path / "__share_group_state-7"
+    directory.mkdir()
+    (directory / LOG).write_bytes(build_batch(records).to_bytes())
+    state, tombstone, unknown = of_kind(json_lines(capsys, directory / LOG), "record")
+    assert (state["key"]["name"], state["key"]["data"]["groupId"]) == ("ShareSnapshot", "g")
+    assert state["value"]["data"]["startOffset"] == 9
+    assert state["value"]["data"]["stateBatches"][0]["lastOffset"] == 2
+    assert (tombstone["key"]["name"], tombstone["value"]) == ("ShareUpdate", None)
+    assert unknown["key"]["undecodable"] == "a share state key of type 9"
 
 
 def test_every_file_of_a_partition_is_shown(

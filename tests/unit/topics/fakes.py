@@ -7,10 +7,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.config.config import Config
+from coordinator_server.config.group_configs import GroupConfigs
 from coordinator_server.group.effects import Caller
 from coordinator_server.net.endpoint import Endpoint
 from coordinator_server.topics.fetch_session import FetchSessionCache
@@ -147,6 +149,8 @@ class FakeConnection:
 class FakeCall:
     """A request whose answer is kept, as a client would decode it."""
 
+    is_metered = False
+
     def __init__(self, api_version: int, client_id: str | None, connection: FakeConnection) -> None:
         self.api_version = api_version
         self.api_name = "fake"
@@ -155,6 +159,12 @@ class FakeCall:
         self.is_large = self.failed = False
         self.replies: list[Any] = []
         self.ended_without_answer = False
+        self.most_changed_partitions: float = inf
+
+    def may_change_partitions(self, count: int) -> bool:
+        """Take from what the client's quota has left."""
+        self.most_changed_partitions -= count
+        return self.most_changed_partitions >= 0
 
     def reply(self, response: Message) -> None:
         """Send the answer over the wire and back."""
@@ -194,8 +204,19 @@ class FakeCall:
         self.ended_without_answer = True
 
 
+class OpenSecurity:
+    """Security without an authorizer."""
+
+    authorizer = None
+
+    def access(self, client: object) -> None:
+        """Everything is allowed."""
+
+
 class FakeBroker:
     """The parts of the broker that topics use, on a disk in memory."""
+
+    security = OpenSecurity()
 
     node_id = controller_id = 1
     cluster_id = "fake-cluster"
@@ -215,6 +236,7 @@ class FakeBroker:
             lambda: next(session_ids),
         )
         self.log_manager = LogManager.open(self.disk, DATA, log_defaults(self.config))
+        self.group_configs = GroupConfigs(self.log_manager, self.config)
         self.producer_ids = ProducerIdManager(self.log_manager.next_producer_ids)
         self.topics = TopicManager(
             self.log_manager,
@@ -227,7 +249,8 @@ class FakeBroker:
 
     def endpoints(self, connection: object, *, with_stopped: bool = False) -> list[Endpoint]:
         """Where clients are sent."""
-        return [Endpoint(self.node_id, "127.0.0.1", 9092)]
+        rack = self.topics.racks.get(self.node_id)
+        return [Endpoint(self.node_id, "127.0.0.1", 9092, rack=rack)]
 
     def endpoint(self, node_id: int, connection: object) -> Endpoint | None:
         """Where clients are sent for one broker."""

@@ -267,12 +267,14 @@ def test_group_max_size_forgets_a_pending_id() -> None:
     broker = context.broker
     assert broker.group is not None
     with broker.one_drain():
-        broker.group.settings = broker.settings._replace(max_size=2)
+        broker.group.environment = broker.environment._replace(
+            settings=broker.settings._replace(max_size=2)
+        )
         newcomer = context.member("N", version=5)
         pending = newcomer.join()
     newcomer.learn()
     assert pending.error is E.MEMBER_ID_REQUIRED
-    broker.group.settings = broker.settings
+    broker.group.environment = broker.environment
     assert newcomer.join().error is E.GROUP_MAX_SIZE_REACHED
     assert broker.group.membership.pending == {}
 

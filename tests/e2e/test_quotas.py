@@ -1,0 +1,255 @@
+"""Quotas act on real clients: one is slowed down to its rate, the others notice nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import quantiles
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+
+from coordinator_server.client import Client
+from protocol.apis.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlteredQuotaEntity,
+    AlterQuotaEntry,
+    QuotaOperation,
+)
+from protocol.apis.api_versions import ApiVersionsRequest
+from protocol.apis.describe_client_quotas import DescribeClientQuotasRequest
+from protocol.apis.metadata import MetadataRequest
+from tests.faults.client import Client as FrameClient
+from tests.faults.client import GoneError
+from tests.support import Broker
+
+RECORD = bytes(10_000)
+RATE = 200_000.0
+
+
+def alter(servers: str, quotas: Mapping[str, float | None], **names: str | None) -> None:
+    """Set quotas of an entity, None to remove; names by type, with _ for -."""
+    entity = [
+        AlteredQuotaEntity(entity_type=kind.replace("_", "-"), entity_name=name)
+        for kind, name in names.items()
+    ]
+    operations = [
+        QuotaOperation(key=key, value=value or 0.0, remove=value is None)
+        for key, value in quotas.items()
+    ]
+    client = Client(servers)
+    try:
+        answer: AlterClientQuotasResponse = client.ask_controller(
+            "alterClientQuotas",
+            AlterClientQuotasRequest(entries=[AlterQuotaEntry(entity=entity, ops=operations)]),
+        )
+    finally:
+        client.close()
+    assert [one.error_message for one in answer.entries] == [None]
+
+
+def described(servers: str) -> dict[str, float]:
+    """All quotas, whomever they are of."""
+    client = Client(servers)
+    try:
+        answer = client.ask(DescribeClientQuotasRequest(strict=False))
+    finally:
+        client.close()
+    return {value.key: value.value for entry in answer.entries for value in entry.values}
+
+
+def producer(servers: str, client_id: str) -> KafkaProducer:
+    """A producer whose requests have one record each."""
+    return KafkaProducer(
+        bootstrap_servers=servers,
+        client_id=client_id,
+        batch_size=0,
+        max_in_flight_requests_per_connection=1,
+    )
+
+
+def produced_for(seconds: float, one: KafkaProducer, topic: str) -> float:
+    """Bytes a second that were acknowledged, produced as fast as it goes."""
+    began = time.monotonic()
+    sent = 0
+    while time.monotonic() - began < seconds:
+        one.send(topic, RECORD).get(timeout=30)
+        sent += len(RECORD)
+    return sent / (time.monotonic() - began)
+
+
+def fetched_for(seconds: float, one: KafkaConsumer) -> float:
+    """Bytes a second of values that were fetched."""
+    began = time.monotonic()
+    got = 0
+    while time.monotonic() - began < seconds:
+        for records in one.poll(timeout_ms=200).values():
+            got += sum(len(record.value) for record in records)
+    return got / (time.monotonic() - began)
+
+
+def latencies(one: KafkaProducer, topic: str, done: threading.Event) -> list[float]:
+    """How long each small record takes until it is acknowledged, in seconds."""
+    took = []
+    while not done.is_set():
+        began = time.monotonic()
+        one.send(topic, b"x").get(timeout=30)
+        took.append(time.monotonic() - began)
+        time.sleep(0.005)
+    return took
+
+
+def p99_during(one: KafkaProducer, topic: str, work: Callable[[], float]) -> tuple[float, float]:
+    """The p99 of another client's latencies while something is done, and what that gives."""
+    done = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        neighbour = pool.submit(latencies, one, topic, done)
+        given = work()
+        done.set()
+        return quantiles(neighbour.result(), n=100)[98], given
+
+
+def sleep_for(seconds: float) -> float:
+    """Nothing is done."""
+    time.sleep(seconds)
+    return 0.0
+
+
+def test_a_producer_is_slowed_down_while_it_is_connected() -> None:
+    """The quota holds from the next request on, and no longer than it is set."""
+    with Broker(quota_window_num=2) as broker:
+        servers = broker.bootstrap_servers
+        one = producer(servers, "slow")
+        try:
+            one.send("t", RECORD).get(timeout=30)  # the topic is created
+            fast = produced_for(1, one, "t")
+            alter(servers, {"producer_byte_rate": RATE}, client_id="slow")
+            produced_for(1, one, "t")  # nothing was counted so far: that much may come at once
+            slow = produced_for(2, one, "t")
+            alter(servers, {"producer_byte_rate": None}, client_id="slow")
+            produced_for(0.5, one, "t")
+            again = produced_for(0.5, one, "t")
+        finally:
+            one.close()
+    print(f"{fast:,.0f} B/s, with a quota of {RATE:,.0f}: {slow:,.0f}, without it {again:,.0f}")
+    assert slow < 1.5 * RATE < min(fast, again)
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.real_time
+def test_one_client_is_slowed_to_its_rate_and_another_is_not_touched() -> None:
+    """Within 10 %, produce and fetch; the neighbour's p99 is what it is beside nobody."""
+    with Broker(quota_window_num=2) as broker:
+        servers = broker.bootstrap_servers
+        one, neighbour = producer(servers, "slow"), producer(servers, "neighbour")
+        reader = KafkaConsumer(
+            "t",
+            bootstrap_servers=servers,
+            client_id="slow",
+            auto_offset_reset="earliest",
+            max_partition_fetch_bytes=len(RECORD),  # else an answer is all that it may have in 1 s
+        )
+        try:
+            produced_for(1.5, one, "t")
+            alter(
+                servers,
+                {"producer_byte_rate": RATE, "consumer_byte_rate": RATE},
+                client_id="slow",
+            )
+            alone, _ = p99_during(neighbour, "n", lambda: sleep_for(2))
+            produced_for(2.5, one, "t")
+            beside_producer, produced = p99_during(
+                neighbour, "n", lambda: produced_for(8, one, "t")
+            )
+            fetched_for(2.5, reader)
+            beside_consumer, fetched = p99_during(neighbour, "n", lambda: fetched_for(8, reader))
+        finally:
+            for client in (one, neighbour, reader):
+                client.close()
+    print(
+        f"a quota of {RATE:,.0f} B/s: {produced:,.0f} produced, {fetched:,.0f} fetched; p99 of the"
+        f" neighbour {alone * 1000:.1f} ms alone, {beside_producer * 1000:.1f} beside the"
+        f" producer, {beside_consumer * 1000:.1f} beside the consumer"
+    )
+    assert produced == pytest.approx(RATE, rel=0.1)
+    assert fetched == pytest.approx(RATE, rel=0.1)
+    assert max(beside_producer, beside_consumer) < alone + 0.02
+
+
+def test_quotas_are_kept(tmp_path: Path) -> None:
+    """They are there, and hold, after a restart; a reset forgets them."""
+    with Broker(data_dir=tmp_path) as broker:
+        alter(broker.bootstrap_servers, {"producer_byte_rate": 1000.0}, user=None)
+    with Broker(data_dir=tmp_path, quota_window_num=2) as broker:
+        assert described(broker.bootstrap_servers) == {"producer_byte_rate": 1000.0}
+        one = producer(broker.bootstrap_servers, "any")
+        try:
+            began = time.monotonic()
+            for _ in range(2):
+                one.send("t", bytes(1500)).get(timeout=30)
+            took = time.monotonic() - began
+        finally:
+            one.close()
+        broker.reset()
+        assert described(broker.bootstrap_servers) == {}
+    assert took > 0.4
+
+
+def test_requests_take_their_share_of_time() -> None:
+    """All requests of a client count, and each answer says how long it has to wait."""
+    with Broker(quota_window_num=2) as broker:
+        client = FrameClient(broker.address)
+        free, _ = asked_for(1, client)
+        alter(broker.bootstrap_servers, {"request_percentage": 1.0}, user=None)
+        limited, throttled_ms = asked_for(2, client)
+        client.close()
+    print(f"{free:,.0f} requests a second, with 1 % of a thread {limited:,.0f}")
+    assert limited < free / 3
+    assert throttled_ms > 500
+
+
+def asked_for(seconds: float, client: FrameClient) -> tuple[float, int]:
+    """Requests a second, and how long the answers had the client wait."""
+    began = time.monotonic()
+    count = throttled_ms = 0
+    while time.monotonic() - began < seconds:
+        throttled_ms += client.ask(MetadataRequest(topics=None), 12).throttle_time_ms
+        count += 1
+    return count / (time.monotonic() - began), throttled_ms
+
+
+def test_connections_of_an_address_come_by_its_quota() -> None:
+    """Those too many are not served, and closed after a while; then others are."""
+    with Broker(quota_window_num=2) as broker:
+        alter(broker.bootstrap_servers, {"connection_creation_rate": 3.0}, ip="127.0.0.1")
+        time.sleep(1.2)  # the connection that did it does not count
+        served = [is_served(broker.address) for _ in range(4)]
+        time.sleep(2.2)
+        assert is_served(broker.address)
+    assert served == [True, True, True, False]
+
+
+def test_a_listener_accepts_by_its_rate() -> None:
+    """Those that come faster wait; nobody is turned away."""
+    with Broker({"max.connection.creation.rate": 4, "quota.window.num": 2}) as broker:
+        began = time.monotonic()
+        assert all(is_served(broker.address) for _ in range(10))
+        took = time.monotonic() - began
+    assert 0.8 < took < 5
+
+
+def is_served(address: tuple[str, int]) -> bool:
+    """Whether a new connection gets an answer."""
+    client = FrameClient(address)
+    try:
+        client.ask(ApiVersionsRequest(), 0)
+    except GoneError:
+        return False
+    finally:
+        client.close()
+    return True

@@ -1,0 +1,112 @@
+"""What requests to a consumer group must be answered, in other words than the product's.
+
+From the group just before a request, and the request, follows an error. Where Kafka leaves more
+than one open, all of them do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from coordinator_server.group.classic.metadata import GroupMetadata
+from coordinator_server.group.consumer.consumer_group import ConsumerGroup
+from coordinator_server.group.group import Group
+from protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.apis.offset_commit import OffsetCommitRequest
+from protocol.errors import ErrorCode
+from tests.sim.broker import topic_id_of
+
+E = ErrorCode
+Verdict = AbstractSet[ErrorCode]
+FINE: Verdict = {E.NONE}
+MIGRATING = {"bidirectional", "upgrade"}
+
+
+def heartbeat_errors(group: Group | None, request: ConsumerGroupHeartbeatRequest) -> Verdict:
+    """The errors of which a heartbeat must be answered one."""
+    if isinstance(group, ConsumerGroup):
+        return _of_member(group, request)
+    is_joining = request.member_epoch == 0
+    if group is None or not is_joining:
+        return FINE if is_joining else {E.GROUP_ID_NOT_FOUND}
+    if not group.member_count:
+        return FINE | {E.GROUP_ID_NOT_FOUND}  # somebody may be joining
+    if group.settings.consumer_migration_policy not in MIGRATING:
+        return {E.GROUP_ID_NOT_FOUND}
+    return FINE | {E.GROUP_ID_NOT_FOUND, E.UNKNOWN_SERVER_ERROR, E.GROUP_MAX_SIZE_REACHED}
+
+
+def _of_member(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> Verdict:
+    member_id, instance_id, epoch = request.member_id, request.instance_id, request.member_epoch
+    is_known = member_id in group.members
+    if epoch >= 0 and not is_known and len(group.members) >= group.settings.consumer_max_size:
+        return {E.GROUP_MAX_SIZE_REACHED}
+    owners = [one for one in group.members.values() if one.instance_id == instance_id]
+    owner = owners[0] if owners and instance_id is not None else None
+    if epoch == 0:
+        if owner is None or owner.classic is not None:
+            return FINE
+        is_away = group.currents[owner.member_id].epoch == -2
+        return FINE if is_away else {E.UNRELEASED_INSTANCE_ID}
+    if instance_id is not None:
+        if owner is None:
+            return {E.UNKNOWN_MEMBER_ID}
+        if owner.member_id != member_id:
+            return {E.FENCED_INSTANCE_ID}
+    if not is_known:
+        return {E.UNKNOWN_MEMBER_ID}
+    if epoch < 0:
+        return FINE
+    return FINE if _knows_its_epoch(group, request) else {E.FENCED_MEMBER_EPOCH}
+
+
+def _knows_its_epoch(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether it has the member's epoch; or the one before, and owns nothing that it must not."""
+    current, owned = group.currents[request.member_id], request.topic_partitions
+    if request.member_epoch == current.epoch:
+        return True
+    if owned is None or not current.previous_epoch == request.member_epoch < current.epoch:
+        return False
+    return all(
+        partition in current.assigned.get(one.topic_id, {})
+        for one in owned
+        for partition in one.partitions
+    )
+
+
+def commit_error(group: Group | None, request: OffsetCommitRequest, version: int) -> Verdict | None:
+    """The error of all partitions of a commit; None where a classic group decides."""
+    if group is None or isinstance(group, GroupMetadata):
+        return None
+    assert isinstance(group, ConsumerGroup)
+    epoch = request.generation_id_or_member_epoch
+    member = group.members.get(request.member_id)
+    if member is None:
+        is_nobody = epoch < 0 and not group.members
+        return FINE if is_nobody else {E.UNKNOWN_MEMBER_ID}
+    is_classic = member.classic is not None
+    if not is_classic and version < 9:
+        return {E.UNSUPPORTED_VERSION}
+    current = group.currents[request.member_id]
+    stale = {E.ILLEGAL_GENERATION if is_classic else E.STALE_MEMBER_EPOCH}
+    if epoch >= current.epoch:
+        return FINE if epoch == current.epoch else stale
+    held: dict[tuple[bytes, int], int] = {}
+    for owned in (current.assigned, current.revoking):
+        for topic_id, partitions in owned.items():
+            held |= {(topic_id, partition): since for partition, since in partitions.items()}
+    for topic in request.topics:
+        for one in topic.partitions:
+            since = held.get((topic_id_of(topic.name), one.partition_index))
+            if since is None or since > epoch:
+                return stale
+    return FINE
+
+
+def errors_of(response: Any) -> set[ErrorCode]:
+    """The errors of an answer to a heartbeat or a commit, but for those of unknown topics."""
+    if not hasattr(response, "topics"):
+        return {E(response.error_code)}
+    errors = {E(one.error_code) for topic in response.topics for one in topic.partitions}
+    return errors - {E.UNKNOWN_TOPIC_OR_PARTITION}

@@ -1,0 +1,124 @@
+"""A broker with share partitions and their coordinator, on one disk in memory, for simulations.
+
+What a request is answered is noted in the order of all answers; writes of the state may fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from coordinator_server.broker import share_settings
+from coordinator_server.coordinator.share_partitions import SharePartitionManager
+from coordinator_server.coordinator.share_persister import LocalSharePersister
+from coordinator_server.share.persister import SharePartitionKey, StateBatch
+from protocol.errors import ErrorCode
+from protocol.schema import Message
+from storage.errors import StorageError
+from storage.memory_disk import MemoryDisk
+from tests.unit.coordinator.share_state_broker import ShareStateBroker
+from tests.unit.share.broker import ShareRequests
+from tests.unit.topics.fakes import FakeCall, FakeClock, FakeConnection
+
+E = ErrorCode
+TOPIC = "t"
+
+
+class Heard(FakeCall):
+    """A request whose answer is noted in the order of all answers."""
+
+    answers: list[tuple[FakeCall, int]]
+    clock: FakeClock
+
+    def reply(self, response: Message) -> None:
+        """Note the answer, and when it came."""
+        super().reply(response)
+        self.answers.append((self, self.clock.time_ms))
+
+
+class UnreliablePersister(LocalSharePersister):
+    """Now and then a write comes to nothing, or nobody learns that it was done."""
+
+    fails: Callable[[], bool]
+
+    def write(
+        self,
+        key: SharePartitionKey,
+        state_epoch: int,
+        leader_epoch: int,
+        start_offset: int,
+        delivery_complete_count: int,
+        batches: Sequence[StateBatch],
+        done: Callable[[ErrorCode], None],
+    ) -> None:
+        """Write, or fail before or after it."""
+        if self.fails():
+            if len(batches) % 2:
+                done(E.COORDINATOR_NOT_AVAILABLE)
+                return
+            done = partial(_fail, done)
+        super().write(
+            key,
+            state_epoch,
+            leader_epoch,
+            start_offset,
+            delivery_complete_count,
+            batches,
+            done,
+        )
+
+
+def _fail(done: Callable[[ErrorCode], None], _: ErrorCode) -> None:
+    done(E.COORDINATOR_NOT_AVAILABLE)
+
+
+class DurableShareBroker(ShareRequests, ShareStateBroker):
+    """A broker with share partitions whose state is kept on its disk."""
+
+    def __init__(
+        self,
+        disk: MemoryDisk,
+        configs: dict[str, str],
+        fails: Callable[[], bool],
+        now_ms: int | None,
+    ) -> None:
+        self.answers: list[tuple[FakeCall, int]] = []
+        super().__init__(disk, share_coordinator_snapshot_update_records_per_snapshot="5")
+        if now_ms is not None:
+            self.clock.time_ms = now_ms
+        self.persister = unreliable = UnreliablePersister(
+            self.share_state_topic, lambda _: self.share_states, self.scheduler
+        )
+        unreliable.fails = fails
+        self.share_partitions = SharePartitionManager(
+            share_settings(self.config),
+            self.virtual_clock,
+            self.step_runner,
+            self.topics,
+            self.fetch_purgatory,
+            self.persister,
+            lambda _: configs,
+            node_id=self.node_id,
+            gave_up=lambda _, __: None,
+        )
+        self.share_partitions.start()
+
+    def call(self, handle: Any, request: Message, version: int, **fields: Any) -> FakeCall:
+        """Have a handler serve a request."""
+        call = Heard(version, "test", fields.get("connection") or FakeConnection())
+        call.answers, call.clock = self.answers, self.clock
+        call.serve(handle, self, request)
+        return call
+
+    def produced(self, index: int, count: int) -> str | None:
+        """Append a batch; why that failed."""
+        try:
+            self.produce(TOPIC, count, index=index)
+        except StorageError as error:
+            return str(error)
+        return None
+
+    def end_of(self, index: int) -> int:
+        """Where the log of a partition ends."""
+        return self.topics.log(TOPIC, index).high_watermark

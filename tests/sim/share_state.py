@@ -1,0 +1,68 @@
+"""A share coordinator in memory, as far as groups ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from coordinator_server.share.persister import SharePartitionKey, ShareStateSummary
+from protocol.errors import ErrorCode
+
+
+class SimulatedPersister:
+    """A share coordinator that keeps what groups ask of it: state epoch and start offset.
+
+    `errors` are answered instead, by topic; `waiting` has the answers while they are held back.
+    """
+
+    def __init__(self) -> None:
+        self.states: dict[SharePartitionKey, tuple[int, int]] = {}
+        self.complete_counts: dict[SharePartitionKey, int] = {}
+        self.errors: dict[bytes, ErrorCode] = {}
+        self.waiting: list[Callable[[], None]] | None = None
+
+    def initialize(
+        self,
+        key: SharePartitionKey,
+        state_epoch: int,
+        start_offset: int,
+        done: Callable[[ErrorCode], None],
+    ) -> None:
+        """Begin a state."""
+        error = self.errors.get(key.topic_id, ErrorCode.NONE)
+        if error is ErrorCode.NONE:
+            self.states[key] = state_epoch, start_offset
+        self._answer(partial(done, error))
+
+    def delete(self, key: SharePartitionKey, done: Callable[[ErrorCode], None]) -> None:
+        """End a state."""
+        error = self.errors.get(key.topic_id, ErrorCode.NONE)
+        if error is ErrorCode.NONE:
+            self.states.pop(key, None)
+        self._answer(partial(done, error))
+
+    def read_summary(
+        self, key: SharePartitionKey, leader_epoch: int, done: Callable[[ShareStateSummary], None]
+    ) -> None:
+        """Where a state begins."""
+        error = self.errors.get(key.topic_id, ErrorCode.NONE)
+        state_epoch, start_offset = self.states.get(key, (0, -1))
+        count = self.complete_counts.get(key, -1)
+        summary = ShareStateSummary(error, state_epoch, leader_epoch, start_offset, count)
+        self._answer(partial(done, summary))
+
+    def _answer(self, answer: Callable[[], None]) -> None:
+        if self.waiting is None:
+            answer()
+        else:
+            self.waiting.append(answer)
+
+    def hold(self) -> None:
+        """Hold answers back."""
+        self.waiting = []
+
+    def let_go(self) -> None:
+        """Give the answers that were held back."""
+        waiting, self.waiting = self.waiting or [], None
+        for answer in waiting:
+            answer()

@@ -1,0 +1,85 @@
+"""Deliberate bugs in streams groups, which the simulation of streams groups has to see."""
+
+from __future__ import annotations
+
+from tests.sim.bug import Bug
+
+WORLD = "tests.sim --kind streams"
+
+
+def _bug(name: str, module: str, fragment: str, replacement: str, *, is_quick: bool = False) -> Bug:
+    return Bug(name, f"group.streams.{module}", fragment, replacement, is_quick, WORLD)
+
+
+STREAMS_BUGS = [
+    _bug(
+        "a task that runs elsewhere is given away",
+        "reconcile",
+        "        return self.holders.runner(subtopology_id, partition) is not None or self",
+        "        return self",
+        is_quick=True,
+    ),
+    _bug(
+        "a task is opened beside its copy",
+        "reconcile",
+        " is not None or self.holders.has_copy(\n"
+        "            self.process_id, subtopology_id, partition\n        )",
+        " is not None",
+    ),
+    _bug(
+        "a copy is opened beside its task",
+        "reconcile",
+        "        ) == self.process_id or self.holders.has_copy(self",
+        "        ) == '' or self.holders.has_copy(self",
+    ),
+    _bug(
+        "a thread moves on before it has closed its tasks",
+        "reconcile",
+        "            if self._still_has(current.revoking):\n                return current\n",
+        "",
+        is_quick=True,
+    ),
+    _bug(
+        "a thread that waits for a task counts as stable",
+        "reconcile",
+        "MemberState.UNRELEASED_TASKS if is_waiting else MemberState.STABLE",
+        "MemberState.STABLE",
+    ),
+    _bug(
+        "new tasks are not told",
+        "plan",
+        "if self._is_joining or moved.assigned != current.assigned:",
+        "if self._is_joining:",
+    ),
+    _bug(
+        "any epoch of the past of a thread is accepted",
+        "plan",
+        "if is_larger or (received < current.epoch and not is_lost_answer):",
+        "if is_larger:",
+    ),
+    _bug(
+        "the tasks of a member that goes stay taken",
+        "streams_group",
+        "            self.holders.remove(member.process_id, current.assigned)\n",
+        "            if len(self.members) > 2:\n"
+        "                self.holders.remove(member.process_id, current.assigned)\n",
+    ),
+    _bug(
+        "a thread whose record could not be written never goes",
+        "timers",
+        "effects.write(group.removal(timer.member_id), retried(group, timer))",
+        "effects.write(group.removal(timer.member_id))",
+    ),
+    _bug(
+        "nobody waits for tasks to be closed",
+        "timers",
+        "if group.current(member_id).state is not MemberState.UNREVOKED_TASKS:",
+        "if group.current(member_id).state is not MemberState.UNKNOWN:",
+    ),
+    _bug(
+        "a change of the topics of an application goes unseen",
+        "plan",
+        "if configured is not None and revision == group.hashed_revision:",
+        "if configured is not None:",
+    ),
+]

@@ -1,0 +1,32 @@
+"""The simulations of the other kinds of groups as a part of the test suite.
+
+`python -m tests.sim --kind consumer` plays more of one.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim.__main__ import SIMULATIONS
+
+KINDS = sorted(SIMULATIONS.keys() - {"classic"})
+QUICK_SEEDS = 16
+
+
+@pytest.mark.parametrize("first", range(0, QUICK_SEEDS, 8))
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_must_hold_holds(kind: str, first: int) -> None:
+    """Whatever clients and faults do: no violation in any step, and rest in the end."""
+    run, steps = SIMULATIONS[kind]
+    for seed in range(first, first + 8):
+        run(seed, steps)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_seed_tells_always_the_same_story(kind: str) -> None:
+    """Two runs of a seed are the same, line by line."""
+    stories: list[list[str]] = [[], []]
+    for story in stories:
+        SIMULATIONS[kind][0](7, 40, story.append)
+    assert stories[0] == stories[1]
+    assert len(stories[0]) > 40

@@ -1,0 +1,124 @@
+"""AlterClientQuotas and DescribeClientQuotas over the wire."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from coordinator_server.apis import alter_client_quotas, describe_client_quotas
+from coordinator_server.apis.alter_client_quotas import handle as alter
+from coordinator_server.apis.describe_client_quotas import handle as describe
+from coordinator_server.security.quotas import entities
+from coordinator_server.security.quotas.client_quotas import ClientQuotas
+from protocol.apis.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlteredQuotaEntity,
+    AlterQuotaEntry,
+    QuotaOperation,
+)
+from protocol.apis.describe_client_quotas import DescribeClientQuotasRequest, QuotaFilterComponent
+from protocol.errors import ErrorCode
+from storage.memory_disk import MemoryDisk
+from storage.security_state import SecurityState
+from tests.unit.topics.fakes import FakeCall, FakeConnection
+
+
+class FakeBroker:
+    """Quotas on a disk in memory."""
+
+    def __init__(self) -> None:
+        self.disk = MemoryDisk()
+        self.disk.mkdir("/d")
+        self.security = SimpleNamespace(quotas=ClientQuotas(SecurityState(self.disk, "/d")))
+
+    def ask(self, handle: Any, request: Any) -> FakeCall:
+        """Have a handler serve a request."""
+        call = FakeCall(1, "test", FakeConnection())
+        call.serve(handle, cast(Any, self), request)
+        return call
+
+
+def change(kind: str, name: str | None, key: str, value: float) -> AlterClientQuotasRequest:
+    """A request for one quota of one entity."""
+    return AlterClientQuotasRequest(
+        entries=[
+            AlterQuotaEntry(
+                entity=[AlteredQuotaEntity(entity_type=kind, entity_name=name)],
+                ops=[QuotaOperation(key=key, value=value)],
+            )
+        ]
+    )
+
+
+def test_what_is_set_is_described() -> None:
+    """The address of an entity is one without asking anybody."""
+    broker = FakeBroker()
+    (answer,) = broker.ask(alter, change("ip", "10.0.0.1", "connection_creation_rate", 5)).replies
+    (entry,) = answer.entries
+    assert (entry.error_code, entry.error_message) == (0, None)
+    assert [(part.entity_type, part.entity_name) for part in entry.entity] == [("ip", "10.0.0.1")]
+    component = QuotaFilterComponent(entity_type="ip", match_type=2, match=None)
+    (answer,) = broker.ask(describe, DescribeClientQuotasRequest(components=[component])).replies
+    (found,) = answer.entries
+    assert (answer.error_code, answer.error_message) == (0, "")
+    assert [(value.key, value.value) for value in found.values] == [
+        ("connection_creation_rate", 5.0)
+    ]
+
+
+async def test_names_of_hosts_are_looked_up_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop is not held up by it."""
+    known = {"here.example": "10.0.0.1"}
+    monkeypatch.setattr(alter_client_quotas, "address_of", known.get)
+    broker = FakeBroker()
+    for host, error in (("here.example", 0), ("gone.example", ErrorCode.INVALID_REQUEST)):
+        call = broker.ask(alter, change("ip", host, "connection_creation_rate", 5))
+        assert call.replies == []
+        while not call.replies:
+            await asyncio.sleep(0)
+        assert call.replies[0].entries[0].error_code == error
+    assert broker.security.quotas.of_addresses() == {"10.0.0.1": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "address"), [("2001:DB8:0::1", "2001:db8::1"), ("::ffff:10.0.0.7", "10.0.0.7")]
+)
+def test_an_address_may_be_written_in_many_ways(name: str, address: str) -> None:
+    """Connections are counted by the one that sockets show; after a restart, too."""
+    broker = FakeBroker()
+    broker.ask(alter, change("ip", name, "connection_creation_rate", 5))
+    assert broker.security.quotas.of_addresses() == {address: 5.0}
+    again = ClientQuotas(SecurityState(broker.disk, "/d"))
+    assert again.of_addresses() == {address: 5.0}
+
+
+def test_a_filter_that_cannot_be_is_refused() -> None:
+    """There are no entries then."""
+    component = QuotaFilterComponent(entity_type="topic", match_type=2, match=None)
+    request = DescribeClientQuotasRequest(components=[component])
+    (answer,) = FakeBroker().ask(describe, request).replies
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert answer.error_message == "Unsupported entity type topic"
+    assert answer.entries is None
+    assert describe_client_quotas.__doc__
+
+
+def test_a_full_disk_is_told() -> None:
+    """And nothing is changed."""
+    broker = FakeBroker()
+    broker.disk.fail_at(1)
+    (answer,) = broker.ask(alter, change("user", None, "producer_byte_rate", 5)).replies
+    assert answer.entries[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    (answer,) = broker.ask(describe, DescribeClientQuotasRequest()).replies
+    assert answer.entries == []
+
+
+def test_too_many_changes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them, as in Kafka."""
+    monkeypatch.setattr(entities, "MOST_CHANGES", 0)
+    request = change("user", None, "producer_byte_rate", 5)
+    (answer,) = FakeBroker().ask(alter, request).replies
+    assert answer.entries[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR

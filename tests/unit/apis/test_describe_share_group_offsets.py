@@ -1,0 +1,239 @@
+"""DescribeShareGroupOffsets: what the share coordinator keeps, and the lag behind the log."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from coordinator_server.clock.step_runner import run_all
+from coordinator_server.share.persister import SharePartitionKey
+from protocol.apis.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from protocol.apis.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+)
+from protocol.errors import ErrorCode
+from protocol.schema import ZERO_UUID
+from storage.errors import UnknownPartitionError
+from tests.sim.share_state import SimulatedPersister
+from tests.unit.coordinator.fakes import GroupBroker
+from tests.unit.topics.fakes import START_MS, FakeCall, batch
+
+GROUP = "g"
+Asked = dict[str, list[int]] | None
+
+
+def asked(group_id: str, topics: Asked) -> DescribeShareGroupOffsetsRequestGroup:
+    """One group of a request: partitions by topic, None for all."""
+    if topics is None:
+        return DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=None)
+    return DescribeShareGroupOffsetsRequestGroup(
+        group_id=group_id,
+        topics=[
+            DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ],
+    )
+
+
+class Described:
+    """A broker whose topic `t` has 10 records in partition 0, and a share coordinator."""
+
+    def __init__(self) -> None:
+        self.broker = GroupBroker()
+        self.state = cast("SimulatedPersister", self.broker.groups.persister())
+        self.topic = self.broker.topics.topic("t")
+        assert self.topic is not None
+        partition = self.broker.topics.partition("t", 0)
+        assert partition is not None
+        partition.append(batch(*[b"v"] * 10), START_MS)
+
+    def keep(self, partition: int, start_offset: int, complete: int = 0) -> None:
+        """The share coordinator has a state of a partition of `t`."""
+        assert self.topic is not None
+        key = SharePartitionKey(GROUP, self.topic.topic_id, partition)
+        self.state.states[key] = 1, start_offset
+        self.state.complete_counts[key] = complete
+
+    async def ask(self, *groups: DescribeShareGroupOffsetsRequestGroup) -> Any:
+        """The groups of the answer."""
+        request = DescribeShareGroupOffsetsRequest(groups=list(groups))
+        return (await self.broker.answer("DescribeShareGroupOffsets", request, 1)).groups
+
+    async def alter(self, partition: int, offset: int) -> None:
+        """Have the group begin at an offset of a partition of `t`."""
+        topics = [
+            AlterShareGroupOffsetsRequestTopic(
+                topic_name="t",
+                partitions=[
+                    AlterShareGroupOffsetsRequestPartition(
+                        partition_index=partition, start_offset=offset
+                    )
+                ],
+            )
+        ]
+        request = AlterShareGroupOffsetsRequest(group_id=GROUP, topics=topics)
+        assert not (await self.broker.answer("AlterShareGroupOffsets", request, 0)).error_code
+
+
+def shown(group: Any) -> dict[str, dict[int, tuple[int, int, int, ErrorCode]]]:
+    """By topic and partition: start offset, leader epoch, lag, error."""
+    assert not group.error_code, group
+    return {
+        topic.topic_name: {
+            one.partition_index: (
+                one.start_offset,
+                one.leader_epoch,
+                one.lag,
+                ErrorCode(one.error_code),
+            )
+            for one in topic.partitions
+        }
+        for topic in group.topics
+    }
+
+
+NOTHING = (-1, 0, -1, ErrorCode.NONE)
+
+
+async def test_partitions_that_are_named() -> None:
+    """With the lag where it is known; no group has to be there. What is unknown comes last."""
+    t = Described()
+    t.keep(0, 4, 2)
+    t.keep(1, 0, -1)
+    t.keep(2, -1, 0)
+    answered = await t.ask(asked(GROUP, {"nowhere": [3], "t": [0, 1, 2, 3, 9]}))
+    assert shown(answered[0]) == {
+        "t": {
+            0: (4, 0, 4, ErrorCode.NONE),
+            1: (0, 0, -1, ErrorCode.NONE),
+            2: NOTHING,
+            3: NOTHING,
+            9: NOTHING,
+        },
+        "nowhere": {3: NOTHING},
+    }
+    known, unknown = answered[0].topics
+    assert t.topic is not None
+    assert (known.topic_id, unknown.topic_id) == (t.topic.topic_id, ZERO_UUID)
+    only_unknown = await t.ask(asked(GROUP, {"nowhere": [3]}))
+    assert shown(only_unknown[0]) == {"nowhere": {3: NOTHING}}
+
+
+async def test_all_of_a_group() -> None:
+    """Its initialized partitions, as far as their topics are still there."""
+    t = Described()
+    await t.alter(0, 3)
+    await t.alter(2, 0)
+    t.keep(1, 5)
+    answered = await t.ask(asked(GROUP, None), asked("none", None), asked("", None))
+    assert shown(answered[0]) == {
+        "t": {0: (3, 0, -1, ErrorCode.NONE), 2: (0, 0, -1, ErrorCode.NONE)}
+    }
+    assert [one.group_id for one in answered] == [GROUP, "none", ""]
+    assert [shown(one) for one in answered[1:]] == [{}, {}]
+    assert t.topic is not None
+    run_all(t.broker.topics.delete([t.topic]))
+    assert shown((await t.ask(asked(GROUP, None)))[0]) == {}
+
+
+async def test_groups_that_are_no_share_groups() -> None:
+    """A classic group has nothing initialized."""
+    t = Described()
+    await t.broker.join("c")
+    assert shown((await t.ask(asked("c", None)))[0]) == {}
+
+
+async def test_no_topics() -> None:
+    """Nothing is asked, of nobody."""
+    t = Described()
+    t.broker.groups.emigrate_all()
+    answered = await t.ask(asked(GROUP, {}))
+    assert (answered[0].group_id, shown(answered[0])) == (GROUP, {})
+    assert (await t.ask()) == []
+
+
+async def test_a_group_that_is_not_here() -> None:
+    """The error is that of the group, with its text; the share coordinator answers all the same."""
+    t = Described()
+    await t.alter(0, 3)
+    t.broker.groups.emigrate_all()
+    everything, named = await t.ask(asked(GROUP, None), asked(GROUP, {"t": [0]}))
+    assert everything.error_code == ErrorCode.NOT_COORDINATOR
+    assert everything.error_message == "This is not the correct coordinator."
+    assert shown(named)["t"][0][0] == 3
+
+
+@pytest.mark.parametrize(
+    ("group_id", "topics"),
+    [("", {"t": [0]}), (GROUP, {"t": []}), (GROUP, {"t": [0, -1]})],
+)
+async def test_what_kafkas_persister_does_not_take(group_id: str, topics: Asked) -> None:
+    """It fails the group."""
+    t = Described()
+    answered = await t.ask(asked(group_id, topics))
+    assert answered[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert answered[0].error_message
+    assert answered[0].topics == []
+
+
+async def test_errors_of_the_share_coordinator() -> None:
+    """They count as no offset, as with OffsetFetch."""
+    t = Described()
+    t.keep(0, 4)
+    assert t.topic is not None
+    t.state.errors[t.topic.topic_id] = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert shown((await t.ask(asked(GROUP, {"t": [0]})))[0]) == {"t": {0: NOTHING}}
+
+
+async def test_a_log_whose_end_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a leader, or with a disk that fails: the partition has an error."""
+    t = Described()
+    t.keep(0, 4)
+    t.keep(1, 4)
+    first, second = (t.broker.topics.partition("t", one) for one in (0, 1))
+    assert first is not None
+    first.leader_id = -1
+
+    def broken(_: object) -> None:
+        raise UnknownPartitionError("gone")
+
+    monkeypatch.setattr(type(second), "log", property(broken))
+    answered = await t.ask(asked(GROUP, {"t": [0, 1]}))
+    assert shown(answered[0]) == {
+        "t": {
+            0: (0, 0, -1, ErrorCode.LEADER_NOT_AVAILABLE),
+            1: (0, 0, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        }
+    }
+
+
+async def test_while_the_share_coordinator_thinks() -> None:
+    """The answer waits for all of its partitions."""
+    t = Described()
+    t.keep(0, 4)
+    t.state.hold()
+    groups = [asked(GROUP, {"t": [0, 0]}), asked(GROUP, {"t": [1]})]
+    request = DescribeShareGroupOffsetsRequest(groups=groups)
+    call: FakeCall = t.broker.send("DescribeShareGroupOffsets", request, 1)
+    assert not call.replies
+    t.state.let_go()
+    answered = call.replies[0].groups
+    assert [len(one.topics[0].partitions) for one in answered] == [2, 1]
+
+
+async def test_a_group_that_cannot_answer() -> None:
+    """A bug there fails the request."""
+    t = Described()
+    await t.alter(0, 3)
+    group: Any = t.broker.groups.tasks[GROUP].group
+    group.states = 5
+    request = DescribeShareGroupOffsetsRequest(groups=[asked(GROUP, None)])
+    call = t.broker.send("DescribeShareGroupOffsets", request, 1)
+    assert call.failed

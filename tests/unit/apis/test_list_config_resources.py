@@ -1,0 +1,53 @@
+"""ListConfigResources: topics, brokers, and groups with configs of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator_server.apis import list_config_resources
+from protocol.apis.list_config_resources import ListConfigResourcesRequest
+from protocol.errors import ErrorCode
+from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection
+
+
+def listed(broker: FakeBroker, *types: int, version: int = 1) -> tuple[int, list[tuple[str, int]]]:
+    """The error code, and name and type of what is listed."""
+    call = FakeCall(version, "test", FakeConnection())
+    request = ListConfigResourcesRequest(resource_types=list(types))
+    call.serve(list_config_resources.handle, broker, request)
+    answer: Any = call.replies[0]
+    resources = [(one.resource_name, one.resource_type) for one in answer.config_resources]
+    return answer.error_code, resources
+
+
+def test_resources_of_each_type_are_listed() -> None:
+    """Groups are those with configs, whether they exist or not; no client metrics are kept."""
+    broker = FakeBroker()
+    broker.topics.create("t", 1, {})
+    broker.group_configs.set({"g": {"share.delivery.count.limit": "3"}})
+    assert listed(broker, 32) == (0, [("g", 32)])
+    assert listed(broker, 2) == (0, [("t", 2)])
+    assert listed(broker, 4, 8) == (0, [("1", 8), ("1", 4)])
+    assert listed(broker, 16) == (0, [])
+    assert listed(broker) == (0, [("g", 32), ("1", 8), ("1", 4), ("t", 2)])
+
+
+def test_version_0_lists_client_metrics_alone() -> None:
+    """Of which there are none."""
+    broker = FakeBroker()
+    broker.topics.create("t", 1, {})
+    assert listed(broker, version=0) == (0, [])
+
+
+def test_an_unknown_type_is_refused() -> None:
+    """With the error for versions, as in Kafka."""
+    assert listed(FakeBroker(), 3) == (ErrorCode.UNSUPPORTED_VERSION, [])
+
+
+def test_long_lists_are_made_in_steps() -> None:
+    """Others may go on between."""
+    broker = FakeBroker()
+    broker.group_configs.set(
+        {f"g{number}": {"share.delivery.count.limit": "3"} for number in range(501)}
+    )
+    assert len(listed(broker, 32)[1]) == 501

@@ -1,0 +1,749 @@
+"""ShareFetch: sessions, waiting, several partitions, errors. The answers are those of a running
+Kafka, but where a test says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from coordinator_server.apis import delayed_share_fetch, share_fetch
+from coordinator_server.clock.step_runner import run_all
+from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
+from protocol.apis.share_fetch import ShareFetchPartition, ShareFetchRequest, ShareFetchTopic
+from protocol.batch import end_transaction_batch
+from protocol.batch_header import iterate_batches
+from protocol.control_record import EndTransaction
+from protocol.errors import ErrorCode
+from storage.errors import StorageError
+from storage.partition_log import PartitionLog
+from tests.unit.share.broker import ShareBroker
+from tests.unit.topics.fakes import FakeConnection, batch
+
+ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
+NO_LIMITS = {"max_bytes": 0, "min_bytes": 0, "max_records": 0, "max_wait_ms": 0}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_records_are_acquired(version: int) -> None:
+    """The batches of the log, and how long they are locked."""
+    broker = ShareBroker()
+    broker.produce("t", 3, 2)
+    call = broker.fetch(T0, version=version)
+    assert broker.brief(call) == {"t-0": [(0, 4, 1)]}
+    (response,) = call.replies
+    assert response.acquisition_lock_timeout_ms == 30_000
+    (data,) = response.responses[0].partitions
+    assert bytes(data.records) == broker.topics.log("t", 0).read(0, 1 << 20)
+    assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (0, 0)
+    assert response.node_endpoints == []
+
+
+def test_the_first_answer_names_all_partitions() -> None:
+    """Later ones only what has records, what joins, errors, and acknowledgements."""
+    broker = ShareBroker()
+    broker.produce("t", 1)
+    assert broker.fetched(T0, T1) == {"t-0": [(0, 0, 1)], "t-1": []}
+    assert broker.fetched(epoch=1, max_wait_ms=0) == {}
+    assert broker.fetched(U0, epoch=2, max_wait_ms=0) == {"u-0": []}
+    assert broker.fetched(epoch=3, max_wait_ms=0, said=(("t", 0, 0, 0, ACCEPT),)) == {"t-0": []}
+    assert broker.fetched(epoch=4, max_wait_ms=0, forgotten=(T0, T1, ("?", 0))) == {}
+    broker.produce("t", 1)
+    assert broker.fetched(epoch=5, max_wait_ms=0) == {}
+
+
+def test_a_fetch_waits_for_records() -> None:
+    """Somebody produces them."""
+    broker = ShareBroker()
+    call = broker.fetch(T0)
+    assert call.replies == []
+    broker.produce("t", 2)
+    assert broker.brief(call) == {"t-0": [(0, 1, 1)]}
+
+
+def test_a_fetch_waits_for_its_time() -> None:
+    """Then it is answered with nothing."""
+    broker = ShareBroker()
+    call = broker.fetch(T0)
+    broker.scheduler.advance(499)
+    assert call.replies == []
+    broker.scheduler.advance(1)
+    assert broker.brief(call) == {"t-0": []}
+
+
+def test_a_fetch_waits_for_what_others_give_back() -> None:
+    """By an acknowledgement, the end of their session or connection, or as their lock expires."""
+    broker = ShareBroker()
+    broker.produce("t", 3)
+    connection = FakeConnection()
+    assert broker.fetched(T0, connection=connection) == {"t-0": [(0, 2, 1)]}
+    waiting = broker.fetch(T0, member="B")
+    assert broker.acknowledged(("t", 0, 0, 0, ACCEPT)) == {"t-0": 0}
+    broker.scheduler.turn()
+    assert waiting.replies == []
+    assert broker.acknowledged(("t", 0, 1, 1, RELEASE), epoch=2) == {"t-0": 0}
+    broker.scheduler.turn()
+    assert broker.brief(waiting) == {"t-0": [(1, 1, 2)]}
+    waiting = broker.fetch(epoch=1, member="B")
+    broker.share_partitions.disconnected(connection)
+    broker.scheduler.turn()
+    assert broker.brief(waiting) == {"t-0": [(2, 2, 2)]}
+    waiting = broker.fetch(T0, member="C", max_wait_ms=60_000)
+    broker.acknowledge(epoch=-1, member="B")
+    broker.scheduler.turn()
+    assert broker.brief(waiting) == {"t-0": [(1, 2, 3)]}
+    waiting = broker.fetch(T0, member="D", max_wait_ms=60_000)
+    broker.scheduler.advance(30_000)
+    assert broker.brief(waiting) == {"t-0": [(1, 1, 4)]}
+
+
+def test_a_fetch_whose_client_has_gone_acquires_nothing() -> None:
+    """It is dropped when there are records for it."""
+    broker = ShareBroker()
+    call = broker.fetch(T0)
+    call.connection.closed = True
+    broker.produce("t", 1)
+    assert call.replies == []
+    assert len(broker.fetch_purgatory) == 0
+    assert broker.fetched(T0, member="B") == {"t-0": [(0, 0, 1)]}
+
+
+def test_min_bytes() -> None:
+    """A fetch waits for so many bytes, of all of its partitions."""
+    broker = ShareBroker()
+    size = len(batch(b"v"))
+    call = broker.fetch(T0, T1, min_bytes=2 * size)
+    broker.produce("t", 1)
+    assert call.replies == []
+    broker.produce("t", 1, index=1)
+    assert broker.brief(call) == {"t-0": [(0, 0, 1)], "t-1": [(0, 0, 1)]}
+
+
+def test_min_bytes_count_up_to_the_limit_of_a_partition() -> None:
+    """Its share of the bytes of the request."""
+    broker = ShareBroker()
+    size = len(batch(b"v"))
+    call = broker.fetch(T0, T1, min_bytes=2 * size, max_bytes=2 * size)
+    broker.produce("t", 1, 1)
+    assert call.replies == []
+    broker.scheduler.advance(500)
+    assert broker.brief(call) == {"t-0": [(0, 0, 1)], "t-1": []}
+
+
+def test_min_bytes_of_an_old_segment() -> None:
+    """What has been rolled is fetched at once."""
+    broker = ShareBroker()
+    broker.produce("t", 1)
+    broker.topics.log("t", 0).roll(broker.clock.now_ms())
+    assert broker.fetched(T0, min_bytes=1_000_000) == {"t-0": [(0, 0, 1)]}
+
+
+def test_no_min_bytes() -> None:
+    """Nothing is waited for, but that records may be acquired at all."""
+    broker = ShareBroker()
+    assert broker.fetched(T0, min_bytes=0) == {"t-0": []}
+
+
+def test_limits_of_zero() -> None:
+    """Nothing is fetched, nor loaded; a negative limit of records fetches nothing either."""
+    broker = ShareBroker()
+    broker.produce("t", 1)
+    assert broker.fetched(T0, max_records=0) == {}
+    assert broker.fetched(T0, max_bytes=0) == {}
+    assert len(broker.share_partitions) == 0
+    assert broker.fetched(T0, max_records=-1) == {"t-0": []}
+    assert broker.fetched(T0, max_bytes=-1) == {"t-0": ErrorCode.UNKNOWN_SERVER_ERROR}
+
+
+def test_max_bytes_are_shared() -> None:
+    """Each partition gets as many; the first one at least a batch."""
+    broker = ShareBroker()
+    size = len(batch(b"v"))
+    for name, index in (T0, T1, U0):
+        broker.produce(name, 1, 1, 1, index=index)
+    call = broker.fetch(T0, T1, U0, max_bytes=3 * size)
+    assert broker.brief(call) == {"t-0": [(0, 0, 1)], "t-1": [(0, 0, 1)], "u-0": [(0, 0, 1)]}
+    call = broker.fetch(T0, T1, U0, max_bytes=1)
+    assert broker.brief(call) == {"t-0": [(1, 1, 1)], "t-1": [], "u-0": []}
+
+
+def test_max_records_are_of_all_partitions() -> None:
+    """What one partition leaves the next one gets."""
+    broker = ShareBroker()
+    for name, index in (T0, T1, U0):
+        broker.produce(name, 2, 2, index=index)
+    call = broker.fetch(T0, T1, U0, max_records=6)
+    assert broker.brief(call) == {"t-0": [(0, 3, 1)], "t-1": [(0, 1, 1)], "u-0": []}
+
+
+def test_partitions_take_turns() -> None:
+    """Those that had records move to the end, each request begins with another one, and where
+    nobody has looked yet comes last."""
+    broker = ShareBroker()
+    for name, index in (T0, T1, U0):
+        broker.produce(name, *[1] * 9, index=index)
+    first = broker.fetched(T0, T1, U0, max_records=1)
+    assert first == {"t-0": [(0, 0, 1)], "t-1": [], "u-0": []}
+    firsts = [next(iter(broker.fetched(epoch=epoch, max_records=1))) for epoch in range(1, 5)]
+    assert firsts == ["t-1", "t-0", "u-0", "t-0"]
+
+
+def test_a_group_that_is_far_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read little by little, and more if its batches are large."""
+    broker = ShareBroker()
+    for _ in range(40):
+        broker.produce("t", 100)
+    size = len(broker.topics.log("t", 0).read(0, 1 << 20)) // 40
+    monkeypatch.setattr(delayed_share_fetch, "FIRST_READ_BYTES", 3 * size)
+    reads: list[int] = []
+    read = PartitionLog.read
+
+    def noted(log: PartitionLog, offset: int, max_bytes: int, **fields: Any) -> bytes:
+        found = read(log, offset, max_bytes, **fields)
+        reads.append(len(found) // size)
+        return found
+
+    monkeypatch.setattr(PartitionLog, "read", noted)
+    large = {"batch_size": 1000}
+    assert broker.fetched(T0, max_records=250, **large) == {"t-0": [(0, 299, 1)]}
+    said = broker.fetched(T0, member="B", max_records=1000, **large)
+    assert said == {"t-0": [(300, 1299, 1)]}
+    said = broker.fetched(T0, member="C", max_records=1, max_bytes=2 * size)
+    assert said == {"t-0": [(1300, 1399, 1)]}
+    assert reads == [3, 3, 24, 2]
+    broker.acknowledge(("t", 0, 300, 399, RELEASE), member="B")
+    said = broker.fetched(T0, member="D", max_records=500, **large)
+    assert said == {"t-0": [(300, 399, 2), (1400, 1799, 1)]}
+
+
+def test_only_the_batches_of_what_was_acquired_come() -> None:
+    """A record in the middle of a batch brings the whole batch, but no other one."""
+    broker = ShareBroker()
+    broker.produce("t", 3, 5, 3)
+    broker.fetch(T0)
+    broker.acknowledge(("t", 0, 5, 5, RELEASE))
+    call = broker.fetch(T0, member="B")
+    assert broker.brief(call) == {"t-0": [(5, 5, 2)]}
+    data = call.replies[0].responses[0].partitions[0]
+    (header,) = iterate_batches(bytes(data.records))
+    assert (header.base_offset, header.last_offset) == (3, 7)
+
+
+@pytest.mark.parametrize(
+    ("group", "member"),
+    [(None, "A"), ("g", None), ("g", ""), ("g", "x" * 37)],
+)
+def test_ids_that_cannot_be(group: str | None, member: str | None) -> None:
+    """No group, no member, or an id longer than a UUID."""
+    broker = ShareBroker()
+    answer = broker.fetched(T0, group=group, member=member)
+    assert answer == {"error": ErrorCode.INVALID_REQUEST}
+    assert broker.acknowledged(group=group, member=member) == ErrorCode.INVALID_REQUEST
+
+
+def test_epochs() -> None:
+    """They rise by one, in fetches and acknowledgements alike."""
+    broker = ShareBroker()
+    broker.produce("t", 1, 1)
+    not_found = {"error": ErrorCode.SHARE_SESSION_NOT_FOUND}
+    invalid = {"error": ErrorCode.INVALID_SHARE_SESSION_EPOCH}
+    assert broker.fetched(epoch=1) == not_found
+    assert broker.fetched(epoch=-1) == not_found
+    assert broker.acknowledged(epoch=1) == ErrorCode.SHARE_SESSION_NOT_FOUND
+    broker.fetch(T0)
+    assert broker.fetched(epoch=2) == invalid
+    assert broker.acknowledged(epoch=0) == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    assert broker.acknowledged(epoch=2) == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    assert broker.acknowledged(("t", 0, 0, 0, ACCEPT), epoch=1) == {"t-0": 0}
+    assert broker.fetched(epoch=1) == invalid
+    assert broker.fetched(epoch=2, max_wait_ms=0) == {}
+    assert broker.fetched(epoch=-1) == {}
+    assert broker.fetched(epoch=3) == not_found
+
+
+def test_a_session_that_goes_on_while_a_fetch_waits() -> None:
+    """The answer of the older request is void."""
+    broker = ShareBroker()
+    broker.fetch(T0, max_wait_ms=0)
+    waiting = broker.fetch(epoch=1)
+    assert broker.fetched(epoch=2, max_wait_ms=0) == {}
+    broker.produce("t", 1)
+    assert broker.brief(waiting) == {"error": ErrorCode.INVALID_SHARE_SESSION_EPOCH}
+
+
+def test_a_session_is_closed_with_acknowledgements() -> None:
+    """The rest of what the member has is given back."""
+    broker = ShareBroker()
+    broker.produce("t", 3)
+    broker.fetch(T0)
+    answer = broker.fetched(epoch=-1, said=(("t", 0, 0, 0, ACCEPT),))
+    assert answer == {"t-0": []}
+    assert broker.persister.writes == [((0, 0, 2, 1),), ((1, 2, 0, 1),)]
+    assert broker.persister.states[broker.key("t")].start_offset == 1
+
+
+def test_acknowledgements_cannot_open_a_session() -> None:
+    """There is nothing yet that could be acknowledged."""
+    broker = ShareBroker()
+    answer = broker.fetched(T0, said=(("t", 0, 0, 0, ACCEPT),))
+    assert answer == {"error": ErrorCode.INVALID_REQUEST}
+
+
+def test_what_is_released_is_not_fetched_by_the_same_request() -> None:
+    """It is written after that; then a fetch that waits gets it."""
+    broker = ShareBroker()
+    broker.produce("t", 3, 2)
+    broker.fetch(T0, max_records=1)
+    said = (("t", 0, 0, 2, [ACCEPT, RELEASE, 0]),)
+    assert broker.fetched(epoch=1, said=said) == {"t-0": [(3, 4, 1)]}
+    call = broker.fetch(T1, epoch=2, said=(("t", 0, 3, 4, ACCEPT),))
+    assert broker.brief(call) == {"t-0": [(1, 1, 2)], "t-1": []}
+    call = broker.fetch(epoch=3, said=(("t", 0, 1, 1, RELEASE),))
+    assert call.replies == []
+    broker.scheduler.turn()
+    assert broker.brief(call) == {"t-0": [(1, 1, 3)]}
+
+
+def test_a_partition_that_is_named_twice() -> None:
+    """No session is opened, and the one before is over; later it is no matter."""
+    broker = ShareBroker()
+    failed = {"error": ErrorCode.UNKNOWN_SERVER_ERROR}
+    once = ShareFetchTopic(
+        topic_id=broker.topic_id("t"), partitions=[ShareFetchPartition(partition_index=0)]
+    )
+    broker.fetch(T0, max_wait_ms=0)
+    request = ShareFetchRequest(group_id="g", member_id="A", topics=[once, once])
+    assert broker.brief(broker.call(share_fetch.handle, request, 2)) == failed
+    assert broker.fetched(epoch=1) == {"error": ErrorCode.SHARE_SESSION_NOT_FOUND}
+    broker.fetch(T1, max_wait_ms=0)
+    request.share_session_epoch, request.max_records, request.max_bytes = 1, 1, 1000
+    assert broker.brief(broker.call(share_fetch.handle, request, 2)) == {"t-0": []}
+
+
+def test_acknowledgements_that_are_refused() -> None:
+    """The fetch goes on; each partition has its own error, and Kafka's words for it."""
+    broker = ShareBroker()
+    broker.produce("t", 2)
+    broker.fetch(T0, T1)
+    call = broker.fetch(
+        epoch=1, max_wait_ms=0, said=(("t", 0, 0, 5, ACCEPT), ("t", 1, 3, 2, ACCEPT))
+    )
+    assert broker.brief(call) == {"t-0": [], "t-0=": 42, "t-1": [], "t-1=": 42}
+    second, first = (one for topic in call.replies[0].responses for one in topic.partitions)
+    assert first.acknowledge_error_message.startswith("Batch record not found. The last offset")
+    assert second.acknowledge_error_message is None
+    assert first.error_message is None
+
+
+def test_an_acknowledgement_that_takes_its_time() -> None:
+    """The answer waits until it is written."""
+    broker = ShareBroker()
+    broker.produce("t", 2, 2)
+    broker.fetch(T0, max_records=1)
+    broker.persister.is_held = True
+    call = broker.fetch(epoch=1, said=(("t", 0, 0, 1, ACCEPT),))
+    assert call.replies == []
+    broker.persister.release_held()
+    assert broker.brief(call) == {"t-0": [(2, 3, 1)]}
+
+
+def test_renewing_fetches_nothing() -> None:
+    """And must not ask for anything (KIP-1222)."""
+    broker = ShareBroker()
+    broker.produce("t", 2, 2)
+    broker.fetch(T0, max_records=1)
+    said = (("t", 0, 0, 1, RENEW),)
+    invalid = {"error": ErrorCode.INVALID_REQUEST}
+    for name in NO_LIMITS:
+        limits = NO_LIMITS | {name: 1}
+        assert broker.fetched(epoch=1, said=said, is_renew_ack=True, **limits) == invalid
+    broker.scheduler.advance(20_000)
+    answer = broker.fetched(epoch=1, said=said, is_renew_ack=True, **NO_LIMITS)
+    assert answer == {"t-0": []}
+    broker.scheduler.advance(20_000)
+    share_partition = broker.share_partitions.get(broker.key("t"))
+    assert share_partition is not None
+    assert share_partition.next_fetch_offset() == 2
+    assert broker.fetched(epoch=2, said=said, max_wait_ms=0) == {
+        "t-0": [(2, 3, 1)],
+        "t-0=": ErrorCode.INVALID_REQUEST,
+    }
+
+
+def test_acquire_modes() -> None:
+    """Exactly so many records; a mode that does not exist fails all but what is acknowledged."""
+    broker = ShareBroker()
+    broker.produce("t", 5)
+    answer = broker.fetched(T0, share_acquire_mode=1, max_records=2)
+    assert answer == {"t-0": [(0, 1, 1)]}
+    call = broker.fetch(epoch=1, share_acquire_mode=7, said=(("t", 0, 0, 0, ACCEPT),))
+    assert broker.brief(call) == {"error": ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert broker.persister.writes[-1] == ((0, 0, 2, 1),)
+    assert broker.fetched(epoch=2, share_acquire_mode=1, max_records=1) == {"t-0": [(2, 2, 1)]}
+
+
+def test_topics_that_are_unknown() -> None:
+    """All of it fails, though the session goes on."""
+    broker = ShareBroker()
+    broker.produce("t", 1)
+    failed = {"error": ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert broker.fetched(T0, ("?", 0)) == failed
+    assert broker.fetched(epoch=1, forgotten=(("?", 0),), max_wait_ms=0) == {}
+    answer = broker.fetched(epoch=-1, said=(("?", 0, 0, 0, ACCEPT),))
+    assert answer == {"?-0": [], "?-0=": ErrorCode.UNKNOWN_TOPIC_ID}
+
+
+def test_a_topic_that_is_deleted() -> None:
+    """As for one that was never there; its share partitions are forgotten."""
+    broker = ShareBroker()
+    broker.produce("t", 1)
+    broker.fetch(T0, U0)
+    topic = broker.topics.topic("t")
+    assert topic is not None
+    assert len(broker.share_partitions) == 2
+    for _ in broker.topics.delete([topic]):
+        pass
+    assert len(broker.share_partitions) == 1
+    failed = {"error": ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert broker.fetched(epoch=1, max_wait_ms=0) == failed
+    topic = broker.topics.topic("u")
+    assert topic is not None
+    broker.share_partitions.remove(broker.key("u"))
+    for _ in broker.topics.delete([topic]):
+        pass
+
+
+def test_partitions_that_are_unknown() -> None:
+    """Beyond those that the topic has."""
+    broker = ShareBroker()
+    broker.produce("t", 1)
+    answer = broker.fetched(T0, ("t", 2), ("t", -1))
+    assert answer == {"t-0": [(0, 0, 1)], "t-2": 3, "t--1": 3}
+    assert broker.fetched(("t", 2), member="B") == {"t-2": 3}
+    said = (("t", 2, 0, 0, ACCEPT),)
+    assert broker.fetched(epoch=1, said=said, max_wait_ms=0) == {"t-2": 3, "t-2=": 3, "t--1": 3}
+
+
+def test_too_many_sessions() -> None:
+    """One more is refused, after the time that it would have waited."""
+    broker = ShareBroker(group_share_max_share_sessions="1", group_share_max_size="1")
+    broker.fetch(T0, max_wait_ms=0)
+    call = broker.fetch(T0, member="B")
+    assert call.replies == []
+    broker.produce("t", 1)
+    broker.scheduler.advance(500)
+    assert broker.brief(call) == {"error": ErrorCode.SHARE_SESSION_LIMIT_REACHED}
+    call = broker.fetch(T0, member="B")
+    call.connection.closed = True
+    broker.scheduler.advance(500)
+    assert call.replies == []
+
+
+def test_a_share_partition_that_is_not_initialized() -> None:
+    """The persister knows nothing of it; the next fetch asks again."""
+    broker = ShareBroker()
+    broker.produce("t", 1)
+    assert broker.fetched(T0, group="other") == {"t-0": ErrorCode.UNKNOWN_SERVER_ERROR}
+    said = ("t", 0, 0, 0, ACCEPT)
+    assert broker.acknowledged(said, group="other") == {"t-0": 3}
+    broker.initialize("t", 0, "other")
+    assert broker.fetched(epoch=2, group="other") == {"t-0": [(0, 0, 1)]}
+
+
+def test_one_share_partition_fails_and_another_does_not() -> None:
+    """The answer has both."""
+    broker = ShareBroker()
+    broker.produce("t", 1)
+    broker.persister.states.pop(broker.key("t", 1))
+    assert broker.fetched(T0, T1) == {"t-0": [(0, 0, 1)], "t-1": -1}
+    assert broker.fetched(epoch=1, max_wait_ms=0) == {"t-1": -1}
+    broker.initialize("t", 1)
+    assert broker.fetched(epoch=2, max_wait_ms=0) == {"t-1": []}
+    assert broker.fetched(epoch=3, max_wait_ms=0) == {}
+
+
+def test_a_state_that_takes_its_time() -> None:
+    """Fetches wait until it is read, or their time is over."""
+    broker = ShareBroker()
+    broker.produce("t", 1)
+    broker.persister.is_held = True
+    first = broker.fetch(T0, max_wait_ms=100)
+    second = broker.fetch(T0, member="B")
+    broker.scheduler.advance(100)
+    assert broker.brief(first) == {}
+    broker.persister.release_held()
+    broker.scheduler.turn()
+    assert broker.brief(second) == {"t-0": [(0, 0, 1)]}
+
+
+def test_a_state_that_cannot_be_read_in_the_end() -> None:
+    """Who asked for it is told when its time is over, as in Kafka."""
+    broker = ShareBroker()
+    broker.persister.is_held = True
+    broker.persister.errors = [ErrorCode.FENCED_LEADER_EPOCH]
+    first = broker.fetch(T0)
+    second = broker.fetch(T0, member="B")
+    broker.persister.release_held()
+    broker.scheduler.advance(500)
+    assert broker.brief(first) == {"t-0": ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    assert broker.brief(second) == {}
+    leader = first.replies[0].responses[0].partitions[0].current_leader
+    assert (leader.leader_id, leader.leader_epoch) == (1, 0)
+    assert [one.node_id for one in first.replies[0].node_endpoints] == [1]
+
+
+def test_another_broker_leads() -> None:
+    """Its address comes with the answer (KIP-951); what was in flight is forgotten."""
+    broker = ShareBroker()
+    broker.produce("t", 1)
+    broker.fetch(T0)
+    partition = broker.topics.partition("t", 0)
+    assert partition is not None
+    partition.begin_leadership(2)
+    for listener in broker.topics.leadership.on_moved:
+        listener(partition, 1)
+        listener(partition, 2)
+    assert len(broker.share_partitions) == 0
+    call = broker.fetch(epoch=1)
+    assert broker.brief(call) == {"t-0": ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    leader = call.replies[0].responses[0].partitions[0].current_leader
+    assert (leader.leader_id, leader.leader_epoch) == (2, 1)
+    assert call.replies[0].node_endpoints == []
+
+
+def test_the_log_begins_later() -> None:
+    """The fetch is answered with nothing; the next one finds what there is."""
+    broker = ShareBroker()
+    broker.produce("t", 2, 2)
+    broker.fetch(T0, max_records=1)
+    partition = broker.topics.partition("t", 0)
+    assert partition is not None
+    partition.delete_records(4)
+    broker.produce("t", 1)
+    assert broker.fetched(epoch=1) == {}
+    assert broker.fetched(epoch=2) == {"t-0": [(4, 4, 1)]}
+
+
+def test_a_log_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is told at once."""
+    broker = ShareBroker()
+    broker.produce("t", 1)
+    log = broker.topics.log("t", 0)
+
+    def fail(*_: Any, **__: Any) -> bytes:
+        raise StorageError("no")
+
+    monkeypatch.setattr(type(log), "read", fail)
+    assert broker.fetched(T0) == {"t-0": ErrorCode.KAFKA_STORAGE_ERROR}
+    monkeypatch.setattr(type(log), "bytes_below", fail)
+    assert broker.fetched(T0, min_bytes=1000) == {"t-0": ErrorCode.KAFKA_STORAGE_ERROR}
+    log.abandon()
+    monkeypatch.setattr(type(broker.log_manager), "log", fail)
+    broker.share_partitions.remove(broker.key("t"))
+    assert broker.fetched(T0) == {"t-0": ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def test_read_committed() -> None:
+    """Records of open transactions wait; those of aborted ones never come."""
+    broker = ShareBroker()
+    broker.configs["share.isolation.level"] = "read_committed"
+    broker.produce("t", 2)
+    open_end = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    broker.produce("t", 3, **open_end)
+    broker.produce("t", 1)
+    assert broker.fetched(T0) == {"t-0": [(0, 1, 1)]}
+    waiting = broker.fetch(epoch=1)
+    partition = broker.topics.partition("t", 0)
+    assert partition is not None
+    partition.append_own(
+        end_transaction_batch(EndTransaction(7, 0, False, 0, 0), broker.clock.now_ms()),
+        broker.clock.now_ms(),
+    )
+    broker.scheduler.turn()
+    assert broker.brief(waiting) == {"t-0": [(5, 6, 1)]}
+    broker.configs["share.isolation.level"] = "read_uncommitted"
+    broker.initialize("t", 0, "other")
+    assert broker.fetched(T0, group="other") == {"t-0": [(0, 6, 1)]}
+    broker.initialize("u", 0, "third")
+    broker.configs["share.isolation.level"] = "read_committed"
+    broker.produce("u", 1)
+    assert broker.fetched(U0, group="third") == {"u-0": [(0, 0, 1)]}
+
+
+@pytest.mark.parametrize(
+    ("reset", "expected"),
+    [
+        ("latest", {"t-0": []}),
+        ("earliest", {"t-0": [(0, 3, 1)]}),
+        ("by_duration:PT1H", {"t-0": [(2, 3, 1)]}),
+        ("by_duration:PT1S", {"t-0": ErrorCode.OFFSET_NOT_AVAILABLE}),
+    ],
+)
+def test_where_a_group_begins(reset: str, expected: dict[str, Any]) -> None:
+    """By the config of the group."""
+    broker = ShareBroker()
+    broker.configs["share.auto.offset.reset"] = reset
+    now_ms = broker.clock.now_ms()
+    broker.produce("t", 2, times_ms=[now_ms - 7_200_000] * 2)
+    broker.produce("t", 2, times_ms=[now_ms - 1_800_000] * 2)
+    assert broker.fetched(T0, max_wait_ms=0) == expected
+
+
+def test_where_to_begin_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of the log is told."""
+    broker = ShareBroker()
+    broker.configs["share.auto.offset.reset"] = "by_duration:P1D"
+    log = broker.topics.log("t", 0)
+
+    def fail(*_: Any) -> None:
+        raise StorageError("no")
+
+    monkeypatch.setattr(type(log), "offset_for_timestamp", fail)
+    assert broker.fetched(T0) == {"t-0": ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def test_the_last_client_of_a_group_goes() -> None:
+    """All is forgotten, and read again by the next one; another group stays."""
+    broker = ShareBroker()
+    broker.initialize("t", 0, "other")
+    broker.produce("t", 2)
+    first, second = FakeConnection(), FakeConnection()
+    broker.fetch(T0, connection=first)
+    broker.fetch(T0, group="other", connection=second)
+    assert len(broker.share_partitions) == 2
+    broker.share_partitions.disconnected(first)
+    broker.share_partitions.disconnected(FakeConnection())
+    assert len(broker.share_partitions) == 1
+    assert broker.fetched(T0) == {"t-0": [(0, 1, 2)]}
+
+
+def test_a_group_comes_back_before_it_is_forgotten() -> None:
+    """What is forgotten in steps stays when there is a session again."""
+    broker = ShareBroker()
+    broker.produce("t", 2)
+    connection = FakeConnection()
+    broker.fetch(T0, connection=connection)
+    steps = broker.share_partitions._after_disconnect(
+        broker.share_partitions.sessions.disconnected(connection)
+    )
+    next(steps)
+    broker.fetch(T0, member="B", max_wait_ms=0)
+    assert list(steps) == []
+    assert len(broker.share_partitions) == 1
+
+
+def test_the_last_client_of_a_group_has_closed_its_session() -> None:
+    """Its connection ends later, and the group is forgotten with it."""
+    broker = ShareBroker()
+    connection = FakeConnection()
+    broker.fetch(T0, connection=connection, max_wait_ms=0)
+    broker.fetch(epoch=-1)
+    assert len(broker.share_partitions) == 1
+    broker.share_partitions.disconnected(connection)
+    assert len(broker.share_partitions) == 0
+    broker.share_partitions.remove(broker.key("t"))
+
+
+def between_steps(number: int, change: Callable[[], object]) -> Any:
+    """A handler during which something happens, after so many of its steps."""
+
+    def handle(*args: Any) -> Iterator[None]:
+        for count, _ in enumerate(share_fetch.handle(*args)):
+            if count == number:
+                change()
+            yield
+
+    return handle
+
+
+def test_a_topic_is_deleted_in_the_middle_of_a_request() -> None:
+    """The other one is fetched."""
+    outcomes = []
+    for number in range(40):
+        broker = ShareBroker()
+        broker.produce("t", 1)
+        broker.produce("u", 1)
+        topic = broker.topics.topic("t")
+        assert topic is not None
+        handle = between_steps(number, partial(run_all, broker.topics.delete([topic])))
+        (response,) = broker.fetch(T0, U0, handle=handle).replies
+        outcomes.append(
+            response.error_code
+            or {
+                topic.topic_id == broker.topic_id("u"): topic.partitions[0].error_code
+                for topic in response.responses
+            }
+        )
+        if broker.topics.topic("t") is not None:
+            break
+    assert -1 in outcomes
+    assert {False: 3, True: 0} in outcomes
+    assert {True: 0} in outcomes
+    assert outcomes[-1] == {False: 0, True: 0}
+
+
+def test_the_client_goes_while_its_session_is_opened() -> None:
+    """There is none then, as nothing would end it."""
+    broker = ShareBroker()
+    connection = FakeConnection()
+    handle = between_steps(1, lambda: setattr(connection, "closed", True))
+    broker.fetch(T0, T1, connection=connection, handle=handle)
+    assert len(broker.share_partitions.sessions) == 0
+
+
+def test_the_broker_stops() -> None:
+    """Nothing is known any more, and no timer left."""
+    broker = ShareBroker()
+    broker.produce("t", 2)
+    broker.fetch(T0)
+    broker.share_partitions.stop()
+    assert len(broker.share_partitions.sessions) == 0
+    assert broker.share_partitions.all_partitions() == []
+    assert [timer for timer in broker.scheduler.timers if not timer.cancelled] == []
+
+
+def test_a_share_partition_that_is_led_elsewhere_by_now() -> None:
+    """The share coordinator says so: it is forgotten, and the client told."""
+    broker = ShareBroker()
+    broker.produce("t", 2)
+    broker.fetch(T0)
+    broker.persister.errors = [ErrorCode.FENCED_STATE_EPOCH]
+    call = broker.acknowledge(("t", 0, 0, 1, ACCEPT))
+    (response,) = call.replies
+    (data,) = response.responses[0].partitions
+    assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert data.error_message.startswith("The share coordinator rejected the request")
+    assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (1, 0)
+    assert [one.node_id for one in response.node_endpoints] == [1]
+    assert len(broker.share_partitions) == 0
+
+
+def test_one_of_very_many_partitions() -> None:
+    """With so many a fetch does not look at all of them with each change."""
+    broker = ShareBroker()
+    count = 2001
+    broker.topics.create("many", count, {})
+    for index in range(count):
+        broker.initialize("many", index)
+    call = broker.fetch(*[("many", index) for index in range(count)], min_bytes=10_000)
+    broker.produce("many", 1)
+    assert broker.brief(call)["many-0"] == [(0, 0, 1)]
+
+
+def test_something_happens_while_a_large_fetch_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two steps: it looks once more."""
+    broker = ShareBroker()
+    broker.fetch(T0, max_wait_ms=0)
+    watch = KeyedPurgatory.watch
+
+    def watch_too_late(purgatory: KeyedPurgatory, operation: Any, keys: Any) -> None:
+        broker.produce("t", 1)
+        watch(purgatory, operation, keys)
+
+    monkeypatch.setattr(KeyedPurgatory, "watch", watch_too_late)
+    call = broker.fetch(epoch=1)
+    broker.scheduler.turn()
+    assert broker.brief(call) == {"t-0": [(0, 0, 1)]}

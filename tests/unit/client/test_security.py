@@ -1,0 +1,163 @@
+"""The settings of a client's security, by Java's names and librdkafka's, and what they refuse."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from coordinator_server.client import ClientError, UnsupportedSettingError, read_settings
+from coordinator_server.client.security import (
+    SaslSettings,
+    parse_jaas,
+    read_sasl,
+    read_security,
+    read_tls,
+)
+from coordinator_server.client.tls import context_of, unchecked_context
+from tests.certificates import Authority, jks, jks_trusted
+
+JAAS = (
+    'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="{}";'
+)
+SECRET = "not-to-be-shown"
+
+
+def test_plain_text_is_the_default() -> None:
+    """No security, whatever else is in the file."""
+    assert read_security({}) is None
+    assert read_security({"security.protocol": "plaintext", "sasl.mechanism": "X"}) is None
+    assert read_settings({"security.protocol": " PLAINTEXT"}).security is None
+
+
+def test_users_by_either_spelling() -> None:
+    """sasl.jaas.config, and sasl.username with sasl.password."""
+    java = read_sasl({"sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS.format(SECRET)})
+    rdkafka = read_sasl({"sasl.mechanisms": "PLAIN", "sasl.username": "a", "sasl.password": SECRET})
+    for sasl in (java, rdkafka):
+        assert (sasl.mechanism, sasl.username) == ("PLAIN", "a")
+        assert sasl.password is not None
+        assert sasl.password.value == SECRET
+        assert SECRET not in repr(sasl)
+    settings = read_settings(
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "a",
+         "sasl.password": SECRET}
+    )  # fmt: skip
+    assert settings.security is not None
+    assert settings.security.tls is None
+    assert SECRET not in repr(settings)
+
+
+def test_jaas_text() -> None:
+    """Quotes of either kind, escapes, and words."""
+    assert parse_jaas(' m.M required a="b;\\"c" d=\'e f\' tokenauth=true ; ') == {
+        "a": 'b;"c',
+        "d": "e f",
+        "tokenauth": "true",
+    }
+    assert parse_jaas("") == {}
+    for wrong in ("m", f"m required password={SECRET}", f'm required password="{SECRET};'):
+        with pytest.raises(ClientError, match=r"^sasl\.jaas\.config") as raised:
+            parse_jaas(wrong)
+        assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({"security.protocol": "SSH"}, "Allowed values: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism=GSSAPI is not supported"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "needs a user"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "needs a token"),
+        ({"security.protocol": "SSL", "ssl.cipher.suites": "X"}, "ssl.cipher.suites is not"),
+        ({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.1"}, "=TLSv1.1 is not"),
+        ({"security.protocol": "SSL", "ssl.ca.location": "/none"}, "/none: No such file"),
+        ({"security.protocol": "SSL", "ssl.truststore.certificates": "x"}, "certificates: "),
+        ({"security.protocol": "SSL", "ssl.keystore.location": "/none"}, "/none: No such file"),
+    ],
+)
+def test_what_cannot_be_used_is_named(properties: dict[str, str], message: str) -> None:
+    """The setting with its value, at once."""
+    with pytest.raises(ClientError) as raised:
+        read_security(properties)
+    assert message in str(raised.value)
+
+
+def test_tokens() -> None:
+    """Given, in a file, or unsecured by claims."""
+    common = {"sasl.mechanism": "OAUTHBEARER"}
+    given = read_sasl({**common, "sasl.oauthbearer.token": "t"})
+    assert given.token is not None
+    assert given.token.value == "t"
+    file = read_sasl({**common, "sasl.oauthbearer.token.endpoint.url": "file:///tmp/t"})
+    assert file.token_file == "/tmp/t"
+    with pytest.raises(UnsupportedSettingError):
+        read_sasl({**common, "sasl.oauthbearer.token.endpoint.url": "https://x/"})
+    jaas = (
+        'M required unsecuredLoginStringClaim_sub="a" unsecuredLoginNumberClaim_n="5"'
+        ' unsecuredLoginListClaim_scope=",r,w";'
+    )
+    unsecured: SaslSettings = read_sasl({**common, "sasl.jaas.config": jaas})
+    assert dict(unsecured.unsecured_claims) == {"sub": "a", "n": 5, "scope": ["r", "w"]}
+
+
+def test_stores_of_each_kind(tmp_path: Path) -> None:
+    """PEM files and texts, PKCS12; JKS is refused with what to do instead."""
+    authority = Authority()
+    identity = authority.issue("client")
+    authority.write(tmp_path / "ca.pem")
+    (tmp_path / "key.pem").write_bytes(identity.key_pem())
+    (tmp_path / "chain.pem").write_bytes(identity.chain_pem())
+    identity.write(tmp_path / "both.pem")
+    identity.write(tmp_path / "locked.pem", SECRET)
+    identity.write_pkcs12(tmp_path / "both.p12", SECRET)
+    keystore = str(tmp_path / "both.pem")
+    for properties in (
+        {"ssl.truststore.location": str(tmp_path / "ca.pem"), "ssl.keystore.location": keystore},
+        {
+            "ssl.ca.location": str(tmp_path / "ca.pem"),
+            "ssl.certificate.location": str(tmp_path / "chain.pem"),
+            "ssl.key.location": str(tmp_path / "key.pem"),
+        },
+        {
+            "ssl.truststore.certificates": authority.pem().decode(),
+            "ssl.keystore.certificate.chain": identity.chain_pem().decode(),
+            "ssl.keystore.key": identity.key_pem(SECRET).decode(),
+            "ssl.key.password": SECRET,
+        },
+        {
+            "ssl.truststore.location": str(tmp_path / "both.p12"),
+            "ssl.truststore.password": SECRET,
+            "ssl.keystore.location": str(tmp_path / "both.p12"),
+            "ssl.keystore.password": SECRET,
+        },
+    ):
+        context = context_of(read_tls(properties))
+        assert [one["subject"] for one in context.get_ca_certs()]
+        assert context.check_hostname
+    for properties in (
+        {"ssl.keystore.location": str(tmp_path / "locked.pem")},
+        {"ssl.keystore.location": str(tmp_path / "both.p12"), "ssl.keystore.password": "x"},
+        {"ssl.keystore.location": str(tmp_path / "ca.pem")},
+    ):
+        with pytest.raises(ClientError, match=r"^ssl\.keystore\.location="):
+            context_of(read_tls(properties))
+    (tmp_path / "ca.jks").write_bytes(jks([jks_trusted(authority.certificate)], SECRET))
+    with pytest.raises(UnsupportedSettingError, match="keytool -importkeystore"):
+        context_of(read_tls({"ssl.truststore.location": str(tmp_path / "ca.jks")}))
+
+
+def test_what_is_checked() -> None:
+    """Names unless the algorithm is empty or none; the chain unless librdkafka's switch is off."""
+    assert context_of(read_tls({})).verify_mode is ssl.CERT_REQUIRED
+    for off in ("", "none"):
+        tls = read_tls({"ssl.endpoint.identification.algorithm": off})
+        context = context_of(tls)
+        assert not context.check_hostname
+        assert context.verify_mode is ssl.CERT_REQUIRED
+    tls = read_tls({"enable.ssl.certificate.verification": "false"})
+    assert context_of(tls).verify_mode is ssl.CERT_NONE
+    assert unchecked_context(read_tls({})).verify_mode is ssl.CERT_NONE
+    tls = read_tls({"ssl.enabled.protocols": "TLSv1.2"})
+    assert context_of(tls).maximum_version is ssl.TLSVersion.TLSv1_2

@@ -1,0 +1,261 @@
+"""Groups whose members have epochs, as the control server shows them, while time is advanced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator_server.control import groups
+from coordinator_server.control.request import ControlRequest
+from coordinator_server.testing.groups import from_json
+from coordinator_server.testing.records import TopicPartition
+from protocol.apis.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    OwnedTopicPartitions,
+)
+from protocol.apis.share_fetch import ShareFetchPartition, ShareFetchRequest, ShareFetchTopic
+from protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
+from protocol.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from protocol.schema import Message
+from tests.unit.control.test_advance import VirtualTimeNodes
+from tests.unit.coordinator.fakes import settle
+from tests.unit.group.streams.context import READS_THREE
+from tests.unit.topics.fakes import batch
+
+
+class ModernNodes(VirtualTimeNodes):
+    """One broker with the topics `t` and `three`, and clients of all kinds of groups."""
+
+    async def start(self) -> ModernNodes:
+        """Start the cluster."""
+        await super().start()
+        self.cluster.topics.create("three", 3, {})
+        await self.loaded()
+        return self
+
+    def topic_id(self, name: str) -> bytes:
+        """The id of a topic."""
+        topic = self.cluster.topics.topic(name)
+        assert topic is not None
+        return topic.topic_id
+
+    async def ask(self, api: str, request: Message, version: int) -> Any:
+        """The answer of the broker."""
+        call = self.send(1, api, request, version)
+        for _ in range(100):
+            if call.replies:
+                break
+            await settle()
+        return call.replies[0]
+
+    async def beat(
+        self, member_id: str, epoch: int, owned: list[int] | None = None
+    ) -> ConsumerGroupHeartbeatResponse:
+        """A heartbeat of a member of a consumer group that reads `three`."""
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id=member_id, member_epoch=epoch
+        )
+        if not epoch:
+            request.rebalance_timeout_ms = 30_000
+            request.subscribed_topic_names = ["three"]
+            request.topic_partitions = []
+        if owned is not None:
+            one = OwnedTopicPartitions(topic_id=self.topic_id("three"), partitions=owned)
+            request.topic_partitions = [one]
+        answer = await self.ask("ConsumerGroupHeartbeat", request, 1)
+        assert isinstance(answer, ConsumerGroupHeartbeatResponse)
+        assert not answer.error_code, answer
+        return answer
+
+    async def share(self, member_id: str, epoch: int) -> int:
+        """A heartbeat of a member of a share group that reads `t`; its epoch."""
+        request = ShareGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=epoch)
+        if not epoch:
+            request.subscribed_topic_names = ["t"]
+        answer = await self.ask("ShareGroupHeartbeat", request, 1)
+        assert not answer.error_code, answer
+        return int(answer.member_epoch)
+
+    async def take(self, member_id: str, epoch: int) -> int:
+        """A ShareFetch from `t`; how many records it acquired."""
+        partition = ShareFetchPartition(partition_index=0)
+        topic = ShareFetchTopic(topic_id=self.topic_id("t"), partitions=[partition])
+        request = ShareFetchRequest(
+            group_id="g",
+            member_id=member_id,
+            share_session_epoch=epoch,
+            max_wait_ms=0,
+            min_bytes=1,
+            max_bytes=1000,
+            max_records=500,
+            batch_size=500,
+            topics=[topic],
+        )
+        answer = await self.ask("ShareFetch", request, 2)
+        assert not answer.error_code, answer
+        return sum(
+            one.last_offset - one.first_offset + 1
+            for response in answer.responses
+            for partition in response.partitions
+            for one in partition.acquired_records
+        )
+
+    async def group(self) -> dict[str, Any]:
+        """GET /groups/g."""
+        await settle()
+        found: dict[str, Any]
+        found = await groups.group(ControlRequest(self.cluster, {"GROUP": "g"}, {}, b""))
+        return found
+
+
+@pytest.fixture
+async def nodes() -> ModernNodes:
+    """One broker."""
+    return await ModernNodes(None, 1).start()
+
+
+def of(found: dict[str, Any], member_id: str) -> dict[str, Any]:
+    """One member of a group."""
+    members: dict[str, dict[str, Any]] = {one["member_id"]: one for one in found["members"]}
+    return members[member_id]
+
+
+async def test_a_member_that_waits(nodes: ModernNodes) -> None:
+    """Whose release it waits for, and for how long; when that never comes, the other is fenced."""
+    await nodes.beat("a", 0)
+    await nodes.controller.advance(1_000)
+    await nodes.beat("b", 0)
+    found = await nodes.group()
+    assert (found["type"], found["state"], found["generation"]) == ("consumer", "Reconciling", 3)
+    waiting = of(found, "b")
+    assert waiting["assignment"] == {}
+    assert waiting["waits_for"] == "a to release three 2"
+    assert of(found, "a")["state"] == "STABLE"
+    await nodes.beat("a", 2)
+    await nodes.controller.advance(2_000)
+    found = await nodes.group()
+    assert of(found, "b")["waiting_ms"] == 2_000
+    revoking = of(found, "a")
+    assert (revoking["state"], revoking["revoking"]) == ("UNREVOKED_PARTITIONS", {"three": [2]})
+    assert revoking["revoking_ms"] == 2_000
+    assert found["now"] == [
+        "Reconciling, epoch 3, 2 members",
+        "a: epoch 2, UNREVOKED_PARTITIONS; has three 0-1; has still to give up three 2, "
+        "for 2 000 ms",
+        "b: epoch 3, UNRELEASED_PARTITIONS; has nothing; waits for a to release three 2, "
+        "for 2 000 ms",
+    ]
+    seen = from_json(found)
+    assert (seen.type, seen.assignment_epoch) == ("consumer", 3)
+    assert [member.target for member in seen.members] == [
+        (("three", 0), ("three", 1)),
+        (("three", 2),),
+    ]
+    assert [member.revoking for member in seen.members] == [(("three", 2),), ()]
+    lines = str(seen).splitlines()
+    assert lines[0] == "Reconciling, epoch 3, 2 members"
+    assert lines[1].endswith("assigned three-0, three-1, has to give up three-2")
+    assert lines[2].endswith("assigned nothing, waits for a to release three 2")
+    assert lines[4].startswith("  under way: ")
+    line = found["under_way"][0]
+    assert "epoch 3: b on /127.0.0.1 joined; 0 of 2 members with the new assignment" in line
+    assert " after 2 000 ms so far" in line
+    await nodes.controller.advance(28_000)
+    await nodes.beat("b", 3)
+    found = await nodes.group()
+    assert [one["member_id"] for one in found["members"]] == ["b"]
+    assert of(found, "b")["assignment"] == {"three": [0, 1, 2]}
+    assert found["under_way"] == []
+    assert (
+        "a on /127.0.0.1 did not give its partitions up within 30 000 ms"
+        in found["last_rebalance"][0]
+    )
+
+
+async def test_the_interval_between_assignments(nodes: ModernNodes) -> None:
+    """The next target is computed by the first heartbeat after it."""
+    await nodes.beat("a", 0)
+    assert (await nodes.beat("b", 0)).member_epoch == 2
+    assert (await nodes.group())["state"] == "Assigning"
+    await nodes.controller.advance(999)
+    assert (await nodes.beat("b", 2)).member_epoch == 2
+    await nodes.controller.advance(1)
+    assert (await nodes.beat("b", 2)).member_epoch == 3
+
+
+async def test_sessions_end(nodes: ModernNodes) -> None:
+    """As the time is advanced, each at its own millisecond."""
+    await nodes.beat("a", 0)
+    await nodes.controller.advance(44_999)
+    assert len((await nodes.group())["members"]) == 1
+    await nodes.controller.advance(1)
+    found = await nodes.group()
+    assert (found["state"], found["members"]) == ("Empty", [])
+
+
+async def test_share_partitions(nodes: ModernNodes) -> None:
+    """What is in flight, until it was delivered too often."""
+    nodes.cluster.group_configs.set({"g": {"share.auto.offset.reset": "earliest"}})
+    epoch = await nodes.share("m", 0)
+    assert not from_json(await nodes.group()).is_settled
+    await nodes.controller.advance(1_000)
+    epoch = await nodes.share("m", epoch)
+    nodes.partition("t", 0).append(batch(b"1"), nodes.cluster.clock.now_ms())
+    for delivery in range(1, 6):
+        assert await nodes.take("m", delivery - 1) == 1
+        found = await nodes.group()
+        (partition,) = found["share_partitions"]
+        assert partition["states"] == {"Acquired": 1}
+        assert partition["deliveries"] == {str(delivery): 1}
+        assert partition["members"] == {"m": 1}
+        assert found["now"][-1] == (
+            f"t 0: from 0 on, 1 in flight (1 Acquired); 1 delivered {delivery} times; m has 1"
+        )
+        seen = from_json(found)
+        assert seen.share_partitions[TopicPartition("t", 0)].deliveries == {delivery: 1}
+        assert "  t-0: from 0 on, 1 in flight" in str(seen).splitlines()
+        await nodes.controller.advance(30_000)
+        epoch = await nodes.share("m", epoch)
+    assert from_json(await nodes.group()).share_partitions[TopicPartition("t", 0)].given_up == (
+        (0, 0, 5, "m"),
+    )
+    found = await nodes.group()
+    (partition,) = found["share_partitions"]
+    assert (partition["start_offset"], partition["in_flight"]) == (1, 0)
+    assert found["now"][-1] == "t 0: from 1 on, nothing in flight; 1 record given up"
+    assert partition["given_up"] == [{"first": 0, "last": 0, "delivery_count": 5, "member_id": "m"}]
+    assert found["type"] == "share"
+    assert of(found, "m")["state"] == "STABLE"
+    assert from_json(found).is_settled
+    assert found["last_rebalance"][0].endswith(
+        "record 0 of t 0 given up after 5 deliveries, the last one to test on /127.0.0.1"
+    )
+
+
+async def test_streams_tasks(nodes: ModernNodes) -> None:
+    """Tasks by subtopology."""
+    request = StreamsGroupHeartbeatRequest(
+        group_id="g",
+        member_id="s",
+        member_epoch=0,
+        rebalance_timeout_ms=30_000,
+        topology=READS_THREE,
+        process_id="p",
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+    )
+    await nodes.ask("StreamsGroupHeartbeat", request, 0)
+    found = await nodes.group()
+    assert "0 of 1 member with the new assignment after 0 ms so far" in found["under_way"][0]
+    assert of(found, "s")["assignment"] == {}
+    await nodes.controller.advance(3_000)
+    request = StreamsGroupHeartbeatRequest(group_id="g", member_id="s", member_epoch=1)
+    await nodes.ask("StreamsGroupHeartbeat", request, 0)
+    found = await nodes.group()
+    assert (found["type"], found["state"]) == ("streams", "Stable")
+    member = of(found, "s")
+    assert member["assignment"] == member["target"] == {"0": [0, 1, 2]}
+    assert (member["subscription"], member["standby"]) == (["three"], {})

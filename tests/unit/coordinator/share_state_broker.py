@@ -1,0 +1,210 @@
+"""A broker with a share coordinator, on a disk in memory; requests by the real handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from coordinator_server.broker import share_state_settings
+from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
+from coordinator_server.coordinator.share_persister import LocalSharePersister
+from coordinator_server.coordinator.share_state_partition import ShareStatePartition
+from coordinator_server.coordinator.share_states import ShareCoordinator
+from coordinator_server.share.persister import SharePartitionKey
+from coordinator_server.share.state.records import ShareRecord, decode_record
+from coordinator_server.share.state.shard import ShareCoordinatorShard
+from coordinator_server.topics.names import SHARE_STATE_TOPIC
+from protocol.apis.delete_share_group_state import (
+    DeletePartition,
+    DeleteShareGroupStateRequest,
+    DeleteStateData,
+)
+from protocol.apis.initialize_share_group_state import (
+    InitializePartition,
+    InitializeShareGroupStateRequest,
+    InitializeStateData,
+)
+from protocol.apis.read_share_group_state import (
+    ReadPartition,
+    ReadShareGroupStateRequest,
+    ReadStateData,
+)
+from protocol.apis.read_share_group_state_summary import (
+    ReadShareGroupStateSummaryRequest,
+    ReadStateSummaryData,
+    ReadSummaryPartition,
+)
+from protocol.apis.write_share_group_state import (
+    WritePartition,
+    WriteShareGroupStateRequest,
+    WriteStateBatch,
+    WriteStateData,
+)
+from protocol.batch import iterate_records
+from protocol.batch_header import BatchHeader, iterate_batches
+from protocol.errors import ErrorCode
+from storage.memory_disk import MemoryDisk
+from tests.unit.topics.fakes import FakeBroker
+
+Batch = tuple[int, int, int, int]
+GROUP = "g"
+
+
+class ShareStateBroker(FakeBroker):
+    """Topic "t" has four partitions, `__share_group_state` one unless it is set otherwise."""
+
+    def __init__(self, disk: MemoryDisk | None = None, /, **overrides: str) -> None:
+        super().__init__(disk, **{"share_coordinator_state_topic_num_partitions": "1", **overrides})
+        self.t = self.topics.topic("t") or self.topics.create("t", 4, {})
+        self.share_state_topic = CoordinatorTopic(self.topics, SHARE_STATE_TOPIC)
+        self.share_states = ShareCoordinator(
+            share_state_settings(self.config),
+            self.virtual_clock,
+            self.step_runner,
+            self.topics,
+            self.share_state_topic,
+            node_id=self.node_id,
+        )
+        self.persister = LocalSharePersister(
+            self.share_state_topic,
+            lambda node_id: self.share_states if node_id == self.node_id else None,
+            self.scheduler,
+        )
+        self.share_states.start()
+        self.scheduler.turn()
+
+    @property
+    def virtual_clock(self) -> Any:
+        """Clock and timers in one, as the coordinators want them."""
+        return _Clock(self)
+
+    def key(self, partition: int = 0) -> SharePartitionKey:
+        """A share partition of "t"."""
+        return SharePartitionKey(GROUP, self.t.topic_id, partition)
+
+    def ask_now(self, handle: Any, request: Any, version: int = 0) -> Any:
+        """The answer to a request that is not parked."""
+        call = self.call(handle, request, version)
+        self.scheduler.turn()
+        return call.replies[0]
+
+    # --- the log ----------------------------------------------------------------------------------
+
+    def headers(self, index: int = 0) -> list[BatchHeader]:
+        """The batches of a partition of the topic."""
+        return list(iterate_batches(self._data(index)))
+
+    def records(self, index: int = 0) -> list[ShareRecord]:
+        """The records of a partition of the topic from its log start offset on."""
+        data, start = self._data(index), self.topics.log(SHARE_STATE_TOPIC, index).log_start_offset
+        return [
+            decode_record(one.key or b"", one.value)
+            for header in iterate_batches(data)
+            for one in iterate_records(data, header)
+            if one.offset >= start
+        ]
+
+    def _data(self, index: int) -> bytes:
+        log = self.topics.log(SHARE_STATE_TOPIC, index)
+        return bytes(log.read(log.log_start_offset, 1 << 30))
+
+    def led(self, index: int = 0) -> ShareStatePartition:
+        """What the coordinator has of a partition of the topic that it leads."""
+        (found,) = (one for one in self.share_states._led.active() if one.index == index)
+        return found
+
+    def is_replayed(self, index: int = 0) -> bool:
+        """Whether the log makes the coordinator's state from nothing."""
+        return self.replayed(index) == self.led(index).shard.hard_state()
+
+    def replayed(self, index: int = 0) -> Mapping[SharePartitionKey, tuple[Any, ...]]:
+        """The state that the log makes from nothing."""
+        led = self.led(index)
+        fresh = ShareCoordinatorShard(self.share_states.settings.updates_per_snapshot, lambda _: 9)
+        again = ShareStatePartition(led._partition, self.clock, fresh)
+        for _ in again.load():
+            pass
+        return fresh.hard_state()
+
+
+class _Clock:
+    """The fake clock, with the timers of the fake scheduler."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self.now_ms = broker.clock.now_ms
+        self.call_soon = broker.scheduler.call_soon
+        self.call_later = broker.scheduler.call_later
+        self.call_maintenance = broker.scheduler.call_later
+
+
+def initialize_request(
+    topic_id: bytes, *partitions: int, state_epoch: int = 1, start: int = -1, group: str = GROUP
+) -> InitializeShareGroupStateRequest:
+    """InitializeShareGroupState of partitions of one topic."""
+    asked = [
+        InitializePartition(partition=one, state_epoch=state_epoch, start_offset=start)
+        for one in partitions
+    ]
+    data = InitializeStateData(topic_id=topic_id, partitions=asked)
+    return InitializeShareGroupStateRequest(group_id=group, topics=[data])
+
+
+def read_request(
+    topic_id: bytes, *partitions: int, leader_epoch: int = 0, group: str = GROUP
+) -> ReadShareGroupStateRequest:
+    """ReadShareGroupState of partitions of one topic."""
+    asked = [ReadPartition(partition=one, leader_epoch=leader_epoch) for one in partitions]
+    data = ReadStateData(topic_id=topic_id, partitions=asked)
+    return ReadShareGroupStateRequest(group_id=group, topics=[data])
+
+
+def write_request(
+    topic_id: bytes,
+    partition: int,
+    *batches: Batch,
+    state_epoch: int = 1,
+    leader_epoch: int = 0,
+    start: int = -1,
+    complete: int = 0,
+    group: str = GROUP,
+) -> WriteShareGroupStateRequest:
+    """WriteShareGroupState of one partition."""
+    one = WritePartition(
+        partition=partition,
+        state_epoch=state_epoch,
+        leader_epoch=leader_epoch,
+        start_offset=start,
+        delivery_complete_count=complete,
+        state_batches=[
+            WriteStateBatch(
+                first_offset=first, last_offset=last, delivery_state=state, delivery_count=count
+            )
+            for first, last, state, count in batches
+        ],
+    )
+    data = WriteStateData(topic_id=topic_id, partitions=[one])
+    return WriteShareGroupStateRequest(group_id=group, topics=[data])
+
+
+def delete_request(
+    topic_id: bytes, *partitions: int, group: str = GROUP
+) -> DeleteShareGroupStateRequest:
+    """DeleteShareGroupState of partitions of one topic."""
+    asked = [DeletePartition(partition=one) for one in partitions]
+    data = DeleteStateData(topic_id=topic_id, partitions=asked)
+    return DeleteShareGroupStateRequest(group_id=group, topics=[data])
+
+
+def summary_request(
+    topic_id: bytes, *partitions: int, leader_epoch: int = 0, group: str = GROUP
+) -> ReadShareGroupStateSummaryRequest:
+    """ReadShareGroupStateSummary of partitions of one topic."""
+    asked = [ReadSummaryPartition(partition=one, leader_epoch=leader_epoch) for one in partitions]
+    data = ReadStateSummaryData(topic_id=topic_id, partitions=asked)
+    return ReadShareGroupStateSummaryRequest(group_id=group, topics=[data])
+
+
+def error_of(response: Any) -> tuple[ErrorCode, str | None]:
+    """The error of the only share partition in a response."""
+    ((one,),) = (topic.partitions for topic in response.results)
+    return ErrorCode(one.error_code), one.error_message

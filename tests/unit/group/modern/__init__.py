@@ -1,0 +1,1 @@
+"""What the kinds of group whose members have epochs have in common."""

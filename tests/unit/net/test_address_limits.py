@@ -1,0 +1,48 @@
+"""How many connections one address may have."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator_server.config.config import Config, ConfigError
+from coordinator_server.net.address_limits import AddressLimits
+from tests.unit.net.fakes import FakeNetwork
+
+LIMIT, OVERRIDES = "max.connections.per.ip", "max.connections.per.ip.overrides"
+
+
+def test_one_more_is_closed() -> None:
+    """An address has its limit or the common one; those that went make room."""
+    network = FakeNetwork({LIMIT: "2", OVERRIDES: "10.0.0.8:1, ::1:3"})
+    refused = []
+    for peer, count in (("10.0.0.7", 3), ("10.0.0.8", 2), ("::1", 4)):
+        made = [network.connect(peer) for _ in range(count)]
+        refused.append([transport.aborted for _, transport in made])
+        for connection, _ in made:
+            connection.connection_lost(None)
+        assert not network.connect(peer)[1].aborted
+    assert refused == [[False, False, True], [False, True], [False, False, False, True]]
+
+
+def test_without_a_limit_nothing_is_counted() -> None:
+    """The default."""
+    limits = AddressLimits(Config())
+    assert limits.opened("10.0.0.7") is None
+    limits.closed("10.0.0.7")
+    limits.closed("10.0.0.7")
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({LIMIT: "0"}, "max.connections.per.ip: 0 needs"),
+        ({OVERRIDES: "10.0.0.7"}, "'10.0.0.7' is not HOST:COUNT"),
+        ({OVERRIDES: "10.0.0.7:many"}, "'10.0.0.7:many' is not HOST:COUNT"),
+        ({OVERRIDES: "10.0.0.7:1,"}, "'' is not HOST:COUNT"),
+        ({OVERRIDES: "no.such.host.invalid:1"}, "no.such.host.invalid: "),
+    ],
+)
+def test_limits_that_cannot_be_used(settings: dict[str, str], expected: str) -> None:
+    """They are refused at the start."""
+    with pytest.raises(ConfigError, match=expected):
+        AddressLimits(Config(overrides=settings))

@@ -1,0 +1,297 @@
+"""Requests whose clients have quotas: what is counted, what the answer says, who has to wait."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from coordinator_server.clock.step_runner import Steps
+from coordinator_server.config.config import Config
+from coordinator_server.net import metered_call
+from coordinator_server.net.call import ApiBinding, Call
+from coordinator_server.net.connection import Connection
+from coordinator_server.net.metered_call import MeteredCall, measured
+from coordinator_server.net.metering import Metering
+from coordinator_server.security.principal import user
+from coordinator_server.security.quotas.entities import Change
+from coordinator_server.security.security import Security
+from protocol.apis.api_versions import ApiVersionsResponse
+from protocol.apis.heartbeat import HeartbeatResponse
+from protocol.codec import encoder
+from protocol.registry import SPEC_BY_NAME
+from protocol.schema import frozen
+from storage.memory_disk import MemoryDisk
+from storage.security_state import SecurityState
+from tests.unit.net.fakes import FakeNetwork
+from tests.unit.topics.fakes import FakeClock
+
+
+class StepDispatcher:
+    """Runs all steps at once."""
+
+    def run(self, _: Call, steps: Steps) -> None:
+        """Now."""
+        for _step in steps:
+            pass
+
+
+class Metered:
+    """One client and its quotas: `alice`, client id `c`."""
+
+    def __init__(self) -> None:
+        disk = MemoryDisk()
+        disk.mkdir("/d")
+        config = Config()
+        security = Security(config, SecurityState(disk, "/d"))
+        self.quotas = security.quotas
+        self.clock = FakeClock()
+        self.metering = Metering(security, self.clock)
+        self.connection, self.transport = FakeNetwork().connect()
+        self.connection.principal = user("alice")
+
+    def limit(self, **values: float) -> None:
+        """Set quotas of the user."""
+        steps = self.quotas.alter(
+            [Change({"user": "alice"}, list(values.items()))], {}, validate_only=False
+        )
+        for _ in steps:
+            pass
+
+    def call(self, name: str, version: int = 0, size: int = 104) -> MeteredCall:
+        """A request that has come."""
+        spec = SPEC_BY_NAME[name]
+        encode = encoder(spec.response_type, version)
+        binding: ApiBinding[Any] = ApiBinding(spec, version, _no_request, _no_handler, encode, Call)
+        caller = self.connection.caller._replace(client_id="c")
+        call = MeteredCall(
+            self.metering, StepDispatcher(), binding, self.connection, caller, 1, None, False
+        )
+        call.received(size)
+        return call
+
+    def is_muted(self) -> bool:
+        """Whether the client's requests wait."""
+        return self.connection.is_muted
+
+    def throttle_ms(self, call: MeteredCall) -> int:
+        """What an empty answer to it says."""
+        sent: list[int] = []
+        binding = call._binding
+        encode = binding.encode
+
+        def spy(response: Any) -> Any:
+            sent.append(response.throttle_time_ms)
+            return encode(response)
+
+        binding.encode = spy
+        call.reply(binding.spec.response_type())
+        return sent[0]
+
+
+def _no_request(*_: object) -> Any:
+    raise AssertionError
+
+
+def _no_handler(*_: object) -> None:
+    raise AssertionError
+
+
+async def test_apis_are_metered_by_the_quotas_that_are_about_them() -> None:
+    """None without quotas; all but what brokers send with one of requests."""
+    one = Metered()
+
+    def metered() -> set[str]:
+        return {name for name, spec in SPEC_BY_NAME.items() if one.metering.meters(spec)}
+
+    changes: list[int] = []
+    one.metering.on_changed = lambda: changes.append(len(metered()))
+    assert metered() == set()
+    one.limit(producer_byte_rate=1)
+    assert metered() == {"Produce"}
+    one.limit(consumer_byte_rate=1, controller_mutation_rate=1)
+    assert metered() == {
+        *("Produce", "Fetch", "ShareFetch", "CreateTopics", "DeleteTopics", "CreatePartitions"),
+        *("Metadata", "StreamsGroupHeartbeat"),
+    }
+    one.limit(request_percentage=1)
+    assert set(SPEC_BY_NAME) - metered() == {"WriteTxnMarkers"}
+    assert len(changes) == 3
+
+
+async def test_a_producer_over_its_rate_is_told_and_muted() -> None:
+    """The answer goes out at once; the frame's length is not counted."""
+    one = Metered()
+    one.limit(producer_byte_rate=10)
+    assert one.throttle_ms(one.call("Produce", 3)) == 0
+    assert not one.is_muted()
+    call = one.call("Produce", 3)
+    assert one.throttle_ms(call) == 10_000
+    assert len(one.transport.written) == 2
+    assert one.is_muted()
+    one.connection.connection_lost(None)
+
+
+async def test_without_an_answer_the_connection_is_muted_as_well() -> None:
+    """acks=0."""
+    one = Metered()
+    one.limit(producer_byte_rate=10)
+    one.call("Produce", 3).reply_nothing()
+    assert not one.is_muted()
+    one.call("Produce", 3).reply_nothing()
+    assert one.is_muted()
+
+
+async def test_an_answer_that_is_amended_mutes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it goes out, not before; it says so, too."""
+    one = Metered()
+    one.limit(producer_byte_rate=10)
+    one.call("Produce", 3).reply_nothing()
+    muted: list[tuple[int, int]] = []
+    amended = 0
+
+    def mute(throttle_ms: int) -> None:
+        muted.append((throttle_ms, amended))
+
+    def amend(response: Any) -> Any:
+        nonlocal amended
+        amended += 1
+        yield
+        return response
+
+    monkeypatch.setattr(Connection, "mute", lambda _, throttle_ms: mute(throttle_ms))
+    call = one.call("Produce", 3)
+    call.amend = amend
+    assert one.throttle_ms(call) == 10_000
+    assert muted == [(10_000, 1)]
+
+
+async def test_a_fetch_over_its_rate_is_answered_with_nothing() -> None:
+    """And counts nothing, so that it can be made again."""
+    one = Metered()
+    one.limit(consumer_byte_rate=10)
+    call = one.call("Fetch", 4)
+    assert call.is_metered
+    assert call.most_fetched_bytes() == 100
+    assert not call.must_throttle_fetch(100)
+    assert one.throttle_ms(call) == 0
+    call = one.call("Fetch", 4)
+    assert call.must_throttle_fetch(50)
+    assert one.throttle_ms(call) == 5000
+    assert not one.call("Fetch", 4).must_throttle_fetch(0)
+
+
+@pytest.mark.parametrize(("version", "is_strict"), [(5, False), (6, True)])
+async def test_topic_changes_are_refused_where_clients_know_it(
+    version: int, is_strict: bool
+) -> None:
+    """Older ones are only told to wait."""
+    one = Metered()
+    one.limit(controller_mutation_rate=1)
+    call = one.call("CreateTopics", version)
+    assert call.may_change_partitions(13)
+    assert call.may_change_partitions(1) is not is_strict
+    assert one.throttle_ms(call) == (2000 if is_strict else 3000)
+
+
+async def test_topics_created_for_another_request_are_refused_in_silence() -> None:
+    """Metadata says nothing of it."""
+    one = Metered()
+    one.limit(request_percentage=1e9)
+    assert one.call("Metadata", 9).may_change_partitions(10_000)
+    one.limit(controller_mutation_rate=1)
+    call = one.call("Metadata", 9)
+    assert call.may_change_partitions(13)
+    assert not call.may_change_partitions(1)
+    assert one.throttle_ms(call) == 0
+
+
+async def test_time_is_that_of_the_request_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What passes between its steps, and while it is parked, is others'."""
+    time_ns = 1
+    monkeypatch.setattr(metered_call, "thread_time_ns", lambda: time_ns)
+    one = Metered()
+    one.limit(request_percentage=1)
+    recorded: list[float] = []
+
+    def record(_: str, __: str | None, value: float, ___: int) -> int:
+        recorded.append(value)
+        return 700
+
+    monkeypatch.setattr(one.metering.request, "record", record)
+    monkeypatch.setattr(one.metering.request, "note", record)
+
+    def work(steps: int) -> Steps:
+        nonlocal time_ns
+        for _ in range(steps):
+            time_ns += 10_000_000
+            yield
+
+    def serve(_: object, call: MeteredCall, __: object) -> Steps:
+        return work(2)
+
+    call = one.call("Heartbeat", 1)
+    steps = measured(serve)(None, call, None)
+    assert steps is not None
+    for _ in steps:
+        time_ns += 990_000_000  # others' work
+    time_ns += 990_000_000
+    call.begin()
+    time_ns += 10_000_000
+    assert one.throttle_ms(call) == 700
+    assert recorded == [pytest.approx(3.0)]
+    time_ns += 20_000_000
+    call.pause()
+    assert recorded == [pytest.approx(3.0), pytest.approx(2.0)]
+    call = one.call("Heartbeat", 1)
+    assert measured(lambda *_: None)(None, call, None) is None
+    call.run(work(1))
+    assert one.throttle_ms(call) == 700
+
+
+async def test_who_is_not_known_yet_uses_no_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks for ApiVersions before it authenticates takes nothing of the anonymous."""
+    one = Metered()
+    one.limit(request_percentage=1)
+    recorded: list[str] = []
+
+    def record(user_name: str, *_: object) -> int:
+        recorded.append(user_name)
+        return 0
+
+    monkeypatch.setattr(one.metering.request, "record", record)
+    monkeypatch.setattr(one.metering.request, "note", record)
+
+    class Unknown:
+        has_authenticated = False
+
+        def gone(self) -> None:
+            pass
+
+    authenticator = one.connection._authenticator = Unknown()
+
+    def ask() -> None:
+        call = one.call("ApiVersions", 3)
+        measured(lambda _, call, __: call.reply(ApiVersionsResponse()))(None, call, None)
+
+    ask()
+    before = list(recorded)
+    authenticator.has_authenticated = True
+    ask()
+    assert (before, set(recorded)) == ([], {"alice"})
+
+
+async def test_an_answer_that_others_get_too_stays_as_it_is() -> None:
+    """It is copied, and encoded anew."""
+    one = Metered()
+    one.limit(request_percentage=1)
+    shared = frozen(HeartbeatResponse())
+    call = one.call("Heartbeat", 1)
+    call._throttle_ms = 5
+    call.reply(shared)
+    assert shared.throttle_time_ms == 0
+    assert shared.encodings == {}
+    assert one.transport.written[0][8:12] == b"\0\0\0\5"
+    one.connection.connection_lost(None)
+    await asyncio.sleep(0)

@@ -1,0 +1,40 @@
+"""Records that a share group has given up are told of."""
+
+from __future__ import annotations
+
+import json
+
+from coordinator_server.rebalances.given_up import given_up
+from coordinator_server.rebalances.record import encode_record, record_of
+from coordinator_server.rebalances.story import sentence
+from coordinator_server.share.in_flight import GivenUpRecords
+from tests.unit.group.share.context import ShareContext
+from tests.unit.rebalances.schema import faults
+
+
+def told(group: object, records: GivenUpRecords) -> str:
+    """The story."""
+    account = given_up(group, "t", 3, records, 1_000)
+    record = json.loads(encode_record(record_of("g", account)))
+    assert faults(record) == []
+    assert record["given_up"]["partition"] == 3
+    return sentence(record)
+
+
+def test_by_a_known_member() -> None:
+    """Its name and the group epoch are those of the group."""
+    context = ShareContext()
+    context.joined(context.member("a", "three"))
+    assert told(context.group, GivenUpRecords(7, 9, 5, "a")) == (
+        f"epoch {context.group.epoch}: records 7 to 9 of t 3 given up after 5 deliveries, "
+        "the last one to client on /127.0.0.1"
+    )
+
+
+def test_by_a_stranger() -> None:
+    """Nobody has to be a member to fetch, and the group may be unknown."""
+    context = ShareContext()
+    context.joined(context.member("a", "three"))
+    expected = "record 7 of t 3 given up after 1 delivery, the last one to x"
+    assert told(context.group, GivenUpRecords(7, 7, 1, "x")).endswith(expected)
+    assert told(None, GivenUpRecords(7, 7, 1, "x")) == f"epoch 0: {expected}"

@@ -1,0 +1,261 @@
+"""Quotas are changed, described and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from math import isnan, nan
+from typing import Any, TypeVar
+
+import pytest
+
+from coordinator_server.security.quotas import entities
+from coordinator_server.security.quotas.client_quotas import ClientQuotas, address_of
+from coordinator_server.security.quotas.entities import (
+    CONTROLLER_MUTATION_RATE,
+    NO_ERROR,
+    PRODUCER_BYTE_RATE,
+    Change,
+    Component,
+    FilterError,
+    TooManyChangesError,
+    entity_of,
+)
+from coordinator_server.security.quotas.rates import UNLIMITED
+from protocol.errors import ErrorCode
+from storage.memory_disk import MemoryDisk
+from storage.security_state import SecurityState
+
+T = TypeVar("T")
+RATE = [(PRODUCER_BYTE_RATE, 5.0)]
+
+
+def result(steps: Generator[None, None, T]) -> T:
+    """What steps end with."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        found: T = end.value
+        return found
+
+
+class Follower:
+    """Counts changes."""
+
+    changes = 0
+
+    def quotas_changed(self) -> None:
+        """One more."""
+        self.changes += 1
+
+
+def kept(disk: MemoryDisk) -> ClientQuotas:
+    """The quotas of a data directory."""
+    return ClientQuotas(SecurityState(disk, "data"))
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    """A disk with a data directory."""
+    made = MemoryDisk()
+    made.mkdir("data")
+    return made
+
+
+def alter(
+    quotas: ClientQuotas, *operations: tuple[str, float | None], **names: str | None
+) -> str | None:
+    """Change one entity; the message of the error."""
+    entity = {kind.replace("_", "-"): name for kind, name in names.items()}
+    changes = [Change(entity, operations)]
+    results = result(quotas.alter(changes, {"127.0.0.1": "127.0.0.1"}, validate_only=False))
+    ((code, message),) = results.values()
+    assert (code is ErrorCode.NONE) == (message is None)
+    return message
+
+
+def test_quotas_are_kept(disk: MemoryDisk) -> None:
+    """What is the default, too."""
+    quotas = kept(disk)
+    follower = Follower()
+    quotas.followers.add(follower)
+    assert alter(quotas, *RATE, user=None) is None
+    assert alter(quotas, (CONTROLLER_MUTATION_RATE, 0.5), client_id="c", user="u") is None
+    assert alter(quotas, ("connection_creation_rate", 3.0), ip=None) is None
+    assert alter(quotas, ("connection_creation_rate", 4.0), ip="127.0.0.1") is None
+    assert alter(quotas, ("connection_creation_rate", None), ip="127.0.0.1") is None
+    assert follower.changes == 5
+    again = kept(disk)
+    assert again
+    assert result(again.describe([], strict=False)) == [
+        ((("user", None),), {PRODUCER_BYTE_RATE: 5.0}),
+        ((("client-id", "c"), ("user", "u")), {CONTROLLER_MUTATION_RATE: 0.5}),
+        ((("ip", None),), {"connection_creation_rate": 3.0}),
+    ]
+    limits = again.limits(PRODUCER_BYTE_RATE)
+    assert limits.limit(limits.tags("any", "c")) == 5.0
+    limits = again.limits(CONTROLLER_MUTATION_RATE)
+    assert limits.limit(limits.tags("u", "d")) == UNLIMITED
+    assert again.of_addresses() == {None: 3.0}
+    again.clear()
+    again.clear()
+    assert result(kept(disk).describe([], strict=False)) == []
+
+
+def test_nobody_is_told_of_what_changes_nothing(disk: MemoryDisk) -> None:
+    """The same value again, a key that is not there, what is only to be checked."""
+    quotas = kept(disk)
+    alter(quotas, *RATE, user="u")
+    follower = Follower()
+    quotas.followers.add(follower)
+    alter(quotas, *RATE, user="u")
+    alter(quotas, ("nothing", None), user="u")
+    checked = [Change({"user": "v"}, RATE)]
+    assert result(quotas.alter(checked, {}, validate_only=True)) == {(("user", "v"),): NO_ERROR}
+    assert follower.changes == 0
+    alter(quotas, (PRODUCER_BYTE_RATE, None), user="u")
+    assert follower.changes == 1
+    assert result(quotas.describe([], strict=False)) == []
+
+
+def test_addresses_are_those_of_hosts(disk: MemoryDisk) -> None:
+    """What is a name no longer limits nobody."""
+    quotas = kept(disk)
+    change = [Change({"ip": "host.example"}, [("connection_creation_rate", 7.0)])]
+    result(quotas.alter(change, {"host.example": "10.0.0.1"}, validate_only=False))
+    assert quotas.of_addresses() == {"10.0.0.1": 7.0}
+    change = [Change({"ip": "127.0.0.1"}, [("connection_creation_rate", 8.0)])]
+    result(quotas.alter(change, {"127.0.0.1": "127.0.0.1"}, validate_only=False))
+    assert kept(disk).of_addresses()["127.0.0.1"] == 8.0
+    assert address_of("no.such.host.invalid") is None
+
+
+@pytest.mark.parametrize(
+    ("names", "operations", "message"),
+    [
+        ({}, RATE, "Invalid empty client quota entity"),
+        ({"topic": "t"}, RATE, "Unhandled client quota entity type: topic"),
+        ({"user": ""}, RATE, "Empty user not supported"),
+        (
+            {"user": "u", "ip": "127.0.0.1"},
+            RATE,
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or"
+            " ClientId",
+        ),
+        ({"ip": "nowhere"}, [], "nowhere is not a valid IP or resolvable host."),
+        ({"user": "u"}, [("x", 1.0)], "Invalid configuration key x"),
+        (
+            {"user": "u"},
+            [(PRODUCER_BYTE_RATE, 0.5)],
+            f"{PRODUCER_BYTE_RATE} cannot be a fractional value.",
+        ),
+        (
+            {"ip": None},
+            [("connection_creation_rate", 2.0**31)],
+            "Proposed value for connection_creation_rate is too large for an INT.",
+        ),
+        (
+            {"user": "u"},
+            [(PRODUCER_BYTE_RATE, 0.0)],
+            f"Quota {PRODUCER_BYTE_RATE} must be greater than 0",
+        ),
+        (
+            {"user": None},
+            [RATE[0], RATE[0]],
+            "Ignoring duplicate entity ClientQuotaEntity(entries={user=null})",
+        ),
+    ],
+)
+def test_bad_changes_are_refused(
+    disk: MemoryDisk, names: dict[str, str | None], operations: Any, message: str
+) -> None:
+    """With Kafka's texts, and nothing is changed."""
+    quotas = kept(disk)
+    assert alter(quotas, *operations, **{key.replace("-", "_"): one for key, one in names.items()})
+    results = result(quotas.alter([Change(names, operations)], {}, validate_only=False))
+    assert list(results.values()) == [(ErrorCode.INVALID_REQUEST, message)]
+    assert result(quotas.describe([], strict=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("component", "text"),
+    [
+        (Component("", 0, "x"), "Invalid empty entity type."),
+        (Component("topic", 0, "x"), "Unsupported entity type topic"),
+        (Component("user", 3, None), "Unknown match type 3"),
+        (
+            Component("user", 0, None),
+            "Request specified MATCH_TYPE_EXACT, but set match string to null.",
+        ),
+        (
+            Component("user", 1, "x"),
+            "Request specified MATCH_TYPE_DEFAULT, but also specified a match string.",
+        ),
+        (
+            Component("client-id", 2, None),
+            "Entity type client-id cannot appear more than once in the filter.",
+        ),
+        (
+            Component("ip", 2, None),
+            "Invalid entity filter component combination. IP filter component should not be used"
+            " with user or clientId filter component.",
+        ),
+    ],
+)
+def test_bad_filters_are_refused(disk: MemoryDisk, component: Component, text: str) -> None:
+    """With Kafka's texts."""
+    with pytest.raises(FilterError, match=text.replace(".", r"\.")):
+        result(kept(disk).describe([Component("client-id", 2, None), component], strict=False))
+
+
+def test_filters(disk: MemoryDisk) -> None:
+    """By name, by default, by type, and strictly."""
+    quotas = kept(disk)
+    for user in ("u", "v", None):
+        alter(quotas, *RATE, user=user)
+    alter(quotas, *RATE, user="u", client_id=None)
+
+    def found(*components: Component, strict: bool = False) -> list[dict[str, str | None]]:
+        return [dict(entity) for entity, _ in result(quotas.describe(components, strict=strict))]
+
+    by_name, by_default, any_user = (Component("user", 0, "u"), Component("user", 1, None),
+                                     Component("user", 2, None))  # fmt: skip
+    assert found(by_name) == [{"user": "u"}, {"user": "u", "client-id": None}]
+    assert found(by_name, strict=True) == [{"user": "u"}]
+    assert found(by_default) == [{"user": None}]
+    assert len(found(any_user)) == 4
+    assert found(any_user, Component("client-id", 1, None)) == [{"user": "u", "client-id": None}]
+    assert found(strict=True) == []
+    assert len(found()) == 4
+
+
+def test_what_is_no_number_is_taken(disk: MemoryDisk) -> None:
+    """As by Kafka; it is kept as it is."""
+    quotas = kept(disk)
+    assert alter(quotas, (PRODUCER_BYTE_RATE, nan), user="u") is None
+    ((_, values),) = result(kept(disk).describe([], strict=False))
+    assert isnan(values[PRODUCER_BYTE_RATE])
+
+
+def test_entities_have_one_order() -> None:
+    """Whatever the order of the request."""
+    assert entity_of({"x": "1", "client-id": "c", "user": "u"}) == (
+        ("client-id", "c"),
+        ("user", "u"),
+        ("x", "1"),
+    )
+
+
+def test_too_many_changes_at_once_are_refused(
+    disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is as it was does not count."""
+    monkeypatch.setattr(entities, "MOST_CHANGES", 2)
+    quotas = kept(disk)
+    changes = [Change({"user": name}, RATE) for name in "ab"]
+    result(quotas.alter(changes, {}, validate_only=False))
+    changes = [Change({"user": name}, RATE) for name in "abcd"]
+    result(quotas.alter(changes, {}, validate_only=True))
+    with pytest.raises(TooManyChangesError):
+        result(quotas.alter([*changes, Change({"user": "e"}, RATE)], {}, validate_only=False))
+    assert len(result(quotas.describe([], strict=False))) == 2

@@ -1,0 +1,78 @@
+"""How fast connections may come."""
+
+from __future__ import annotations
+
+from math import nan
+
+import pytest
+
+from coordinator_server.security.quotas import sensors
+from coordinator_server.security.quotas.connection_rates import (
+    ADMITTED,
+    NO_LIMIT,
+    Admission,
+    ConnectionRates,
+)
+from coordinator_server.security.quotas.rates import Windows
+
+WINDOWS = Windows(2, 1000)
+NOW_MS = 1_700_000_000_000
+
+
+def rates(broker: int = NO_LIMIT, a: int = NO_LIMIT, b: int = NO_LIMIT) -> ConnectionRates:
+    """Rates of a broker with two listeners."""
+    return ConnectionRates(WINDOWS, broker, {"A": a, "B": b})
+
+
+def test_without_limits_all_are_admitted() -> None:
+    """And nothing is counted."""
+    one = rates()
+    assert not one.is_enabled
+    assert one.admit("A", "1.1.1.1", NOW_MS) is ADMITTED
+
+
+def test_a_listener_has_a_rate_of_its_own() -> None:
+    """The other one goes on; a wait is no longer than a window."""
+    one = rates(a=2)
+    assert one.is_enabled
+    told = [one.admit("A", "1.1.1.1", NOW_MS).listener_ms for _ in range(5)]
+    assert told == [0, 0, 500, 1000, 1000]
+    assert one.admit("B", "1.1.1.1", NOW_MS) == ADMITTED
+
+
+def test_the_brokers_rate_is_of_all_listeners() -> None:
+    """The longer wait of both counts."""
+    one = rates(broker=2, a=1)
+    assert one.admit("B", "1.1.1.1", NOW_MS) == ADMITTED
+    assert one.admit("A", "1.1.1.1", NOW_MS) == ADMITTED
+    assert one.admit("B", "1.1.1.1", NOW_MS) == Admission(500, 0)
+    assert one.admit("A", "1.1.1.1", NOW_MS) == Admission(1000, 0)
+
+
+def test_addresses_have_quotas() -> None:
+    """The default is for those that have none; who is not served does not count."""
+    one = rates(a=100)
+    one.change({"1.1.1.1": 1.9, None: 2})
+    assert one.admit("A", "1.1.1.1", NOW_MS) == ADMITTED
+    assert [one.admit("A", "1.1.1.1", NOW_MS).address_ms for _ in range(3)] == [1000] * 3
+    assert [one.admit("A", "2.2.2.2", NOW_MS).address_ms for _ in range(3)] == [0, 0, 500]
+    one.change({"1.1.1.1": 5})
+    assert one.admit("A", "1.1.1.1", NOW_MS) == ADMITTED
+    assert one.admit("A", "2.2.2.2", NOW_MS) == ADMITTED
+
+
+def test_addresses_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an hour, once there are many."""
+    monkeypatch.setattr(sensors, "SENSORS_BEFORE_PURGE", 2)
+    one = rates()
+    one.change({None: 5})
+    for number in range(6):
+        one.admit("A", f"1.1.1.{number}", NOW_MS + number * 1_000_000)
+    assert "1.1.1.0" not in one._addresses
+
+
+def test_no_number_is_no_connection() -> None:
+    """As in Kafka, where it is an int of 0."""
+    one = rates()
+    one.change({None: nan})
+    assert one.admit("A", "1.1.1.1", NOW_MS).address_ms == 1000

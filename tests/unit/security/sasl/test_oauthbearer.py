@@ -1,0 +1,392 @@
+"""OAUTHBEARER: messages, tokens with and without a signature, keys of a file and of a URL."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import math
+import threading
+import time
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, cast
+from urllib.request import FTPHandler, HTTPHandler, HTTPSHandler, Request
+from urllib.response import addinfourl
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from hypothesis import given
+from hypothesis import strategies as st
+from jwt.algorithms import RSAAlgorithm
+
+from coordinator_server.config.config import Config, ConfigError
+from coordinator_server.security.sasl import jwks as jwks_module
+from coordinator_server.security.sasl.jwks import Jwks, parse_keys
+from coordinator_server.security.sasl.jwt_validator import JwtValidator
+from coordinator_server.security.sasl.mechanism import (
+    SaslAuthenticationError,
+    SaslError,
+    UnreadableTokenError,
+)
+from coordinator_server.security.sasl.oauthbearer import Bearer, OAuthBearer, TokenError
+from coordinator_server.security.sasl.unsecured_jws import UnsecuredRules, new_unsecured, validate
+
+KEY = rsa.generate_private_key(65537, 2048)
+NOW = int(time.time()) - 900  # as if all of it had waited for long
+ENDLESS = b'{"sub": "a", "exp": 1e999}'
+GOOD: dict[str, Any] = {"sub": "alice", "iat": NOW, "exp": NOW + 600, "aud": "kafka"}
+
+
+def _message(token: str, gs2: str = "n,,") -> bytes:
+    return f"{gs2}\x01auth=Bearer {token}\x01\x01".encode()
+
+
+def _base64(text: bytes) -> str:
+    return base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+
+def _unsigned(claims: object, header: object = None, signature: str = "") -> str:
+    parts = (json.dumps(part).encode() for part in (header or {"alg": "none"}, claims))
+    return ".".join((*map(_base64, parts), signature))
+
+
+def _keys() -> dict[str, Any]:
+    public = RSAAlgorithm.to_jwk(KEY.public_key(), as_dict=True)
+    return {"keys": [{**public, "kid": "one", "use": "sig"}]}
+
+
+def _timely(claims: dict[str, Any]) -> dict[str, Any]:
+    """The same with times that are as far from now as they are from NOW."""
+    passed_s = int(time.time()) - NOW
+    return {
+        name: one + passed_s if isinstance(one, int) and abs(one - NOW) < 1000 else one
+        for name, one in claims.items()
+    }
+
+
+def _signed(changes: dict[str, Any] | None = None, **header: Any) -> str:
+    claims = {key: one for key, one in {**GOOD, **(changes or {})}.items() if one is not None}
+    claims = _timely(claims)
+    return jwt.encode(claims, KEY, "RS256", headers={"kid": "one", **header})
+
+
+def _bearer(token: str) -> Bearer:
+    if token == "good":
+        return Bearer("alice", 5000)
+    raise TokenError("it is bad", "insufficient_scope", "[a]")
+
+
+def test_a_good_token() -> None:
+    """The user is that of the token, for as long as it lasts."""
+    server = OAuthBearer(_bearer)
+    assert server.evaluate(_message("good", "n,a=alice,")) == b""
+    assert (server.is_complete, server.user, server.expires_at_ms) == (True, "alice", 5000)
+
+
+def test_a_bad_token_is_refused_in_two_steps() -> None:
+    """The reason comes as a token, and as the error after the client's %x01."""
+    server = OAuthBearer(_bearer)
+    told = '{"status":"insufficient_scope", "scope":"[a]"}'
+    assert server.evaluate(_message("bad")) == told.encode()
+    with pytest.raises(SaslAuthenticationError) as caught:
+        server.evaluate(b"\x01")
+    assert (caught.value.told, caught.value.reason) == (told, "it is bad")
+
+
+@pytest.mark.parametrize(
+    "message", [b"", b"\x01", b"n,,\x01\x01", _message("good")[:-1], _message("a b")]
+)
+def test_messages_that_are_refused(message: bytes) -> None:
+    """What is no message of the mechanism gets no reason."""
+    with pytest.raises(SaslError):
+        OAuthBearer(_bearer).evaluate(message)
+
+
+def test_another_authorization_id() -> None:
+    """It is refused, and the client told why."""
+    with pytest.raises(SaslAuthenticationError, match="another authorization id"):
+        OAuthBearer(_bearer).evaluate(_message("good", "n,a=bob,"))
+
+
+def test_a_name_that_is_no_text() -> None:
+    """JSON may have half of a character, which no answer can quote."""
+    server = OAuthBearer(lambda _: Bearer("\ud800", 5000))
+    assert server.evaluate(_message("good", "n,a=bob,")) == b'{"status":"invalid_token"}'
+
+
+def test_unsigned_tokens() -> None:
+    """Name, times and scope are those of the token."""
+    rules = UnsecuredRules(required_scope=("a",))
+    token = _unsigned({**GOOD, "scope": ["a", "b"]})
+    assert validate(rules, token, NOW * 1000) == Bearer("alice", GOOD["exp"] * 1000)
+    with pytest.raises(TokenError) as caught:
+        validate(rules, _unsigned({**GOOD, "scope": "b"}), NOW * 1000)
+    assert (caught.value.status, caught.value.scope) == ("insufficient_scope", "[a]")
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "a..b",
+        "a.b",
+        "[.b.",
+        _unsigned(GOOD, {"alg": "RS256"}),
+        _unsigned(GOOD, None, "sig"),
+        _unsigned({"sub": "alice"}),
+        _unsigned({**GOOD, "sub": " "}),
+        _unsigned({**GOOD, "exp": "5"}),
+        _unsigned({**GOOD, "exp": 10**400}),
+        _unsigned({**GOOD, "exp": 1e306}),
+        _unsigned({"sub": "a"}).replace(_base64(b'{"sub": "a"}'), _base64(ENDLESS)),
+        _unsigned({**GOOD, "exp": NOW - 1, "iat": NOW - 2}),
+        _unsigned({**GOOD, "iat": NOW + 100}),
+        _unsigned({**GOOD, "iat": GOOD["exp"]}),
+        _unsigned({**GOOD, "scope": 5}),
+        f"{_base64(b'[' * 100_000)}.e30.",
+    ],
+    ids=len,  # the tokens have the time in them, and every process must know the test by one name
+)
+def test_unsigned_tokens_that_are_refused(token: str) -> None:
+    """Each for one reason."""
+    with pytest.raises(TokenError):
+        validate(UnsecuredRules(), token, NOW * 1000)
+
+
+def test_an_unsigned_token_without_algorithm() -> None:
+    """Kafka's validator breaks at it: the connection is closed."""
+    with pytest.raises(UnreadableTokenError):
+        validate(UnsecuredRules(), _unsigned(GOOD, {"typ": "JWT"}))
+
+
+def test_options_of_unsigned_tokens() -> None:
+    """They are those of Kafka's login module."""
+    options = {
+        "unsecuredValidatorPrincipalClaimName": "name",
+        "unsecuredValidatorAllowableClockSkewMs": "9000",
+    }
+    token = _unsigned(_timely({"name": "bob", "exp": NOW - 1}))
+    assert new_unsecured(options, "")(token).user == "bob"
+    for name, value in (("AllowableClockSkewMs", "-1"), ("RequiredScope", 'a"b')):
+        with pytest.raises(ConfigError, match=name):
+            new_unsecured({f"unsecuredValidator{name}": value}, "")
+
+
+@given(st.text("ab.e0=-_~/+", max_size=50))
+def test_any_token_is_refused(token: str) -> None:
+    """Whatever is sent, there are only the errors that the mechanism knows."""
+    with pytest.raises((TokenError, UnreadableTokenError)):
+        validate(UnsecuredRules(), token)
+
+
+class _Keys:
+    def __init__(self) -> None:
+        self.missed: list[str] = []
+
+    def current(self) -> list[Any]:
+        return parse_keys(json.dumps(_keys()).encode())
+
+    def misses(self, key_id: str) -> None:
+        self.missed.append(key_id)
+
+
+def _validator(keys: Any = None) -> JwtValidator:
+    settings = {
+        "sasl.oauthbearer.jwks.endpoint.url": "http://localhost/",
+        "sasl.oauthbearer.expected.audience": "kafka,other",
+        "sasl.oauthbearer.expected.issuer": "me",
+    }
+    return JwtValidator(Config(overrides=settings), cast(Any, lambda *_: keys or _Keys()), "")
+
+
+def test_signed_tokens() -> None:
+    """Signature, times, audience and issuer are right."""
+    good = {"iss": "me", "aud": ["x", "other"], "sub": " alice "}
+    token = _signed(good)
+    expires_s = jwt.decode(token, options={"verify_signature": False})["exp"]
+    assert _validator().validate(token) == Bearer("alice", expires_s * 1000)
+    assert (
+        _validator().validate(_signed({**good, "iat": NOW - 20, "exp": NOW - 10})).user == "alice"
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"iss": None}, {"iss": "x"}, {"aud": None}, {"aud": "x"}, {"exp": None}, {"iat": None},
+        {"exp": NOW - 31, "iat": NOW - 60},
+        {"exp": NOW - 1}, {"nbf": NOW + 60}, {"sub": None}, {"sub": ""}, {"sub": 5},
+        {"scope": ["a", "a"]}, {"scope": [""]}, {"exp": "9999999999"}, {"iat": -1},
+        {"iat": math.inf}, {"iat": math.nan}, {"nbf": math.inf}, {"exp": 1e300}, {"exp": 10**400},
+    ],
+)  # fmt: skip
+def test_signed_tokens_that_are_refused(changes: dict[str, Any]) -> None:
+    """A claim is missing or wrong; the reason never quotes the token."""
+    with pytest.raises(TokenError) as caught:
+        _validator().validate(_signed({"iss": "me", **changes}))
+    assert "alice" not in str(caught.value)
+
+
+def test_signatures_that_are_refused() -> None:
+    """By no key of the set, by an algorithm that does not fit it, none at all."""
+    keys = _Keys()
+    for token in (
+        _signed({"iss": "me"}, kid="two"),
+        _signed({"iss": "me"})[:-6] + "AAAAAA",
+        _signed({"iss": "me"}, crit=["x"]),
+        jwt.encode({**GOOD, "iss": "me"}, "s" * 64, "HS256", headers={"kid": "one"}),
+        _unsigned({**GOOD, "iss": "me"}, {"alg": "none", "kid": "one"}),
+        "a.b.c",
+        "",
+    ):
+        with pytest.raises(TokenError):
+            _validator(keys).validate(token)
+    assert keys.missed == ["two", "one", "one"]
+
+
+@given(st.text(max_size=80))
+def test_any_signed_token_is_refused(token: str) -> None:
+    """Whatever is sent, there is only the one error."""
+    with pytest.raises(TokenError):
+        _validator().validate(token)
+
+
+def test_keys_of_a_file(tmp_path: Path) -> None:
+    """They are read again when the file has changed; without a file there is no start."""
+    path = tmp_path / "keys"
+    with pytest.raises(ConfigError, match=r"url: file:"):
+        Jwks(path.as_uri(), 1000, 1, 1, "url")
+    path.write_text(json.dumps(_keys()))
+    keys = Jwks(path.as_uri(), 1000, 1, 1, "url")
+    assert [one.key_id for one in keys.current()] == ["one"]
+    path.write_text("{")
+    assert len(keys.current()) == 1
+    path.write_text(json.dumps({"keys": _keys()["keys"] * 2}))
+    assert len(keys.current()) == 2
+    keys.misses("x")
+
+
+@pytest.mark.parametrize("url", ["ftp://host/x", "http:///x", "x"])
+def test_urls_that_are_refused(url: str) -> None:
+    """Only files and HTTP are served."""
+    with pytest.raises(ConfigError, match="is no file"):
+        Jwks(url, 1000, 1, 1, "url")
+
+
+class ToldJwks(Jwks):
+    """Keys that tell when a fetch has ended."""
+
+    _count = 0
+    _waiting: tuple[int, asyncio.Future[None]] | None = None
+
+    async def fetched(self, count: int) -> None:
+        """Wait until so many fetches have ended."""
+        if self._count < count:
+            self._waiting = count, asyncio.get_running_loop().create_future()
+            await asyncio.wait_for(self._waiting[1], 30)
+
+    def _fetched(self, keys: list[Any] | None, problem: str) -> None:
+        super()._fetched(keys, problem)
+        self._count += 1
+        if self._waiting is not None and self._count == self._waiting[0]:
+            self._waiting[1].set_result(None)
+
+
+async def test_keys_of_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come by a thread, again after a failure, and again for a key that is missing."""
+    answers = [b"{", json.dumps(_keys()).encode(), b" " * 100, json.dumps(_keys()).encode()]
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = answers[min(len(asked), len(answers) - 1)]
+            asked.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(jwks_module, "MOST_BYTES", 10_000)
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        keys = ToldJwks(f"http://127.0.0.1:{server.server_port}/jwks", 3_600_000, 1, 1, "url")
+        assert keys.current() == []
+        await keys.fetched(2)
+        assert len(keys.current()) == 1
+        keys.misses("two")
+        keys.misses("two")
+        await keys.fetched(4)
+        assert len(asked) == 4
+        assert len(keys.current()) == 1
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"kty": "oct"}, {"kty": "RSA"}, {"kty": []}, {"kty": "EC", "crv": "P-256", "x": 5, "y": 5},
+        {"kty": "OKP", "crv": "Ed25519", "x": []}, {"kty": "RSA", "n": "", "e": "AQAB"}, {}, 5,
+        {"kty": "RSA", "alg": []},
+    ],
+)  # fmt: skip
+def test_a_key_that_is_none(bad: object) -> None:
+    """The others of the set are taken, and alone it is no set."""
+    assert len(parse_keys(json.dumps({"keys": [bad, *_keys()["keys"]]}).encode())) == 1
+    with pytest.raises(ValueError, match="without a key"):
+        parse_keys(json.dumps({"keys": [bad]}).encode())
+
+
+def test_after_a_bug_keys_are_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the thread ends, the loop is told."""
+
+    class Quiet(Jwks):
+        def _begin_fetch(self) -> None:
+            pass
+
+    class Loop:
+        told: list[tuple[object, ...]] = []
+
+        def call_soon_threadsafe(self, *call: object) -> None:
+            self.told.append(call)
+
+    keys = Quiet("http://localhost/", 1000, 1, 1, "url")
+    monkeypatch.setattr(jwks_module, "fetch", {}.__getitem__)
+    with pytest.raises(KeyError):
+        keys._fetch(cast(Any, Loop()))
+    assert Loop.told == [(keys._fetched, None, "a bug")]
+
+
+@pytest.mark.parametrize("target", ["http://other/keys", "ftp://other/keys"])
+def test_a_redirect_that_leaves_https(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+    """It is not followed; one that stays is."""
+    asked: list[str] = []
+
+    def answer(_: object, request: Request) -> addinfourl:
+        asked.append(request.full_url)
+        headers = Message()
+        headers["Location"] = target if len(asked) > 1 else "https://next/keys"
+        found = addinfourl(io.BytesIO(), headers, request.full_url, 302)
+        cast(Any, found).msg = "Found"
+        return found
+
+    for handler in (HTTPSHandler, HTTPHandler, FTPHandler):
+        monkeypatch.setattr(handler, f"{handler.__name__[:-7].lower()}_open", answer)
+    with pytest.raises(OSError, match="leaves https"):
+        jwks_module.fetch("https://issuer/keys")
+    assert asked == ["https://issuer/keys", "https://next/keys"]
+
+
+def test_too_much_is_no_key_set() -> None:
+    """Its size has a bound, and so has its depth."""
+    for contents in (b" " * (jwks_module.MOST_BYTES + 1), b"[" * 100_000, b"[]", b'{"keys":[5]}'):
+        with pytest.raises(ValueError):
+            parse_keys(contents)

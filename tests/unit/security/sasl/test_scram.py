@@ -1,0 +1,141 @@
+"""SCRAM: the example of RFC 7677, and who is refused."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator_server.security.sasl import scram
+from coordinator_server.security.sasl.mechanism import (
+    SaslAuthenticationError,
+    SaslError,
+    UnreadableTokenError,
+)
+from coordinator_server.security.sasl.scram import (
+    SHA_256,
+    SHA_512,
+    Scram,
+    ScramCredential,
+    ScramMechanism,
+    credential_of,
+    new_credential,
+)
+from tests.oracle.sasl_conversations import scram_final
+
+CLIENT_NONCE = "rOprNGfwEbeRWgbNEkqO"
+SERVER_NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+
+
+class Credentials:
+    """Those of "user"; the password is "pencil"."""
+
+    def __init__(self, mechanism: ScramMechanism = SHA_256) -> None:
+        self._known = _credential(mechanism)
+
+    def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        return self._known if user in ("user", "a,b=c") else None
+
+
+def _credential(mechanism: ScramMechanism) -> ScramCredential:
+    import hashlib
+
+    salted = hashlib.pbkdf2_hmac(mechanism.hash_name, b"pencil", SALT, 4096)
+    return credential_of(mechanism, SALT, salted, 4096)
+
+
+def test_the_example_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every message is that of the RFC."""
+    monkeypatch.setattr(scram, "random_text", lambda: SERVER_NONCE)
+    server = Scram(SHA_256, Credentials())
+    first = server.evaluate(f"n,,n=user,r={CLIENT_NONCE}".encode())
+    nonce = CLIENT_NONCE + SERVER_NONCE
+    assert first.decode() == f"r={nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    proof = "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    final = server.evaluate(f"c=biws,r={nonce},p={proof}".encode())
+    assert final == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    assert server.is_complete
+    assert (server.user, server.expires_at_ms) == ("user", None)
+
+
+def test_signs_in_a_name() -> None:
+    """A comma and an equals sign are written =2C and =3D."""
+    server = Scram(SHA_256, Credentials())
+    first = server.evaluate(b"n,,n=a=2Cb=3Dc,r=x").decode()
+    server.evaluate(scram_final("n=a=2Cb=3Dc,r=x", first, "pencil").encode())
+    assert server.user == "a,b=c"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"",
+        b"n,,n=nobody,r=x",
+        b"y,,n=user,r=x",
+        b"p=tls-unique,,n=user,r=x",
+        b"n,,n=,r=x",
+        b"n,,n=user,r=",
+        b"n,,n=us=4r,r=x",
+        b"n,,n=user,r=x,tokenauth=true",
+        b"n,,n=user,r=x,",
+        b"n,,n=us\xffer,r=x",
+    ],
+)
+def test_first_messages_that_are_refused(first: bytes) -> None:
+    """The client is told no reason; nothing can follow."""
+    server = Scram(SHA_256, Credentials())
+    with pytest.raises(SaslError) as caught:
+        server.evaluate(first)
+    assert not isinstance(caught.value, SaslAuthenticationError)
+    with pytest.raises(SaslAuthenticationError):
+        server.evaluate(b"n,,n=user,r=x")
+
+
+def test_another_authorization_id() -> None:
+    """It is refused, and the client told why."""
+    with pytest.raises(SaslAuthenticationError, match="different from username"):
+        Scram(SHA_256, Credentials()).evaluate(b"n,a=bob,n=user,r=x")
+
+
+@pytest.mark.parametrize(
+    ("password", "changes", "error"),
+    [
+        ("wrong", {}, SaslError),
+        ("pencil", {"nonce": "x"}, SaslError),
+        ("pencil", {"proof_bytes": 0}, UnreadableTokenError),
+        ("pencil", {"proof_bytes": 31}, UnreadableTokenError),
+    ],
+)
+def test_final_messages_that_are_refused(
+    password: str, changes: dict[str, object], error: type[Exception]
+) -> None:
+    """A wrong password, another nonce, a proof of another length."""
+    server = Scram(SHA_256, Credentials())
+    first = server.evaluate(b"n,,n=user,r=x").decode()
+    with pytest.raises(error):
+        server.evaluate(scram_final("n=user,r=x", first, password, **changes).encode())
+    assert not server.is_complete
+
+
+@pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
+def test_new_credentials(mechanism: ScramMechanism) -> None:
+    """Each has a salt of its own, and none shows what it is."""
+    one, other = (new_credential(mechanism, "pencil", 4096) for _ in range(2))
+    assert one.salt != other.salt
+    assert one.stored_key != other.stored_key
+    assert repr(one) == "ScramCredential()"
+
+
+@given(st.binary(max_size=80), st.binary(max_size=80))
+def test_any_message_is_refused(first: bytes, final: bytes) -> None:
+    """Whatever comes, there are only the errors that the authenticator knows."""
+    server = Scram(SHA_256, Credentials())
+    for message in (b"n,,n=user,r=x", first, final):
+        try:
+            server.evaluate(message)
+        except (SaslError, UnreadableTokenError):
+            break
+    assert not server.is_complete

@@ -1,0 +1,163 @@
+"""Users with SCRAM credentials: changed as Kafka does, kept, added by a setting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator_server.config.config import ConfigError
+from coordinator_server.security.sasl import users as users_module
+from coordinator_server.security.sasl.scram import SHA_256, SHA_512
+from coordinator_server.security.sasl.users import ScramUsers, parse_users
+from protocol.apis.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from protocol.errors import ErrorCode
+from storage.memory_disk import MemoryDisk
+from storage.security_state import SecurityState
+
+
+def _state(disk: MemoryDisk | None = None) -> SecurityState:
+    return SecurityState(disk or _disk(), "/d")
+
+
+def _disk() -> MemoryDisk:
+    disk = MemoryDisk()
+    disk.mkdir("/d")
+    return disk
+
+
+def _put(name: str, mechanism: int = 1, iterations: int = 4096) -> ScramCredentialUpsertion:
+    return ScramCredentialUpsertion(
+        name=name, mechanism=mechanism, iterations=iterations, salt=b"s", salted_password=b"p" * 32
+    )
+
+
+def _drop(name: str, mechanism: int = 1) -> ScramCredentialDeletion:
+    return ScramCredentialDeletion(name=name, mechanism=mechanism)
+
+
+def _alter(users: ScramUsers, *changes: Any) -> dict[str, tuple[int, str | None]]:
+    request = AlterUserScramCredentialsRequest(
+        deletions=[one for one in changes if isinstance(one, ScramCredentialDeletion)],
+        upsertions=[one for one in changes if isinstance(one, ScramCredentialUpsertion)],
+    )
+    steps = users.alter(request)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return {one.user: (one.error, one.message) for one in end.value}
+
+
+def test_what_is_put_is_kept_and_removed() -> None:
+    """A user has one credential for each mechanism, after a restart too."""
+    disk = _disk()
+    users = ScramUsers(_state(disk))
+    assert _alter(users, _put("a"), _put("b", 2, 8192)) == {"a": (0, None), "b": (0, None)}
+    assert _alter(users, _put("a", 2)) == {"a": (0, None)}
+    again = ScramUsers(_state(disk))
+    assert again.users() == ["a", "b"]
+    assert sorted(again.of_user("a")) == ["SCRAM-SHA-256", "SCRAM-SHA-512"]
+    assert again.credential(SHA_512, "b") == users.credential(SHA_512, "b")
+    assert _alter(again, _drop("a"), _drop("b", 2)) == {"a": (0, None), "b": (0, None)}
+    assert ScramUsers(_state(disk)).users() == ["a"]
+    again.clear()
+    assert ScramUsers(_state(disk)).users() == []
+
+
+def test_no_password_is_kept() -> None:
+    """The file has what a proof is checked with, and not the salted password."""
+    disk = _disk()
+    _alter(ScramUsers(_state(disk)), _put("a"))
+    contents = disk.read_file("/d/security.json")
+    assert b"cHBwcHBw" not in contents  # p, many times
+    assert b"stored_key" in contents
+
+
+def test_changes_that_are_refused() -> None:
+    """With Kafka's codes and messages, and without keeping others from theirs."""
+    users = ScramUsers(_state())
+    twice = (
+        ErrorCode.DUPLICATE_RESOURCE,
+        "A user credential cannot be altered twice in the same request",
+    )
+    assert _alter(users, _put("a"), _put("a"), _put("b")) == {"a": twice, "b": (0, None)}
+    assert _alter(users, _drop("b"), _put("b")) == {"b": twice}
+    assert _alter(users, _drop("b"), _drop("b")) == {"b": twice}
+    assert users.users() == ["b"]
+    unacceptable = ErrorCode.UNACCEPTABLE_CREDENTIAL
+    assert _alter(users, _put("", 9)) == {"": (unacceptable, "Username must not be empty")}
+    unknown = (ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    assert _alter(users, _put("c", 3), _drop("b", 0)) == {"b": unknown, "c": unknown}
+    assert _alter(users, _put("c", 1, 4095)) == {"c": (unacceptable, "Too few iterations")}
+    assert _alter(users, _put("c", 1, 16385)) == {"c": (unacceptable, "Too many iterations")}
+    missing = "Attempt to delete a user credential that does not exist"
+    assert _alter(users, _drop("c"), _drop("b", 2)) == {
+        "c": (ErrorCode.RESOURCE_NOT_FOUND, missing),
+        "b": (ErrorCode.RESOURCE_NOT_FOUND, missing),
+    }
+
+
+def test_too_many_changes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them fail, as Kafka's controller fails more records than a batch may have."""
+    monkeypatch.setattr(users_module, "MOST_CHANGES", 1)
+    users = ScramUsers(_state())
+    told = _alter(users, _put("a"), _put("b"), _put(""))
+    assert {code for code, _ in told.values()} == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert users.users() == []
+
+
+def test_users_of_a_setting() -> None:
+    """They are added once, and are there again after everything was forgotten."""
+    text = "SCRAM-SHA-256=[name=a,password=x];SCRAM-SHA-512=[name=b,iterations=8192,password=y]"
+    disk = _disk()
+    users = ScramUsers(_state(disk), text)
+    first = users.credential(SHA_256, "a")
+    assert first is not None
+    assert [one.iterations for one in users.of_user("b").values()] == [8192]
+    assert ScramUsers(_state(disk), text).credential(SHA_256, "a") == first
+    users.clear()
+    assert users.users() == ["a", "b"]
+
+
+def test_users_of_a_setting_that_counts_for_more() -> None:
+    """Their passwords are those of the setting after each start; other users stay."""
+    disk = _disk()
+    users = ScramUsers(_state(disk), "SCRAM-SHA-256=[name=a,password=x]")
+    _alter(users, _put("b"))
+    changed = ScramUsers(_state(disk), "SCRAM-SHA-256=[name=a,password=y]", replaces=True)
+    assert changed.credential(SHA_256, "a") != users.credential(SHA_256, "a")
+    assert changed.of_user("b") == users.of_user("b")
+    assert ScramUsers(_state(disk)).of_user("a") == changed.of_user("a")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "secret",
+        "PLAIN=[name=a,password=secret]",
+        "SCRAM-SHA-256=[name=,password=secret]",
+        "SCRAM-SHA-256=[password=secret,name=a]",
+        "SCRAM-SHA-256=[name=a,iterations=5,password=secret]",
+        "SCRAM-SHA-256=[name=a,iterations=99999,password=secret]",
+        "SCRAM-SHA-256=[name=a,password=x];secret",
+    ],
+)
+def test_a_setting_that_is_wrong(text: str) -> None:
+    """It is refused, and no password is in the message."""
+    with pytest.raises(ConfigError) as caught:
+        parse_users(text)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_password_may_have_any_sign() -> None:
+    """It ends at the bracket before a semicolon or the end."""
+    one, other = parse_users(
+        "SCRAM-SHA-256=[name=a,password=x,y=[z]w] ; SCRAM-SHA-512=[name=b,password=;]"
+    )
+    assert (one.password, other.password) == ("x,y=[z]w", ";")
+    assert "x,y" not in repr(one)

@@ -1,0 +1,305 @@
+"""The authorizer: what ACLs allow, and what was kept of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator_server.config.config import Config
+from coordinator_server.security.acl import (
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    cannot_be,
+    creation_problem,
+    from_code,
+)
+from coordinator_server.security.acl_index import AclIndex
+from coordinator_server.security.acl_state import load_authorizer
+from coordinator_server.security.authorizer import Authorizer
+from coordinator_server.security.principal import ANONYMOUS, Principal, user
+from coordinator_server.security.security import Security
+from storage.errors import StorageError
+from storage.memory_disk import MemoryDisk
+from storage.security_state import SecurityState
+from tests.unit.security.acl_worlds import worlds
+
+ALICE = user("alice")
+HOST = "/127.0.0.1"
+CLASS = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def acl(
+    name: str = "t",
+    operation: Operation = Operation.READ,
+    *,
+    permission: Permission = Permission.ALLOW,
+    pattern_type: PatternType = PatternType.LITERAL,
+    principal: str = "User:alice",
+    host: str = "*",
+    resource_type: ResourceType = ResourceType.TOPIC,
+) -> Acl:
+    """An ACL."""
+    return Acl(resource_type, name, pattern_type, principal, host, operation, permission)
+
+
+def may(
+    authorizer: Authorizer,
+    name: str = "t",
+    operation: Operation = Operation.READ,
+    principal: Principal = ALICE,
+    host: str = HOST,
+) -> bool:
+    """Whether a topic may be used."""
+    return authorizer.allows(principal, host, operation, ResourceType.TOPIC, name)
+
+
+def found(authorizer: Authorizer, wanted: AclFilter) -> list[Acl]:
+    """The ACLs that a filter lets pass, the oldest first."""
+    return [one for one in authorizer.acls if wanted.matches(one)]
+
+
+def every() -> AclFilter:
+    """The filter that lets all ACLs pass."""
+    return AclFilter(
+        ResourceType.ANY, None, PatternType.ANY, None, None, Operation.ANY, Permission.ANY
+    )
+
+
+def test_nobody_may_do_what_no_acl_allows() -> None:
+    """Unless there is no ACL for the resource at all and the setting says so."""
+    assert not may(Authorizer())
+    lenient = Authorizer(allows_everyone_without_acl=True, acls=[acl("other")])
+    assert may(lenient)
+    assert not may(lenient, "other", Operation.WRITE)
+
+
+def test_a_super_user_may_do_everything() -> None:
+    """Whatever ACLs deny; the type of the principal counts."""
+    authorizer = Authorizer(["User:alice"], acls=[acl(permission=Permission.DENY)])
+    assert may(authorizer)
+    assert not may(authorizer, principal=Principal("Group", "alice"))
+
+
+def test_a_denial_wins() -> None:
+    """Over all that allows, by prefix, name or wildcard."""
+    for denied in (
+        acl(permission=Permission.DENY),
+        acl("*", permission=Permission.DENY, principal="User:*"),
+        acl("", permission=Permission.DENY)._replace(
+            name="t", pattern_type=PatternType.PREFIXED, operation=Operation.ALL
+        ),
+    ):
+        assert not may(Authorizer(acls=[acl(), acl("*"), denied]))
+    other_host = acl(permission=Permission.DENY, host="10.0.0.1")
+    other_operation = acl("t", Operation.WRITE, permission=Permission.DENY)
+    assert may(Authorizer(acls=[acl(), other_host, other_operation]))
+
+
+def test_what_is_implied() -> None:
+    """DESCRIBE by READ and others, DESCRIBE_CONFIGS by ALTER_CONFIGS; only where it is allowed."""
+    authorizer = Authorizer(acls=[acl(), acl("c", Operation.ALTER_CONFIGS)])
+    assert may(authorizer, "t", Operation.DESCRIBE)
+    assert not may(authorizer, "t", Operation.WRITE)
+    assert may(authorizer, "c", Operation.DESCRIBE_CONFIGS)
+    denied = Authorizer(acls=[acl(permission=Permission.DENY), acl("t", Operation.DESCRIBE)])
+    assert may(denied, "t", Operation.DESCRIBE)
+
+
+def test_the_wildcard_passes_by_names_that_begin_with_it() -> None:
+    """As in Kafka, where it is taken for a literal that is too short."""
+    authorizer = Authorizer(acls=[acl("*")])
+    assert may(authorizer, "*")
+    assert may(authorizer, "a")
+    assert not may(authorizer, "*a")
+
+
+def test_answers_are_kept_until_acls_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not more of them than a broker can bear."""
+    monkeypatch.setattr("coordinator_server.security.authorizer.MAX_CACHED_ANSWERS", 2)
+    authorizer = Authorizer()
+    for name in ("t", "t", "u", "v"):
+        assert not may(authorizer, name)
+    authorizer.change(added=[acl()])
+    assert acl() in authorizer
+    assert may(authorizer)
+    authorizer.change(removed=[acl()])
+    assert not may(authorizer)
+    authorizer.change(added=[acl()])
+    authorizer.clear()
+    assert not len(authorizer)
+    assert not may(authorizer)
+
+
+def test_some_resource_of_a_type() -> None:
+    """What is denied for all, or for what is allowed, leaves nothing."""
+
+    def any_topic(*acls: Acl) -> bool:
+        return Authorizer(acls=acls).allows_by_resource_type(
+            ALICE, HOST, Operation.READ, ResourceType.TOPIC
+        )
+
+    prefixed = PatternType.PREFIXED
+    deny = Permission.DENY
+    assert not any_topic()
+    assert any_topic(acl("*"))
+    assert any_topic(acl())
+    assert not any_topic(acl(), acl("*", permission=deny))
+    assert not any_topic(acl(), acl(permission=deny))
+    assert not any_topic(acl(), acl(permission=deny, pattern_type=prefixed))
+    assert any_topic(acl("*"), acl("hardcode", permission=deny))
+    assert any_topic(acl("tt", pattern_type=prefixed), acl("tt", permission=deny))
+    assert not any_topic(acl(host="10.0.0.1"), acl("t", Operation.WRITE))
+
+
+def test_authorized_operations_are_bits() -> None:
+    """Of the operations that a resource knows."""
+    authorizer = Authorizer(acls=[acl()])
+    operations = authorizer.operations(ALICE, HOST, ResourceType.TOPIC, "t")
+    assert operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
+    root = Authorizer(["User:ANONYMOUS"])
+    assert root.operations(ANONYMOUS, HOST, ResourceType.TOPIC, "t") == 3576
+    assert root.operations(ANONYMOUS, HOST, ResourceType.GROUP, "g") == 3400
+    assert root.operations(ANONYMOUS, HOST, ResourceType.CLUSTER, "kafka-cluster") == 8096
+
+
+def test_the_index_forgets_what_is_removed() -> None:
+    """Whatever order ACLs go in, nothing of them is left."""
+    for world in worlds(3, 60):
+        index = AclIndex()
+        for one in (*world.acls, *world.acls):
+            index.add(one)
+        assert len(index) == len(world.acls)
+        assert list(index) == world.acls
+        for one in reversed(world.acls):
+            index.remove(one)
+            assert one not in index
+        for asked in world.questions:
+            assert not list(index.matching(asked.resource_type, asked.name or "a"))
+            assert not list(index.of_principals(asked.resource_type, (asked.principal, "User:*")))
+
+
+def test_filters() -> None:
+    """By every field; MATCH finds what is for a name."""
+    acls = [
+        acl("ab"),
+        acl("a", pattern_type=PatternType.PREFIXED),
+        acl("*", host="10.0.0.1"),
+        acl("ab", Operation.WRITE, permission=Permission.DENY, principal="User:bob"),
+        acl("ab", resource_type=ResourceType.GROUP),
+    ]
+    authorizer = Authorizer(acls=acls)
+    assert found(authorizer, every()) == acls
+    assert found(authorizer, every()._replace(name="ab")) == [acls[0], acls[3], acls[4]]
+    match = every()._replace(resource_type=ResourceType.TOPIC, pattern_type=PatternType.MATCH)
+    assert found(authorizer, match._replace(name="ab")) == acls[:4]
+    assert found(authorizer, match._replace(name="b")) == [acls[2]]
+    prefixed = every()._replace(pattern_type=PatternType.PREFIXED)
+    assert found(authorizer, prefixed) == [acls[1]]
+    assert found(authorizer, every()._replace(principal="User:bob")) == [acls[3]]
+    assert found(authorizer, every()._replace(host="10.0.0.1")) == [acls[2]]
+    assert found(authorizer, every()._replace(operation=Operation.WRITE)) == [acls[3]]
+    assert found(authorizer, every()._replace(permission=Permission.DENY)) == [acls[3]]
+
+
+def test_what_filters_may_not_be() -> None:
+    """Of a type that nobody knows; in Kafka's words."""
+    assert every().problem() is None
+    unknown = every()._replace(pattern_type=PatternType.UNKNOWN)
+    assert unknown.problem() == "Unknown patternFilter."
+    assert every()._replace(operation=Operation.UNKNOWN).problem() == "Unknown entryFilter."
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        (acl(), None),
+        (
+            acl("c", resource_type=ResourceType.CLUSTER),
+            "The only valid name for the CLUSTER resource is kafka-cluster",
+        ),
+        (acl(""), "Invalid empty resource name"),
+        (acl(resource_type=ResourceType.UNKNOWN), "Invalid resourceType UNKNOWN"),
+        (acl(pattern_type=PatternType.UNKNOWN), "Invalid patternType UNKNOWN"),
+        (acl(operation=Operation.UNKNOWN), "Invalid operation UNKNOWN"),
+        (acl(permission=Permission.UNKNOWN), "Invalid permissionType UNKNOWN"),
+        (
+            acl(principal="alice"),
+            "Could not parse principal from `alice` (no colon is present separating the principal "
+            "type from the principal name)",
+        ),
+    ],
+)
+def test_what_acls_may_not_be(wrong: Acl, problem: str | None) -> None:
+    """In Kafka's words."""
+    assert creation_problem(wrong) == problem
+
+
+def test_acls_that_kafka_cannot_represent() -> None:
+    """ANY and MATCH are for filters."""
+    assert not cannot_be(acl())
+    assert cannot_be(acl(resource_type=ResourceType.ANY))
+    assert cannot_be(acl(pattern_type=PatternType.MATCH))
+    assert cannot_be(acl(operation=Operation.ANY))
+    assert cannot_be(acl(permission=Permission.ANY))
+    assert from_code(Operation, 3) is Operation.READ
+    assert from_code(Operation, 99) is Operation.UNKNOWN
+
+
+def secured(disk: MemoryDisk, **settings: str) -> Security:
+    """Security with an authorizer, kept on a disk."""
+    overrides = {"authorizer.class.name": CLASS, **settings}
+    return Security(Config(overrides=overrides), SecurityState(disk, "d"))
+
+
+def test_acls_are_kept() -> None:
+    """In the data directory, until they are removed or forgotten."""
+    disk = MemoryDisk()
+    disk.mkdir("d")
+    security = secured(disk)
+    security.change_acls(added=[acl(), acl("u")])
+    security.change_acls(removed=[acl()])
+    again = secured(disk, **{"super.users": "User:root; User:admin"})
+    assert again.authorizer is not None
+    assert again.authorizer.acls == [acl("u")]
+    root, alice = again.access(Client("root")), again.access(Client("alice"))
+    assert root is not None
+    assert alice is not None
+    assert root.topic(Operation.WRITE, "u")
+    assert root.group(Operation.READ, "g")
+    assert root.cluster_operations() == 8096
+    assert not alice.group(Operation.READ, "g")
+    assert alice.any_of(Operation.READ, ResourceType.TOPIC)
+    assert alice.cluster_operations() == 0
+    again.forget()
+    empty = secured(disk).authorizer
+    assert empty is not None
+    assert not empty.acls
+    again.forget()
+
+
+class Client:
+    """Somebody on this machine."""
+
+    client_host = HOST
+
+    def __init__(self, name: str) -> None:
+        self.principal = user(name)
+
+
+def test_a_damaged_acl_is_told() -> None:
+    """The broker does not start with fewer ACLs than there were."""
+    with pytest.raises(StorageError, match=r"an ACL in security\.json is damaged"):
+        load_authorizer(Config(), [{"resource_type": "TOPIC"}])
+
+
+def test_without_an_authorizer_nobody_is_asked() -> None:
+    """And there is nothing to forget."""
+    disk = MemoryDisk()
+    disk.mkdir("d")
+    security = Security(Config(), SecurityState(disk, "d"))
+    assert security.authorizer is None
+    assert security.access(Client("alice")) is None
+    security.forget()

@@ -1,0 +1,85 @@
+"""The directory of --dev-security: whose it is, and who may read what is in it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from coordinator_server.config.config import Config, ConfigError
+from coordinator_server.security import dev_security
+
+
+def prepare(directory: Path) -> None:
+    """As a start does."""
+    overrides = {"dev.security.dir": str(directory), "listeners": "SASL_SSL://127.0.0.1:9092"}
+    dev_security.prepare(Config(overrides=overrides))
+
+
+def test_a_directory_that_others_may_write_to(tmp_path: Path) -> None:
+    """What they put there would be served; one that they may read, as in our image, is used."""
+    for mode in (0o720, 0o702, 0o1777):
+        tmp_path.chmod(mode)
+        with pytest.raises(ConfigError, match=f"{tmp_path}: others may write it: chmod go-w "):
+            prepare(tmp_path)
+        assert list(tmp_path.iterdir()) == []
+    tmp_path.chmod(0o755)
+    prepare(tmp_path)
+    prepare(tmp_path)
+
+
+def test_what_is_made_is_used_again(tmp_path: Path) -> None:
+    """Also where new files are for all to write."""
+    before = os.umask(0)
+    try:
+        prepare(tmp_path / "new")
+    finally:
+        os.umask(before)
+    prepare(tmp_path / "new")
+
+
+@pytest.mark.parametrize("name", ["users.json", "ca.key", "server.pem", "alice.pem"])
+@pytest.mark.parametrize(("mode", "can"), [(0o640, "read"), (0o604, "read"), (0o622, "write")])
+def test_a_secret_that_others_may_read(tmp_path: Path, name: str, mode: int, can: str) -> None:
+    """It is one no more."""
+    prepare(tmp_path)
+    path = tmp_path / name
+    path.chmod(mode)
+    with pytest.raises(ConfigError, match=f"{path}: others may {can} it: chmod go-rwx "):
+        prepare(tmp_path)
+
+
+def test_an_authority_that_others_may_write(tmp_path: Path) -> None:
+    """All may read it, but it says whose certificates are good."""
+    prepare(tmp_path)
+    (tmp_path / "ca.pem").chmod(0o664)
+    with pytest.raises(ConfigError, match="others may write it: chmod go-w "):
+        prepare(tmp_path)
+
+
+def test_a_directory_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only root uses it."""
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    expected = f"{tmp_path}: it belongs to the user {owner}, the broker runs as {owner + 1}"
+    with pytest.raises(ConfigError, match=expected):
+        prepare(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    prepare(tmp_path)
+
+
+def test_a_file_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a directory of one's own."""
+    prepare(tmp_path)
+    stat = Path.stat
+
+    def foreign(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        values = list(stat(path, follow_symlinks=follow_symlinks))[:10]
+        values[4] = 4711 if path.name == "users.json" else 1000
+        return os.stat_result(values)
+
+    monkeypatch.setattr(Path, "stat", foreign)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(ConfigError, match=r"users\.json: it belongs to the user 4711, the broker"):
+        prepare(tmp_path)

@@ -1,0 +1,251 @@
+"""Key stores and trust stores of every type, and what is said of those that cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+
+from coordinator_server.config.config import Config, ConfigError
+from coordinator_server.security.tls.key_stores import files, key_entry, trusted_certificates
+from tests.certificates import Authority, Identity, jks, jks_trusted
+
+SECRET, OTHER = "correct horse", "battery staple"
+AUTHORITY = Authority()
+BROKER = AUTHORITY.issue("broker")
+
+
+def read_key(settings: dict[str, str]) -> list[str]:
+    """The subjects of the chain of a key store."""
+    config = Config(overrides={f"ssl.{name}": value for name, value in settings.items()})
+    entry = key_entry(config)
+    assert isinstance(entry.key, EllipticCurvePrivateKey)
+    assert isinstance(BROKER.key, EllipticCurvePrivateKey)
+    assert entry.key.private_numbers() == BROKER.key.private_numbers()
+    return [one.subject.rfc4514_string() for one in entry.chain]
+
+
+def refusal(settings: dict[str, str], *, of_trust: bool = False) -> str:
+    """Why stores cannot be used; no password is in it."""
+    config = Config(overrides={f"ssl.{name}": value for name, value in settings.items()})
+    with pytest.raises(ConfigError) as caught:
+        trusted_certificates(config) if of_trust else key_entry(config)
+    assert SECRET not in str(caught.value)
+    assert OTHER not in str(caught.value)
+    return str(caught.value)
+
+
+CHAIN = ["CN=broker,O=Tests", "CN=CA,O=Tests"]
+
+
+def test_a_pem_file(tmp_path: Path) -> None:
+    """Key and certificates in one file, text around them."""
+    path = BROKER.write(tmp_path / "broker.pem")
+    path.write_text("Bag Attributes: none\n" + path.read_text() + "the end")
+    assert read_key({"keystore.type": "PEM", "keystore.location": str(path)}) == CHAIN
+
+
+def test_an_encrypted_pem_file(tmp_path: Path) -> None:
+    """The password is that of the key."""
+    path = str(BROKER.write(tmp_path / "broker.pem", SECRET))
+    settings = {"keystore.type": "PEM", "keystore.location": path}
+    assert read_key(settings | {"key.password": SECRET}) == CHAIN
+    assert refusal(settings) == (
+        f"ssl.keystore.location: {path}: the private key is encrypted, ssl.key.password is not set"
+    )
+    assert refusal(settings | {"key.password": OTHER}) == (
+        f"ssl.keystore.location: {path}: the private key cannot be read, "
+        "or ssl.key.password is wrong"
+    )
+
+
+def test_pem_text() -> None:
+    """As settings, also on one line, as environment variables have it."""
+    settings = {
+        "keystore.type": "PEM",
+        "keystore.key": BROKER.key_pem().decode().replace("\n", " "),
+        "keystore.certificate.chain": BROKER.chain_pem().decode(),
+    }
+    assert read_key(settings) == CHAIN
+
+
+def test_pkcs12_and_jks(tmp_path: Path) -> None:
+    """The file says which of both it is, whatever the type, as in Java."""
+    for name, write in (("p12", Identity.write_pkcs12), ("jks", Identity.write_jks)):
+        path = str(write(BROKER, tmp_path / name, SECRET))
+        for store_type in ("JKS", "PKCS12", "pkcs12"):
+            settings = {"keystore.type": store_type, "keystore.location": path}
+            assert read_key(settings | {"keystore.password": SECRET}) == CHAIN
+            said = refusal(settings | {"keystore.password": OTHER})
+            assert said.startswith(f"ssl.keystore.location: {path}: ")
+            assert said.endswith("or ssl.keystore.password is wrong")
+
+
+def test_a_key_with_another_password_than_its_store(tmp_path: Path) -> None:
+    """JKS has that, PKCS12 has not."""
+    path = str(BROKER.write_jks(tmp_path / "jks", SECRET, OTHER))
+    settings = {"keystore.location": path, "keystore.password": SECRET}
+    assert read_key(settings | {"key.password": OTHER}) == CHAIN
+    assert "does not open the key k" in refusal(settings)
+    path = str(BROKER.write_pkcs12(tmp_path / "p12", SECRET))
+    settings = {"keystore.location": path, "keystore.password": SECRET, "key.password": OTHER}
+    assert "a PKCS12 store has one for both" in refusal(settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, "ssl.keystore.location: a listener that uses TLS needs a key store"),
+        ({"keystore.location": "/no/such"}, "ssl.keystore.password: /no/such: the key store needs"),
+        (
+            {"keystore.location": "/no/such", "keystore.password": SECRET},
+            "ssl.keystore.location: /no/such: No such file",
+        ),
+        (
+            {"keystore.type": "PEM", "keystore.location": "/x", "keystore.password": SECRET},
+            "ssl.keystore.password: /x: a PEM file has no password",
+        ),
+        ({"keystore.type": "BCFKS"}, "ssl.keystore.type: 'BCFKS': only JKS, PKCS12 and PEM"),
+        ({"keystore.type": "pem"}, "ssl.keystore.type: 'pem': only JKS, PKCS12 and PEM"),
+        ({"keystore.key": "x"}, "ssl.keystore.certificate.chain: the key and its certificates"),
+        ({"keystore.certificate.chain": "x"}, "ssl.keystore.key: the key and its certificates"),
+        (
+            {"keystore.key": "x", "keystore.certificate.chain": "x"},
+            "ssl.keystore.type: a key as text has to be PEM",
+        ),
+        (
+            {
+                "keystore.type": "PEM",
+                "keystore.key": "x",
+                "keystore.certificate.chain": "x",
+                "keystore.location": "/x",
+            },
+            "ssl.keystore.location: /x: the key is given as text already",
+        ),
+    ],
+)
+def test_settings_that_do_not_go_together(settings: dict[str, str], expected: str) -> None:
+    """They are refused as in Kafka, with the setting in front."""
+    assert refusal(settings).startswith(expected)
+
+
+def pem(*parts: bytes) -> dict[str, str]:
+    """A key store as text, key first."""
+    return {
+        "keystore.type": "PEM",
+        "keystore.key": parts[0].decode(),
+        "keystore.certificate.chain": b"".join(parts[1:]).decode(),
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (pem(b"x", BROKER.chain_pem()), "ssl.keystore.key: one private key is needed, there are 0"),
+        (pem(BROKER.key_pem(), b"x"), "ssl.keystore.certificate.chain: there is no certificate"),
+        (
+            pem(BROKER.key_pem(), AUTHORITY.pem()),
+            "ssl.keystore.certificate.chain: the first certificate is not that of the private key",
+        ),
+        (
+            pem(BROKER.key_pem(), BROKER.chain_pem()) | {"key.password": SECRET},
+            "ssl.keystore.key: ssl.key.password is set, but the private key is not encrypted",
+        ),
+        (
+            pem(
+                BROKER.key.private_bytes(
+                    Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()
+                ),
+                BROKER.chain_pem(),
+            ),
+            "ssl.keystore.key: the key has to be PKCS#8 (openssl pkcs8 -topk8 makes it), not EC",
+        ),
+        (
+            pem(BROKER.key_pem(), b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"),
+            "ssl.keystore.certificate.chain: a certificate in it cannot be read",
+        ),
+        (
+            pem(BROKER.key_pem(), b"-----BEGIN CERTIFICATE-----\nAAAAA\n-----END CERTIFICATE-----"),
+            "ssl.keystore.certificate.chain: the PEM text is damaged",
+        ),
+        (
+            pem(
+                b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", BROKER.chain_pem()
+            ),
+            "ssl.keystore.key: the private key cannot be read",
+        ),
+    ],
+)
+def test_pem_text_that_cannot_be_used(settings: dict[str, str], expected: str) -> None:
+    """What is wrong is named."""
+    assert refusal(settings).startswith(expected)
+
+
+def test_trust_stores(tmp_path: Path) -> None:
+    """PEM file and text, JKS with and without its password; nothing is a store, too."""
+    trusted = [AUTHORITY.certificate.public_bytes(Encoding.DER)]
+    path = str(AUTHORITY.write(tmp_path / "ca.pem"))
+    store = tmp_path / "ca.jks"
+    store.write_bytes(jks([jks_trusted(AUTHORITY.certificate)], SECRET))
+    for settings in (
+        {"truststore.type": "PEM", "truststore.location": path},
+        {"truststore.type": "PEM", "truststore.certificates": AUTHORITY.pem().decode()},
+        {"truststore.location": str(store)},
+        {"truststore.location": str(store), "truststore.password": SECRET},
+    ):
+        config = Config(overrides={f"ssl.{name}": value for name, value in settings.items()})
+        assert trusted_certificates(config) == trusted
+        assert files(config) == ((settings["truststore.location"],) if len(files(config)) else ())
+    assert trusted_certificates(Config()) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"truststore.certificates": "x"}, "ssl.truststore.type: certificates as text have to be"),
+        (
+            {"truststore.type": "PEM", "truststore.certificates": "x", "truststore.location": "/x"},
+            "ssl.truststore.location: /x: the certificates are given as text already",
+        ),
+        (
+            {"truststore.type": "PEM", "truststore.location": "/x", "truststore.password": SECRET},
+            "ssl.truststore.password: /x: a PEM file has no password",
+        ),
+        ({"truststore.password": SECRET}, "ssl.truststore.location: there is a password"),
+    ],
+)
+def test_trust_stores_that_cannot_be_used(settings: dict[str, str], expected: str) -> None:
+    """They are refused as in Kafka, with the setting in front."""
+    assert refusal(settings, of_trust=True).startswith(expected)
+
+
+def _cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def _other_version(data: bytes) -> bytes:
+    return data[:7] + b"\x09" + data[8:]
+
+
+@pytest.mark.parametrize("damage", [_cut, _other_version])
+def test_a_damaged_store_without_a_password(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    """JKS is not checked then; what cannot be read is said, as is a store with nothing to trust."""
+    path = tmp_path / "store"
+    whole = jks([jks_trusted(AUTHORITY.certificate)], SECRET)
+    path.write_bytes(damage(whole))
+    settings = {"truststore.location": str(path)}
+    assert refusal(settings, of_trust=True).startswith(f"ssl.truststore.location: {path}: ")
+    BROKER.write_jks(path, SECRET)
+    assert "no trusted certificate" in refusal(settings, of_trust=True)
+    path.write_bytes(whole)
+    key_settings = {"keystore.location": str(path), "keystore.password": SECRET}
+    assert "no private key" in refusal(key_settings)

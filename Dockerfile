@@ -10,7 +10,7 @@ COPY storage storage
 # The environment gets no pip of its own: the one of this stage installs into it.
 RUN python -m venv --without-pip /opt/coordinator-server \
     && python -m pip --python /opt/coordinator-server/bin/python install --no-cache-dir --compile \
-    -c requirements.lock . \
+    -c requirements.lock '.[oauthbearer]' \
     && find /opt/coordinator-server -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]' | xargs rm -f
 
 
@@ -28,7 +28,7 @@ FROM python:3.11-slim-bookworm
 # The user, the directories and the scripts of images of Kafka, so that volumes, mounts and commands fit.
 COPY docker /
 RUN useradd --uid 1000 --create-home --shell /bin/bash appuser \
-    && mkdir -p /var/lib/kafka/data /tmp/kraft-combined-logs /tmp/kafka-logs /mnt/shared/config /bitnami/kafka/data \
+    && mkdir -p /var/lib/kafka/data /var/lib/kafka/security /tmp/kraft-combined-logs /tmp/kafka-logs /mnt/shared/config /bitnami/kafka/data \
     && chown -R appuser /var/lib/kafka /tmp/kraft-combined-logs /tmp/kafka-logs /bitnami /etc/confluent/docker
 COPY --from=build /opt/coordinator-server /opt/coordinator-server
 # Kafka's scripts without a JVM, under their names and at their places; Confluent's have no `.sh`.

@@ -16,7 +16,7 @@ WORKERS ?= 4
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test test-all test-lowest test-pythons pipeline compose-test lint lock coverage sim mutations bench bench-keep profile \
-	settings clean
+	settings audit clean
 
 run: .venv/.installed
 	@exec $(BIN)/coordinator-server serve --listener $(LISTENER) --data-dir $(DATA_DIR)
@@ -67,7 +67,7 @@ lint: .venv/.installed-dev
 
 # Every branch of both cores is taken by their unit tests and those of their runtime.
 coverage: .venv/.installed-dev
-	$(BIN)/python -m coverage run -m pytest -q tests/unit/group tests/unit/transactions tests/unit/coordinator
+	$(BIN)/python -m coverage run -m pytest -q tests/unit/group tests/unit/transactions tests/unit/share tests/unit/coordinator tests/unit/security
 	$(BIN)/python -m coverage report
 
 # `make sim SEEDS=0-999`; see docs/simulation.md.
@@ -91,6 +91,10 @@ bench-keep: .venv/.installed-dev
 	$(BIN)/python -m benchmarks --keep
 
 # The page is printed from the table; a test holds the two together.
+# Known vulnerabilities of the locked dependencies, as far as their database can be reached.
+audit: .venv-audit/.installed
+	.ci/audit .venv-audit/bin/pip-audit requirements.lock
+
 settings: .venv/.installed
 	$(BIN)/coordinator-server settings > docs/settings.md
 
@@ -103,9 +107,9 @@ lock: .venv/bin/python
 		--output-file requirements-lowest.lock
 
 clean:
-	rm -rf .venv .venv-lowest .venv-3.* .pipeline .profiles dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-audit .venv-3.* .pipeline .profiles dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.venv/bin/python .venv-lowest/bin/python:
+.venv/bin/python .venv-lowest/bin/python .venv-audit/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed" >&2; exit 1; }
 	$(PYTHON) -m venv $(@:/bin/python=)
 
@@ -127,4 +131,8 @@ INSTALL = $(@D)/bin/python -m pip install --quiet --disable-pip-version-check
 
 .venv-lowest/.installed: pyproject.toml requirements-lowest.lock | .venv-lowest/bin/python
 	$(INSTALL) -r requirements-lowest.lock -e .
+	@touch $@
+
+.venv-audit/.installed: | .venv-audit/bin/python
+	$(INSTALL) 'pip-audit>=2.10,<3'
 	@touch $@

@@ -285,6 +285,13 @@ def _planned_group(broker: Broker, name: GroupId, configs: dict[str, str]) -> Ou
     return Planned(name, broker.group_configs.own(name), configs)
 
 
+def is_of_other_node(broker: Broker, resource: Resource) -> bool:
+    """Whether a broker is named that is not this one: a Kafka says so before it asks for access."""
+    if resource.resource_type != BROKER or not resource.resource_name:
+        return False
+    return _node_error(broker, resource.resource_name, "") is not None
+
+
 def _fixed(broker: Broker, kind: int, name: str, names: Sequence[str]) -> Outcome:
     """What has no configs that can change."""
     if kind == BROKER and name:

@@ -52,6 +52,11 @@ _NOT_LOOKED_AT = (
 )
 
 
+def _reads_nothing(name: str) -> bool:
+    """What a follower may read that may not replicate."""
+    return False
+
+
 class _Found(NamedTuple):
     """What reading one partition gave."""
 
@@ -123,7 +128,9 @@ class DelayedFetch(KeyedOperation):
             )
             if topic is None:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if self._context.uses_topic_ids:
+                if may_read is _reads_nothing:
+                    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                elif self._context.uses_topic_ids:
                     error = ErrorCode.UNKNOWN_TOPIC_ID
                 elif may_read is not None and not may_read(str(target.topic)):
                     error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -143,7 +150,7 @@ class DelayedFetch(KeyedOperation):
             return None
         if self._is_replica:
             may_replicate = access.cluster(Operation.CLUSTER_ACTION)
-            return None if may_replicate else lambda name: False
+            return None if may_replicate else _reads_nothing
         return partial(access.topic, Operation.READ)
 
     def partitions(self) -> list[Partition]:
@@ -365,7 +372,7 @@ class DelayedFetch(KeyedOperation):
                     leader_id=partition.leader_id, leader_epoch=partition.known_epoch
                 )
                 named.add(partition.leader_id)
-        if not named:
+        if not named or self._is_replica:  # Kafka tells consumers alone
             return
         response.node_endpoints = [
             NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.apis.checks.entries import changed
-from coordinator_server.security.acl import Operation
+from coordinator_server.apis.checks import refusals
+from coordinator_server.apis.checks.entries import Entries, Place, changed
+from coordinator_server.security.acl import Operation, ResourceType
 from protocol.apis.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,
@@ -222,6 +223,36 @@ def describe_share_group_offsets(asking: Asking, request: Any) -> Generator[None
 
     empty = DescribeShareGroupOffsetsResponse()
     return (yield from _reply_or_amend(asking, groups, empty, amend))
+
+
+ALTERED_SHARE_OFFSETS = Entries(
+    Operation.READ,
+    ResourceType.TOPIC,
+    lambda broker, topic: str(topic.topic_name),
+    refusals.alter_share_group_offsets,
+    answer="responses",
+    place=Place.FIRST,
+)
+
+
+def alter_share_group_offsets(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """Topics that may be read; the id of those that are refused is told, as in Kafka."""
+    yield from ALTERED_SHARE_OFFSETS.serve(asking, request)
+    merge, topics = asking.call.amend, asking.broker.topics
+
+    def amend(response: Any) -> Generator[None, None, Any]:
+        assert merge is not None
+        response = yield from merge(response)
+        for one in response.responses:
+            known = topics.topic(one.topic_name)
+            if known is not None and one.topic_id == ZERO_UUID:
+                one.topic_id = known.topic_id
+            yield
+        return response
+
+    if merge is not None:
+        asking.call.amend = amend
+    return True
 
 
 def _topic_name(topic: Any) -> str:

@@ -133,7 +133,7 @@ def describe_producers(topic: Any, error: ErrorCode) -> DescribedProducersTopic:
 
 
 def alter_share_group_offsets(topic: Any, error: ErrorCode) -> AlterShareGroupOffsetsResponseTopic:
-    """AlterShareGroupOffsets, without the id of the topic."""
+    """AlterShareGroupOffsets; the id of the topic is to be added."""
     return AlterShareGroupOffsetsResponseTopic(
         topic_name=topic.topic_name,
         partitions=[

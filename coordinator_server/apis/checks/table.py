@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 from coordinator_server.apis.checks import lists, members, offsets, refusals, topics
 from coordinator_server.apis.checks.check import Check, Row, Serve, Whole
 from coordinator_server.apis.checks.entries import Entries, Place, changed, named_topic
+from coordinator_server.apis.config_changes import is_of_other_node
 from coordinator_server.coordinator.group_apis import row_of
 from coordinator_server.security.acl import AUTHORIZATION_FAILED, Operation, ResourceType
 from protocol.errors import ErrorCode
 from protocol.registry import SPEC_BY_NAME
 
 if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
     from protocol.schema import Message
 
@@ -138,8 +140,10 @@ def _config_entries(
     operation: Operation, refused: Any, answer: str, *, passes_duplicates: bool, place: Place
 ) -> tuple[Serve, Serve, Serve]:
     def of(resource_type: ResourceType, types: tuple[int, ...]) -> Serve:
-        def name(broker: object, resource: Any) -> str | None:
+        def name(broker: Broker, resource: Any) -> str | None:
             if resource.resource_type not in types:
+                return None
+            if passes_duplicates and is_of_other_node(broker, resource):
                 return None
             return "kafka-cluster" if resource_type is _CLUSTER else str(resource.resource_name)
 
@@ -443,17 +447,11 @@ TABLE: dict[str, Row] = {
         ),
         serve=offsets.describe_share_group_offsets,
     ),
-    "AlterShareGroupOffsets": _row(
-        Entries(
-            Operation.READ,
-            _TOPIC,
-            _topic_name,
-            refusals.alter_share_group_offsets,
-            answer="responses",
-            place=Place.FIRST,
-        ),
-        wholes=(_group(Operation.READ, AUTHORIZATION_FAILED[_GROUP].message),),
-        refuse=_bare,
+    "AlterShareGroupOffsets": Row(
+        (_group(Operation.READ, AUTHORIZATION_FAILED[_GROUP].message),),
+        (_topics(Operation.READ),),
+        offsets.alter_share_group_offsets,
+        _bare,
     ),
     "DeleteShareGroupOffsets": _row(
         Entries(

@@ -20,6 +20,10 @@ Need = tuple[Operation, ResourceType]
 """What the table asks for; about each of the cell's resources of that type."""
 
 
+Request = Callable[["Cell", "World"], Fields]
+"""The fields of the request that a cell sends."""
+
+
 class Case(NamedTuple):
     """A request of an API, and the resources that it is about.
 
@@ -29,7 +33,7 @@ class Case(NamedTuple):
     """
 
     name: str
-    request: Callable[[Cell, World], Fields]
+    request: Request
     topics: Sequence[str] = ()
     groups: Sequence[str] = ()
     transactional_ids: Sequence[str] = ()
@@ -61,9 +65,7 @@ class Case(NamedTuple):
         asked = dict.fromkeys(
             (check.operation, check.resource_type) for check in TABLE[self.api].all_checks
         )
-        types = {ResourceType.CLUSTER} | {
-            kind for kind, names in self._patterns.items() if names
-        }
+        types = {ResourceType.CLUSTER} | {kind for kind, names in self._patterns.items() if names}
         return [need for need in asked if need[1] in types]
 
     @property

@@ -73,9 +73,7 @@ class _Acls:
                 yield from self.all([need])
                 continue
             for name in self.cell.names(need[1]):
-                yield self.acl(
-                    need, name[:-1], pattern=PatternType.PREFIXED, permission=permission
-                )
+                yield self.acl(need, name[:-1], pattern=PatternType.PREFIXED, permission=permission)
 
     def wildcards(self, permission: Permission = Permission.ALLOW) -> Iterator[Acl]:
         """Needs for every name; the cluster has one."""

@@ -7,14 +7,26 @@ from itertools import groupby
 from typing import Any
 
 from coordinator_server.security.acl import Acl
-from tests.conformance.access import cluster_cases
+from tests.conformance.access import (
+    cluster_cases,
+    group_cases,
+    share_cases,
+    topic_cases,
+    transaction_cases,
+)
 from tests.conformance.access.case import Case, Cell
 from tests.conformance.access.connection import Connection
 from tests.conformance.access.grants import acls_of, grants_of
 from tests.conformance.access.normal import Normal
 from tests.conformance.access.world import World
 
-CASES: Sequence[Case] = (*cluster_cases.CASES,)
+CASES: Sequence[Case] = (
+    *topic_cases.CASES,
+    *group_cases.CASES,
+    *share_cases.CASES,
+    *transaction_cases.CASES,
+    *cluster_cases.CASES,
+)
 
 Key = tuple[str, int, str]
 

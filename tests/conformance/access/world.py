@@ -6,10 +6,13 @@ Made by the user "admin", who may do everything. What cells share is only read b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 from coordinator_server.security.acl import Acl
-from protocol.schema import ZERO_UUID
+from protocol.json_form import uuid_to_text
 from tests.conformance import batches
 from tests.conformance.access.case import Cell, Fields
 from tests.conformance.access.connection import Connection, to_text
@@ -29,8 +32,6 @@ MANY = 200
 TIMEOUT_MS = 900_000
 UNKNOWN_ID = "AAAAAAAAAAAAAAAAAAAAZw"
 _RETRIABLE = (3, 5, 6, 14, 15, 16, 51)
-_ZERO = "AAAAAAAAAAAAAAAAAAAAAA"
-assert bytes(16) == ZERO_UUID
 
 
 class World:
@@ -38,7 +39,9 @@ class World:
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.address = address
-        self.admin = Connection(address, "admin")
+        admin = wait_for(partial(_connected, address), "the listener for users")
+        assert admin is not None
+        self.admin = admin
         self.topic_ids: dict[str, str] = {}
         self.producers: dict[str, tuple[int, int]] = {}
 
@@ -48,7 +51,7 @@ class World:
 
     def topic_id(self, name: str) -> str:
         """The id of a topic; one that no topic has if there is none of that name."""
-        return self.topic_ids.get(name, UNKNOWN_ID)
+        return self.topic_ids.get(name) or uuid_to_text(uuid5(NAMESPACE_OID, name).bytes)
 
     def producer(self, transactional_id: str) -> Fields:
         """Its producer's id and epoch."""
@@ -75,6 +78,14 @@ class World:
         self.create_topics([*TOPICS, *WRITTEN], 2)
         for name in TOPICS:
             self.produce(name)
+        for key_type in (0, 1):  # a Kafka makes the topic of a coordinator then
+            fields = {"keyType": key_type, "coordinatorKeys": ["any"]}
+            self.ask_until(
+                "FindCoordinator",
+                4,
+                fields,
+                lambda answer: [one["errorCode"] for one in answer["coordinators"]],
+            )
         for group in SIMPLE:
             self.commit(group, TOPICS)
         for number, topic in enumerate(TOPICS):
@@ -218,6 +229,12 @@ class World:
         self.ask_until("AddOffsetsToTxn", 3, fields, lambda answer: [answer["errorCode"]])
 
 
+def _connected(address: tuple[str, int]) -> Connection | None:
+    with suppress(ConnectionRefusedError):
+        return Connection(address, "admin")
+    return None
+
+
 def streams_fields(group: str, topics: Sequence[str], member: str, **more: Any) -> Fields:
     """A member that joins a streams group, with a topology that reads topics."""
     subtopology = {
@@ -260,10 +277,10 @@ def own_topics(world: World, cells: Sequence[Cell]) -> None:
 
 
 def own_offsets(world: World, cells: Sequence[Cell]) -> None:
-    """Committed offsets of each group of a cell but those called "absent"."""
+    """Committed offsets of each group of a cell that is its own, but those called "absent"."""
     for cell in cells:
         for group in cell.groups:
-            if "absent" not in group:
+            if cell.own_name in group and "absent" not in group:
                 world.commit(group, TOPICS)
 
 

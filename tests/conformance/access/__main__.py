@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
 import sys
 import tempfile
 from fnmatch import fnmatch
@@ -21,9 +20,8 @@ from time import monotonic
 from typing import Any
 
 from tests.conformance.access.brokers import our_broker, their_broker
-from tests.conformance.access.matrix import CASES, Key, Matrix, cells_of
+from tests.conformance.access.matrix import CASES, Key, cells_of, play
 from tests.conformance.access.record import differences, read, write
-from tests.conformance.access.world import World
 
 
 def main() -> int:
@@ -42,9 +40,9 @@ def main() -> int:
 
 def _record(only: str) -> int:
     first, second = (_theirs(only, seed) for seed in (None, 1))
-    unstable = [key for key, answer in first.items() if second[key] != answer]
-    for key in unstable:
-        print("unstable", key, first[key], second[key], sep="\n  ")
+    unstable = differences(first, second)
+    for key, (one, other) in unstable.items():
+        print("unstable", key, one, other, sep="\n  ")
     kept = {key: answer for key, answer in first.items() if key not in unstable}
     if only != "*":
         kept = read() | kept
@@ -58,31 +56,20 @@ def _theirs(only: str, seed: int | None) -> dict[Key, Any]:
         tempfile.TemporaryDirectory() as directory,
         their_broker(Path(directory)) as address,
     ):
-        return play(address, only, seed)
+        return _play(address, only, seed)
 
 
-def play(address: tuple[str, int], only: str = "*", seed: int | None = None) -> dict[Key, Any]:
-    """The answers of a broker to all cells, or those of some cases."""
-    world = World(address)
-    matrix = Matrix(world, cells_of(case for case in CASES if fnmatch(case.name, only)))
+def _play(address: tuple[str, int], only: str, seed: int | None = None) -> dict[Key, Any]:
+    cells = cells_of(case for case in CASES if fnmatch(case.name, only))
     start = monotonic()
-    matrix.prepare()
-    prepared = monotonic()
-    order = list(matrix.cells)
-    if seed is not None:
-        random.Random(seed).shuffle(order)
-    answers = matrix.play(order)
-    print(
-        f"{len(order)} cells, prepared in {prepared - start:.1f} s, "
-        f"played in {monotonic() - prepared:.1f} s"
-    )
-    world.close()
+    answers = play(address, cells, seed)
+    print(f"{len(cells)} cells in {monotonic() - start:.0f} s", flush=True)
     return answers
 
 
 def _compare(only: str) -> int:
     with tempfile.TemporaryDirectory() as directory, our_broker(Path(directory)) as address:
-        answers = play(address, only)
+        answers = _play(address, only)
     differing = differences(read(), answers)
     for key, (expected, actual) in differing.items():
         print(*key)

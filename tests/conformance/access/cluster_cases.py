@@ -118,10 +118,16 @@ def _describe_configs(cell: Cell, world: World) -> Fields:
             of(_BROKER, "", "log.retention.hours"),
             of(_BROKER, "7", "log.retention.hours"),
             of(_TOPIC, "not/a/topic", "retention.ms"),
-            of(99, "what", "retention.ms"),
         ],
         "includeSynonyms": False,
     }
+
+
+def _describe_unknown_configs(cell: Cell, world: World) -> Fields:
+    fields = _describe_configs(cell, world)
+    unknown = {"resourceType": 99, "resourceName": "what", "configurationKeys": None}
+    fields["resources"].insert(1, unknown)
+    return fields
 
 
 def _altered(cell: Cell, *, incremental: bool) -> list[Fields]:
@@ -231,6 +237,7 @@ CASES = [
     Case("CreateAcls", _create_acls),
     Case("DeleteAcls", _delete_acls, prepare=(_own_acls,)),
     Case("DescribeConfigs", _describe_configs, topics=_MIXED_TOPICS, groups=_CONFIG_NAMES),
+    Case("DescribeConfigs.unknown", _describe_unknown_configs, topics=TOPICS, versions=(1, 4)),
     Case("AlterConfigs", _alter_configs, topics=_MIXED_TOPICS, groups=_CONFIG_NAMES),
     Case(
         "IncrementalAlterConfigs",

@@ -4,13 +4,42 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import groupby
 from typing import Any
 
 from protocol.registry import SPEC_BY_KEY
 from tests.conformance.access.case import Fields
 
-HASHED: dict[str, frozenset[str]] = {}
-"""The lists of an API's answer whose order follows hash codes in a Kafka."""
+HASHED: dict[str, frozenset[str]] = {
+    "Produce": frozenset({"responses"}),
+    "ListOffsets": frozenset({"topics", "partitions"}),
+    "Metadata": frozenset({"topics"}),
+    "OffsetForLeaderEpoch": frozenset({"topics", "partitions"}),
+    "CreateTopics": frozenset({"topics", "configs"}),
+    "DeleteTopics": frozenset({"responses"}),
+    "DeleteRecords": frozenset({"topics"}),
+    "CreatePartitions": frozenset({"results"}),
+    "OffsetFetch.all": frozenset({"topics"}),
+    "ConsumerGroupHeartbeat": frozenset({"topicPartitions"}),
+    "AlterUserScramCredentials": frozenset({"results"}),
+    "DescribeUserScramCredentials": frozenset({"results"}),
+}
+"""The lists of an API's answers, or of a case's, whose order follows hash codes in a Kafka, or
+chance."""
+
+SERVED_HASHED: dict[str, frozenset[str]] = {
+    "DescribeGroups": frozenset({"groups"}),
+    "DeleteGroups": frozenset({"results"}),
+    "ConsumerGroupDescribe": frozenset({"groups"}),
+    "ShareGroupDescribe": frozenset({"groups"}),
+    "StreamsGroupDescribe": frozenset({"groups"}),
+    "DescribeShareGroupOffsets": frozenset({"topics"}),
+    "AlterConfigs": frozenset({"responses"}),
+    "IncrementalAlterConfigs": frozenset({"responses"}),
+}
+"""Likewise, but what is refused has its place before or behind the others."""
+
+_REFUSALS = frozenset({29, 30, 31, 53})
 
 _NOT_COMPARED_CONFIGS = frozenset({"min.insync.replicas"})
 """A Kafka that is formatted by its tool has it as a dynamic config (KIP-966)."""
@@ -26,7 +55,8 @@ def comparable(case: str, answer: Any) -> Any:
     api = case.partition(".")[0]
     if api == "ApiVersions":
         return _of_served_apis(answer)
-    return _value(answer, HASHED.get(api, frozenset()))
+    hashed = HASHED.get(case, HASHED.get(api, frozenset()))
+    return _value(answer, hashed, SERVED_HASHED.get(api, frozenset()))
 
 
 def _of_served_apis(answer: Fields) -> Fields:
@@ -36,12 +66,12 @@ def _of_served_apis(answer: Fields) -> Fields:
     return {"errorCode": answer["errorCode"], "apiKeys": keys}
 
 
-def _value(value: Any, hashed: frozenset[str]) -> Any:
+def _value(value: Any, hashed: frozenset[str], served: frozenset[str]) -> Any:
     if isinstance(value, list):
-        return [_value(one, hashed) for one in value]
+        return [_value(one, hashed, served) for one in value]
     if not isinstance(value, dict):
         return value
-    fields = {name: _value(one, hashed) for name, one in value.items()}
+    fields = {name: _value(one, hashed, served) for name, one in value.items()}
     for name, one in fields.items():
         if name == "statusDetail" and one:
             fields[name] = sorted(_WORDS.findall(one))
@@ -51,7 +81,22 @@ def _value(value: Any, hashed: frozenset[str]) -> Any:
             ]
         if name in hashed and isinstance(one, list):
             fields[name] = sorted(fields[name], key=_text)
+        if name in served and isinstance(one, list):
+            fields[name] = _with_served_sorted(one)
     return fields
+
+
+def _with_served_sorted(entries: list[Fields]) -> list[Fields]:
+    """Sort what follows on each other and is not refused."""
+    arranged: list[Fields] = []
+    for is_refused, some in groupby(entries, _is_refused):
+        arranged += some if is_refused else sorted(some, key=_text)
+    return arranged
+
+
+def _is_refused(entry: Fields) -> bool:
+    parts = entry.get("partitions") or [entry]
+    return any(one["errorCode"] in _REFUSALS for one in parts)
 
 
 def _text(value: Any) -> str:

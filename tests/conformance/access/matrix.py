@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
@@ -65,7 +66,7 @@ class Matrix:
             acls |= dict.fromkeys(acls_of(cell))
         self._world.create_acls(list(acls))
 
-    def play(self, order: Sequence[Cell]) -> dict[Key, Any]:
+    def answers(self, order: Sequence[Cell]) -> dict[Key, Any]:
         """The answers, one cell after the other."""
         normal = Normal(self._world)
         answers = {}
@@ -84,3 +85,18 @@ class Matrix:
             yield cell, connection.ask(cell.case.api, cell.version, fields)
         for connection in connections.values():
             connection.close()
+
+
+def play(
+    address: tuple[str, int], cells: Sequence[Cell], seed: int | None = None
+) -> dict[Key, Any]:
+    """The answers of a broker to cells, in their order or in another one that `seed` makes."""
+    world = World(address)
+    matrix = Matrix(world, cells)
+    matrix.prepare()
+    order = list(cells)
+    if seed is not None:
+        random.Random(seed).shuffle(order)
+    answers = matrix.answers(order)
+    world.close()
+    return answers

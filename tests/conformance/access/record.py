@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.access.case import Case
 from tests.conformance.access.comparable import comparable
-from tests.conformance.access.matrix import Key
+from tests.conformance.access.grants import acls_of
+from tests.conformance.access.matrix import CASES, Key, cells_of
 
 PATH = Path(__file__).with_name("kafka.json.gz")
 
@@ -22,7 +25,11 @@ def write(answers: Mapping[Key, Any], path: Path = PATH) -> None:
         text = json.dumps(answer, sort_keys=True)
         number = numbers.setdefault(text, len(numbers))
         cells.setdefault(case, {}).setdefault(str(version), {})[grant] = number
-    whole = {"answers": [json.loads(text) for text in numbers], "cells": cells}
+    whole = {
+        "answers": [json.loads(text) for text in numbers],
+        "cells": cells,
+        "acls": {case.name: digest(case) for case in CASES if case.name in cells},
+    }
     data = json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()
     path.write_bytes(gzip.compress(data, mtime=0))
 
@@ -39,6 +46,20 @@ def read(path: Path = PATH) -> dict[Key, Any]:
         for version, grants in versions.items()
         for grant, number in grants.items()
     }
+
+
+def recorded_digests(path: Path = PATH) -> dict[str, str]:
+    """The digests of the cases, as they were when they were recorded."""
+    digests: dict[str, str] = json.loads(gzip.decompress(path.read_bytes()))["acls"]
+    return digests
+
+
+def digest(case: Case) -> str:
+    """A short digest of the ACLs of all cells of a case: another one when they have changed."""
+    lines: Iterable[str] = (
+        f"{cell.key} {sorted(map(tuple, acls_of(cell)))}" for cell in cells_of([case])
+    )
+    return sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
 def differences(

@@ -168,14 +168,14 @@ CASES = [
     Case("ShareFetch", _share_fetch, topics=_MIXED_TOPICS, groups=("share-1",)),
     Case("ShareFetch.later", _share_fetch_later, topics=TOPICS, groups=("share-1",)),
     Case(
-        "ShareAcknowledge",
+        "ShareAcknowledge.absent",
         _share_acknowledge,
         topics=_MIXED_TOPICS,
         groups=("share-2",),
         prepare=(_own_sessions,),
     ),
     Case(
-        "ShareAcknowledge.known",
+        "ShareAcknowledge",
         _share_acknowledge,
         topics=TOPICS,
         groups=("share-3",),

@@ -31,11 +31,18 @@ if TYPE_CHECKING:
 _TOPIC = 2
 _BROKER = 4
 _BROKER_LOGGER = 8
+_CLIENT_METRICS = 16
 _GROUP = 32
+_KNOWN = frozenset({_TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP})
 
 
 def handle(broker: Broker, call: Call, request: DescribeConfigsRequest) -> Steps:
-    """Answer with one result per resource."""
+    """Answer with one result per resource; a type that Kafka does not know fails all of them."""
+    for resource in request.resources:
+        if resource.resource_type not in _KNOWN:
+            call.refuse(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
+            return
+        yield
     response = DescribeConfigsResponse()
     for resource in request.resources:
         response.results.append((yield from _result(broker, request, resource)))

@@ -20,6 +20,7 @@ from protocol.apis.describe_configs import DescribeConfigsResult
 from protocol.apis.describe_groups import DescribedGroup
 from protocol.apis.describe_producers import DescribedProducersPartition, DescribedProducersTopic
 from protocol.apis.describe_transactions import DescribedTransaction
+from protocol.apis.describe_user_scram_credentials import DescribeUserScramCredentialsResult
 from protocol.apis.incremental_alter_configs import (
     AlterConfigsResourceResponse as IncrementalAlterConfigsResourceResponse,
 )
@@ -226,6 +227,11 @@ def incremental_alter_configs(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
+
+
+def describe_user(error: ErrorCode) -> DescribeUserScramCredentialsResult:
+    """Of DescribeUserScramCredentials, without the name."""
+    return DescribeUserScramCredentialsResult(user="", error_code=error)
 
 
 def alter_user(name: str, error: ErrorCode, message: str | None) -> AlterUserScramCredentialsResult:

@@ -89,7 +89,8 @@ def _value(value: Any, hashed: frozenset[str], served: frozenset[str]) -> Any:
 def _with_served_sorted(entries: list[Fields]) -> list[Fields]:
     """Sort what follows on each other and is not refused."""
     arranged: list[Fields] = []
-    for is_refused, some in groupby(entries, _is_refused):
+    for is_refused, run in groupby(entries, _is_refused):
+        some = list(run)
         arranged += some if is_refused else sorted(some, key=_text)
     return arranged
 

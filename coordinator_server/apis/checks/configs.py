@@ -1,0 +1,130 @@
+"""Configs of topics, groups and brokers, each resource by its type.
+
+Source: ConfigHelper for what is described. Changes go through ConfigAdminManager first, which fails
+some before anybody asks whether they are allowed: those are answered first, then what is refused,
+then the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.apis.checks import refusals
+from coordinator_server.apis.checks.entries import changed
+from coordinator_server.apis.config_changes import BROKER_LOGGER, is_of_other_node
+from coordinator_server.security.acl import (
+    AUTHORIZATION_FAILED,
+    CLUSTER_NAME,
+    Operation,
+    ResourceType,
+)
+
+if TYPE_CHECKING:
+    from coordinator_server.apis.checks.check import Asking
+    from protocol.errors import ErrorCode
+
+ASKED_TYPES = {
+    2: ResourceType.TOPIC,
+    4: ResourceType.CLUSTER,
+    8: ResourceType.CLUSTER,
+    16: ResourceType.CLUSTER,
+    32: ResourceType.GROUP,
+}
+"""Type of a config (ConfigResource.Type) -> type of the resource that is asked for."""
+
+Refused = Callable[[Any, "ErrorCode"], Any]
+
+
+def describe_configs(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """Resources that may be described, then the refused ones; the handler fails unknown types."""
+    refused: list[Any] = []
+    left = []
+    for one in request.resources:
+        if one.resource_type not in ASKED_TYPES:
+            return True
+        error = _refusal(asking, Operation.DESCRIBE_CONFIGS, one)
+        if error is None:
+            left.append(one)
+        else:
+            refused.append(refusals.describe_configs(one, error))
+        yield
+
+    def amend(response: Any) -> Generator[None, None, Any]:
+        yield
+        return changed(response, results=[*response.results, *refused])
+
+    if refused:
+        request.resources = left
+        asking.call.amend = amend
+    return True
+
+
+def alter_configs(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """AlterConfigs, which knows no loggers."""
+    return (yield from _alter(asking, request, refusals.alter_configs, knows_loggers=False))
+
+
+def incremental_alter_configs(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """IncrementalAlterConfigs."""
+    refuse = refusals.incremental_alter_configs
+    return (yield from _alter(asking, request, refuse, knows_loggers=True))
+
+
+def _alter(
+    asking: Asking, request: Any, refuse: Refused, *, knows_loggers: bool
+) -> Generator[None, None, bool]:
+    counts: Counter[tuple[int, str]] = Counter()
+    for one in request.resources:
+        counts[one.resource_type, one.resource_name] += 1
+        yield
+    left: dict[int, Any] = {}
+    first: dict[int, Any] = {}  # by the place in the request; None is for the handler to answer
+    refused: list[Any] = []
+    for number, one in enumerate(request.resources):
+        is_logger = one.resource_type == BROKER_LOGGER
+        fails_first = (
+            one.resource_type not in ASKED_TYPES
+            or (is_logger and not knows_loggers)
+            or counts[one.resource_type, one.resource_name] > 1
+            or is_of_other_node(asking.broker, one)
+        )
+        error = None if fails_first else _refusal(asking, Operation.ALTER_CONFIGS, one)
+        if error is None:
+            left[number] = one
+            if fails_first or is_logger:
+                first[number] = None
+        elif is_logger:
+            first[number] = refuse(one, error)
+        else:
+            refused.append(refuse(one, error))
+        yield
+
+    def amend(response: Any) -> Generator[None, None, Any]:
+        answers = iter(response.responses)
+        rest = []
+        done: dict[int, Any] = {}
+        for number in left:
+            answer = next(answers)
+            if number in first:
+                done[number] = answer
+            else:
+                rest.append(answer)
+            yield
+        firsts = [done.get(number, answer) for number, answer in first.items()]
+        return changed(response, responses=[*firsts, *refused, *rest])
+
+    if refused or first:
+        request.resources = list(left.values())
+        asking.call.amend = amend
+    return True
+
+
+def _refusal(asking: Asking, operation: Operation, resource: Any) -> ErrorCode | None:
+    """The error of a resource that is refused."""
+    resource_type = ASKED_TYPES[resource.resource_type]
+    name = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else str(resource.resource_name)
+    if asking.access.allows(operation, resource_type, name):
+        return None
+    return AUTHORIZATION_FAILED[resource_type]

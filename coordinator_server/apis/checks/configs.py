@@ -1,8 +1,7 @@
 """Configs of topics, groups and brokers, each resource by its type.
 
 Source: ConfigHelper for what is described. Changes go through ConfigAdminManager first, which fails
-some before anybody asks whether they are allowed: those are answered first, then what is refused,
-then the others.
+some before anybody asks whether they are allowed, and answers all in the order of the request.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.apis.checks import refusals
-from coordinator_server.apis.checks.entries import changed
+from coordinator_server.apis.checks.entries import Place, changed, merge
 from coordinator_server.apis.config_changes import BROKER_LOGGER, is_of_other_node
 from coordinator_server.security.acl import (
     AUTHORIZATION_FAILED,
@@ -79,9 +78,8 @@ def _alter(
     for one in request.resources:
         counts[one.resource_type, one.resource_name] += 1
         yield
-    left: dict[int, Any] = {}
-    first: dict[int, Any] = {}  # by the place in the request; None is for the handler to answer
-    refused: list[Any] = []
+    left: list[Any] = []
+    refused: dict[int, Any] = {}
     for number, one in enumerate(request.resources):
         is_logger = one.resource_type == BROKER_LOGGER
         fails_first = (
@@ -92,32 +90,15 @@ def _alter(
         )
         error = None if fails_first else _refusal(asking, Operation.ALTER_CONFIGS, one)
         if error is None:
-            left[number] = one
-            if fails_first or is_logger:
-                first[number] = None
-        elif is_logger:
-            first[number] = refuse(one, error)
+            left.append(one)
         else:
-            refused.append(refuse(one, error))
+            refused[number] = refuse(one, error)
+            if is_logger:
+                refused[number].error_message = None
         yield
-
-    def amend(response: Any) -> Generator[None, None, Any]:
-        answers = iter(response.responses)
-        rest = []
-        done: dict[int, Any] = {}
-        for number in left:
-            answer = next(answers)
-            if number in first:
-                done[number] = answer
-            else:
-                rest.append(answer)
-            yield
-        firsts = [done.get(number, answer) for number, answer in first.items()]
-        return changed(response, responses=[*firsts, *refused, *rest])
-
-    if refused or first:
-        request.resources = list(left.values())
-        asking.call.amend = amend
+    if refused:
+        request.resources = left
+        asking.call.amend = lambda response: merge(response, "responses", refused, Place.AS_ASKED)
     return True
 
 

@@ -231,7 +231,7 @@ def incremental_alter_configs(
 
 def describe_user(error: ErrorCode) -> DescribeUserScramCredentialsResult:
     """Of DescribeUserScramCredentials, without the name."""
-    return DescribeUserScramCredentialsResult(user="", error_code=error)
+    return DescribeUserScramCredentialsResult(user="", error_code=error, error_message=None)
 
 
 def alter_user(name: str, error: ErrorCode, message: str | None) -> AlterUserScramCredentialsResult:

@@ -53,13 +53,13 @@ def _bare(call: Call, request: Any, error: ErrorCode, message: str | None) -> Me
 
 def _without_entries(call: Call, request: Any, error: ErrorCode, message: str | None) -> Message:
     """The error, and null for the entries of DescribeClientQuotas."""
-    return _response(call.api_name)(error_code=error, entries=None)
+    return _response(call.api_name)(error_code=error, error_message=None, entries=None)
 
 
 def _each_unnamed(call: Call, request: Any, error: ErrorCode, message: str | None) -> Message:
     """The error of DescribeUserScramCredentials, and again for each user, without its name."""
     results = [refusals.describe_user(error) for _ in request.users or ()]
-    return _response(call.api_name)(error_code=error, results=results)
+    return _response(call.api_name)(error_code=error, error_message=None, results=results)
 
 
 def _each_user(call: Call, request: Any, error: ErrorCode, message: str | None) -> Message:
@@ -162,7 +162,7 @@ TABLE: dict[str, Row] = {
             _TOPIC,
             named_topic,
             refusals.offset_commit,
-            place=Place.FIRST,
+            place=Place.WITH_UNKNOWN,
             needs_some=lambda refused: _response("OffsetCommit")(topics=refused),
         ),
         wholes=(_group(Operation.READ),),
@@ -259,7 +259,7 @@ TABLE: dict[str, Row] = {
             _TOPIC,
             _name,
             refusals.txn_offset_commit,
-            place=Place.FIRST,
+            place=Place.WITH_UNKNOWN,
             needs_some=lambda refused: _response("TxnOffsetCommit")(topics=refused),
         ),
         wholes=(
@@ -297,7 +297,7 @@ TABLE: dict[str, Row] = {
     ),
     "IncrementalAlterConfigs": _configs(Operation.ALTER_CONFIGS, configs.incremental_alter_configs),
     "OffsetDelete": _row(
-        Entries(Operation.READ, _TOPIC, _name, refusals.offset_delete, place=Place.FIRST),
+        Entries(Operation.READ, _TOPIC, _name, refusals.offset_delete, place=Place.WITH_UNKNOWN),
         wholes=(_group(Operation.DELETE),),
         refuse=_bare,
     ),

@@ -112,8 +112,8 @@ def _describe_configs(cell: Cell, world: World) -> Fields:
 
     return {
         "resources": [
-            *(of(_TOPIC, one, "retention.ms") for one in cell.topics),
-            *(of(_GROUP, one, "consumer.session.timeout.ms") for one in cell.groups),
+            *(of(_TOPIC, one, "max.message.bytes") for one in cell.topics),
+            *(of(_GROUP, one, "consumer.heartbeat.interval.ms") for one in cell.groups),
             of(_BROKER, "1", "log.retention.hours"),
             of(_BROKER, "", "log.retention.hours"),
             of(_BROKER, "7", "log.retention.hours"),

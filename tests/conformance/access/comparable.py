@@ -17,10 +17,11 @@ HASHED: dict[str, frozenset[str]] = {
     "OffsetForLeaderEpoch": frozenset({"topics", "partitions"}),
     "CreateTopics": frozenset({"topics", "configs"}),
     "DeleteTopics": frozenset({"responses"}),
-    "DeleteRecords": frozenset({"topics"}),
+    "DeleteRecords": frozenset({"topics", "partitions"}),
     "CreatePartitions": frozenset({"results"}),
     "OffsetFetch.all": frozenset({"topics"}),
     "ConsumerGroupHeartbeat": frozenset({"topicPartitions"}),
+    "ShareAcknowledge": frozenset({"responses"}),
     "AlterUserScramCredentials": frozenset({"results"}),
     "DescribeUserScramCredentials": frozenset({"results"}),
 }
@@ -34,12 +35,10 @@ SERVED_HASHED: dict[str, frozenset[str]] = {
     "ShareGroupDescribe": frozenset({"groups"}),
     "StreamsGroupDescribe": frozenset({"groups"}),
     "DescribeShareGroupOffsets": frozenset({"topics"}),
-    "AlterConfigs": frozenset({"responses"}),
-    "IncrementalAlterConfigs": frozenset({"responses"}),
 }
 """Likewise, but what is refused has its place before or behind the others."""
 
-_REFUSALS = frozenset({29, 30, 31, 53})
+_TOPIC_REFUSED, _GROUP_REFUSED = 29, 30
 
 _NOT_COMPARED_CONFIGS = frozenset({"min.insync.replicas"})
 """A Kafka that is formatted by its tool has it as a dynamic config (KIP-966)."""
@@ -96,8 +95,9 @@ def _with_served_sorted(entries: list[Fields]) -> list[Fields]:
 
 
 def _is_refused(entry: Fields) -> bool:
-    parts = entry.get("partitions") or [entry]
-    return any(one["errorCode"] in _REFUSALS for one in parts)
+    if "partitions" in entry:
+        return any(one["errorCode"] == _TOPIC_REFUSED for one in entry["partitions"])
+    return bool(entry["errorCode"] == _GROUP_REFUSED)
 
 
 def _text(value: Any) -> str:

@@ -17,7 +17,7 @@ PASSWORD = "secret"
 CLOSED, SILENT = "closed", "silent"
 _WITHOUT_ANSWER = {"acks": 0}
 """Fields of a Produce that has no answer."""
-SECONDS = 5.0
+SECONDS = 30.0
 
 
 class Connection:

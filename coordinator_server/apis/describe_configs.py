@@ -40,7 +40,7 @@ def handle(broker: Broker, call: Call, request: DescribeConfigsRequest) -> Steps
     """Answer with one result per resource; a type that Kafka does not know fails all of them."""
     for resource in request.resources:
         if resource.resource_type not in _KNOWN:
-            call.refuse(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
+            call.reply((yield from _refusal(request)))
             return
         yield
     response = DescribeConfigsResponse()
@@ -48,6 +48,22 @@ def handle(broker: Broker, call: Call, request: DescribeConfigsRequest) -> Steps
         response.results.append((yield from _result(broker, request, resource)))
         yield
     call.reply(response)
+
+
+def _refusal(request: DescribeConfigsRequest) -> Generator[None, None, DescribeConfigsResponse]:
+    """INVALID_REQUEST for each resource."""
+    response = DescribeConfigsResponse()
+    for resource in request.resources:
+        response.results.append(
+            DescribeConfigsResult(
+                error_code=ErrorCode.INVALID_REQUEST,
+                error_message=ErrorCode.INVALID_REQUEST.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+        yield
+    return response
 
 
 def _result(
@@ -95,7 +111,7 @@ def _find(
         if not name:
             return (ErrorCode.INVALID_REQUEST, "Group name must not be empty"), ()
         return None, describe_group(broker.config, broker.group_configs.own(name))
-    return (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message), ()
+    return (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message), ()  # client metrics
 
 
 def _find_broker(

@@ -54,10 +54,10 @@ class _Acls:
             for name in self.cell.names(need[1]):
                 yield self.acl(need, name, host=host)
 
-    def denied(self, need: Need, name: str | None = None, **how: str | PatternType) -> Acl:
-        """A need denied for one resource, the first one of the cell's."""
-        first = self.cell.names(need[1])[0] if name is None else name
-        return self.acl(need, first, permission=Permission.DENY, **how)  # type: ignore[arg-type]
+    def denied(self, need: Need, host: str = WILDCARD) -> Acl:
+        """A need denied for the first resource of its type."""
+        name = self.cell.names(need[1])[0]
+        return self.acl(need, name, host=host, permission=Permission.DENY)
 
     def each_second(self, first: int) -> Iterator[Acl]:
         """Needs for each second resource of a type; for the cluster all of them are left out."""

@@ -21,8 +21,8 @@ from struct import Struct
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, cast
 
+from coordinator_server.config.hosts import as_java, without_mapping
 from coordinator_server.group.effects import Caller
-from coordinator_server.net.networks import as_java, without_mapping
 from coordinator_server.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:

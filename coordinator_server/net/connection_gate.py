@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.net.networks import without_mapping
+from coordinator_server.config.hosts import without_mapping
 from storage.config_def import INT_MAX
 
 if TYPE_CHECKING:

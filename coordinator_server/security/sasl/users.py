@@ -11,12 +11,14 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.config.config import ConfigError
-from coordinator_server.security.sasl.scram import (
+from coordinator_server.credentials.scram_mechanisms import (
     MAX_ITERATIONS,
     SCRAM_BY_NAME,
     SCRAM_BY_TYPE,
-    ScramCredential,
     ScramMechanism,
+)
+from coordinator_server.security.sasl.scram import (
+    ScramCredential,
     credential_of,
     new_credential,
 )

@@ -10,7 +10,7 @@ import pytest
 from coordinator_server.client import ClientError, UnsupportedSettingError, read_settings
 from coordinator_server.client.security import (
     SaslSettings,
-    parse_jaas,
+    jaas_options,
     read_sasl,
     read_security,
     read_tls,
@@ -51,15 +51,17 @@ def test_users_by_either_spelling() -> None:
 
 def test_jaas_text() -> None:
     """Quotes of either kind, escapes, and words."""
-    assert parse_jaas(' m.M required a="b;\\"c" d=\'e f\' tokenauth=true ; ') == {
+    assert jaas_options(' m.M required a="b;\\"c" d=\'e f\' tokenauth=true ; ') == {
         "a": 'b;"c',
         "d": "e f",
         "tokenauth": "true",
     }
-    assert parse_jaas("") == {}
-    for wrong in ("m", f"m required password={SECRET}", f'm required password="{SECRET};'):
+    assert jaas_options('m required a="\\101\\n" /* c */ b="c"; // d') == {"a": "A\n", "b": "c"}
+    assert jaas_options("") == {}
+    two = f'm required password="{SECRET}";' * 2
+    for wrong in ("m", f"m required password={SECRET}", f'm required password="{SECRET};', two):
         with pytest.raises(ClientError, match=r"^sasl\.jaas\.config") as raised:
-            parse_jaas(wrong)
+            jaas_options(wrong)
         assert SECRET not in str(raised.value)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from coordinator_server.config.config import ConfigError
+from coordinator_server.credentials.scram_mechanisms import SHA_256, SHA_512
 from coordinator_server.security.sasl import users as users_module
-from coordinator_server.security.sasl.scram import SHA_256, SHA_512
 from coordinator_server.security.sasl.users import ScramUsers, parse_users
 from protocol.apis.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

@@ -49,6 +49,12 @@ VOCABULARY: dict[str, EventType] = {
     "connection.ended": EventType(DEBUG, ("remote",)),
     "connection.closed": EventType(WARNING, ("remote", "reason", "api", "version", "unreported")),
     "connection.refused": EventType(WARNING, ("remote", "reason", "api", "version", "unreported")),
+    "connection.delayed": EventType(
+        WARNING,
+        ("remote", "listener", "reason"),
+        most_in_period=10,
+        kind=("listener", "reason"),
+    ),
     # A client that is refused comes again at once, and again.
     "handshake.failed": EventType(
         WARNING,

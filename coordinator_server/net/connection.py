@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
         return self._unsent_bytes < before
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note the addresses; a connection beyond max.connections is closed again."""
+        """Note the addresses; one beyond the limits is closed again."""
         # A cast: uvloop's transports are no asyncio.Transport. Both loops set TCP_NODELAY.
         self._transport = cast("asyncio.Transport", transport)
         host, port = _address(transport.get_extra_info("peername"))

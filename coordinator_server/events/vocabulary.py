@@ -83,6 +83,13 @@ VOCABULARY: dict[str, EventType] = {
     "connections.closed": EventType(WARNING, ("unreported",)),
     "request.failed": EventType(ERROR, ("remote", "api", "version", "correlation_id")),
     # security
+    # Who is denied something asks for it again, and a subscription names many topics.
+    "access.denied": EventType(
+        INFO,
+        ("principal", "host", "operation", "resource_type", "resource", "api"),
+        most_in_period=20,
+        kind=("principal", "operation", "resource_type"),
+    ),
     "acls.created": EventType(INFO, ("remote", "acls")),
     "acls.deleted": EventType(INFO, ("remote", "acls")),
     # transactions

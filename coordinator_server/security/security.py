@@ -41,7 +41,7 @@ class Security:
         self._jwks: dict[tuple[object, ...], Jwks] = {}
         self.quotas = ClientQuotas(state)
         self.authorizer: Authorizer | None = None
-        self._new_access: Callable[[Client], Access] | None = None
+        self._new_access: Callable[[Client, str], Access] | None = None
         if config.text("authorizer.class.name"):
             from coordinator_server.security.access import Access
             from coordinator_server.security.acl_state import load_authorizer
@@ -90,9 +90,9 @@ class Security:
         self.state.put(_ACLS, [acl.to_entry() for acl in acls])
         authorizer.change(added=added, removed=removed)
 
-    def access(self, client: Client) -> Access | None:
-        """What a client may do, for a handler that asks itself; None if that is everything."""
-        return None if self._new_access is None else self._new_access(client)
+    def access(self, client: Client, api: str) -> Access | None:
+        """What a client may do, for the handler of an API; None if that is everything."""
+        return None if self._new_access is None else self._new_access(client, api)
 
     def forget(self) -> None:
         """Let everything go that clients made. Raises StorageError."""

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-import pytest
-
 from coordinator_server.config.config import Config
-from coordinator_server.events.log import LOG
 from coordinator_server.net.connection import Connection
 from coordinator_server.net.connections import Connections, Dispatch
 from tests.unit.topics.fakes import FakeClock
@@ -79,17 +76,6 @@ class FakeNetwork:
 
     def _keep(self, connection: Connection, frame: bytes | bytearray) -> None:
         self.frames.append(frame)
-
-
-class Reports:
-    """Events that were emitted, in place of the log."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.events: list[dict[str, object]] = []
-        monkeypatch.setattr(type(LOG), "emit", self._emit)
-
-    def _emit(self, event: str, **fields: object) -> None:
-        self.events.append({"event": event, **fields})
 
 
 def no_broker() -> Broker:

@@ -15,7 +15,7 @@ from coordinator_server.net import acceptor
 from coordinator_server.net.acceptor import ACCEPTS_PER_TURN, Acceptor
 from coordinator_server.net.connection_slots import ConnectionSlots
 from coordinator_server.security.quotas.connection_rates import Admission
-from tests.unit.net.fakes import Reports
+from tests.unit.reports import Reports
 
 BACKLOG = 1000
 

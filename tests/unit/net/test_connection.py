@@ -15,7 +15,8 @@ from coordinator_server.net.connection import (
     Connection,
 )
 from tests.support import frame
-from tests.unit.net.fakes import FakeNetwork, FakeTransport, Reports
+from tests.unit.net.fakes import FakeNetwork, FakeTransport
+from tests.unit.reports import Reports
 
 
 def test_a_frame_alone_is_handed_on_without_a_copy() -> None:

@@ -264,7 +264,7 @@ def test_acls_are_kept() -> None:
     again = secured(disk, **{"super.users": "User:root; User:admin"})
     assert again.authorizer is not None
     assert again.authorizer.acls == [acl("u")]
-    root, alice = again.access(Client("root")), again.access(Client("alice"))
+    root, alice = again.access(Client("root"), "X"), again.access(Client("alice"), "X")
     assert root is not None
     assert alice is not None
     assert root.topic(Operation.WRITE, "u")
@@ -301,5 +301,5 @@ def test_without_an_authorizer_nobody_is_asked() -> None:
     disk.mkdir("d")
     security = Security(Config(), SecurityState(disk, "d"))
     assert security.authorizer is None
-    assert security.access(Client("alice")) is None
+    assert security.access(Client("alice"), "X") is None
     security.forget()

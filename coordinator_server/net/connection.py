@@ -279,11 +279,6 @@ class Connection(asyncio.Protocol):
         self._holds &= ~_HELD
         self._go_on()
 
-    @property
-    def is_muted(self) -> bool:
-        """Whether requests wait because the client is over its quota."""
-        return bool(self._holds & _MUTED)
-
     def mute(self, throttle_ms: int) -> None:
         """Handle no more requests for so long. Source: ThrottledChannel."""
         if self._holds & _CLOSED:

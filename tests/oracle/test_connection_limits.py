@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from protocol.apis.api_versions import ApiVersionsRequest
 from tests.faults.client import Client, GoneError
-from tests.oracle.kafka_process import Kafka
-from tests.support import Serve, free_port, wait_for
+from tests.oracle.both import Addresses, ours, theirs
+from tests.support import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -20,36 +19,7 @@ SETTINGS = {
     "listener.name.small.max.connections": "2",
     "num.network.threads": "1",
 }
-LISTENERS = ("SMALL", "OTHER")
-Addresses = dict[str, tuple[str, int]]
-
-
-@pytest.fixture
-def theirs(tmp_path: Path) -> Iterator[Addresses]:
-    """A Kafka by the names of its listeners; PLAINTEXT is the one between brokers."""
-    kafka = Kafka(tmp_path, SETTINGS, listeners=dict.fromkeys(LISTENERS, "PLAINTEXT"))
-    try:
-        kafka.start()
-        host, _, port = kafka.bootstrap_servers.rpartition(":")
-        yield {**kafka.addresses, "PLAINTEXT": (host, int(port))}
-    finally:
-        kafka.end()
-
-
-@pytest.fixture
-def ours() -> Iterator[Addresses]:
-    """Our broker likewise."""
-    addresses = {name: ("127.0.0.1", free_port()) for name in ("PLAINTEXT", *LISTENERS)}
-    listeners = ",".join(f"{name}://{host}:{port}" for name, (host, port) in addresses.items())
-    protocols = ",".join(f"{name}:PLAINTEXT" for name in addresses)
-    settings = {**SETTINGS, "listeners": listeners, "listener.security.protocol.map": protocols}
-    arguments = [part for pair in settings.items() for part in ("--set", "=".join(pair))]
-    with Serve("--ephemeral", *arguments, listener=None) as broker:
-        yield addresses
-        delayed = broker.log_lines("connection.delayed")
-    assert any("max.connections of the listener is 2" in line for line in delayed)
-    assert any("max.connections is 4" in line for line in delayed)
-    assert broker.log_lines("connection.closed", "PLAINTEXT needs the place")
+LISTENERS = dict.fromkeys(("SMALL", "OTHER"), "PLAINTEXT")
 
 
 class Visitors:
@@ -98,8 +68,9 @@ def story(addresses: Addresses) -> list[str]:
     told = [f"{name} {visitors.come(name, 'SMALL')}" for name in "abc"]  # the listener's limit
     visitors.go("a")
     told.append(f"c then {visitors.look('c')}")
-    told += [f"{name} {visitors.come(name, 'OTHER')}" for name in "def"]  # the broker's
-    told += [f"{name} {visitors.ask(name)}" for name in "dec"]  # b was silent longest
+    told += [f"{name} {visitors.come(name, 'PLAINTEXT')}" for name in "de"]
+    told.append(f"f {visitors.come('f', 'OTHER')}")  # the broker's limit
+    told.append(f"c {visitors.ask('c')}")  # b was silent longest
     told.append(f"g {visitors.come('g', 'PLAINTEXT')}")
     told += [f"{name} {visitors.ask(name)}" for name in "bcdeg"]
     told.append(f"f {visitors.look('f')}")
@@ -116,12 +87,15 @@ def _is_free(addresses: Addresses) -> bool:
     return found == ["served"] * 4
 
 
-def test_connections_beyond_the_limits(theirs: Addresses, ours: Addresses) -> None:
+def test_connections_beyond_the_limits(tmp_path: Path) -> None:
     """A full listener keeps who comes waiting; the one between brokers displaces the silent."""
-    expected = story(theirs)
-    assert story(ours) == expected
-    assert "c waits" in expected
-    assert "c then served" in expected
-    assert "f waits" in expected
-    assert "b closed" in expected
-    assert expected[-1] == "f then served"
+    with theirs(tmp_path, SETTINGS, LISTENERS) as addresses:
+        expected = story(addresses)
+    with ours(SETTINGS, LISTENERS) as (addresses, broker):
+        assert story(addresses) == expected
+        delayed = broker.log_lines("connection.delayed")
+        assert any("max.connections of the listener is 2" in line for line in delayed)
+        assert any("max.connections is 4" in line for line in delayed)
+        assert broker.log_lines("connection.closed", "PLAINTEXT needs the place")
+    for part in ("c waits", "c then served", "f waits", "b closed", "f then served"):
+        assert part in expected

@@ -78,7 +78,7 @@ def _alter(
             changes, addresses, validate_only=request.validate_only
         )
     except (StorageError, TooManyChangesError) as failure:
-        error = ErrorCode.UNKNOWN_SERVER_ERROR
+        error = ErrorCode.POLICY_VIOLATION
         if isinstance(failure, StorageError):
             error = failure.code
         for entry in request.entries:

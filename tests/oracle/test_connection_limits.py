@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,7 @@ def story(addresses: Addresses) -> list[str]:
     told.append(f"f {visitors.come('f', 'OTHER')}")  # the broker's limit
     told.append(f"c {visitors.ask('c')}")  # b was silent longest
     told.append(f"g {visitors.come('g', 'PLAINTEXT')}")
+    time.sleep(PAUSE_SECONDS)  # Kafka's processors look three times a second
     told += [f"{name} {visitors.ask(name)}" for name in "bcdeg"]
     told.append(f"f {visitors.look('f')}")
     visitors.go("g")

@@ -9,6 +9,7 @@ the one of another listener that was silent longest is closed.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ class ConnectionSlots:
         }
         self.protected = protected_listener(config)
         """The name of the listener between brokers."""
-        self._taken = dict.fromkeys(self._limits, 0)
+        self._taken: defaultdict[str, int] = defaultdict(int)
         self._total = 0
         self._waiting: list[Callable[[], None]] = []
 

@@ -83,11 +83,11 @@ class Security:
         """
         authorizer = self.authorizer
         assert authorizer is not None
-        acls = dict.fromkeys(authorizer.acls)
-        for acl in removed:
-            del acls[acl]
-        acls.update(dict.fromkeys(added))
-        self.state.put(_ACLS, [acl.to_entry() for acl in acls])
+        self.state.change(
+            _ACLS,
+            put=[acl.to_entry() for acl in added],
+            drop=[acl.to_entry() for acl in removed],
+        )
         authorizer.change(added=added, removed=removed)
 
     def access(self, client: Client, api: str) -> Access | None:

@@ -73,7 +73,8 @@ def test_no_password_is_kept() -> None:
     """The file has what a proof is checked with, and not the salted password."""
     disk = _disk()
     _alter(ScramUsers(_state(disk)), _put("a"))
-    contents = disk.read_file("/d/security.json")
+    assert disk.listdir("/d") == ["security.changes"]
+    contents = disk.read_file("/d/security.changes")
     assert b"cHBwcHBw" not in contents  # p, many times
     assert b"stored_key" in contents
 

@@ -291,7 +291,7 @@ class Client:
 
 def test_a_damaged_acl_is_told() -> None:
     """The broker does not start with fewer ACLs than there were."""
-    with pytest.raises(StorageError, match=r"an ACL in security\.json is damaged"):
+    with pytest.raises(StorageError, match=r"an ACL in the data directory is damaged"):
         load_authorizer(Config(), [{"resource_type": "TOPIC"}])
 
 

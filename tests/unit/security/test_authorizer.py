@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator_server.config.config import Config
+from coordinator_server.security.access import MOST_LOGGED, MOST_LOGGED_CHARACTERS
 from coordinator_server.security.acl import (
     Acl,
     AclFilter,
@@ -24,6 +25,7 @@ from coordinator_server.security.security import Security
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
+from tests.unit.reports import Reports
 from tests.unit.security.acl_worlds import worlds
 
 ALICE = user("alice")
@@ -287,6 +289,26 @@ class Client:
 
     def __init__(self, name: str) -> None:
         self.principal = user(name)
+
+
+def test_what_one_request_is_denied_is_told(reports: Reports) -> None:
+    """The first of it, with the beginning of the name; nothing by whoever asks unlogged."""
+    disk = MemoryDisk()
+    disk.mkdir("d")
+    access = secured(disk).access(Client("alice"), "Metadata")
+    assert access is not None
+    assert not access.unlogged.topic(Operation.READ, "t")
+    assert not any(access.topic(Operation.READ, f"{number}{'x' * 400}") for number in range(50))
+    assert len(reports.events) == MOST_LOGGED
+    assert reports.events[1] == {
+        "event": "access.denied",
+        "principal": "User:alice",
+        "host": HOST.removeprefix("/"),
+        "operation": "READ",
+        "resource_type": "TOPIC",
+        "resource": f"1{'x' * (MOST_LOGGED_CHARACTERS - 1)}",
+        "api": "Metadata",
+    }
 
 
 def test_a_damaged_acl_is_told() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator_server.apis.checks import refusals
 from coordinator_server.apis.checks.entries import Place, changed, merge
-from coordinator_server.apis.config_changes import BROKER_LOGGER, is_of_other_node
+from coordinator_server.apis.config_changes import BROKER_LOGGER, is_malformed
 from coordinator_server.security.acl import (
     AUTHORIZATION_FAILED,
     CLUSTER_NAME,
@@ -22,6 +22,7 @@ from coordinator_server.security.acl import (
 
 if TYPE_CHECKING:
     from coordinator_server.apis.checks.check import Asking
+    from coordinator_server.security.access import Access
     from protocol.errors import ErrorCode
 
 ASKED_TYPES = {
@@ -61,19 +62,17 @@ def describe_configs(asking: Asking, request: Any) -> Generator[None, None, bool
 
 
 def alter_configs(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """AlterConfigs, which knows no loggers."""
-    return (yield from _alter(asking, request, refusals.alter_configs, knows_loggers=False))
+    """AlterConfigs."""
+    return (yield from _alter(asking, request, refusals.alter_configs))
 
 
 def incremental_alter_configs(asking: Asking, request: Any) -> Generator[None, None, bool]:
     """IncrementalAlterConfigs."""
     refuse = refusals.incremental_alter_configs
-    return (yield from _alter(asking, request, refuse, knows_loggers=True))
+    return (yield from _alter(asking, request, refuse))
 
 
-def _alter(
-    asking: Asking, request: Any, refuse: Refused, *, knows_loggers: bool
-) -> Generator[None, None, bool]:
+def _alter(asking: Asking, request: Any, refuse: Refused) -> Generator[None, None, bool]:
     counts: Counter[tuple[int, str]] = Counter()
     for one in request.resources:
         counts[one.resource_type, one.resource_name] += 1
@@ -83,11 +82,10 @@ def _alter(
     for number, one in enumerate(request.resources):
         is_logger = one.resource_type == BROKER_LOGGER
         fails_first = (
-            one.resource_type not in ASKED_TYPES
-            or (is_logger and not knows_loggers)
-            or counts[one.resource_type, one.resource_name] > 1
-            or is_of_other_node(asking.broker, one)
+            one.resource_type not in ASKED_TYPES or counts[one.resource_type, one.resource_name] > 1
         )
+        if not fails_first and not _allows(asking.access.unlogged, one):
+            fails_first = yield from is_malformed(asking.broker, one)
         error = None if fails_first else _refusal(asking, Operation.ALTER_CONFIGS, one)
         if error is None:
             left.append(one)
@@ -104,8 +102,17 @@ def _alter(
 
 def _refusal(asking: Asking, operation: Operation, resource: Any) -> ErrorCode | None:
     """The error of a resource that is refused."""
-    resource_type = ASKED_TYPES[resource.resource_type]
-    name = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else str(resource.resource_name)
-    if asking.access.allows(operation, resource_type, name):
+    if asking.access.allows(operation, *_asked(resource)):
         return None
-    return AUTHORIZATION_FAILED[resource_type]
+    return AUTHORIZATION_FAILED[ASKED_TYPES[resource.resource_type]]
+
+
+def _allows(access: Access, resource: Any) -> bool:
+    """Whether a resource may be changed."""
+    return access.allows(Operation.ALTER_CONFIGS, *_asked(resource))
+
+
+def _asked(resource: Any) -> tuple[ResourceType, str]:
+    """What is asked for in its place."""
+    kind = ASKED_TYPES[resource.resource_type]
+    return kind, CLUSTER_NAME if kind is ResourceType.CLUSTER else str(resource.resource_name)

@@ -56,7 +56,7 @@ class Entries(NamedTuple):
     def serve(self, asking: Asking, request: Any) -> Generator[None, None, bool]:
         """See `Serve`."""
         access = asking.access
-        if any(access.cluster(operation) for operation in self.unless):
+        if any(access.unlogged.cluster(operation) for operation in self.unless):
             return True
         entries = getattr(request, self.field)
         twice = yield from self._twice(asking.broker, entries)

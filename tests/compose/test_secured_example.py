@@ -18,7 +18,7 @@ import json, pathlib, kafka
 config = json.loads(pathlib.Path("/var/lib/kafka/security/alice.kafka-python.json").read_text())
 config |= {"bootstrap_servers": "broker:9092", "sasl_plain_password": "not-it"}
 try:
-    kafka.KafkaAdminClient(**config, request_timeout_ms=5000, api_version_auto_timeout_ms=5000)
+    kafka.KafkaAdminClient(**config)
 except kafka.errors.KafkaError as error:
     print(type(error).__name__)
 """

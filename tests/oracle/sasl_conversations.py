@@ -120,16 +120,20 @@ class Talk:
 
 
 def scram_final(bare: str, first: str, password: str, **changes: Any) -> str:
-    """The client's final message of SCRAM-SHA-256; `changes` are mistakes."""
+    """The client's final message of SCRAM, of SHA-256 unless `changes` say otherwise.
+
+    Other `changes` are mistakes.
+    """
     nonce, salt, iterations = (item[2:] for item in first.split(","))
+    hash_name = changes.get("hash_name", "sha256")
     salted = hashlib.pbkdf2_hmac(
-        "sha256", password.encode(), base64.b64decode(salt), int(iterations)
+        hash_name, password.encode(), base64.b64decode(salt), int(iterations)
     )
     nonce = changes.get("nonce", nonce)
     without_proof = f"c={changes.get('channel', 'biws')},r={nonce}"
-    client_key = hmac.digest(salted, b"Client Key", "sha256")
-    stored_key = hashlib.sha256(client_key).digest()
-    signature = hmac.digest(stored_key, f"{bare},{first},{without_proof}".encode(), "sha256")
+    client_key = hmac.digest(salted, b"Client Key", hash_name)
+    stored_key = hashlib.new(hash_name, client_key).digest()
+    signature = hmac.digest(stored_key, f"{bare},{first},{without_proof}".encode(), hash_name)
     proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
     proof = proof[: changes.get("proof_bytes", len(proof))]
     return f"{without_proof},p={base64.b64encode(proof).decode()}"

@@ -67,7 +67,8 @@ class SaslListener:
             return new_oauthbearer(config, modules, self._security, self._setting("oauthbearer."))
         from coordinator_server.security.sasl.scram import SCRAM_BY_NAME, Scram
 
-        return partial(Scram, SCRAM_BY_NAME[mechanism], self._security.users)
+        security = self._security
+        return partial(Scram, SCRAM_BY_NAME[mechanism], security.users, security.tokens)
 
     def _passwords(self, config: Config) -> Mapping[str, str]:
         """Passwords by user, as the options user_NAME of PLAIN's login module give them."""

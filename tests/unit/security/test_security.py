@@ -6,13 +6,14 @@ from coordinator_server.config.config import Config
 from coordinator_server.security.security import Security
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
+from tests.unit.topics.fakes import FakeClock
 
 
 def test_a_reset_loads_nothing_that_has_nothing_to_forget() -> None:
     """A broker without users, ACLs and quotas does not read them in to forget them."""
     disk = MemoryDisk()
     disk.mkdir("/d")
-    security = Security(Config(), SecurityState(disk, "/d"))
+    security = Security(Config(), SecurityState(disk, "/d"), FakeClock(), FakeClock())
     security.forget()
     assert security._users is None
     assert disk.listdir("/d") == []
@@ -36,5 +37,5 @@ def test_a_reset_forgets_what_was_kept() -> None:
             }
         ],
     )
-    Security(Config(), SecurityState(disk, "/d")).forget()
+    Security(Config(), SecurityState(disk, "/d"), FakeClock(), FakeClock()).forget()
     assert not SecurityState(disk, "/d")

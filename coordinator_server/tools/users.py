@@ -58,7 +58,7 @@ def _run(client: Client, options: argparse.Namespace, password: str) -> int:
     """
     if options.action == "list":
         for user in list_scram_users(client):
-            mechanisms = ", ".join(f"{name} ({n})" for name, n in user.iterations.items())
+            mechanisms = ", ".join(f"{name} ({n})" for name, n in sorted(user.iterations.items()))
             print(f"{user.name}\t{mechanisms}")
         return 0
     chosen = options.mechanism or list(MECHANISMS)
@@ -69,7 +69,7 @@ def _run(client: Client, options: argparse.Namespace, password: str) -> int:
         print(f"{options.user} logs in by {' and '.join(chosen)}")
         return 0
     found = list_scram_users(client, [options.user])
-    removed = [name for user in found for name in user.iterations if name in chosen]
+    removed = sorted({name for user in found for name in user.iterations} & set(chosen))
     if not removed:
         raise ClientError(
             ErrorCode.RESOURCE_NOT_FOUND, f"{options.user!r} has no {' and no '.join(chosen)}"

@@ -167,6 +167,16 @@ def illegal_argument(message: str) -> NoReturn:
     raise ToolError("java.lang.IllegalArgumentException", message)
 
 
+def parse_principal(text: str) -> str:
+    """A principal as people write it: its type, a colon, its name. Raises ToolError."""
+    stripped = text.strip()
+    if ":" not in stripped:
+        illegal_argument(
+            f"expected a string in format principalType:principalName but got {stripped}"
+        )
+    return stripped
+
+
 def invalid_config(message: str) -> NoReturn:
     """Raise what is an InvalidConfigurationException in Java, before a broker is asked."""
     raise ToolError("org.apache.kafka.common.errors.InvalidConfigurationException", message)

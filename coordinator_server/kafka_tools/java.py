@@ -89,6 +89,38 @@ def parse_uuid(text: str) -> bytes:
     return decoded
 
 
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+def decode_base64(text: str) -> bytes:
+    """What Java's Base64.getDecoder() reads. Raises ValueError with its message."""
+    source = text.encode("latin-1", "replace")
+    if len(source) == 1:
+        raise ValueError("Input byte[] should at least have 2 bytes for base64 bytes")
+    value, digits, position = 0, 0, 0
+    while position < len(source):
+        byte = source[position]
+        position += 1
+        if byte == ord("="):
+            in_unit = digits % 4
+            if in_unit == 2:
+                position += 1
+            if in_unit == 0 or (in_unit == 2 and source[position - 1 : position] != b"="):
+                raise ValueError("Input byte array has wrong 4-byte ending unit")
+            break
+        digit = _BASE64.find(byte)
+        if digit < 0:
+            signed = byte - 256 if byte > 127 else byte
+            raise ValueError(f"Illegal base64 character {signed:x}")
+        value, digits = value << 6 | digit, digits + 1
+    if digits % 4 == 1:
+        raise ValueError("Last unit does not have enough valid bits")
+    if position < len(source):
+        raise ValueError(f"Input byte array has incorrect ending byte at {position}")
+    unused_bits = digits * 6 % 8
+    return (value >> unused_bits).to_bytes(digits * 6 // 8, "big")
+
+
 def socket_address(address: Address) -> str:
     """An address as java.net.InetSocketAddress prints it: name, slash, number, port."""
     import socket

@@ -64,6 +64,8 @@ class NotHereError(Exception):
 NETWORK_CLIENT = "org.apache.kafka.clients.NetworkClient"
 """The logger of most warnings of Kafka's clients."""
 
+ADMIN_METADATA = "org.apache.kafka.clients.admin.internals.AdminMetadataManager"
+
 Failure = OptionsError | ToolError | ClientError
 FAILURES = (OptionsError, ToolError, ClientError)
 """What ends a tool as an exception of Java does."""
@@ -240,12 +242,17 @@ def connect_to(
 
     def warn(node_id: int, address: Address, error: ClientError) -> None:
         if isinstance(error, TlsError | SaslError):
+            is_sasl = isinstance(error, SaslError)
             log(
                 "ERROR",
-                f"{label} Connection to node {node_id} ({socket_address(address)})"
+                f"{label} Connection to node {node_id}"
+                f" ({socket_address(address, is_looked_up=is_sasl)})"
                 f" failed authentication due to: {error}",
                 NETWORK_CLIENT,
             )
+            if is_sasl and name == "AdminClient":
+                log("WARN", f"{label} Fatal error during metadata update", ADMIN_METADATA)
+                print_stack_trace(error)
             return
         log(
             "WARN",

@@ -121,8 +121,11 @@ def decode_base64(text: str) -> bytes:
     return (value >> unused_bits).to_bytes(digits * 6 // 8, "big")
 
 
-def socket_address(address: Address) -> str:
-    """An address as java.net.InetSocketAddress prints it: name, slash, number, port."""
+def socket_address(address: Address, *, is_looked_up: bool = False) -> str:
+    """An address as java.net.InetSocketAddress prints it: name, slash, number, port.
+
+    `is_looked_up` says that a name has been looked up for a number, as Kafka does for SASL.
+    """
     import socket
 
     host, port = address
@@ -130,7 +133,9 @@ def socket_address(address: Address) -> str:
         results = socket.getaddrinfo(address.lookup_name(), port, type=socket.SOCK_STREAM)
     except OSError:
         return f"{host}/<unresolved>:{port}"
-    number = results[0][4][0]
+    number = str(results[0][4][0])
+    if is_looked_up and host == number:
+        return f"{socket.getfqdn(number)}/{number}:{port}"
     return f"{'' if host == number else host}/{number}:{port}"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.apis.token_requests import changed
+from coordinator_server.events.log import LOG
 from protocol.apis.renew_delegation_token import RenewDelegationTokenResponse
 
 if TYPE_CHECKING:
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, call: Call, request: RenewDelegationTokenRequest) -> None:
     """Answer with when it ends."""
-    token_hmac, principal = bytes(request.hmac), call.connection.principal
+    tokens, principal = broker.security.tokens, call.connection.principal
+    token_hmac = bytes(request.hmac)
+    token_id = tokens.id_of(token_hmac)
     error, ends_at_ms = changed(
-        broker,
-        call,
-        "token.renewed",
-        token_hmac,
-        lambda: broker.security.tokens.renew(token_hmac, principal, request.renew_period_ms),
+        broker, call, lambda: tokens.renew(token_hmac, principal, request.renew_period_ms)
     )
+    if not error:
+        LOG.emit("token.renewed", remote=call.connection.remote, token=token_id)
     call.reply(RenewDelegationTokenResponse(error_code=error, expiry_timestamp_ms=ends_at_ms))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.config.security_protocol import SecurityProtocol
-from coordinator_server.events.log import LOG
 from coordinator_server.security.delegation_tokens import TokenError
 from coordinator_server.security.principal import ANONYMOUS
 from protocol.errors import ErrorCode
@@ -31,19 +30,13 @@ def are_allowed(broker: Broker, call: Call) -> bool:
     return not (is_unknown or connection.has_token)
 
 
-def changed(
-    broker: Broker, call: Call, event: str, token_hmac: bytes, change: Callable[[], int]
-) -> tuple[ErrorCode, int]:
-    """Renew or end a token: the error, and when the token ends."""
+def changed(broker: Broker, call: Call, change: Callable[[], int]) -> tuple[ErrorCode, int]:
+    """Renew or end a token, if that is allowed: the error, and when the token ends."""
     if not are_allowed(broker, call):
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TIME
-    tokens = broker.security.tokens
-    token_id = tokens.id_of(token_hmac)
     try:
-        ends_at_ms = change()
+        return ErrorCode.NONE, change()
     except TokenError as refused:
         return refused.error, 0
     except StorageError as failure:
         return failure.code, 0
-    LOG.emit(event, remote=call.connection.remote, token=token_id)
-    return ErrorCode.NONE, ends_at_ms

@@ -83,7 +83,7 @@ VOCABULARY: dict[str, EventType] = {
     "token.renewed": EventType(INFO, ("remote", "token")),
     "token.ended": EventType(INFO, ("remote", "token")),
     "tokens.expired": EventType(INFO, ("tokens",)),
-    "tokens.kept": EventType(ERROR, ("reason",)),
+    "tokens.failed": EventType(ERROR, ("reason",)),
     # transactions
     "transaction.ended": EventType(
         DEBUG,

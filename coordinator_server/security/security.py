@@ -109,7 +109,7 @@ class Security:
         try:
             expired = self.tokens.remove_expired()
         except StorageError as error:
-            LOG.emit("tokens.kept", reason=str(error))
+            LOG.emit("tokens.failed", reason=str(error))
         else:
             if expired:
                 LOG.emit("tokens.expired", tokens=len(expired))

@@ -60,6 +60,8 @@ class ManualClock(FakeClock):
         self.timers.append(timer)
         return timer
 
+    call_maintenance = call_later
+
     def pass_time(self, time_ms: int) -> None:
         """Let time pass, and the timers go off that are due then."""
         self.time_ms += time_ms

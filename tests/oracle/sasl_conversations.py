@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
 import socket
 import struct
 import time
@@ -37,6 +38,7 @@ class Talk:
     """One connection, and what the server has said on it."""
 
     def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
         self._wire = Wire(socket.create_connection(address_of(bootstrap), SECONDS))
         self.said: list[Any] = []
 
@@ -106,11 +108,12 @@ class Talk:
     def scram(
         self, say: Callable[[bytes], bytes | None], user: str, password: str, **changes: Any
     ) -> None:
-        """The two steps of SCRAM-SHA-256; `changes` are mistakes."""
-        bare = f"n={user},r=cnonce{changes.get('extensions', '')}"
-        first = say(f"{changes.get('gs2', 'n,,')}{bare}".encode())
+        """The two steps of SCRAM; `changes` are mistakes, or `extensions` and which are signed."""
+        name, extensions = f"n={user},r=cnonce", changes.get("extensions", "")
+        first = say(f"{changes.get('gs2', 'n,,')}{name}{extensions}".encode())
         if first is None or not first.startswith(b"r="):
             return
+        bare = name + changes.get("signed_extensions", extensions)
         final = scram_final(bare, first.decode(), password, **changes)
         say(final.encode())
 
@@ -140,12 +143,17 @@ def scram_final(bare: str, first: str, password: str, **changes: Any) -> str:
 
 
 def _without_nonce(token: bytes) -> bytes:
-    """A server's token of SCRAM without what its nonce makes another one each time."""
+    """A server's token of SCRAM without what its nonce makes another one each time.
+
+    The salt of a delegation token is another one each time as well: a number in base 36.
+    """
     if token.startswith(b"v="):
         return b"v=..."
     if not token.startswith(b"r="):
         return token
     nonce, salt, rest = token.split(b",", 2)
+    if re.fullmatch(b"[0-9a-z]{18,26}", base64.b64decode(salt[2:])):
+        salt = b"s=..."
     return nonce[:8] + b"...," + salt + b"," + rest
 
 

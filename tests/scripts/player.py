@@ -274,7 +274,9 @@ class Player:
         text = _DATE.sub("DATE", text)
         text = _UUID.sub("00000000-0000-0000-0000-000000000000", text)
         if self._hidden:
-            text = re.sub(rf"(?m)^(.*(name=|User:))?{self._hidden}.*\n?", "", text)
+            hidden = rf"(?m)^(.*(name=|User:))?{self._hidden}.*\n?"
+            # The blank line behind a block goes with it where the block comes first.
+            text = re.sub(hidden, "", text).lstrip("\n")
         for found, put in (
             (str(self._directory), "{dir}"),
             (self._bootstrap, "{broker}"),

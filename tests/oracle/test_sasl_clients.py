@@ -116,7 +116,7 @@ def test_clients_with_a_delegation_token(broker: Serve, mechanism: str, tmp_path
         broker,
         f"{tools}.consumer.ConsoleConsumer",
         str(config),
-        *("--topic", topic, "--from-beginning", "--group", topic, "--timeout-ms", "5000"),
+        *("--topic", topic, "--from-beginning", "--group", topic, "--timeout-ms", "12000"),
     )
     assert told.splitlines() == ["first", "second"]
     groups = f"{tools}.consumer.group.ConsumerGroupCommand"

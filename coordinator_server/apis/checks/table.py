@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.apis.checks import lists, members, offsets, refusals, topics
+from coordinator_server.apis.checks import lists, members, offsets, refusals, tokens, topics
 from coordinator_server.apis.checks.check import Check, Row, Serve, Whole
 from coordinator_server.apis.checks.entries import Entries, Place, changed, named_topic
 from coordinator_server.apis.config_changes import is_malformed
@@ -338,6 +338,7 @@ TABLE: dict[str, Row] = {
             passes_duplicates=True,
         )
     ),
+    **tokens.ROWS,
     "DeleteGroups": _row(
         Entries(
             Operation.DELETE,

@@ -1,4 +1,4 @@
-"""Delegation tokens: a Kafka and ours answer alike, and take each other's tokens."""
+"""Delegation tokens: a Kafka and ours answer alike, and make HMACs of the same key."""
 
 from __future__ import annotations
 

@@ -25,9 +25,14 @@ _LEAST_BYTES = 64 * 1024
 
 Identity = tuple[str, ...]
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+to_text = json.JSONEncoder(separators=(",", ":")).encode
+"""JSON as the files have it."""
 
-_IDENTITY = {"scram_users": ("user", "mechanism"), "quotas": ("entity",)}
+_IDENTITY = {
+    "scram_users": ("user", "mechanism"),
+    "delegation_tokens": ("token_id",),
+    "quotas": ("entity",),
+}
 """The fields that an entry of a section is known by; in other sections by all of them."""
 
 
@@ -134,7 +139,7 @@ class SecurityState:
         replaces: bool = False,
     ) -> None:
         new = _by_identity(name, put)
-        head = _encode({"section": name, "replaces": replaces, "drop": (gone := list(drop))})
+        head = to_text({"section": name, "replaces": replaces, "drop": (gone := list(drop))})
         line = f'{head[:-1]},"put":[{",".join(new.values())}]}}\n'.encode()
         try:
             if self._is_torn or self._changes_bytes > max(_LEAST_BYTES, self._whole_bytes):
@@ -174,7 +179,7 @@ class SecurityState:
 
 
 def _by_identity(name: str, entries: Iterable[Mapping[str, Any]]) -> dict[Identity, str]:
-    return {_identity(name, entry): _encode(entry) for entry in entries}
+    return {_identity(name, entry): to_text(entry) for entry in entries}
 
 
 def _identity(name: str, entry: Mapping[str, Any]) -> Identity:

@@ -92,6 +92,11 @@ VOCABULARY: dict[str, EventType] = {
     ),
     "acls.created": EventType(INFO, ("remote", "acls")),
     "acls.deleted": EventType(INFO, ("remote", "acls")),
+    "token.created": EventType(INFO, ("remote", "token")),
+    "token.renewed": EventType(INFO, ("remote", "token")),
+    "token.ended": EventType(INFO, ("remote", "token")),
+    "tokens.expired": EventType(INFO, ("tokens",)),
+    "tokens.failed": EventType(ERROR, ("reason",)),
     # transactions
     "transaction.ended": EventType(
         DEBUG,

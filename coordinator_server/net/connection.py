@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
     `client_host` is "/127.0.0.1" as Kafka writes it, `remote` "127.0.0.1:40000" for the log,
     `local_address` the (host, port) that the client reached us by. `caller` is that of the last
     request: the next one mostly has the same. `principal` is who the client is, once it has
-    authenticated.
+    authenticated; `has_token` if it did so with a delegation token.
     """
 
     __slots__ = (
@@ -96,6 +96,7 @@ class Connection(asyncio.Protocol):
         "active",
         "caller",
         "client_host",
+        "has_token",
         "idle_since_ms",
         "listener_name",
         "local_address",
@@ -129,6 +130,7 @@ class Connection(asyncio.Protocol):
         self.idle_since_ms = 0
         self.listener_name = listener_name
         self.principal = ANONYMOUS
+        self.has_token = False
         self.client_host = self.remote = ""
         self.caller = NO_CALLER
         self.local_address = ("", 0)

@@ -5,15 +5,19 @@ from __future__ import annotations
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from coordinator_server.events.log import LOG
 from coordinator_server.security.quotas.client_quotas import ClientQuotas
+from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from coordinator_server.config.config import Config
     from coordinator_server.security.access import Access, Client
     from coordinator_server.security.acl import Acl
     from coordinator_server.security.authorizer import Authorizer
+    from coordinator_server.security.delegation_tokens import DelegationTokens
     from coordinator_server.security.quotas.manager import QuotaManager
     from coordinator_server.security.quotas.rates import Windows
     from coordinator_server.security.sasl.jwks import Jwks
@@ -28,15 +32,21 @@ _ACLS = "acls"
 
 
 class Security:
-    """Users, ACLs and quotas of a cluster, kept by `state`.
+    """Users, ACLs, delegation tokens and quotas of a cluster, kept by `state`.
 
-    `authorizer` is None if the settings name none: then everybody may do everything. Raises
-    ConfigError.
+    `authorizer` is None if the settings name none: then everybody may do everything. Tokens end by
+    `clock`, sessions by `machine_clock`. Raises ConfigError.
     """
 
-    def __init__(self, config: Config, state: SecurityState) -> None:
+    def __init__(
+        self, config: Config, state: SecurityState, clock: BrokerClock, machine_clock: BrokerClock
+    ) -> None:
         self.config = config
         self.state = state
+        self._clock = clock
+        self._machine_clock = machine_clock
+        self._tokens: DelegationTokens | None = None
+        self._expiry_timer: Timer | None = None
         self._users: ScramUsers | None = None
         self._jwks: dict[tuple[object, ...], Jwks] = {}
         self.quotas = ClientQuotas(state)
@@ -64,6 +74,45 @@ class Security:
                 replaces=self.config.optional_text("dev.security.dir") is not None,
             )
         return self._users
+
+    @property
+    def tokens(self) -> DelegationTokens:
+        """The delegation tokens; read when they are first asked for. Raises StorageError."""
+        if self._tokens is None:
+            from coordinator_server.security.delegation_tokens import DelegationTokens
+
+            self._tokens = DelegationTokens(
+                self.config, self.state, self._clock, self._machine_clock
+            )
+        return self._tokens
+
+    def start(self) -> None:
+        """Read the tokens, if there may be any, and forget every so often those that have expired.
+
+        Source: QuorumController.registerExpireDelegationTokens. Raises StorageError.
+        """
+        has_key = bool(self.config.optional_text("delegation.token.secret.key"))
+        if has_key and self.tokens.are_enabled:
+            self._await_expiry()
+
+    def stop(self) -> None:
+        """Do nothing more by itself."""
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+
+    def _await_expiry(self) -> None:
+        delay_ms = self.config.integer("delegation.token.expiry.check.interval.ms")
+        self._expiry_timer = self._clock.call_maintenance(delay_ms / 1000, self._expire_tokens)
+
+    def _expire_tokens(self) -> None:
+        self._await_expiry()
+        try:
+            expired = self.tokens.remove_expired()
+        except StorageError as error:
+            LOG.emit("tokens.failed", reason=str(error))
+        else:
+            if expired:
+                LOG.emit("tokens.expired", tokens=len(expired))
 
     def jwks(
         self, url: str, refresh_ms: int, backoff_ms: int, backoff_max_ms: int, setting: str
@@ -102,6 +151,7 @@ class Security:
             self.state.put(_ACLS, [])
             self.authorizer.clear()
         self.users.clear()
+        self.tokens.clear()
         self.quotas.clear()
 
     @cached_property

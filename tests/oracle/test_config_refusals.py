@@ -15,13 +15,12 @@ import pytest
 from coordinator_server.config.authorizer_settings import AUTHORIZER_CLASS
 from protocol.apis import alter_configs as whole
 from protocol.apis import incremental_alter_configs as single
-from protocol.apis.alter_client_quotas import AlterClientQuotasRequest
 from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.apis.sasl_authenticate import SaslAuthenticateRequest
 from protocol.apis.sasl_handshake import SaslHandshakeRequest
 from tests.faults.client import Client
 from tests.oracle.both import Addresses, ours, theirs
-from tests.oracle.quota_cases import Names, Operations, alter, describe
+from tests.oracle.quota_cases import Names, Operations, Request, alter, describe
 from tests.support import wait_for
 
 pytestmark = pytest.mark.slow
@@ -120,15 +119,17 @@ def _quota_answers(addresses: Addresses) -> list[Any]:
     *_, (_, client) = _clients(addresses)
     users: list[Names] = [[("user", f"u{number}")] for number in range(MOST + 1)]
     keys = ("producer_byte_rate", "consumer_byte_rate")
-    requests: list[AlterClientQuotasRequest] = []
+    requests: list[Request] = []
     for validate_only in (True, False):
         for count in (MOST + 1, MOST):
-            changes = [(one, [(keys[0], 1.0)]) for one in users[:count]]
-            requests.append(alter(*changes, validate_only=validate_only).request)  # type: ignore[arg-type]
+            single_value: Operations = [(keys[0], 1.0)]
+            changes = [(one, single_value) for one in users[:count]]
+            requests.append(alter(*changes, validate_only=validate_only).request)
     # Half of the entities with two values each: values count. The same ones as before count too.
     for count in (MOST // 2, MOST // 2 + 1):
-        changes = [(one, [(key, 1.0) for key in keys]) for one in users[:count]]
-        requests.append(alter(*changes).request)  # type: ignore[arg-type]
+        both_values: Operations = [(key, 1.0) for key in keys]
+        changes = [(one, both_values) for one in users[:count]]
+        requests.append(alter(*changes).request)
     answers: list[Any] = []
     for request in requests:
         answer = client.ask(request, 1)

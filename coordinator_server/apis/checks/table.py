@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.apis.checks import configs, lists, members, offsets, refusals, topics
+from coordinator_server.apis.checks import (
+    configs,
+    lists,
+    members,
+    offsets,
+    refusals,
+    tokens,
+    topics,
+)
 from coordinator_server.apis.checks.check import Check, Row, Serve, Whole
 from coordinator_server.apis.checks.entries import Entries, Place, changed, named_topic
 from coordinator_server.coordinator.group_apis import row_of
@@ -284,6 +292,7 @@ TABLE: dict[str, Row] = {
             passes_duplicates=True,
         )
     ),
+    **tokens.ROWS,
     "DeleteGroups": _row(
         Entries(
             Operation.DELETE,

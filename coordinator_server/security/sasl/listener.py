@@ -69,7 +69,8 @@ class SaslListener:
         from coordinator_server.credentials.scram_mechanisms import SCRAM_BY_NAME
         from coordinator_server.security.sasl.scram import Scram
 
-        return partial(Scram, SCRAM_BY_NAME[mechanism], self._security.users)
+        security = self._security
+        return partial(Scram, SCRAM_BY_NAME[mechanism], security.users, security.tokens)
 
     def _passwords(self, config: Config) -> Mapping[str, str]:
         """Passwords by user, as the options user_NAME of PLAIN's login module give them."""

@@ -75,7 +75,7 @@ class OAuthBearer:
         self._error: TokenError | None = None
         self._told = ""
         self.user = ""
-        self.is_complete = False
+        self.is_complete = self.has_token = False
         self.expires_at_ms: int | None = None
 
     def evaluate(self, token: bytes) -> bytes:

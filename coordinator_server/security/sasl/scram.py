@@ -34,11 +34,26 @@ class ScramCredential(NamedTuple):
         return "ScramCredential()"
 
 
+class TokenLogin(NamedTuple):
+    """What a login with a delegation token is checked with, who it is, and when it ends."""
+
+    owner: str
+    credential: ScramCredential
+    expires_at_ms: int
+
+
 class Credentials(Protocol):
     """Where a mechanism finds credentials."""
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         """Those of a user."""
+
+
+class Tokens(Protocol):
+    """Where a mechanism finds delegation tokens."""
+
+    def login(self, mechanism: ScramMechanism, token_id: str) -> TokenLogin | None:
+        """That of a token; None if there is none."""
 
 
 def new_credential(mechanism: ScramMechanism, password: str, iterations: int) -> ScramCredential:
@@ -86,15 +101,19 @@ def user_name(sasl_name: str) -> str:
 
 
 class Scram:
-    """One client."""
+    """One client, with a password or with a delegation token (KIP-48).
 
-    def __init__(self, mechanism: ScramMechanism, credentials: Credentials) -> None:
+    The name that a client with a token gives is the id of the token; `user` is its owner then.
+    """
+
+    def __init__(self, mechanism: ScramMechanism, credentials: Credentials, tokens: Tokens) -> None:
         self._mechanism = mechanism
         self._credentials = credentials
+        self._tokens = tokens
         self._credential: ScramCredential | None = None
         self._nonce = self._first_messages = ""
         self.user = ""
-        self.is_complete = False
+        self.is_complete = self.has_token = False
         self.expires_at_ms: int | None = None
         self._has_ended = False
 
@@ -116,15 +135,12 @@ class Scram:
         match = _CLIENT_FIRST.fullmatch(message)
         if match is None:
             raise SaslError("Invalid SCRAM client first message format")
-        self.user = user_name(match["name"])
+        name = user_name(match["name"])
         extensions = _extensions(match["extensions"])
-        if extensions.get("tokenauth", "").lower() == "true":  # there are no delegation tokens
-            raise SaslError("Token Authentication failed: Invalid tokenId")
-        credential = self._credentials.credential(self._mechanism, self.user)
-        if credential is None:
-            raise SaslError("Authentication failed: Invalid user credentials")
+        self.has_token = extensions.get("tokenauth", "").lower() == "true"
+        credential = self._of_token(name) if self.has_token else self._of_user(name)
         authorization_id = match["authzid"] or ""
-        if authorization_id and authorization_id != self.user:
+        if authorization_id and authorization_id != name:
             raise SaslAuthenticationError(
                 "Authentication failed: Client requested an authorization id that is different "
                 "from username"
@@ -136,6 +152,20 @@ class Scram:
         listed = "".join(f",{name}={value}" for name, value in extensions.items())
         self._first_messages = f"n={match['name']},r={match['nonce']}{listed},{answer}"
         return answer
+
+    def _of_user(self, name: str) -> ScramCredential:
+        self.user = name
+        credential = self._credentials.credential(self._mechanism, name)
+        if credential is None:
+            raise SaslError("Authentication failed: Invalid user credentials")
+        return credential
+
+    def _of_token(self, token_id: str) -> ScramCredential:
+        login = self._tokens.login(self._mechanism, token_id)
+        if login is None:
+            raise SaslError("Token Authentication failed: Invalid tokenId")
+        self.user, credential, self.expires_at_ms = login
+        return credential
 
     def _final(self, message: str, credential: ScramCredential) -> str:
         match = _CLIENT_FINAL.fullmatch(message)

@@ -17,6 +17,7 @@ _SETTINGS = {
     "authorizer.class.name": AUTHORIZER_CLASS,
     "super.users": "User:admin;User:ANONYMOUS",
     "num.partitions": "1",
+    "delegation.token.secret.key": PASSWORD,
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.session.timeout.ms": "900000",

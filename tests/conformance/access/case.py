@@ -37,6 +37,8 @@ class Case(NamedTuple):
     topics: Sequence[str] = ()
     groups: Sequence[str] = ()
     transactional_ids: Sequence[str] = ()
+    users: Sequence[str] = ()
+    tokens: Sequence[str] = ()
     prepare: Sequence[Callable[[World, Sequence[Cell]], None]] = ()
     versions: Iterable[int] | None = None
     shown: Sequence[tuple[str, str]] = ()
@@ -74,6 +76,8 @@ class Case(NamedTuple):
             ResourceType.TOPIC: self.topics,
             ResourceType.GROUP: self.groups,
             ResourceType.TRANSACTIONAL_ID: self.transactional_ids,
+            ResourceType.USER: self.users,
+            ResourceType.DELEGATION_TOKEN: self.tokens,
         }
 
     @property
@@ -128,5 +132,7 @@ class Cell:
             ResourceType.TOPIC: self.topics,
             ResourceType.GROUP: self.groups,
             ResourceType.TRANSACTIONAL_ID: self.transactional_ids,
+            ResourceType.USER: list(self.case.users),
+            ResourceType.DELEGATION_TOKEN: list(self.case.tokens),
             ResourceType.CLUSTER: [CLUSTER_NAME],
         }.get(resource_type, [])

@@ -22,6 +22,7 @@ HASHED: dict[str, frozenset[str]] = {
     "OffsetFetch.all": frozenset({"topics"}),
     "ConsumerGroupHeartbeat": frozenset({"topicPartitions"}),
     "ShareAcknowledge": frozenset({"responses"}),
+    "DescribeDelegationToken": frozenset({"tokens"}),
     "AlterUserScramCredentials": frozenset({"results"}),
     "DescribeUserScramCredentials": frozenset({"results"}),
 }

@@ -72,6 +72,8 @@ class _Acls:
             if need[1] is ResourceType.CLUSTER:
                 yield from self.all([need])
                 continue
+            if need[1] is ResourceType.DELEGATION_TOKEN:  # ids of tokens are not known before
+                continue
             for name in self.cell.names(need[1]):
                 yield self.acl(need, name[:-1], pattern=PatternType.PREFIXED, permission=permission)
 
@@ -132,7 +134,7 @@ def grants_of(case: Case) -> dict[str, Grant]:
     if not needs:
         return grants
     grants |= _COMMON
-    if max(map(len, (case.topics, case.groups, case.transactional_ids))) > 1:
+    if max(map(len, (case.topics, case.groups, case.transactional_ids, case.users))) > 1:
         grants["odd"] = lambda acls: acls.each_second(0)
         grants["even"] = lambda acls: acls.each_second(1)
         grants["deny-prefix"] = lambda acls: [

@@ -12,6 +12,7 @@ from tests.conformance.access import (
     cluster_cases,
     group_cases,
     share_cases,
+    token_cases,
     topic_cases,
     transaction_cases,
 )
@@ -27,6 +28,7 @@ CASES: Sequence[Case] = (
     *share_cases.CASES,
     *transaction_cases.CASES,
     *cluster_cases.CASES,
+    *token_cases.CASES,
 )
 
 Key = tuple[str, int, str]

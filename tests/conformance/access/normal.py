@@ -11,11 +11,24 @@ from tests.conformance.access.world import World
 _DROPPED = frozenset({"throttleTimeMs", "finalizedFeaturesEpoch", "clusterId"})
 _IDS = frozenset({"topicId", "directoryId", "replicaDirectoryId", "id"})
 _MEMBERS = frozenset({"memberId", "leader"})
+_TIMES = (
+    *("issueTimestampMs", "expiryTimestampMs", "maxTimestampMs"),
+    *("issueTimestamp", "expiryTimestamp", "maxTimestamp"),
+)
 _ANY_IF_POSITIVE = frozenset(
-    {"producerId", "port", "sessionId", "partitionSize", "totalBytes", "usableBytes", "brokerEpoch"}
+    {
+        "producerId",
+        "port",
+        "sessionId",
+        "partitionSize",
+        "totalBytes",
+        "usableBytes",
+        "brokerEpoch",
+        *_TIMES,
+    }
 )
 _ANY_IF_NOT_NEGATIVE = frozenset({"baseOffset", "logAppendTimeMs", "transactionStartTimeMs"})
-_ANY_IF_THERE = frozenset({"records", "logDir", "authBytes"})
+_ANY_IF_THERE = frozenset({"records", "logDir", "authBytes", "tokenId", "hmac"})
 _ZERO = "AAAAAAAAAAAAAAAAAAAAAA"
 ANY = "*"
 _NEEDS = re.compile(r"^Request .* needs ", re.DOTALL)

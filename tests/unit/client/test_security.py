@@ -156,6 +156,11 @@ def test_stores_of_each_kind(tmp_path: Path) -> None:
         context = context_of(read_tls(properties))
         assert [one["subject"] for one in context.get_ca_certs()]
         assert context.check_hostname
+    _refused_stores(tmp_path)
+
+
+def _refused_stores(tmp_path: Path) -> None:
+    """Passwords that are wrong or missing, files of another kind, and cut ones."""
     for properties in (
         {"ssl.keystore.location": str(tmp_path / "locked.pem")},
         {"ssl.keystore.location": str(tmp_path / "both.p12"), "ssl.keystore.password": "x"},

@@ -44,7 +44,7 @@ class Metered:
         disk = MemoryDisk()
         disk.mkdir("/d")
         config = Config()
-        security = Security(config, SecurityState(disk, "/d"))
+        security = Security(config, SecurityState(disk, "/d"), FakeClock(), FakeClock())
         self.quotas = security.quotas
         self.clock = FakeClock()
         self.metering = Metering(security, self.clock)

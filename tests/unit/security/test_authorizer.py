@@ -27,6 +27,7 @@ from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
 from tests.unit.reports import Reports
 from tests.unit.security.acl_worlds import worlds
+from tests.unit.topics.fakes import FakeClock
 
 ALICE = user("alice")
 HOST = "/127.0.0.1"
@@ -253,7 +254,7 @@ def test_acls_that_kafka_cannot_represent() -> None:
 def secured(disk: MemoryDisk, **settings: str) -> Security:
     """Security with an authorizer, kept on a disk."""
     overrides = {"authorizer.class.name": CLASS, **settings}
-    return Security(Config(overrides=overrides), SecurityState(disk, "d"))
+    return Security(Config(overrides=overrides), SecurityState(disk, "d"), FakeClock(), FakeClock())
 
 
 def test_acls_are_kept() -> None:
@@ -321,7 +322,7 @@ def test_without_an_authorizer_nobody_is_asked() -> None:
     """And there is nothing to forget."""
     disk = MemoryDisk()
     disk.mkdir("d")
-    security = Security(Config(), SecurityState(disk, "d"))
+    security = Security(Config(), SecurityState(disk, "d"), FakeClock(), FakeClock())
     assert security.authorizer is None
     assert security.access(Client("alice"), "X") is None
     security.forget()

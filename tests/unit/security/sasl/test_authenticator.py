@@ -60,6 +60,8 @@ class ManualClock(FakeClock):
         self.timers.append(timer)
         return timer
 
+    call_maintenance = call_later
+
     def pass_time(self, time_ms: int) -> None:
         """Let time pass, and the timers go off that are due then."""
         self.time_ms += time_ms
@@ -92,7 +94,7 @@ class Room:
         config = Config(overrides={**SETTINGS, **(more or {})})
         disk = MemoryDisk()
         disk.mkdir("/d")
-        security = Security(config, SecurityState(disk, "/d"))
+        security = Security(config, SecurityState(disk, "/d"), FakeClock(), FakeClock())
         listener = SaslListener(config.of_listener("USERS"), "USERS", security)
         clock = self.clock = ManualClock()
 
@@ -401,7 +403,7 @@ def test_settings_that_are_refused(settings: dict[str, str], words: str) -> None
     """At the start, with the name of the setting and without what is in it."""
     overrides = {**SETTINGS, **{f"listener.name.users.{k}": v for k, v in settings.items()}}
     config = Config(overrides=overrides)
-    security = Security(config, SecurityState(MemoryDisk(), "/d"))
+    security = Security(config, SecurityState(MemoryDisk(), "/d"), FakeClock(), FakeClock())
     with pytest.raises(ConfigError, match=words) as caught:
         SaslListener(config.of_listener("USERS"), "USERS", security)
     assert "listener.name.users." in str(caught.value)

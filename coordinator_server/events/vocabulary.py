@@ -41,6 +41,7 @@ VOCABULARY: dict[str, EventType] = {
     "control.listening": EventType(INFO, ("address",)),
     "control.failed": EventType(ERROR),
     "settings.ignored": EventType(WARNING, ("settings",)),
+    "settings.doubted": EventType(WARNING, ("settings",)),
     "settings.unrecognized": EventType(WARNING, ("settings",)),
     "address.doubted": EventType(WARNING, ("listener", "remote", "address", "reason")),
     "address.unresolved": EventType(WARNING, ("address", "reason")),

@@ -25,6 +25,7 @@ class SecurityState:
         self._disk = disk
         self._path = f"{directory}/{SECURITY_FILE}"
         self._sections: dict[str, list[Mapping[str, Any]]] = {}
+        self._texts: dict[str, str] = {}
         if disk.exists(self._path):
             self._load()
 
@@ -37,6 +38,7 @@ class SecurityState:
                 if not all(isinstance(entry, dict) for entry in entries):
                     raise ValueError(f"section {name} is no list of objects")
                 self._sections[name] = entries
+                self._texts[name] = to_text(entries)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StorageError(
                 f"{self._path} is damaged ({error}); restore it, or move it away to start without "
@@ -51,13 +53,28 @@ class SecurityState:
         """The entries of a section, none if it was never written."""
         return list(self._sections.get(name, ()))
 
-    def put(self, name: str, entries: Iterable[Mapping[str, Any]]) -> None:
-        """Replace a section; on the disk when this returns. Raises StorageError, and changes
-        nothing then."""
-        sections = {**self._sections, name: list(entries)}
-        contents = json.dumps({"version": _VERSION, **sections}, separators=(",", ":"))
+    def put(
+        self, name: str, entries: Iterable[Mapping[str, Any]], texts: Iterable[str] | None = None
+    ) -> None:
+        """Replace a section; on the disk when this returns.
+
+        `texts` are the entries by `to_text`, for a caller that has very many and has kept them.
+        Raises StorageError, and changes nothing then.
+        """
+        entries = list(entries)
+        text = to_text(entries) if texts is None else f"[{','.join(texts)}]"
+        sections = {**self._texts, name: text}
+        contents = f'{{"version":{_VERSION}' + "".join(
+            f",{to_text(key)}:{value}" for key, value in sections.items()
+        )
         try:
-            write_atomically(self._disk, self._path, contents.encode(), private=True)
+            write_atomically(self._disk, self._path, f"{contents}}}".encode(), private=True)
         except OSError as error:
             raise StorageError(f"{self._path} cannot be written: {error}") from error
-        self._sections = sections
+        self._sections[name] = entries
+        self._texts = sections
+
+
+def to_text(value: object) -> str:
+    """JSON as the file has it."""
+    return json.dumps(value, separators=(",", ":"))

@@ -59,6 +59,7 @@ VOCABULARY: dict[str, EventType] = {
     ),
     "connection.failed": EventType(WARNING, ("reason",)),
     "certificates.reloaded": EventType(INFO, ("listener", "valid_until")),
+    "certificates.expired": EventType(WARNING, ("listener", "reason")),
     "certificates.refused": EventType(WARNING, ("listener", "reason")),
     "client.authenticated": EventType(DEBUG, ("remote", "listener", "principal")),
     "connection.authenticated": EventType(DEBUG, ("remote", "listener", "mechanism", "user")),

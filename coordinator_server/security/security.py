@@ -6,6 +6,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from coordinator_server.security.quotas.client_quotas import ClientQuotas
+from coordinator_server.security.section import Section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 _QUOTA_WINDOWS = ("quota.window.num", "quota.window.size.seconds")
 _CHANGE_WINDOWS = ("controller.quota.window.num", "controller.quota.window.size.seconds")
 
-_ACLS = "acls"
-"""The section of the state."""
+_ACLS, _USERS = "acls", "scram_users"
+"""Sections of the state."""
 
 
 class Security:
@@ -47,9 +48,11 @@ class Security:
             from coordinator_server.security.acl_state import load_authorizer
 
             self.authorizer = load_authorizer(config, state.section(_ACLS))
+            acls = {acl: acl.to_entry() for acl in self.authorizer.acls}
+            self._acls: Section[Acl] = Section(state, _ACLS, acls)
             self._new_access = partial(Access, self.authorizer)
-        if config.optional_text("scram.users") is not None:
-            self.users.users()  # adds them
+        if config.optional_text("scram.users") is not None or state.section(_USERS):
+            self.users.users()  # adds them; very many are not read by the first login
 
     @property
     def users(self) -> ScramUsers:
@@ -83,11 +86,7 @@ class Security:
         """
         authorizer = self.authorizer
         assert authorizer is not None
-        acls = dict.fromkeys(authorizer.acls)
-        for acl in removed:
-            del acls[acl]
-        acls.update(dict.fromkeys(added))
-        self.state.put(_ACLS, [acl.to_entry() for acl in acls])
+        self._acls.change({acl: acl.to_entry() for acl in added}, removed)
         authorizer.change(added=added, removed=removed)
 
     def access(self, client: Client) -> Access | None:
@@ -99,7 +98,7 @@ class Security:
         if not self.state:
             return  # without loading what would have nothing to forget
         if self.authorizer is not None and len(self.authorizer):
-            self.state.put(_ACLS, [])
+            self._acls.clear()
             self.authorizer.clear()
         self.users.clear()
         self.quotas.clear()

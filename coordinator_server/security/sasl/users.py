@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.config.config import ConfigError
@@ -20,6 +20,7 @@ from coordinator_server.security.sasl.scram import (
     credential_of,
     new_credential,
 )
+from coordinator_server.security.section import Section
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ MOST_CHANGES = 10_000
 
 _PER_STEP = 500
 TWICE = "A user credential cannot be altered twice in the same request"
+
+
+_Credentials = dict[tuple[str, str], ScramCredential]
+"""By user and mechanism."""
 
 
 class ConfiguredUser(NamedTuple):
@@ -77,13 +82,16 @@ class ScramUsers:
         *,
         replaces: bool = False,
     ) -> None:
-        self._state = state
         self._replaces = replaces
         self._configured = parse_users(configured or "")
         self._credentials: dict[str, dict[str, ScramCredential]] = {}
-        for entry in state.section(SECTION):
+        entries = state.section(SECTION)
+        for entry in entries:
             of_user = self._credentials.setdefault(entry["user"], {})
             of_user[entry["mechanism"]] = _from_entry(entry)
+        self._section = Section(
+            state, SECTION, {(entry["user"], entry["mechanism"]): entry for entry in entries}
+        )
         self._add_configured()
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
@@ -139,55 +147,47 @@ class ScramUsers:
             text = f"{len(names)} changes at once, {MOST_CHANGES} are the most"
             unknown = ErrorCode.UNKNOWN_SERVER_ERROR
             return [UserResult(name, unknown, text) for name in (*names, *errors)]
+        made: _Credentials = {}
+        for count, one in enumerate(upsertions.values()):
+            mechanism = SCRAM_BY_TYPE[one.mechanism]
+            made[one.name, mechanism.name] = credential_of(
+                mechanism, bytes(one.salt), bytes(one.salted_password), one.iterations
+            )
+            if count % _PER_STEP == 0:
+                yield
+        dropped = [(one.name, SCRAM_BY_TYPE[one.mechanism].name) for one in deletions.values()]
         if names:
-            self._apply(deletions.values(), upsertions.values())
+            self._change(made, dropped)
         return [*map(UserResult, names), *errors.values()]
 
     def clear(self) -> None:
         """Forget all users but those of the settings. Raises StorageError."""
         if self._credentials:
-            self._keep({})
+            self._section.clear()
+            self._credentials = {}
             self._add_configured()
 
     def _add_configured(self) -> None:
-        changed = self._copied()
+        made: _Credentials = {}
         for user in self._configured:
-            of_user = changed.setdefault(user.name, {})
-            if self._replaces or user.mechanism.name not in of_user:
-                new = new_credential(user.mechanism, user.password, user.iterations)
-                of_user[user.mechanism.name] = new
-        if changed != self._credentials:
-            self._keep(changed)
+            key = user.name, user.mechanism.name
+            is_there = key in made or self.credential(user.mechanism, user.name) is not None
+            if self._replaces or not is_there:
+                made[key] = new_credential(user.mechanism, user.password, user.iterations)
+        if made:
+            self._change(made)
 
-    def _copied(self) -> dict[str, dict[str, ScramCredential]]:
-        return {name: dict(of_user) for name, of_user in self._credentials.items()}
-
-    def _apply(
-        self,
-        deletions: Iterable[ScramCredentialDeletion],
-        upsertions: Iterable[ScramCredentialUpsertion],
-    ) -> None:
-        changed = self._copied()
-        for deletion in deletions:
-            of_user = changed[deletion.name]
-            del of_user[SCRAM_BY_TYPE[deletion.mechanism].name]
+    def _change(self, made: _Credentials, dropped: Collection[tuple[str, str]] = ()) -> None:
+        """Keep credentials, and drop others, which may be gone. Raises StorageError."""
+        entries = {key: _to_entry(*key, credential) for key, credential in made.items()}
+        self._section.change(entries, dropped)
+        for user, mechanism in dropped:
+            of_user = self._credentials.get(user, {})
+            of_user.pop(mechanism, None)
             if not of_user:
-                del changed[deletion.name]
-        for one in upsertions:
-            mechanism = SCRAM_BY_TYPE[one.mechanism]
-            changed.setdefault(one.name, {})[mechanism.name] = credential_of(
-                mechanism, bytes(one.salt), bytes(one.salted_password), one.iterations
-            )
-        self._keep(changed)
-
-    def _keep(self, credentials: dict[str, dict[str, ScramCredential]]) -> None:
-        entries = [
-            _to_entry(user, mechanism, credential)
-            for user, of_user in credentials.items()
-            for mechanism, credential in of_user.items()
-        ]
-        self._state.put(SECTION, entries)
-        self._credentials = credentials
+                self._credentials.pop(user, None)
+        for (user, mechanism), credential in made.items():
+            self._credentials.setdefault(user, {})[mechanism] = credential
 
     def _check_deletion(self, deletion: ScramCredentialDeletion) -> UserResult | None:
         problem = _check_name(deletion.name, deletion.mechanism)

@@ -19,7 +19,7 @@ def test_a_reset_loads_nothing_that_has_nothing_to_forget() -> None:
 
 
 def test_a_reset_forgets_what_was_kept() -> None:
-    """Including users that have not been loaded since the start."""
+    """Including users that nobody has asked for; they are read at the start, not by a login."""
     disk = MemoryDisk()
     disk.mkdir("/d")
     state = SecurityState(disk, "/d")
@@ -36,5 +36,7 @@ def test_a_reset_forgets_what_was_kept() -> None:
             }
         ],
     )
-    Security(Config(), SecurityState(disk, "/d")).forget()
+    security = Security(Config(), SecurityState(disk, "/d"))
+    assert security._users is not None
+    security.forget()
     assert not SecurityState(disk, "/d")

@@ -81,6 +81,7 @@ VOCABULARY: dict[str, EventType] = {
     # security
     "acls.created": EventType(INFO, ("remote", "acls")),
     "acls.deleted": EventType(INFO, ("remote", "acls")),
+    "security_state.failed": EventType(ERROR, ("reason",), most_in_period=1),
     # transactions
     "transaction.ended": EventType(
         DEBUG,

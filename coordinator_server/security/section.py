@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from coordinator_server.events.log import LOG
 from storage.security_state import to_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from storage.errors import StorageError
     from storage.security_state import SecurityState
 
 K = TypeVar("K")
@@ -46,3 +48,8 @@ class Section(Generic[K]):
     def clear(self) -> None:
         """Remove all entries. Raises StorageError."""
         self.change({}, list(self._entries))
+
+
+def log_unwritten(error: StorageError) -> None:
+    """Say in the log that users, ACLs or quotas could not be kept; the client is told as well."""
+    LOG.emit("security_state.failed", reason=str(error))

@@ -45,9 +45,15 @@ class SaslListener:
             raise ConfigError(f"{self._setting('sasl.enabled.mechanisms')}: a mechanism is needed")
         for name in names:
             if name not in MECHANISMS:
+                own = config.own_settings(listener_name)
+                is_default = (
+                    config.source("sasl.enabled.mechanisms") == "default"
+                    and "sasl.enabled.mechanisms" not in own
+                )
+                default = ", Kafka's default," if is_default else ""
                 raise ConfigError(
-                    f"{self._setting('sasl.enabled.mechanisms')}: {name} is not served, only "
-                    f"{', '.join(MECHANISMS)}"
+                    f"{self._setting('sasl.enabled.mechanisms')}: {name}{default} is not served, "
+                    f"only {', '.join(MECHANISMS)}"
                 )
             of_mechanism = config.of_mechanism(name)
             self.mechanisms[name] = self._new(name, of_mechanism)
@@ -72,15 +78,21 @@ class SaslListener:
     def _passwords(self, config: Config) -> Mapping[str, str]:
         """Passwords by user, as the options user_NAME of PLAIN's login module give them."""
         passwords: dict[str, str] = {}
-        for module in self._modules("PLAIN", config):
+        modules = self._modules("PLAIN", config)
+        for module in modules:
             if module.name == PLAIN_MODULE:
                 for name, value in module.options.items():
                     if name.startswith(USER_PREFIX):
                         passwords.setdefault(name.removeprefix(USER_PREFIX), value)
         if not passwords:
+            missing = "it is not set"
+            if any(module.name == PLAIN_MODULE for module in modules):
+                missing = f"it has no option {USER_PREFIX}NAME"
+            elif modules:
+                missing = "it has another login module"
             raise ConfigError(
-                f"{self._setting('plain.sasl.jaas.config')}: users are needed for PLAIN: "
-                f'{PLAIN_MODULE} required user_NAME="PASSWORD";'
+                f"{self._setting('plain.sasl.jaas.config')}: users are needed for PLAIN, and "
+                f'{missing}: {PLAIN_MODULE} required {USER_PREFIX}NAME="PASSWORD";'
             )
         return passwords
 

@@ -9,7 +9,7 @@ import pytest
 from coordinator_server.security import section
 from coordinator_server.security.section import Section
 from storage.memory_disk import MemoryDisk
-from storage.security_state import SECURITY_FILE, SecurityState
+from storage.security_state import SECURITY_FILE, SecurityState, to_text
 
 
 def test_a_change_makes_the_texts_of_what_changes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,19 +17,19 @@ def test_a_change_makes_the_texts_of_what_changes_alone(monkeypatch: pytest.Monk
     disk = MemoryDisk()
     disk.mkdir("/d")
     made: list[object] = []
-    to_text = section.to_text
 
     def counting(entry: object) -> str:
         made.append(entry)
         return to_text(entry)
 
     monkeypatch.setattr(section, "to_text", counting)
-    many = Section(SecurityState(disk, "/d"), "s", {n: {"n": n} for n in range(1000)})
+    before: dict[int, dict[str, int | str]] = {n: {"n": n} for n in range(1000)}
+    many = Section(SecurityState(disk, "/d"), "s", before)
     assert len(made) == 1000
     many.change({7: {"n": "seven"}, 1000: {"n": 1000}}, [3, 5000])
     assert len(made) == 1002
     entries = json.loads(disk.read_file(f"/d/{SECURITY_FILE}"))["s"]
-    expected = [{"n": n} for n in range(1001) if n != 3]
+    expected: list[dict[str, int | str]] = [{"n": n} for n in range(1001) if n != 3]
     expected[6] = {"n": "seven"}
     assert entries == expected == SecurityState(disk, "/d").section("s")
     many.clear()

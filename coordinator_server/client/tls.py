@@ -127,7 +127,9 @@ def _identify(context: ssl.SSLContext, store: Store) -> None:
             texts, password = "".join(read(store, content)), None
         _load_texts(context, texts, password)
     except (OSError, ValueError) as error:
-        what = "a PEM key with its certificates (ssl.key.password, if it is encrypted)"
+        what = "PEM key with its certificates (ssl.key.password, if it is encrypted)"
+        if store.key_location is not None:
+            what = f"PEM key for it in {store.key_location} (ssl.key.password, if it is encrypted)"
         raise _unreadable(store, error, what) from None
 
 

@@ -162,3 +162,22 @@ def test_a_password_may_have_any_sign() -> None:
     )
     assert (one.password, other.password) == ("x,y=[z]w", ";")
     assert "x,y" not in repr(one)
+
+
+def test_requests_of_many_users_may_overlap() -> None:
+    """Credentials are made in steps; neither loses what the other does meanwhile."""
+    disk = _disk()
+    users = ScramUsers(_state(disk))
+    _alter(users, _put("gone"))
+    names = [f"u{n}" for n in range(1200)]
+    first = users.alter(
+        AlterUserScramCredentialsRequest(
+            deletions=[_drop("gone")], upsertions=[_put(name) for name in names]
+        )
+    )
+    for _ in range(5):
+        next(first)
+    assert _alter(users, _drop("gone"), _put("other")) == {"gone": (0, None), "other": (0, None)}
+    assert len(list(first)) >= 2
+    for one in (users, ScramUsers(_state(disk))):
+        assert sorted(one.users()) == sorted([*names, "other"])

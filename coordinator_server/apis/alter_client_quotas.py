@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from coordinator_server.net.networks import parse_address
+from coordinator_server.config.hosts import parse_address
 from coordinator_server.security.quotas.client_quotas import address_of
 from coordinator_server.security.quotas.entities import (
     IP,
@@ -78,7 +78,7 @@ def _alter(
             changes, addresses, validate_only=request.validate_only
         )
     except (StorageError, TooManyChangesError) as failure:
-        error = ErrorCode.UNKNOWN_SERVER_ERROR
+        error = ErrorCode.POLICY_VIOLATION
         if isinstance(failure, StorageError):
             error = failure.code
         for entry in request.entries:

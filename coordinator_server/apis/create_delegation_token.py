@@ -74,7 +74,7 @@ def _refusal(broker: Broker, call: Call, owner: Principal) -> ErrorCode:
     if not are_allowed(broker, call):
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     if owner != call.connection.principal:
-        access = broker.security.access(call.connection)
+        access = broker.security.access(call.connection, call.api_name)
         if access is not None and not access.allows(
             Operation.CREATE_TOKENS, ResourceType.USER, str(owner)
         ):

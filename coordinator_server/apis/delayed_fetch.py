@@ -138,7 +138,8 @@ class DelayedFetch(KeyedOperation):
 
     def _may_read(self) -> Callable[[str], bool] | None:
         """Whether the client may read a topic; None when it may read all of them."""
-        access = self._broker.security.access(self._call.connection)
+        call = self._call
+        access = self._broker.security.access(call.connection, call.api_name)
         if access is None:
             return None
         if self._is_replica:

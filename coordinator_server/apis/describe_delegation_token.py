@@ -41,7 +41,7 @@ def handle(broker: Broker, call: Call, request: DescribeDelegationTokenRequest) 
             for one in request.owners:
                 owners.add(Principal(one.principal_type, one.principal_name))
                 yield
-        access = broker.security.access(call.connection)
+        access = broker.security.access(call.connection, call.api_name)
         for token in tokens:
             is_asked_for = owners is None or not owners.isdisjoint(token.principals)
             if is_asked_for and _may_see(access, call.connection.principal, token):

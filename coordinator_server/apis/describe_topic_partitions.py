@@ -37,7 +37,7 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
     cursor = request.cursor
     first = _order(cursor.topic_name) if cursor is not None else b""
     names: list[tuple[bytes, str]] = []  # a heap: sorting them would be one long step
-    access = broker.security.access(call.connection)
+    access = broker.security.access(call.connection, call.api_name)
     refused: dict[str, DescribeTopicPartitionsResponseTopic] = {}
     has_cursor_name, has_empty_name = not request.topics, False
     for one in request.topics or broker.topics.all_topics():

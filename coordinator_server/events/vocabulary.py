@@ -49,6 +49,12 @@ VOCABULARY: dict[str, EventType] = {
     "connection.ended": EventType(DEBUG, ("remote",)),
     "connection.closed": EventType(WARNING, ("remote", "reason", "api", "version", "unreported")),
     "connection.refused": EventType(WARNING, ("remote", "reason", "api", "version", "unreported")),
+    "connection.delayed": EventType(
+        WARNING,
+        ("remote", "listener", "reason"),
+        most_in_period=10,
+        kind=("listener", "reason"),
+    ),
     # A client that is refused comes again at once, and again.
     "handshake.failed": EventType(
         WARNING,
@@ -77,6 +83,13 @@ VOCABULARY: dict[str, EventType] = {
     "connections.closed": EventType(WARNING, ("unreported",)),
     "request.failed": EventType(ERROR, ("remote", "api", "version", "correlation_id")),
     # security
+    # Who is denied something asks for it again, and a subscription names many topics.
+    "access.denied": EventType(
+        INFO,
+        ("principal", "host", "operation", "resource_type", "resource", "api"),
+        most_in_period=20,
+        kind=("principal", "operation", "resource_type"),
+    ),
     "acls.created": EventType(INFO, ("remote", "acls")),
     "acls.deleted": EventType(INFO, ("remote", "acls")),
     "token.created": EventType(INFO, ("remote", "token")),

@@ -21,8 +21,8 @@ from struct import Struct
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, cast
 
+from coordinator_server.config.hosts import as_java, without_mapping
 from coordinator_server.group.effects import Caller
-from coordinator_server.net.networks import as_java, without_mapping
 from coordinator_server.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Connection(asyncio.Protocol):
         return self._unsent_bytes < before
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note the addresses; a connection beyond max.connections is closed again."""
+        """Note the addresses; one beyond the limits is closed again."""
         # A cast: uvloop's transports are no asyncio.Transport. Both loops set TCP_NODELAY.
         self._transport = cast("asyncio.Transport", transport)
         host, port = _address(transport.get_extra_info("peername"))
@@ -280,11 +280,6 @@ class Connection(asyncio.Protocol):
         """Go on with what came meanwhile."""
         self._holds &= ~_HELD
         self._go_on()
-
-    @property
-    def is_muted(self) -> bool:
-        """Whether requests wait because the client is over its quota."""
-        return bool(self._holds & _MUTED)
 
     def mute(self, throttle_ms: int) -> None:
         """Handle no more requests for so long. Source: ThrottledChannel."""

@@ -51,7 +51,7 @@ class Security:
         self._jwks: dict[tuple[object, ...], Jwks] = {}
         self.quotas = ClientQuotas(state)
         self.authorizer: Authorizer | None = None
-        self._new_access: Callable[[Client], Access] | None = None
+        self._new_access: Callable[[Client, str], Access] | None = None
         if config.text("authorizer.class.name"):
             from coordinator_server.security.access import Access
             from coordinator_server.security.acl_state import load_authorizer
@@ -132,16 +132,16 @@ class Security:
         """
         authorizer = self.authorizer
         assert authorizer is not None
-        acls = dict.fromkeys(authorizer.acls)
-        for acl in removed:
-            del acls[acl]
-        acls.update(dict.fromkeys(added))
-        self.state.put(_ACLS, [acl.to_entry() for acl in acls])
+        self.state.change(
+            _ACLS,
+            put=[acl.to_entry() for acl in added],
+            drop=[acl.to_entry() for acl in removed],
+        )
         authorizer.change(added=added, removed=removed)
 
-    def access(self, client: Client) -> Access | None:
-        """What a client may do, for a handler that asks itself; None if that is everything."""
-        return None if self._new_access is None else self._new_access(client)
+    def access(self, client: Client, api: str) -> Access | None:
+        """What a client may do, for the handler of an API; None if that is everything."""
+        return None if self._new_access is None else self._new_access(client, api)
 
     def forget(self) -> None:
         """Let everything go that clients made. Raises StorageError."""

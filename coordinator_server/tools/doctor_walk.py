@@ -16,6 +16,7 @@ from coordinator_server.client import (
     TlsError,
 )
 from coordinator_server.client.security import SecuritySettings, TlsSettings
+from coordinator_server.config.hosts import is_loopback
 from coordinator_server.tools.doctor_group import live_as_member
 from coordinator_server.tools.doctor_network import (
     Peer,
@@ -23,7 +24,6 @@ from coordinator_server.tools.doctor_network import (
     change_of_advertised,
     connect,
     identify,
-    is_loopback,
     not_a_broker,
     resolve,
     speaks_http,

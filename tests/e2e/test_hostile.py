@@ -126,15 +126,21 @@ def test_a_client_that_does_not_read_is_cut_off() -> None:
             wire.socket.close()
 
 
-def test_one_connection_too_many_is_refused() -> None:
-    """max.connections closes the newest one with a line; the others go on."""
+def test_one_connection_too_many_waits() -> None:
+    """max.connections keeps the newest one waiting with a line; the others go on."""
     with Broker({"max.connections": "3"}) as broker:
         wires = [broker.connect() for _ in range(3)]
         for wire in wires:
             wire.ask(API_VERSIONS_REQUEST)
-        with broker.connect() as late:
-            assert late.is_closed()
-        wait_for(lambda: broker.log_lines("connection.refused"), "a line")
+        late = [broker.connect() for _ in range(2)]
+        late[0].send(API_VERSIONS_REQUEST)
+        wait_for(lambda: broker.log_lines("connection.delayed"), "a line")
         assert all(wire.ask(API_VERSIONS_REQUEST) for wire in wires)
+        wires.pop().socket.close()
+        assert late[0].receive()
+        wires.pop().socket.close()
+        assert late[1].ask(API_VERSIONS_REQUEST)
+        assert len(broker.log_lines("connection.delayed")) == 2
+        wires += late
         for wire in wires:
             wire.socket.close()

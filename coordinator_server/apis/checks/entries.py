@@ -28,6 +28,9 @@ NameOf = Callable[["Broker", Any], "str | None"]
 Refused = Callable[[Any, "ErrorCode"], Any]
 """`refused(entry, error)` is what the answer has for an entry that is refused."""
 
+Excuses = Callable[["Broker", Any], Generator[None, None, bool]]
+"""`excuses(broker, entry)` says in steps whether an entry is wrong in a way that is told first."""
+
 
 class Entries(NamedTuple):
     """How the entries of a request are asked for.
@@ -35,6 +38,7 @@ class Entries(NamedTuple):
     `field` is their list in the request, `answer` that of the answer. Who may do one of `unless` to
     the cluster is not asked for entries. With `passes_duplicates` the handler answers for resources
     that are named twice. With `needs_some` the handler is left out if nothing is left for it.
+    An entry that would be refused is left to the handler if `excuses` says so.
     """
 
     operation: Operation
@@ -47,11 +51,12 @@ class Entries(NamedTuple):
     unless: tuple[Operation, ...] = ()
     passes_duplicates: bool = False
     needs_some: Callable[[list[Any]], Any] | None = None
+    excuses: Excuses | None = None
 
     def serve(self, asking: Asking, request: Any) -> Generator[None, None, bool]:
         """See `Serve`."""
         access = asking.access
-        if any(access.cluster(operation) for operation in self.unless):
+        if any(access.unlogged.cluster(operation) for operation in self.unless):
             return True
         entries = getattr(request, self.field)
         twice = yield from self._twice(asking.broker, entries)
@@ -63,6 +68,7 @@ class Entries(NamedTuple):
             if (
                 name is None
                 or name in twice
+                or (yield from self._is_excused(asking, entry, name))
                 or access.allows(self.operation, self.resource_type, name)
             ):
                 left.append(entry)
@@ -77,6 +83,13 @@ class Entries(NamedTuple):
         setattr(request, self.field, left)
         asking.call.amend = lambda response: merge(response, self.answer, refused, self.place)
         return True
+
+    def _is_excused(self, asking: Asking, entry: Any, name: str) -> Generator[None, None, bool]:
+        if self.excuses is None:
+            return False
+        if asking.access.unlogged.allows(self.operation, self.resource_type, name):
+            return False
+        return (yield from self.excuses(asking.broker, entry))
 
     def _twice(self, broker: Broker, entries: Iterable[Any]) -> Generator[None, None, set[str]]:
         """The names that there are several times, if they matter."""

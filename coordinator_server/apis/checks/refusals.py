@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from coordinator_server.apis.config_changes import BROKER_LOGGER
 from protocol.apis.alter_configs import AlterConfigsResourceResponse
 from protocol.apis.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponsePartition,
@@ -219,10 +220,10 @@ def alter_configs(resource: Any, error: ErrorCode) -> AlterConfigsResourceRespon
 def incremental_alter_configs(
     resource: Any, error: ErrorCode
 ) -> IncrementalAlterConfigsResourceResponse:
-    """IncrementalAlterConfigs."""
+    """IncrementalAlterConfigs; the broker itself, which answers for loggers, gives no text."""
     return IncrementalAlterConfigsResourceResponse(
         error_code=error,
-        error_message=error.message,
+        error_message=None if resource.resource_type == BROKER_LOGGER else error.message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )

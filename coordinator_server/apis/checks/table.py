@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from coordinator_server.apis.checks import lists, members, offsets, refusals, tokens, topics
 from coordinator_server.apis.checks.check import Check, Row, Serve, Whole
 from coordinator_server.apis.checks.entries import Entries, Place, changed, named_topic
+from coordinator_server.apis.config_changes import is_malformed
 from coordinator_server.coordinator.group_apis import row_of
 from coordinator_server.security.acl import AUTHORIZATION_FAILED, Operation, ResourceType
 from protocol.errors import ErrorCode
@@ -135,7 +136,7 @@ _CONFIG_TYPES = ((_TOPIC, (2,)), (_GROUP, (32,)), (_CLUSTER, (4, 8, 16)))
 
 
 def _config_entries(
-    operation: Operation, refused: Any, answer: str, *, passes_duplicates: bool, place: Place
+    operation: Operation, refused: Any, answer: str, *, alters: bool, place: Place
 ) -> tuple[Serve, Serve, Serve]:
     def of(resource_type: ResourceType, types: tuple[int, ...]) -> Serve:
         def name(broker: object, resource: Any) -> str | None:
@@ -151,7 +152,8 @@ def _config_entries(
             "resources",
             answer,
             place,
-            passes_duplicates=passes_duplicates and resource_type is not _CLUSTER,
+            passes_duplicates=alters and resource_type is not _CLUSTER,
+            excuses=is_malformed if alters else None,
         ).serve
 
     one, two, three = (of(*pair) for pair in _CONFIG_TYPES)
@@ -310,7 +312,7 @@ TABLE: dict[str, Row] = {
             Operation.DESCRIBE_CONFIGS,
             refusals.describe_configs,
             "results",
-            passes_duplicates=False,
+            alters=False,
             place=Place.LAST,
         ),
     ),
@@ -320,7 +322,7 @@ TABLE: dict[str, Row] = {
             Operation.ALTER_CONFIGS,
             refusals.alter_configs,
             "responses",
-            passes_duplicates=True,
+            alters=True,
             place=Place.FIRST,
         ),
     ),
@@ -354,7 +356,7 @@ TABLE: dict[str, Row] = {
             Operation.ALTER_CONFIGS,
             refusals.incremental_alter_configs,
             "responses",
-            passes_duplicates=True,
+            alters=True,
             place=Place.FIRST,
         ),
     ),

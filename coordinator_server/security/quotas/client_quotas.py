@@ -66,8 +66,9 @@ class ClientQuotas:
             quotas[entity] = changed(quotas.get(entity, {}), wanted)
             if not quotas[entity]:
                 del quotas[entity]
-        if not validate_only and quotas != self._quotas:
-            self._put(quotas, {**self._addresses, **addresses})
+        touched = [one for one in accepted if quotas.get(one) != self._quotas.get(one)]
+        if not validate_only and touched:
+            self._change(quotas, touched, addresses)
         return results
 
     def describe(
@@ -81,7 +82,9 @@ class ClientQuotas:
     def clear(self) -> None:
         """Forget all of them."""
         if self._quotas:
-            self._put({}, {})
+            self._state.put(_SECTION, ())
+            self._quotas, self._addresses = {}, {}
+            self._tell()
 
     def limits(self, key: str) -> Limits:
         """The limits of users and client ids of one kind."""
@@ -104,16 +107,33 @@ class ClientQuotas:
                 limits[address] = quotas[_CONNECTIONS]
         return limits
 
-    def _put(self, quotas: dict[Entity, Quotas], addresses: Mapping[str, str]) -> None:
-        entries: list[dict[str, Any]] = []
-        kept = {}
-        for entity, one in quotas.items():
-            entries.append({"entity": dict(entity), "quotas": one})
+    def _change(
+        self,
+        quotas: dict[Entity, Quotas],
+        touched: Iterable[Entity],
+        addresses: Mapping[str, str],
+    ) -> None:
+        """Take quotas that differ from those of before in some entities."""
+        new: list[dict[str, Any]] = []
+        gone: list[dict[str, Any]] = []
+        kept = dict(self._addresses)
+        for entity in touched:
             kind, host = entity[0]
+            entry: dict[str, Any] = {"entity": dict(entity)}
+            if entity not in quotas:
+                gone.append(entry)
+                if kind == _IP:
+                    kept.pop(str(host), None)
+                continue
+            new.append(entry)
+            entry["quotas"] = quotas[entity]
             if kind == _IP and host is not None:
-                entries[-1]["address"] = kept[host] = addresses[host]
-        self._state.put(_SECTION, entries)
+                entry["address"] = kept[host] = addresses[host]
+        self._state.change(_SECTION, put=new, drop=gone)
         self._quotas, self._addresses = quotas, kept
+        self._tell()
+
+    def _tell(self) -> None:
         for follower in tuple(self.followers):
             follower.quotas_changed()
 

@@ -8,43 +8,18 @@ checked with. Somebody whom there is not is refused at the first message, as in 
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 import re
 import secrets
 from typing import NamedTuple, Protocol
 
+from coordinator_server.credentials.scram_mechanisms import ScramMechanism
 from coordinator_server.security.sasl.mechanism import (
     SaslAuthenticationError,
     SaslError,
     UnreadableTokenError,
     text_of,
 )
-
-MAX_ITERATIONS = 16384
-
-
-class ScramMechanism(NamedTuple):
-    """A mechanism: `type_id` is that of the APIs, `hash_name` that of hashlib."""
-
-    name: str
-    type_id: int
-    hash_name: str
-    min_iterations: int
-
-    def hmac(self, key: bytes, data: bytes) -> bytes:
-        """The keyed hash."""
-        return hmac.digest(key, data, self.hash_name)
-
-    def hash(self, data: bytes) -> bytes:
-        """The hash."""
-        return hashlib.new(self.hash_name, data).digest()
-
-
-SHA_256 = ScramMechanism("SCRAM-SHA-256", 1, "sha256", 4096)
-SHA_512 = ScramMechanism("SCRAM-SHA-512", 2, "sha512", 4096)
-SCRAM_BY_NAME = {one.name: one for one in (SHA_256, SHA_512)}
-SCRAM_BY_TYPE = {one.type_id: one for one in (SHA_256, SHA_512)}
 
 
 class ScramCredential(NamedTuple):
@@ -84,7 +59,7 @@ class Tokens(Protocol):
 def new_credential(mechanism: ScramMechanism, password: str, iterations: int) -> ScramCredential:
     """Credentials for a password; this takes milliseconds."""
     salt = random_text().encode()
-    salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+    salted = mechanism.salted_password(password, salt, iterations)
     return credential_of(mechanism, salt, salted, iterations)
 
 

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.config.config import ConfigError
-from coordinator_server.security.sasl.scram import (
+from coordinator_server.credentials.scram_mechanisms import (
     MAX_ITERATIONS,
     SCRAM_BY_NAME,
     SCRAM_BY_TYPE,
-    ScramCredential,
     ScramMechanism,
+)
+from coordinator_server.security.sasl.scram import (
+    ScramCredential,
     credential_of,
     new_credential,
 )
@@ -140,54 +142,51 @@ class ScramUsers:
             unknown = ErrorCode.UNKNOWN_SERVER_ERROR
             return [UserResult(name, unknown, text) for name in (*names, *errors)]
         if names:
-            self._apply(deletions.values(), upsertions.values())
+            new = []
+            for one in upsertions.values():
+                mechanism = SCRAM_BY_TYPE[one.mechanism]
+                credential = credential_of(
+                    mechanism, bytes(one.salt), bytes(one.salted_password), one.iterations
+                )
+                new.append((one.name, mechanism.name, credential))
+                yield
+            gone = [(name, SCRAM_BY_TYPE[one.mechanism].name) for name, one in deletions.items()]
+            self._change(new, [one for one in gone if one[1] in self.of_user(one[0])])
         return [*map(UserResult, names), *errors.values()]
 
     def clear(self) -> None:
         """Forget all users but those of the settings. Raises StorageError."""
         if self._credentials:
-            self._keep({})
+            self._state.put(SECTION, ())
+            self._credentials.clear()
             self._add_configured()
 
     def _add_configured(self) -> None:
-        changed = self._copied()
-        for user in self._configured:
-            of_user = changed.setdefault(user.name, {})
-            if self._replaces or user.mechanism.name not in of_user:
-                new = new_credential(user.mechanism, user.password, user.iterations)
-                of_user[user.mechanism.name] = new
-        if changed != self._credentials:
-            self._keep(changed)
-
-    def _copied(self) -> dict[str, dict[str, ScramCredential]]:
-        return {name: dict(of_user) for name, of_user in self._credentials.items()}
-
-    def _apply(
-        self,
-        deletions: Iterable[ScramCredentialDeletion],
-        upsertions: Iterable[ScramCredentialUpsertion],
-    ) -> None:
-        changed = self._copied()
-        for deletion in deletions:
-            of_user = changed[deletion.name]
-            del of_user[SCRAM_BY_TYPE[deletion.mechanism].name]
-            if not of_user:
-                del changed[deletion.name]
-        for one in upsertions:
-            mechanism = SCRAM_BY_TYPE[one.mechanism]
-            changed.setdefault(one.name, {})[mechanism.name] = credential_of(
-                mechanism, bytes(one.salt), bytes(one.salted_password), one.iterations
-            )
-        self._keep(changed)
-
-    def _keep(self, credentials: dict[str, dict[str, ScramCredential]]) -> None:
-        entries = [
-            _to_entry(user, mechanism, credential)
-            for user, of_user in credentials.items()
-            for mechanism, credential in of_user.items()
+        new = [
+            (user.name, user.mechanism.name, _credential_of(user))
+            for user in self._configured
+            if self._replaces or self.credential(user.mechanism, user.name) is None
         ]
-        self._state.put(SECTION, entries)
-        self._credentials = credentials
+        if new:
+            self._change(new)
+
+    def _change(
+        self,
+        new: Sequence[tuple[str, str, ScramCredential]],
+        gone: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        """Set credentials of users by mechanism, and remove others that are there."""
+        self._state.change(
+            SECTION,
+            put=[_to_entry(*one) for one in new],
+            drop=[{"user": user, "mechanism": mechanism} for user, mechanism in gone],
+        )
+        for user, mechanism in gone:
+            del self._credentials[user][mechanism]
+            if not self._credentials[user]:
+                del self._credentials[user]
+        for user, mechanism, credential in new:
+            self._credentials.setdefault(user, {})[mechanism] = credential
 
     def _check_deletion(self, deletion: ScramCredentialDeletion) -> UserResult | None:
         problem = _check_name(deletion.name, deletion.mechanism)
@@ -247,6 +246,10 @@ def _check_upsertion(upsertion: ScramCredentialUpsertion) -> UserResult | None:
     if upsertion.iterations > MAX_ITERATIONS:
         return UserResult(user, ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
     return None
+
+
+def _credential_of(user: ConfiguredUser) -> ScramCredential:
+    return new_credential(user.mechanism, user.password, user.iterations)
 
 
 def _to_entry(user: str, mechanism: str, credential: ScramCredential) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from coordinator_server.config.config import ConfigError
-from coordinator_server.security.tls.jks import (
+from coordinator_server.credentials.jks import (
     MAGIC,
     JksEntry,
     WrongPasswordError,

@@ -121,4 +121,4 @@ def test_too_many_changes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entities, "MOST_CHANGES", 0)
     request = change("user", None, "producer_byte_rate", 5)
     (answer,) = FakeBroker().ask(alter, request).replies
-    assert answer.entries[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert answer.entries[0].error_code == ErrorCode.POLICY_VIOLATION

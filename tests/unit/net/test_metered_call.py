@@ -73,7 +73,7 @@ class Metered:
 
     def is_muted(self) -> bool:
         """Whether the client's requests wait."""
-        return self.connection.is_muted
+        return self.connection._muted_until is not None
 
     def throttle_ms(self, call: MeteredCall) -> int:
         """What an empty answer to it says."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator_server.config.config import Config
+from coordinator_server.security.access import MOST_LOGGED, MOST_LOGGED_CHARACTERS
 from coordinator_server.security.acl import (
     Acl,
     AclFilter,
@@ -24,6 +25,7 @@ from coordinator_server.security.security import Security
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
+from tests.unit.reports import Reports
 from tests.unit.security.acl_worlds import worlds
 from tests.unit.topics.fakes import FakeClock
 
@@ -265,7 +267,7 @@ def test_acls_are_kept() -> None:
     again = secured(disk, **{"super.users": "User:root; User:admin"})
     assert again.authorizer is not None
     assert again.authorizer.acls == [acl("u")]
-    root, alice = again.access(Client("root")), again.access(Client("alice"))
+    root, alice = again.access(Client("root"), "X"), again.access(Client("alice"), "X")
     assert root is not None
     assert alice is not None
     assert root.topic(Operation.WRITE, "u")
@@ -290,9 +292,29 @@ class Client:
         self.principal = user(name)
 
 
+def test_what_one_request_is_denied_is_told(reports: Reports) -> None:
+    """The first of it, with the beginning of the name; nothing by whoever asks unlogged."""
+    disk = MemoryDisk()
+    disk.mkdir("d")
+    access = secured(disk).access(Client("alice"), "Metadata")
+    assert access is not None
+    assert not access.unlogged.topic(Operation.READ, "t")
+    assert not any(access.topic(Operation.READ, f"{number}{'x' * 400}") for number in range(50))
+    assert len(reports.events) == MOST_LOGGED
+    assert reports.events[1] == {
+        "event": "access.denied",
+        "principal": "User:alice",
+        "host": HOST.removeprefix("/"),
+        "operation": "READ",
+        "resource_type": "TOPIC",
+        "resource": f"1{'x' * (MOST_LOGGED_CHARACTERS - 1)}",
+        "api": "Metadata",
+    }
+
+
 def test_a_damaged_acl_is_told() -> None:
     """The broker does not start with fewer ACLs than there were."""
-    with pytest.raises(StorageError, match=r"an ACL in security\.json is damaged"):
+    with pytest.raises(StorageError, match=r"an ACL in the data directory is damaged"):
         load_authorizer(Config(), [{"resource_type": "TOPIC"}])
 
 
@@ -302,5 +324,5 @@ def test_without_an_authorizer_nobody_is_asked() -> None:
     disk.mkdir("d")
     security = Security(Config(), SecurityState(disk, "d"), FakeClock(), FakeClock())
     assert security.authorizer is None
-    assert security.access(Client("alice")) is None
+    assert security.access(Client("alice"), "X") is None
     security.forget()

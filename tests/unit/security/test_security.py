@@ -83,13 +83,13 @@ def test_expired_tokens_that_cannot_be_removed(monkeypatch: pytest.MonkeyPatch) 
     security = _with_token(disk, clock)
     security.start()
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise StorageError("the disk is full")
 
     told = []
     with monkeypatch.context() as broken:
         broken.setattr(type(LOG), "emit", staticmethod(lambda *event, **_: told.append(event)))
-        broken.setattr(security.state, "put", fails)
+        broken.setattr(security.state, "change", fails)
         clock.pass_time(20_000)
     assert told == [("tokens.failed",)]
     clock.pass_time(10_000)

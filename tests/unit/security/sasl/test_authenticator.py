@@ -395,6 +395,7 @@ def test_a_long_token_that_is_no_utf8_is_closed() -> None:
         ({"sasl.enabled.mechanisms": "GSSAPI"}, "GSSAPI is not served"),
         ({"sasl.enabled.mechanisms": "PLAIN", "plain.sasl.jaas.config": ""}, "users are needed"),
         ({"plain.sasl.jaas.config": 'x required user_a="geheim" y'}, "Value not specified"),
+        ({"plain.sasl.jaas.config": JAAS + JAAS}, "2 login modules, should be 1 module"),
         ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "jwks.endpoint.url"),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator_server.credentials.scram_mechanisms import SHA_256, SHA_512, ScramMechanism
 from coordinator_server.security.sasl import scram
 from coordinator_server.security.sasl.mechanism import (
     SaslAuthenticationError,
@@ -15,11 +16,8 @@ from coordinator_server.security.sasl.mechanism import (
     UnreadableTokenError,
 )
 from coordinator_server.security.sasl.scram import (
-    SHA_256,
-    SHA_512,
     Scram,
     ScramCredential,
-    ScramMechanism,
     TokenLogin,
     credential_of,
     new_credential,

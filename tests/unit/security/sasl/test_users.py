@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from coordinator_server.config.config import ConfigError
+from coordinator_server.credentials.scram_mechanisms import SHA_256, SHA_512
 from coordinator_server.security.sasl import users as users_module
-from coordinator_server.security.sasl.scram import SHA_256, SHA_512
 from coordinator_server.security.sasl.users import ScramUsers, parse_users
 from protocol.apis.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -73,7 +73,8 @@ def test_no_password_is_kept() -> None:
     """The file has what a proof is checked with, and not the salted password."""
     disk = _disk()
     _alter(ScramUsers(_state(disk)), _put("a"))
-    contents = disk.read_file("/d/security.json")
+    assert disk.listdir("/d") == ["security.changes"]
+    contents = disk.read_file("/d/security.changes")
     assert b"cHBwcHBw" not in contents  # p, many times
     assert b"stored_key" in contents
 

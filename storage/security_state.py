@@ -30,8 +30,8 @@ to_text = json.JSONEncoder(separators=(",", ":")).encode
 
 _IDENTITY = {
     "scram_users": ("user", "mechanism"),
-    "delegation_tokens": ("token_id",),
     "quotas": ("entity",),
+    "delegation_tokens": ("token_id",),
 }
 """The fields that an entry of a section is known by; in other sections by all of them."""
 

@@ -37,7 +37,7 @@ class SecurityState:
                 if not all(isinstance(entry, dict) for entry in entries):
                     raise ValueError(f"section {name} is no list of objects")
                 self._sections[name] = entries
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise StorageError(
                 f"{self._path} is damaged ({error}); restore it, or move it away to start without "
                 "users, ACLs and quotas"

@@ -98,7 +98,8 @@ def _trust(context: ssl.SSLContext, store: Store) -> None:
             context.load_verify_locations(cafile=store.location)
         else:
             context.load_verify_locations(cadata="".join(_pkcs12(store, content)[1:]))
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+    except (OSError, ValueError, TypeError) as error:  # ssl.SSLError is an OSError
+        # Letters that are not ASCII are a TypeError.
         raise _unreadable(store, error, "PEM certificates") from None
 
 

@@ -31,7 +31,7 @@ class Security:
     """Users, ACLs and quotas of a cluster, kept by `state`.
 
     `authorizer` is None if the settings name none: then everybody may do everything. Raises
-    ConfigError.
+    ConfigError, StorageError.
     """
 
     def __init__(self, config: Config, state: SecurityState) -> None:
@@ -48,8 +48,8 @@ class Security:
 
             self.authorizer = load_authorizer(config, state.section(_ACLS))
             self._new_access = partial(Access, self.authorizer)
-        if config.optional_text("scram.users") is not None:
-            self.users.users()  # adds them
+        if config.optional_text("scram.users") is not None or state:
+            self.users.users()  # adds them, and what is damaged is said now
 
     @property
     def users(self) -> ScramUsers:

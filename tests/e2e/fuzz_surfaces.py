@@ -1,0 +1,609 @@
+"""The parsers of security that tests/e2e/fuzz_parsers.py hands inputs to, with good inputs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from coordinator_server.client.errors import ClientError
+from coordinator_server.client.security import read_security
+from coordinator_server.config.authorizer_settings import split_super_users
+from coordinator_server.config.config import Config, ConfigError
+from coordinator_server.security.acl_state import load_authorizer
+from coordinator_server.security.principal import user
+from coordinator_server.security.quotas.client_quotas import ClientQuotas
+from coordinator_server.security.sasl.jaas import JaasError, parse_jaas
+from coordinator_server.security.sasl.mechanism import SaslError, UnreadableTokenError
+from coordinator_server.security.sasl.oauthbearer import OAuthBearer, TokenError
+from coordinator_server.security.sasl.plain import Plain
+from coordinator_server.security.sasl.scram import SHA_256, Scram, ScramCredential, new_credential
+from coordinator_server.security.sasl.unsecured_jws import UnsecuredRules, new_unsecured, validate
+from coordinator_server.security.sasl.users import ScramUsers, parse_users
+from storage.errors import StorageError
+from storage.memory_disk import MemoryDisk
+from storage.security_state import SECURITY_FILE, SecurityState
+from tests.e2e import fuzz_stores
+from tests.e2e.mutations import Mutator, Surface
+
+MOST_TOKEN = 524_288
+"""The largest frame of a client that has not authenticated (sasl.server.max.receive.size)."""
+MOST_SETTING = 65_536
+"""More than anybody writes into one setting."""
+MOST_FILE = 1_048_576
+
+_MODULES = "org.apache.kafka.common.security."
+_JSON_WORDS = ("[", "{", '"', "\\", ",", ":", "]", "}", "9", "NaN", "1e999", '{"a":', "\\ud800")
+
+
+# --- what clients send ---------------------------------------------------------------------------
+
+_SASL_REFUSALS = (SaslError, UnreadableTokenError)
+_NAMES = (
+    b"alice",
+    b"b",
+    b"\0",
+    b",",
+    b"=",
+    b"=2C",
+    b"=3D",
+    b"n=",
+    b"r=",
+    b"a=",
+    b"m=",
+    b"p=",
+    b"c=biws",
+    b",x=1",
+    b"tokenauth=true",
+    b"\x01",
+    b"auth=",
+    b"Bearer ",
+    b"auth=Bearer ",
+    b" ",
+    b"\xff",
+    b"\xed\xa0\x80",
+    b"\xf0\x9f\x98\x80",
+    b"A",
+    b"/+",
+    b"==",
+    b"a" * 200,
+)
+
+
+def plain() -> Surface:
+    """Tokens of PLAIN."""
+    seeds = (b"\0alice\0secret", b"alice\0alice\0secret", b"\0bob\0x")
+    passwords = {"alice": "secret"}
+    return Surface(
+        "plain",
+        lambda mutator: mutator.sequence(seeds, _NAMES, MOST_TOKEN),
+        lambda token: Plain(passwords).evaluate(token),
+        _SASL_REFUSALS,
+        3,
+    )
+
+
+class _Credentials:
+    """One user."""
+
+    def __init__(self) -> None:
+        self._credential = new_credential(SHA_256, "secret", 4096)
+
+    def credential(self, _: object, name: str) -> ScramCredential | None:
+        """That of alice."""
+        return self._credential if name.startswith("alice") else None
+
+
+def scram_first() -> Surface:
+    """The first message of SCRAM."""
+    seeds = (
+        b"n,,n=alice,r=abc",
+        b"n,a=alice,m=x,n=alice,r=abc,tokenauth=true,x=y",
+        b"n,,n=alice,r=abc,a=b,c=d,e=f",
+        b"n,a=al=2Cice,n=al=2Cice,r=a",
+    )
+    credentials = _Credentials()
+    return Surface(
+        "scram first",
+        lambda mutator: mutator.sequence(seeds, _NAMES, MOST_TOKEN),
+        lambda token: Scram(SHA_256, credentials).evaluate(token),
+        _SASL_REFUSALS,
+        3,
+    )
+
+
+def scram_final() -> Surface:
+    """The second message of SCRAM, with the server's nonce where the input has N."""
+    proof = base64.b64encode(bytes(32))
+    seeds = (b"c=biws,r=N,p=" + proof, b"c=biws,r=N,x=y,z=a,p=" + proof, b"c=,r=N,p=")
+    words = (*_NAMES, b"N", b"p=AAAA", b",p=", b"AAAA", b"AA==", proof)
+    credentials = _Credentials()
+
+    def parse(template: bytes) -> None:
+        scram = Scram(SHA_256, credentials)
+        nonce = scram.evaluate(b"n,,n=alice,r=abc").partition(b",")[0].removeprefix(b"r=")
+        scram.evaluate(template.replace(b"N", nonce, 1))
+
+    def make(mutator: Mutator) -> bytes:
+        return mutator.sequence(seeds, words, MOST_TOKEN)
+
+    # Nobody guesses a proof: all of them are refused.
+    return Surface("scram final", make, parse, _SASL_REFUSALS, 3)
+
+
+def _part(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode("utf-8", "surrogatepass")).decode().rstrip("=")
+
+
+_TOKEN_WORDS = (
+    ".",
+    "..",
+    "=",
+    "-",
+    "_",
+    "e30",
+    "bnVsbA",
+    "W10",
+    "A",
+    "9" * 40,
+    _part("[" * 500),
+    _part('{"alg":"none"}'),
+    _part('{"a":' * 300),
+    "\u00e9",
+    "/",
+    "+",
+    " ",
+)
+
+
+def _claims() -> dict[str, Any]:
+    now = int(time.time())
+    return {
+        "sub": "alice",
+        "iat": now - 5,
+        "exp": now + 100_000,
+        "nbf": now - 5,
+        "scope": ["a", "b"],
+        "aud": "kafka",
+        "iss": "me",
+        "jti": "1",
+    }
+
+
+def _unsigned_token(mutator: Mutator) -> str:
+    """A token without a signature: another claim, another header, or other letters."""
+    pick = mutator.random
+    header = json.dumps({"alg": "none", "typ": "JWT"})
+    claims = json.dumps(_claims())
+    where = pick.random()
+    most = MOST_TOKEN * 3 // 4
+    if where < 0.6:
+        claims = mutator.json(_claims(), most)
+    elif where < 0.75:
+        header = mutator.json({"alg": "none", "typ": "JWT"}, most)
+    elif where < 0.8:
+        claims = mutator.sequence((claims,), _JSON_WORDS, most)
+    token = f"{_part(header)}.{_part(claims)}."
+    return token if where < 0.8 else mutator.sequence((token,), _TOKEN_WORDS, MOST_TOKEN)
+
+
+def unsecured() -> Surface:
+    """Tokens without a signature."""
+    rules = UnsecuredRules(required_scope=("a",))
+    return Surface(
+        "unsecured token",
+        _unsigned_token,
+        lambda token: validate(rules, token),
+        (TokenError, UnreadableTokenError),
+        3,
+    )
+
+
+def oauthbearer() -> Surface:
+    """Messages of OAUTHBEARER, with tokens without a signature."""
+    check = new_unsecured({}, "")
+    token = f"{_part(json.dumps({'alg': 'none'}))}.{_part(json.dumps(_claims()))}.".encode()
+    seeds = (
+        b"n,,\x01auth=Bearer " + token + b"\x01\x01",
+        b"n,a=alice,\x01auth=Bearer " + token + b"\x01traceId=1\x01host=b\x01\x01",
+        b"n,,\x01auth=Bearer a.b.c\x01\x01",
+        b"\x01",
+    )
+
+    def parse(message: bytes) -> None:
+        server = OAuthBearer(check)
+        if server.evaluate(message):
+            server.evaluate(b"\x01")
+
+    return Surface(
+        "oauthbearer message",
+        lambda mutator: mutator.sequence(seeds, _NAMES, MOST_TOKEN),
+        parse,
+        _SASL_REFUSALS,
+        3,
+    )
+
+
+class _Keys:
+    """What a validator asks for keys."""
+
+    def __init__(self, keys: list[Any]) -> None:
+        self._keys = keys
+
+    def current(self) -> list[Any]:
+        """All of them."""
+        return self._keys
+
+    def misses(self, key_id: str) -> None:
+        """A key that is not here is not fetched."""
+
+
+def _key_set() -> tuple[Any, dict[str, Any]]:
+    """A private key of Ed25519, and a set of keys of all kinds with it."""
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+    from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+
+    private = ed25519.Ed25519PrivateKey.generate()
+    okp = OKPAlgorithm.to_jwk(private.public_key(), as_dict=True)
+    rsa_key = RSAAlgorithm.to_jwk(rsa.generate_private_key(65537, 2048).public_key(), as_dict=True)
+    ec_key = ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()).public_key(), as_dict=True)
+    keys = [
+        {**okp, "kid": "o", "alg": "EdDSA", "use": "sig"},
+        {**rsa_key, "kid": "r", "use": "sig"},
+        {**ec_key, "kid": "e", "alg": "ES256"},
+        {"kty": "oct", "k": "c2VjcmV0", "kid": "s"},
+    ]
+    return private, {"keys": keys}
+
+
+def jwt_tokens() -> Surface:
+    """Signed tokens, most of which have a good signature over claims that are not."""
+    from jwt import api_jws
+
+    from coordinator_server.security.sasl.jwks import parse_keys
+    from coordinator_server.security.sasl.jwt_validator import JwtValidator
+
+    private, key_set = _key_set()
+    keys = _Keys(parse_keys(json.dumps(key_set).encode()))
+    settings = {
+        "sasl.oauthbearer.jwks.endpoint.url": "http://localhost/",
+        "sasl.oauthbearer.expected.audience": "kafka,other",
+        "sasl.oauthbearer.expected.issuer": "me",
+    }
+    validator = JwtValidator(Config(overrides=settings), cast(Any, lambda *_: keys), "")
+
+    def signed(claims: str, header: dict[str, Any]) -> str:
+        payload = claims.encode("utf-8", "surrogatepass")
+        return api_jws.encode(payload, private, "EdDSA", headers=header)
+
+    def make(mutator: Mutator) -> str:
+        where = mutator.random.random()
+        if where < 0.6:
+            return signed(mutator.json(_claims(), MOST_TOKEN // 2), {"kid": "o"})
+        token = signed(json.dumps(_claims()), {"kid": "o"})
+        if where < 0.8:
+            header = {"kid": "o", "alg": "EdDSA", "typ": "JWT"}
+            text = mutator.json(header, MOST_TOKEN // 2)
+            return ".".join((_part(text), *token.split(".")[1:]))
+        return mutator.sequence((token,), _TOKEN_WORDS, MOST_TOKEN)
+
+    return Surface("signed token", make, validator.validate, (TokenError,), 2)
+
+
+def jwks() -> Surface:
+    """Sets of keys."""
+    from coordinator_server.security.sasl.jwks import MOST_BYTES, parse_keys
+
+    _, key_set = _key_set()
+
+    def make(mutator: Mutator) -> bytes:
+        text = mutator.json(key_set, MOST_BYTES + 9)
+        return text.encode("utf-8", "surrogatepass")
+
+    return Surface("jwks", make, parse_keys, (ValueError,), 1)
+
+
+# --- settings ------------------------------------------------------------------------------------
+
+_JAAS_WORDS = (
+    " ",
+    ";",
+    "=",
+    '"',
+    "'",
+    "\\",
+    "\\777",
+    "\n",
+    "/*",
+    "*/",
+    "//",
+    "/",
+    "-",
+    ".",
+    "5",
+    "required",
+    "username",
+    '="',
+    '";',
+    "\u00e9",
+    "\xa0",
+    "$",
+    '\\"',
+    "user_a=",
+)
+_JAAS_SEEDS = (
+    f'{_MODULES}plain.PlainLoginModule required username="a" password="b" user_alice="x\\"y";',
+    f"{_MODULES}scram.ScramLoginModule required username='a' password='b c' tokenauth=true;",
+    f'{_MODULES}oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="a"'
+    ' unsecuredLoginNumberClaim_exp="5" unsecuredLoginListClaim_scope=",a,b";',
+)
+
+
+def jaas() -> Surface:
+    """JAAS texts of the broker."""
+    return Surface(
+        "jaas",
+        lambda mutator: mutator.sequence(_JAAS_SEEDS, _JAAS_WORDS, MOST_SETTING),
+        parse_jaas,
+        (JaasError,),
+        2,
+    )
+
+
+def client_jaas() -> Surface:
+    """JAAS texts of clients, and what is read from them for each mechanism."""
+
+    def parse(text: str) -> None:
+        mechanism = "OAUTHBEARER" if "unsecuredLogin" in text else "PLAIN"
+        read_security(
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": mechanism,
+                "sasl.jaas.config": text,
+            }
+        )
+
+    return Surface(
+        "jaas of a client",
+        lambda mutator: mutator.sequence(_JAAS_SEEDS, _JAAS_WORDS, MOST_SETTING),
+        parse,
+        (ClientError,),
+        2,
+    )
+
+
+def scram_users() -> Surface:
+    """The setting scram.users."""
+    seeds = (
+        "SCRAM-SHA-256=[name=alice,password=a]",
+        "SCRAM-SHA-512=[name=b,iterations=8192,password=x]y]; SCRAM-SHA-256=[name=c,password=d];",
+    )
+    words = (
+        "]",
+        "]]",
+        ";",
+        "[name=",
+        ",",
+        "=",
+        " ",
+        "\n",
+        "iterations=",
+        "9",
+        "password=",
+        "SCRAM-SHA-256=[",
+        "SCRAM-SHA-1=[",
+        "\u00e9",
+    )
+    return Surface(
+        "scram.users",
+        lambda mutator: mutator.sequence(seeds, words, MOST_SETTING),
+        parse_users,
+        (ConfigError,),
+        2,
+    )
+
+
+def super_users() -> Surface:
+    """The setting super.users, in a whole configuration."""
+    words = (";", ":", "User:", "User:a", " ", "", "\u00e9", ",", "Group:b")
+
+    def parse(text: str) -> None:
+        split_super_users(Config(overrides={"super.users": text}).text("super.users"))
+
+    return Surface(
+        "super.users",
+        lambda mutator: mutator.sequence(("User:a;User:b", "User:CN=a,O=b"), words, MOST_SETTING),
+        parse,
+        (ConfigError,),
+        0.2,
+    )
+
+
+# --- what is kept --------------------------------------------------------------------------------
+
+_ENTRY = {
+    "resource_type": "TOPIC",
+    "name": "t",
+    "pattern_type": "LITERAL",
+    "principal": "User:a",
+    "host": "*",
+    "operation": "READ",
+    "permission": "ALLOW",
+}
+_KEPT = {
+    "version": 1,
+    "acls": [_ENTRY, {**_ENTRY, "pattern_type": "PREFIXED", "permission": "DENY", "name": "a"}],
+    "scram_users": [
+        {
+            "user": "a",
+            "mechanism": "SCRAM-SHA-256",
+            "salt": "c2FsdA==",
+            "stored_key": "YQ==",
+            "server_key": "Yg==",
+            "iterations": 4096,
+        },
+    ],
+    "quotas": [
+        {"entity": {"user": "a", "client-id": None}, "quotas": {"producer_byte_rate": 5.0}},
+        {
+            "entity": {"ip": "localhost"},
+            "quotas": {"connection_creation_rate": 5.0},
+            "address": "127.0.0.1",
+        },
+    ],
+}
+
+
+def security_state() -> Surface:
+    """security.json, and what users, quotas and ACLs are made of it."""
+    config = Config()
+    disk = MemoryDisk()
+    disk.mkdir("/d")
+    path = f"/d/{SECURITY_FILE}"
+
+    def parse(text: str) -> None:
+        if disk.exists(path):
+            disk.unlink(path)
+        file = disk.open(path, create=True)
+        file.append([text.encode("utf-8", "surrogatepass")])
+        file.close()
+        state = SecurityState(disk, "/d")
+        users = ScramUsers(state)
+        quotas = ClientQuotas(state)
+        authorizer = load_authorizer(config, state.section("acls"))
+        users.credential(SHA_256, "a")
+        quotas.limits("producer_byte_rate")
+        quotas.of_addresses()
+        for acl in authorizer.acls:
+            for name in (acl.name, f"{acl.name}x", "*"):
+                authorizer.allows(user("a"), "1.2.3.4", acl.operation, acl.resource_type, name)
+
+    return Surface(
+        "security.json",
+        lambda mutator: mutator.json(_KEPT, MOST_FILE // 4),
+        parse,
+        (StorageError,),
+        1.5,
+    )
+
+
+def acl_requests() -> Surface:
+    """CreateAcls, DescribeAcls and DeleteAcls: numbers, names and filters of every kind."""
+    from coordinator_server.apis.create_acls import _acl
+    from coordinator_server.apis.describe_acls import acl_filter
+    from coordinator_server.security.acl import cannot_be, creation_problem
+    from coordinator_server.security.authorizer import Authorizer
+    from protocol.apis.create_acls import AclCreation, CreateAclsRequest
+    from protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+    from protocol.codec import decoder, encoder
+    from protocol.errors import ProtocolError
+
+    create = CreateAclsRequest(
+        creations=[
+            AclCreation(
+                resource_type=kind,
+                resource_name=name,
+                resource_pattern_type=pattern,
+                principal="User:a",
+                host="*",
+                operation=3,
+                permission_type=3,
+            )
+            for kind, name, pattern in ((2, "t", 3), (3, "gro", 4), (4, "kafka-cluster", 3))
+        ]
+    )
+    delete = DeleteAclsRequest(
+        filters=[
+            DeleteAclsFilter(
+                resource_type_filter=kind,
+                resource_name_filter=name,
+                pattern_type_filter=pattern,
+                principal_filter=None,
+                host_filter="*",
+                operation=1,
+                permission_type=1,
+            )
+            for kind, name, pattern in ((1, None, 1), (2, "topic", 2), (3, "g", 4))
+        ]
+    )
+    kinds = [(type(one), version) for one in (create, delete) for version in (1, 2, 3)]
+    seeds = [
+        (kind, encoder(type(one), kind[1])(one))
+        for kind in kinds
+        for one in (create, delete)
+        if type(one) is kind[0]
+    ]
+    words = (
+        b"\0",
+        b"\1",
+        b"\2",
+        b"\3",
+        b"\xff",
+        b"\0\1",
+        b"\xff\xff",
+        b"User:a",
+        b"*",
+        b"t",
+        b"\x80",
+    )
+    authorizer = Authorizer()
+
+    def make(mutator: Mutator) -> tuple[type, int, bytes]:
+        (kind, version), body = mutator.random.choice(seeds)
+        if mutator.random.random() < 0.6:
+            body = mutator.bits(body)
+        else:
+            body = mutator.sequence((body,), words, MOST_SETTING)
+        return kind, version, body
+
+    def parse(value: tuple[Any, int, bytes]) -> None:
+        kind, version, body = value
+        request, _ = decoder(kind, version)(body, 0)
+        if kind is CreateAclsRequest:
+            acls = [_acl(one) for one in request.creations]
+            good = [acl for acl in acls if not cannot_be(acl) and creation_problem(acl) is None]
+            authorizer.change(added=good)
+            for acl in good:
+                authorizer.operations(user("a"), "/1.2.3.4", acl.resource_type, acl.name)
+                authorizer.allows_by_resource_type(user("a"), "*", acl.operation, acl.resource_type)
+        else:
+            for one in map(acl_filter, request.filters):
+                if one.problem() is None:
+                    found = [acl for acl in authorizer.acls if one.matches(acl)]
+                    authorizer.change(removed=found)
+        if len(authorizer) > 100:
+            authorizer.clear()
+
+    return Surface("acl requests", make, parse, (ProtocolError,), 2)
+
+
+SURFACES: dict[str, Callable[[], Surface]] = {
+    one.__name__: one
+    for one in (
+        plain,
+        scram_first,
+        scram_final,
+        unsecured,
+        oauthbearer,
+        jwt_tokens,
+        jwks,
+        jaas,
+        client_jaas,
+        scram_users,
+        super_users,
+        security_state,
+        acl_requests,
+        fuzz_stores.mapping_rules,
+        fuzz_stores.subjects,
+        fuzz_stores.names,
+        fuzz_stores.certificates,
+        fuzz_stores.pem_keys,
+        fuzz_stores.pem_certificates,
+        fuzz_stores.client_pem,
+        fuzz_stores.jks_stores,
+        fuzz_stores.pkcs12_stores,
+    )
+}
+"""By the name of what makes them."""

@@ -7,6 +7,7 @@ and user.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
@@ -136,7 +137,13 @@ class SecuredBroker(Secured):
 
     looks_like = "not Apache Kafka's own, like Kafka 4.2 or newer"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        more: Mapping[str, str] | None = None,
+        *,
+        log_level: str = "debug",
+    ) -> None:
         super().__init__(directory)
         names = ("PLAINTEXT", *LISTENERS)
         self._addresses = {name: ("127.0.0.1", free_port()) for name in names}
@@ -147,9 +154,10 @@ class SecuredBroker(Secured):
             "listeners": ",".join(listeners.values()),
             "listener.security.protocol.map": ",".join(map(":".join, protocols.items())),
             "group.initial.rebalance.delay.ms": "0",
+            **(more or {}),
         }
         arguments = [f"--set={name}={value}" for name, value in settings.items()]
-        self.serve = Serve("--ephemeral", "--log-level", "debug", *arguments, listener=None)
+        self.serve = Serve("--ephemeral", "--log-level", log_level, *arguments, listener=None)
 
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:

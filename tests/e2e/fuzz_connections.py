@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
-import hmac
 import json
 import random
 import ssl
 import struct
 import time
 from collections.abc import Callable, Generator
-from functools import cache
 from typing import cast
 
 from protocol.apis.api_versions import ApiVersionsRequest
@@ -28,6 +25,7 @@ from protocol.apis.sasl_handshake import SaslHandshakeRequest
 from tests.e2e import fuzz
 from tests.e2e.mutations import Mutator
 from tests.faults.client import frame_of
+from tests.scram import ServerFirst, final_message
 from tests.secured import SASL_MECHANISMS, USER
 from tests.support import frame
 
@@ -40,23 +38,6 @@ _WORDS = (b"\0", b"\1", b"\xff", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\
           b",", b"=", b"n,,", b"r=", b"p=", b"auth=Bearer ", b"\x80", b"a" * 300)  # fmt: skip
 
 Script = Generator[bytes, bytes, None]
-
-
-@cache
-def _salted(algorithm: str, password: str, salt: bytes, iterations: int) -> bytes:
-    return hashlib.pbkdf2_hmac(algorithm, password.encode(), salt, iterations)
-
-
-def scram_proof(algorithm: str, password: str, bare: str, first: str) -> bytes:
-    """The client's final message, after its first without the header and the server's."""
-    nonce, salt, iterations = (item[2:] for item in first.split(",", 2))
-    salted = _salted(algorithm, password, base64.b64decode(salt), int(iterations))
-    without_proof = f"c=biws,r={nonce}"
-    client_key = hmac.digest(salted, b"Client Key", algorithm)
-    stored_key = hashlib.new(algorithm, client_key).digest()
-    signature = hmac.digest(stored_key, f"{bare},{first},{without_proof}".encode(), algorithm)
-    proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
-    return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
 
 
 class Counts:
@@ -114,18 +95,13 @@ class SaslScripts:
     def _scram(self, mechanism: str, version: int) -> Script:
         bare = f"n={USER},r=fuzz"
         first = yield self._token(f"n,,{bare}".encode(), version)
-        start = first.find(b"r=fuzz")
-        if start < 0:
+        server_first = ServerFirst.found_in(first)
+        if server_first is None:
             yield self._token(b"c=biws,r=fuzz,p=AAAA", version)
             return
-        # Behind the answer of SaslAuthenticate there is its session lifetime.
-        end = first.find(b",i=", start) + 3
-        while end < len(first) and first[end : end + 1].isdigit():
-            end += 1
         password = self._password if self._random.random() < 0.8 else "wrong"
         algorithm = mechanism.removeprefix("SCRAM-").replace("-", "").lower()
-        proof = scram_proof(algorithm, password, bare, first[start:end].decode())
-        answer = yield self._token(proof, version)
+        answer = yield self._token(final_message(algorithm, password, bare, server_first), version)
         self._counts.sessions += b"v=" in answer
 
     def _plain(self) -> bytes:

@@ -14,6 +14,8 @@ from coordinator_server.security.quotas.client_quotas import ClientQuotas
 from coordinator_server.security.sasl.jaas import JaasError, parse_jaas
 from coordinator_server.security.sasl.scram import SHA_256
 from coordinator_server.security.sasl.users import ScramUsers, parse_users
+from protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SECURITY_FILE, SecurityState
@@ -210,17 +212,8 @@ def security_state() -> Surface:
     )
 
 
-def acl_requests() -> Surface:
-    """CreateAcls, DescribeAcls and DeleteAcls: numbers, names and filters of every kind."""
-    from coordinator_server.apis.create_acls import _acl
-    from coordinator_server.apis.describe_acls import acl_filter
-    from coordinator_server.security.acl import cannot_be, creation_problem
-    from coordinator_server.security.authorizer import Authorizer
-    from protocol.apis.create_acls import AclCreation, CreateAclsRequest
-    from protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-    from protocol.codec import decoder, encoder
-    from protocol.errors import ProtocolError
-
+def _acl_requests() -> tuple[CreateAclsRequest, DeleteAclsRequest]:
+    """Good ones."""
     create = CreateAclsRequest(
         creations=[
             AclCreation(
@@ -249,12 +242,23 @@ def acl_requests() -> Surface:
             for kind, name, pattern in ((1, None, 1), (2, "topic", 2), (3, "g", 4))
         ]
     )
-    kinds = [(type(one), version) for one in (create, delete) for version in (1, 2, 3)]
+    return create, delete
+
+
+def acl_requests() -> Surface:
+    """CreateAcls, DescribeAcls and DeleteAcls: numbers, names and filters of every kind."""
+    from coordinator_server.apis.create_acls import _acl
+    from coordinator_server.apis.describe_acls import acl_filter
+    from coordinator_server.security.acl import cannot_be, creation_problem
+    from coordinator_server.security.authorizer import Authorizer
+    from protocol.codec import decoder, encoder
+    from protocol.errors import ProtocolError
+
+    create, delete = _acl_requests()
     seeds = [
-        (kind, encoder(type(one), kind[1])(one))
-        for kind in kinds
+        ((type(one), version), encoder(type(one), version)(one))
         for one in (create, delete)
-        if type(one) is kind[0]
+        for version in (1, 2, 3)
     ]
     words = (
         b"\0",

@@ -107,7 +107,8 @@ def _trust(context: ssl.SSLContext, store: Store) -> None:
         else:
             texts = _jks_trusted if content[:4] == MAGIC else _pkcs12_trusted
             context.load_verify_locations(cadata="".join(texts(store, content)))
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+    except (OSError, ValueError, TypeError) as error:  # ssl.SSLError is an OSError
+        # Letters that are not ASCII are a TypeError.
         raise _unreadable(store, error, "PEM certificates") from None
 
 

@@ -35,7 +35,7 @@ class Security:
     """Users, ACLs, delegation tokens and quotas of a cluster, kept by `state`.
 
     `authorizer` is None if the settings name none: then everybody may do everything. Tokens end by
-    `clock`, sessions by `machine_clock`. Raises ConfigError.
+    `clock`, sessions by `machine_clock`. Raises ConfigError, StorageError.
     """
 
     def __init__(

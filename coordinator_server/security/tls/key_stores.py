@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
     from coordinator_server.config.config import Config
 
-_PEM = re.compile(
-    r"-+BEGIN ([A-Z0-9 ]*(?:CERTIFICATE|PRIVATE KEY))-+\s"
-    r"(?:\s*[^\r\n:]*:[^\r\n]*[\r\n]+)*"  # "Proc-Type: ..." of old files
-    r"([a-zA-Z0-9/+=\s]*)-+END \1-+"
-)
+_BEGIN = re.compile(r"-BEGIN ([A-Z0-9 ]*(?:CERTIFICATE|PRIVATE KEY))-++(?=\s)")
+# "Proc-Type: ..." of old files
+_HEADER = re.compile(r"\s*+(?:[^\r\n:-]|-(?!-|BEGIN|END))*+:[^\r\n]*+(?=[\r\n])")
+_BODY = re.compile(r"[a-zA-Z0-9/+=\s]*")
+_END = re.compile(r"-+END ([A-Z0-9 ]+)-")
 _KEY_STORE = ("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.password")
 _TRUST_STORE = ("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.password")
 _DER_SEQUENCE = b"\x30"
@@ -292,11 +292,25 @@ def _chain(certificate: x509.Certificate, others: list[x509.Certificate]) -> lis
 
 
 def _pem(text: str) -> list[tuple[str, bytes]]:
-    """Label and bytes of the entries of a PEM text that are keys or certificates."""
-    return [
-        (match.group(1), base64.b64decode("".join(match.group(2).split())))
-        for match in _PEM.finditer(text)
-    ]
+    """Label and bytes of the entries of a PEM text that are keys or certificates.
+
+    As Kafka's PemStore finds them, but nothing is read twice: its one expression would take for
+    ever for some texts. Raises ValueError.
+    """
+    entries = []
+    position = 0
+    while (begin := _BEGIN.search(text, position)) is not None:
+        position = begin.end()
+        while (header := _HEADER.match(text, position)) is not None:
+            position = header.end()
+        body = _BODY.match(text, position)
+        assert body is not None  # it matches nothing, too
+        position = body.end()
+        end = _END.match(text, position)
+        if end is not None and end.group(1) == begin.group(1):
+            position = end.end()
+            entries.append((begin.group(1), base64.b64decode("".join(body.group().split()))))
+    return entries
 
 
 def _pem_certificates(text: str, store: _Store, suffix: str) -> list[x509.Certificate]:

@@ -77,6 +77,7 @@ def test_jaas_text() -> None:
         ({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.1"}, "=TLSv1.1 is not"),
         ({"security.protocol": "SSL", "ssl.ca.location": "/none"}, "/none: No such file"),
         ({"security.protocol": "SSL", "ssl.truststore.certificates": "x"}, "certificates: "),
+        ({"security.protocol": "SSL", "ssl.truststore.certificates": "é"}, "certificates: "),
         ({"security.protocol": "SSL", "ssl.keystore.location": "/none"}, "/none: No such file"),
     ],
 )

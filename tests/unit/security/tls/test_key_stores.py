@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -203,6 +205,36 @@ def pem(*parts: bytes) -> dict[str, str]:
 def test_pem_text_that_cannot_be_used(settings: dict[str, str], expected: str) -> None:
     """What is wrong is named."""
     assert refusal(settings).startswith(expected)
+
+
+def test_pem_entries() -> None:
+    """Headers of old files, one line for all, an entry that has no end, another's end."""
+    body = "".join(BROKER.chain_pem().decode().split("-----")[2].split())
+    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    for text in (
+        f"{begin}\r\nProc-Type: 4,ENCRYPTED\r\nDEK-Info: a,b\r\n\r\n{body}\r\n{end}",
+        f"{begin} {body} {end} a: b\n",
+        f"{begin}\nAAAA\n{begin}\n{body}\n{end}\n",
+        f"-----BEGIN PRIVATE KEY-----\nAAAA\n{end}\n-BEGIN CERTIFICATE-\t{body}-END CERTIFICATE-",
+    ):
+        config = Config(
+            overrides={"ssl.truststore.type": "PEM", "ssl.truststore.certificates": text}
+        )
+        assert trusted_certificates(config) == [base64.b64decode(body)], text
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["-", "a: b\r\n", " ", "-----BEGIN CERTIFICATE----- ", "-BEGIN CERTIFICATE- A", "a:-BEGIN "],
+)
+def test_long_pem_texts(piece: str) -> None:
+    """They are refused at once: what is read is read once."""
+    begin = "-----BEGIN CERTIFICATE-----\n"
+    text = begin + piece * (200_000 // len(piece)) + "!"
+    began = time.process_time()
+    reason = refusal({"truststore.type": "PEM", "truststore.certificates": text}, of_trust=True)
+    assert reason == "ssl.truststore.certificates: there is no certificate in PEM"
+    assert time.process_time() - began < 0.5
 
 
 def test_trust_stores(tmp_path: Path) -> None:

@@ -159,7 +159,8 @@ def produce(asking: Asking, request: Any) -> Generator[None, None, bool]:
         ):
             error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             if request.acks:
-                call.refuse(error, error.message)
+                refused = [refusals.produce(topic, error) for topic in request.topic_data]
+                call.reply(ProduceResponse(responses=refused))
             else:
                 call.connection.refuse(f"acks=0 and {error.name}", call.api_name, call.api_version)
                 call.reply_nothing()

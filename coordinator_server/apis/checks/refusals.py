@@ -21,6 +21,7 @@ from protocol.apis.describe_configs import DescribeConfigsResult
 from protocol.apis.describe_groups import DescribedGroup
 from protocol.apis.describe_producers import DescribedProducersPartition, DescribedProducersTopic
 from protocol.apis.describe_transactions import DescribedTransaction
+from protocol.apis.describe_user_scram_credentials import DescribeUserScramCredentialsResult
 from protocol.apis.incremental_alter_configs import (
     AlterConfigsResourceResponse as IncrementalAlterConfigsResourceResponse,
 )
@@ -134,7 +135,7 @@ def describe_producers(topic: Any, error: ErrorCode) -> DescribedProducersTopic:
 
 
 def alter_share_group_offsets(topic: Any, error: ErrorCode) -> AlterShareGroupOffsetsResponseTopic:
-    """AlterShareGroupOffsets, without the id of the topic."""
+    """AlterShareGroupOffsets; the id of the topic is to be added."""
     return AlterShareGroupOffsetsResponseTopic(
         topic_name=topic.topic_name,
         partitions=[
@@ -227,6 +228,11 @@ def incremental_alter_configs(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
+
+
+def describe_user(error: ErrorCode) -> DescribeUserScramCredentialsResult:
+    """Of DescribeUserScramCredentials, without the name."""
+    return DescribeUserScramCredentialsResult(user="", error_code=error, error_message=None)
 
 
 def alter_user(name: str, error: ErrorCode, message: str | None) -> AlterUserScramCredentialsResult:

@@ -1,11 +1,13 @@
 """What members notice of each other: p99 of heartbeats while others load the broker.
 
-    python -m benchmarks.neighbours [--seconds 10]
+    python -m benchmarks.neighbours [--seconds 10] [--floods]
 
 One member's heartbeats, from a process of their own, a millisecond after each answer. First nobody
 else is there, then the loads take turns, with a quiet time before each. The ratio is of the p99 to
 that of the quiet time before it. The floor's column is the same probe at a bare server (see
-`benchmarks.floor`) at the same time: what of it is the machine's.
+`benchmarks.floor`) at the same time: what of it is the machine's. Then the floods of
+`tests.floods` come to another broker, which has TLS and SASL: the probe is in plain text, as
+whoever comes by the same listener has the flood's queue before it.
 """
 
 from __future__ import annotations
@@ -13,8 +15,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import uvloop
@@ -24,6 +29,8 @@ from benchmarks.cells import CELL_BY_NAME, Rebalances
 from benchmarks.floor import Floor
 from benchmarks.load import ClosedLoop, Server
 from benchmarks.probe import Probe, percentile
+from tests.floods import FLOODS, flood
+from tests.secured import SecuredBroker
 
 REBALANCING_MEMBERS = 500
 PIPELINES, IN_FLIGHT = 256, 40
@@ -127,13 +134,25 @@ async def _waits(probes: list[Probe], seconds: float) -> list[Waits]:
     return [Waits(percentile(one, 0.5), percentile(one, 0.99), one[-1]) for one in seen]
 
 
-async def _measure(broker: Server, seconds: float) -> None:
+def _flood(name: str, secured: SecuredBroker) -> Load:
+    @asynccontextmanager
+    async def begin(_: Server) -> AsyncIterator[None]:
+        with flood(name, secured) as done:
+            while not done.value:
+                await asyncio.sleep(0.1)
+            began, before = time.monotonic(), done.value
+            yield
+            rate = (done.value - before) / (time.monotonic() - began)
+        print(f"flood of {name}: {rate:,.0f} a second", file=sys.stderr)
+
+    return begin
+
+
+async def _measure(broker: Server, seconds: float, loads: Mapping[str, Load]) -> None:
     beat = load.heartbeat(await asyncio.to_thread(_member, broker, "probed"))
     answer = await asyncio.to_thread(load.asked, broker, beat)
-    print("| heartbeats while | median ms | p99 ms | longest ms | p99 / quiet | floor's p99 ms |")
-    print("|---|---|---|---|---|---|")
     with Floor(answer) as floor, Probe(broker, beat) as probe, Probe(floor, beat) as floor_probe:
-        for name, begin in LOADS.items():
+        for name, begin in loads.items():
             quiet, at_floor = await _waits([probe, floor_probe], seconds)
             _print("nothing else happens", quiet, quiet, at_floor)
             async with begin(broker):
@@ -155,9 +174,21 @@ def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description="p99 of heartbeats, quiet and beside others.")
     parser.add_argument("--seconds", type=float, default=10.0, help="of each load")
+    parser.add_argument("--floods", action="store_true", help="only floods of TLS and SASL")
     options = parser.parse_args()
-    with load.served(load.FORMING_SETTINGS) as broker:
-        uvloop.run(_measure(broker, options.seconds))
+    print("| heartbeats while | median ms | p99 ms | longest ms | p99 / quiet | floor's p99 ms |")
+    print("|---|---|---|---|---|---|")
+    if not options.floods:
+        with load.served(load.FORMING_SETTINGS) as broker:
+            uvloop.run(_measure(broker, options.seconds, LOADS))
+    with tempfile.TemporaryDirectory() as directory:
+        secured = SecuredBroker(Path(directory), log_level="error")
+        secured.start()
+        try:
+            floods = {f"a flood of {name}": _flood(name, secured) for name in FLOODS}
+            uvloop.run(_measure(secured.serve, options.seconds, floods))
+        finally:
+            secured.end()
     return 0
 
 

@@ -30,8 +30,8 @@ to_text = json.JSONEncoder(separators=(",", ":")).encode
 
 _IDENTITY = {
     "scram_users": ("user", "mechanism"),
-    "delegation_tokens": ("token_id",),
     "quotas": ("entity",),
+    "delegation_tokens": ("token_id",),
 }
 """The fields that an entry of a section is known by; in other sections by all of them."""
 
@@ -57,7 +57,7 @@ class SecurityState:
     def _load(self, path: str, load: Any) -> None:
         try:
             load(self._disk.read_file(path))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise StorageError(
                 f"{path} is damaged ({error}); restore it, or move it away to start without "
                 "users, ACLs and quotas"
@@ -183,4 +183,4 @@ def _by_identity(name: str, entries: Iterable[Mapping[str, Any]]) -> dict[Identi
 
 
 def _identity(name: str, entry: Mapping[str, Any]) -> Identity:
-    return tuple([str(entry[field]) for field in _IDENTITY.get(name, entry)])
+    return tuple([str(entry.get(field)) for field in _IDENTITY.get(name, entry)])

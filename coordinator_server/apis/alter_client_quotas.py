@@ -13,6 +13,7 @@ from coordinator_server.security.quotas.entities import (
     Change,
     TooManyChangesError,
 )
+from coordinator_server.security.unwritten import log_unwritten
 from protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -80,6 +81,7 @@ def _alter(
     except (StorageError, TooManyChangesError) as failure:
         error = ErrorCode.POLICY_VIOLATION
         if isinstance(failure, StorageError):
+            log_unwritten(failure)
             error = failure.code
         for entry in request.entries:
             entries.append(

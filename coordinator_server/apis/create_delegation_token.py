@@ -12,6 +12,7 @@ from coordinator_server.events.log import LOG
 from coordinator_server.security.acl import Operation, ResourceType
 from coordinator_server.security.delegation_tokens import MOST_TOKEN_BYTES, TokenError
 from coordinator_server.security.principal import ANONYMOUS, USER_TYPE, Principal
+from coordinator_server.security.unwritten import log_unwritten
 from coordinator_server.topics.manager import new_topic_id
 from protocol.apis.create_delegation_token import CreateDelegationTokenResponse
 from protocol.errors import ErrorCode
@@ -58,6 +59,7 @@ def handle(broker: Broker, call: Call, request: CreateDelegationTokenRequest) ->
         call.reply(_answer(refused.error, owner, requester, 0))
         return
     except StorageError as failure:
+        log_unwritten(failure)
         call.reply(_answer(failure.code, owner, requester, 0))
         return
     LOG.emit("token.created", remote=call.connection.remote, token=token_id)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from coordinator_server.config.security_protocol import SecurityProtocol
 from coordinator_server.security.delegation_tokens import TokenError
 from coordinator_server.security.principal import ANONYMOUS
+from coordinator_server.security.unwritten import log_unwritten
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
 
@@ -39,4 +40,5 @@ def changed(broker: Broker, call: Call, change: Callable[[], int]) -> tuple[Erro
     except TokenError as refused:
         return refused.error, 0
     except StorageError as failure:
+        log_unwritten(failure)
         return failure.code, 0

@@ -107,7 +107,8 @@ def _trust(context: ssl.SSLContext, store: Store) -> None:
         else:
             texts = _jks_trusted if content[:4] == MAGIC else _pkcs12_trusted
             context.load_verify_locations(cadata="".join(texts(store, content)))
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+    except (OSError, ValueError, TypeError) as error:  # ssl.SSLError is an OSError
+        # Letters that are not ASCII are a TypeError.
         raise _unreadable(store, error, "PEM certificates") from None
 
 
@@ -127,7 +128,9 @@ def _identify(context: ssl.SSLContext, store: Store) -> None:
             texts, password = "".join(read(store, content)), None
         _load_texts(context, texts, password)
     except (OSError, ValueError) as error:
-        what = "a PEM key with its certificates (ssl.key.password, if it is encrypted)"
+        what = "PEM key with its certificates (ssl.key.password, if it is encrypted)"
+        if store.key_location is not None:
+            what = f"PEM key for it in {store.key_location} (ssl.key.password, if it is encrypted)"
         raise _unreadable(store, error, what) from None
 
 

@@ -10,6 +10,7 @@ An error names the position and never the text, which has passwords.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 _FLAGS = ("REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL")
@@ -18,6 +19,7 @@ _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 _OCTAL = "01234567"
 _DIGITS = "0123456789"
 _END = ""
+_END_OF_LINE = re.compile(r"[\n\r]")
 
 
 class JaasError(ValueError):
@@ -126,8 +128,8 @@ class _Tokenizer:
                 self._position = len(text) if end < 0 else end + 2
             elif text[self._position] == "/":
                 # A single slash is one too; StreamTokenizer then skips what follows unseen.
-                ends = [text.find(end, self._position + 2) for end in "\n\r"]
-                self._position = min((end for end in ends if end >= 0), default=len(text))
+                end_of_line = _END_OF_LINE.search(text, self._position + 2)
+                self._position = len(text) if end_of_line is None else end_of_line.start()
             else:
                 return
 

@@ -41,6 +41,7 @@ VOCABULARY: dict[str, EventType] = {
     "control.listening": EventType(INFO, ("address",)),
     "control.failed": EventType(ERROR),
     "settings.ignored": EventType(WARNING, ("settings",)),
+    "settings.doubted": EventType(WARNING, ("settings",)),
     "settings.unrecognized": EventType(WARNING, ("settings",)),
     "address.doubted": EventType(WARNING, ("listener", "remote", "address", "reason")),
     "address.unresolved": EventType(WARNING, ("address", "reason")),
@@ -64,6 +65,7 @@ VOCABULARY: dict[str, EventType] = {
     ),
     "connection.failed": EventType(WARNING, ("reason",)),
     "certificates.reloaded": EventType(INFO, ("listener", "valid_until")),
+    "certificates.expired": EventType(WARNING, ("listener", "reason")),
     "certificates.refused": EventType(WARNING, ("listener", "reason")),
     "client.authenticated": EventType(DEBUG, ("remote", "listener", "principal")),
     "connection.authenticated": EventType(DEBUG, ("remote", "listener", "mechanism", "user")),
@@ -97,6 +99,7 @@ VOCABULARY: dict[str, EventType] = {
     "token.ended": EventType(INFO, ("remote", "token")),
     "tokens.expired": EventType(INFO, ("tokens",)),
     "tokens.failed": EventType(ERROR, ("reason",)),
+    "security_state.failed": EventType(ERROR, ("reason",), most_in_period=1),
     # transactions
     "transaction.ended": EventType(
         DEBUG,

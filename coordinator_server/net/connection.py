@@ -62,6 +62,9 @@ _MUTED = 32
 _TLS_HANDSHAKE = 0x1603
 """Type and version that begin a TLS handshake, where the length of a frame should be."""
 
+_HTTP_METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"PRI ", b"OPTI", b"CONN")
+"""The same of HTTP, by its commonest methods."""
+
 NO_CALLER = Caller(None, "", -1)
 _length_at = Struct(">i").unpack_from
 
@@ -427,6 +430,8 @@ class Connection(asyncio.Protocol):
             return (
                 f"it looks like a TLS handshake, the listener {self.listener_name} does not use TLS"
             )
+        if length > 0 and length.to_bytes(4, "big") in _HTTP_METHODS:
+            return f"it looks like HTTP, the listener {self.listener_name} speaks Kafka's protocol"
         announced = f"a frame of {length} bytes is announced"
         most = self._request_max_bytes
         if length <= most:

@@ -145,7 +145,9 @@ class Acl(NamedTuple):
 
     @classmethod
     def from_entry(cls, entry: Mapping[str, str]) -> Acl:
-        """From what `to_entry` made. Raises KeyError."""
+        """From what `to_entry` made. Raises KeyError, TypeError."""
+        if not all(isinstance(text, str) for text in entry.values()):
+            raise TypeError("a field is no text")
         return cls(
             ResourceType[entry["resource_type"]],
             entry["name"],

@@ -16,7 +16,6 @@ from coordinator_server.security.sasl.scram import TokenLogin, new_credential
 from protocol.errors import ErrorCode
 from storage.config_def import LONG_MAX
 from storage.errors import StorageError
-from storage.security_state import to_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +30,7 @@ SECTION = "delegation_tokens"
 SECRET_KEY = "delegation.token.secret.key"
 
 MOST_BYTES = 2 * 1024 * 1024
-"""Of all tokens in the file, which is written whole at times."""
+"""Of all tokens together: they are in memory, and in a file that is written anew now and then."""
 MOST_TOKEN_BYTES = 64 * 1024
 """Of one token there. Kafka's limit is that of a batch of its metadata log, 8 MiB."""
 
@@ -112,11 +111,11 @@ class DelegationTokens:
         self._machine_clock = machine_clock
         self._tokens: dict[str, DelegationToken] = {}
         self._id_by_hmac: dict[bytes, str] = {}
-        self._bytes: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}
         self._credentials: dict[tuple[str, str], ScramCredential] = {}
         try:
             for entry in state.section(SECTION):
-                self._add(DelegationToken.from_entry(entry), entry)
+                self._add(DelegationToken.from_entry(entry))
         except (KeyError, TypeError, AttributeError) as error:
             raise StorageError(f"a token in the data directory is damaged ({error!r})") from error
 
@@ -179,11 +178,10 @@ class DelegationTokens:
             min(max_at_ms, _later(now_ms, self._expiry_time_ms)),
             max_at_ms,
         )
-        entry = token.to_entry()
-        size = len(to_text(entry))
-        if size > MOST_TOKEN_BYTES or sum(self._bytes.values()) + size > MOST_BYTES:
+        size = _size(token)
+        if size > MOST_TOKEN_BYTES or sum(self._sizes.values()) + size > MOST_BYTES:
             raise TokenError(ErrorCode.POLICY_VIOLATION)
-        self._put(token, entry)
+        self._put(token)
         return token
 
     def renew(self, token_hmac: bytes, principal: Principal, period_ms: int) -> int:
@@ -239,29 +237,32 @@ class DelegationTokens:
 
     def _ends_at(self, token: DelegationToken, time_ms: int) -> int:
         changed = token._replace(expires_at_ms=min(token.max_at_ms, time_ms))
-        self._put(changed, changed.to_entry())
+        self._put(changed)
         return changed.expires_at_ms
 
-    def _put(self, token: DelegationToken, entry: Mapping[str, Any]) -> None:
-        self._state.change(SECTION, put=[entry])
-        self._add(token, entry)
+    def _put(self, token: DelegationToken) -> None:
+        self._state.change(SECTION, put=[token.to_entry()])
+        self._add(token)
 
-    def _add(self, token: DelegationToken, entry: Mapping[str, Any]) -> None:
+    def _add(self, token: DelegationToken) -> None:
         self._tokens[token.token_id] = token
-        self._bytes[token.token_id] = len(to_text(entry))
+        self._sizes[token.token_id] = _size(token)
         self._id_by_hmac[self.hmac(token.token_id)] = token.token_id
 
     def _remove(self, token_ids: list[str]) -> None:
-        gone = frozenset(token_ids)
-        self._state.change(SECTION, drop=[self._tokens[token_id].to_entry() for token_id in gone])
+        self._state.change(SECTION, drop=[{"token_id": token_id} for token_id in token_ids])
         for token_id in token_ids:
-            del self._tokens[token_id], self._bytes[token_id]
+            del self._tokens[token_id], self._sizes[token_id]
             del self._id_by_hmac[self.hmac(token_id)]
+        gone = frozenset(token_ids)
         self._credentials = {
-            name: credential
-            for name, credential in self._credentials.items()
-            if name[0] not in gone
+            name: one for name, one in self._credentials.items() if name[0] not in gone
         }
+
+
+def _size(token: DelegationToken) -> int:
+    """About what it takes in the file, in bytes."""
+    return sum(len(text.encode()) + 20 for text in (*map(str, token.principals), token.token_id))
 
 
 def _check_renewer(token: DelegationToken, principal: Principal) -> None:

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 _QUOTA_WINDOWS = ("quota.window.num", "quota.window.size.seconds")
 _CHANGE_WINDOWS = ("controller.quota.window.num", "controller.quota.window.size.seconds")
 
-_ACLS = "acls"
-"""The section of the state."""
+_ACLS, _USERS = "acls", "scram_users"
+"""Sections of the state."""
 
 
 class Security:
     """Users, ACLs, delegation tokens and quotas of a cluster, kept by `state`.
 
     `authorizer` is None if the settings name none: then everybody may do everything. Tokens end by
-    `clock`, sessions by `machine_clock`. Raises ConfigError.
+    `clock`, sessions by `machine_clock`. Raises ConfigError, StorageError.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class Security:
 
             self.authorizer = load_authorizer(config, state.section(_ACLS))
             self._new_access = partial(Access, self.authorizer)
-        if config.optional_text("scram.users") is not None:
-            self.users.users()  # adds them
+        if config.optional_text("scram.users") is not None or state.section(_USERS):
+            self.users.users()  # adds them; very many are not read by the first login
 
     @property
     def users(self) -> ScramUsers:
@@ -148,7 +148,7 @@ class Security:
         if not self.state:
             return  # without loading what would have nothing to forget
         if self.authorizer is not None and len(self.authorizer):
-            self.state.put(_ACLS, [])
+            self.state.put(_ACLS, ())
             self.authorizer.clear()
         self.users.clear()
         self.tokens.clear()

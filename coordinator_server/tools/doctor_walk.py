@@ -368,7 +368,7 @@ def _encrypted(
 
 
 def _no_coordinator(code: int, message: str | None, group: str) -> StepFailedError:
-    reason = str(ClientError(code, message))
+    reason = str(ClientError(code, message or None))  # Kafka's text of a refusal is empty
     if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
         return StepFailedError(
             f"there is no coordinator: {reason}",

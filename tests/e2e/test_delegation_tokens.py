@@ -124,8 +124,7 @@ def test_tokens_outlive_the_process(tmp_path: Path) -> None:
         alice.ask(ExpireDelegationTokenRequest(hmac=ended.hmac, expiry_time_period_ms=-1))
         broker.signal(signal.SIGKILL)
         broker.wait()
-    files = (tmp_path / "data").glob("security.*")
-    text = "".join([file.read_text() for file in files])
+    text = "".join(one.read_text() for one in (tmp_path / "data").glob("security.*"))
     assert kept.token_id in text
     for secret in (KEY, base64.b64encode(kept.hmac).decode(), kept.hmac.hex()):
         assert secret not in text

@@ -9,6 +9,8 @@ import socket
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
+from storage.errors import StorageError
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
     from typing import Any
@@ -35,17 +37,22 @@ class Follower(Protocol):
 
 
 class ClientQuotas:
-    """What is set, by entity. `followers`, which are kept by others, are told of each change."""
+    """What is set, by entity. `followers`, which are kept by others, are told of each change.
+
+    Raises StorageError.
+    """
 
     def __init__(self, state: SecurityState) -> None:
         self.followers: WeakSet[Follower] = WeakSet()
         self._state = state
-        entries = state.section(_SECTION)
+        self._quotas: dict[Entity, Quotas] = {}
         # Of the hosts that have quotas: where they were when these were set.
-        self._addresses: dict[str, str] = {
-            one["entity"][_IP]: one["address"] for one in entries if "address" in one
-        }
-        self._quotas: dict[Entity, Quotas] = dict(map(_entry, entries))
+        self._addresses: dict[str, str] = {}
+        for one in state.section(_SECTION):
+            try:
+                self._load(one)
+            except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+                raise StorageError(f"a quota in the data directory is damaged ({error})") from error
 
     def __bool__(self) -> bool:
         return bool(self._quotas)
@@ -107,6 +114,23 @@ class ClientQuotas:
                 limits[address] = quotas[_CONNECTIONS]
         return limits
 
+    def _load(self, kept: Mapping[str, Any]) -> None:
+        """Take what `_change` has kept; what is damaged raises any of Python's errors of values."""
+        from coordinator_server.security.quotas.entities import entity_of
+
+        names = kept["entity"]
+        host = names.get(_IP)
+        texts = [*names, *(name for name in names.values() if name is not None)]
+        if not (names and all(isinstance(text, str) for text in texts)):
+            raise TypeError("an entity has a name that is no text, or none")
+        if host is not None:
+            address = kept["address"]
+            if not isinstance(address, str):
+                raise TypeError("an address is no text")
+            self._addresses[host] = address
+        quotas = {key: float(one) for key, one in kept["quotas"].items()}
+        self._quotas[entity_of(names)] = quotas
+
     def _change(
         self,
         quotas: dict[Entity, Quotas],
@@ -145,12 +169,6 @@ def address_of(host: str) -> str | None:
     except (OSError, UnicodeError):
         return None
     return str(found[0][4][0])
-
-
-def _entry(kept: Mapping[str, Any]) -> tuple[Entity, Quotas]:
-    from coordinator_server.security.quotas.entities import entity_of
-
-    return entity_of(kept["entity"]), {key: float(one) for key, one in kept["quotas"].items()}
 
 
 def _part(names: Mapping[str, str | None], kind: str) -> Part:

@@ -174,7 +174,7 @@ def parse_keys(contents: bytes) -> list[Any]:
         # PyJWT takes the form of a key for granted: a field may be missing, or of any type.
         with suppress(
             *(jwt.PyJWTError, UnsupportedAlgorithm, ValueError, TypeError, AttributeError),
-            *(LookupError, ArithmeticError, RecursionError),
+            *(LookupError, ArithmeticError, RecursionError, NotImplementedError),
         ):
             keys.append(jwt.PyJWK(entry))
     if not keys:

@@ -46,9 +46,15 @@ class SaslListener:
             raise ConfigError(f"{self._setting('sasl.enabled.mechanisms')}: a mechanism is needed")
         for name in names:
             if name not in MECHANISMS:
+                own = config.own_settings(listener_name)
+                is_default = (
+                    config.source("sasl.enabled.mechanisms") == "default"
+                    and "sasl.enabled.mechanisms" not in own
+                )
+                default = ", Kafka's default," if is_default else ""
                 raise ConfigError(
-                    f"{self._setting('sasl.enabled.mechanisms')}: {name} is not served, only "
-                    f"{', '.join(MECHANISMS)}"
+                    f"{self._setting('sasl.enabled.mechanisms')}: {name}{default} is not served, "
+                    f"only {', '.join(MECHANISMS)}"
                 )
             of_mechanism = config.of_mechanism(name)
             self.mechanisms[name] = self._new(name, of_mechanism)
@@ -81,9 +87,14 @@ class SaslListener:
                 if name.startswith(USER_PREFIX):
                     passwords[name.removeprefix(USER_PREFIX)] = value
         if not passwords:
+            missing = f"it has no option {USER_PREFIX}NAME"
+            if module is None:
+                missing = "it is not set"
+            elif module.name != PLAIN_MODULE:
+                missing = "it has another login module"
             raise ConfigError(
-                f"{self._setting('plain.sasl.jaas.config')}: users are needed for PLAIN: "
-                f'{PLAIN_MODULE} required user_NAME="PASSWORD";'
+                f"{self._setting('plain.sasl.jaas.config')}: users are needed for PLAIN, and "
+                f'{missing}: {PLAIN_MODULE} required {USER_PREFIX}NAME="PASSWORD";'
             )
         return passwords
 

@@ -32,8 +32,8 @@ UNSECURED_OPTIONS = "unsecuredValidator"
 """What the options of a login module begin with that ask for tokens without a signature."""
 
 _KEPT_WAITING = b"\x01"
-_SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
-_PAIRS = r"(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*"
+_SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)++"
+_PAIRS = r"(?:[A-Za-z]++=[\x21-\x7e \t\r\n]++\x01)*+"
 _INITIAL = re.compile(rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,\x01(?P<pairs>{_PAIRS})\x01")
 _AUTH = re.compile(r"(?P<scheme>[a-zA-Z_0-9]+)[ ]+(?P<token>[-_~+/.a-zA-Z0-9]+=*)")
 

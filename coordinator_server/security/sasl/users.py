@@ -23,6 +23,7 @@ from coordinator_server.security.sasl.scram import (
     new_credential,
 )
 from protocol.errors import ErrorCode
+from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from protocol.apis.alter_user_scram_credentials import (
@@ -70,6 +71,7 @@ class ScramUsers:
     """The credentials, by user and mechanism; `state` keeps them.
 
     Those of the settings (`configured`) are added; if `replaces` also where there are others.
+    Raises ConfigError, StorageError.
     """
 
     def __init__(
@@ -84,8 +86,11 @@ class ScramUsers:
         self._configured = parse_users(configured or "")
         self._credentials: dict[str, dict[str, ScramCredential]] = {}
         for entry in state.section(SECTION):
-            of_user = self._credentials.setdefault(entry["user"], {})
-            of_user[entry["mechanism"]] = _from_entry(entry)
+            try:
+                credential = _from_entry(entry)
+            except (KeyError, TypeError, ValueError) as error:
+                raise StorageError(f"a user in the data directory is damaged ({error})") from error
+            self._credentials.setdefault(entry["user"], {})[entry["mechanism"]] = credential
         self._add_configured()
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
@@ -264,6 +269,11 @@ def _to_entry(user: str, mechanism: str, credential: ScramCredential) -> Mapping
 
 
 def _from_entry(entry: Mapping[str, Any]) -> ScramCredential:
+    """What `_to_entry` made. Raises KeyError, TypeError, ValueError."""
+    if not (isinstance(entry["user"], str) and isinstance(entry["iterations"], int)):
+        raise TypeError("a user is no text, or its iterations are no number")
+    if entry["mechanism"] not in SCRAM_BY_NAME:
+        raise ValueError("a mechanism that is not known")
     return ScramCredential(
         base64.b64decode(entry["salt"]),
         base64.b64decode(entry["stored_key"]),

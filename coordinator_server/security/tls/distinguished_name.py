@@ -27,6 +27,8 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
+_MOST_IDENTIFIER_BYTES = 4096
+"""Of an object identifier; the time that its numbers take grows by the square of their length."""
 _ESCAPED = frozenset(',=+<>#;"\\')
 _WHITE = " \r"
 
@@ -81,6 +83,8 @@ def _escaped(text: str) -> str:
 
 def _identifier(encoded: bytes) -> str:
     """An object identifier with dots."""
+    if len(encoded) > _MOST_IDENTIFIER_BYTES:
+        raise ValueError("a long object identifier")
     numbers, number = [], 0
     for octet in encoded:
         number = number << 7 | octet & 0x7F

@@ -10,6 +10,7 @@ start.
 from __future__ import annotations
 
 import re
+import warnings
 from typing import NamedTuple
 
 _RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
@@ -74,8 +75,10 @@ def _parse(text: str) -> _Rule | None:
     if match.group(1) is not None:
         return None
     try:
-        # Java's \d, \w and (?i) know ASCII only.
-        pattern = re.compile(_python_pattern(match.group(2)), re.ASCII)
+        with warnings.catch_warnings():  # "[[" may mean something else one day
+            warnings.simplefilter("ignore", FutureWarning)
+            # Java's \d, \w and (?i) know ASCII only.
+            pattern = re.compile(_python_pattern(match.group(2)), re.ASCII)
     except re.error as error:
         raise ValueError(f"{text!r}: {error}") from None
     replacement = _with_literal_references(match.group(3), pattern.groups)

@@ -260,10 +260,10 @@ def test_a_disk_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = FakeBroker(KEYED)
     made = broker.create()
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr(broker.security.state, "put", fails)
+    monkeypatch.setattr(broker.security.state, "change", fails)
     assert broker.create().error_code == ErrorCode.KAFKA_STORAGE_ERROR
     request = RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=5000)
     answer = broker.ask(renew, request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from pathlib import Path
 
@@ -76,6 +77,7 @@ def test_jaas_text() -> None:
         ({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.1"}, "=TLSv1.1 is not"),
         ({"security.protocol": "SSL", "ssl.ca.location": "/none"}, "/none: No such file"),
         ({"security.protocol": "SSL", "ssl.truststore.certificates": "x"}, "certificates: "),
+        ({"security.protocol": "SSL", "ssl.truststore.certificates": "é"}, "certificates: "),
         ({"security.protocol": "SSL", "ssl.keystore.location": "/none"}, "/none: No such file"),
     ],
 )
@@ -102,6 +104,18 @@ def test_tokens() -> None:
     )
     unsecured: SaslSettings = read_sasl({**common, "sasl.jaas.config": jaas})
     assert dict(unsecured.unsecured_claims) == {"sub": "a", "n": 5, "scope": ["r", "w"]}
+
+
+def test_a_key_of_another_certificate(tmp_path: Path) -> None:
+    """Both files are named."""
+    authority = Authority()
+    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    chain.write_bytes(authority.issue("client").chain_pem())
+    key.write_bytes(authority.issue("client").key_pem())
+    tls = read_tls({"ssl.certificate.location": str(chain), "ssl.key.location": str(key)})
+    expected = f"ssl.certificate.location={chain}: there is no PEM key for it in {key} "
+    with pytest.raises(ClientError, match=re.escape(expected)):
+        context_of(tls)
 
 
 def test_stores_of_each_kind(tmp_path: Path) -> None:

@@ -316,6 +316,8 @@ def test_a_damaged_acl_is_told() -> None:
     """The broker does not start with fewer ACLs than there were."""
     with pytest.raises(StorageError, match=r"an ACL in the data directory is damaged"):
         load_authorizer(Config(), [{"resource_type": "TOPIC"}])
+    with pytest.raises(StorageError, match=r"an ACL in the data directory is damaged"):
+        load_authorizer(Config(), [{**acl().to_entry(), "name": 5}])
 
 
 def test_without_an_authorizer_nobody_is_asked() -> None:

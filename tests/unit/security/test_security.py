@@ -26,7 +26,7 @@ def test_a_reset_loads_nothing_that_has_nothing_to_forget() -> None:
 
 
 def test_a_reset_forgets_what_was_kept() -> None:
-    """Including users that have not been loaded since the start."""
+    """Including users that nobody has asked for; they are read at the start, not by a login."""
     disk = MemoryDisk()
     disk.mkdir("/d")
     state = SecurityState(disk, "/d")
@@ -43,7 +43,9 @@ def test_a_reset_forgets_what_was_kept() -> None:
             }
         ],
     )
-    Security(Config(), SecurityState(disk, "/d"), FakeClock(), FakeClock()).forget()
+    security = Security(Config(), SecurityState(disk, "/d"), FakeClock(), FakeClock())
+    assert security._users is not None
+    security.forget()
     assert not SecurityState(disk, "/d")
 
 

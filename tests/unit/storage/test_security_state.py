@@ -186,7 +186,17 @@ def test_every_failure_leaves_the_state_as_it_was(torn: bool) -> None:
         assert again.section("acls") == acls
 
 
-@pytest.mark.parametrize("contents", ["", "[]", "{}", '{"version":2}', '{"version":1,"acls":[1]}'])
+@pytest.mark.parametrize(
+    "contents",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"version":2}',
+        '{"version":1,"acls":[1]}',
+        pytest.param("[" * 9999, id="deep"),
+    ],
+)
 def test_a_damaged_file_is_named(tmp_path: Path, contents: str) -> None:
     """Nobody starts with half of the ACLs."""
     (tmp_path / SECURITY_FILE).write_text(contents)

@@ -22,6 +22,7 @@ from coordinator_server.security.quotas.entities import (
 )
 from coordinator_server.security.quotas.rates import UNLIMITED
 from protocol.errors import ErrorCode
+from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
 
@@ -259,3 +260,23 @@ def test_too_many_changes_at_once_are_refused(
     with pytest.raises(TooManyChangesError):
         result(quotas.alter([*changes, Change({"user": "e"}, RATE)], {}, validate_only=False))
     assert len(result(quotas.describe([], strict=False))) == 2
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {}, {"entity": {}, "quotas": {}}, {"entity": [], "quotas": {}},
+        {"entity": {"user": 5}, "quotas": {}}, {"entity": {"user": "a"}, "quotas": []},
+        {"entity": {"user": "a"}, "quotas": {"producer_byte_rate": "x"}},
+        {"entity": {"user": "a"}, "quotas": {"producer_byte_rate": 10**400}},
+        {"entity": {"ip": "h"}, "quotas": {}}, {"entity": {"ip": "h"}, "address": 5, "quotas": {}},
+    ],
+)  # fmt: skip
+def test_a_damaged_quota_is_told(entry: dict[str, Any]) -> None:
+    """The broker does not start with fewer quotas than there were."""
+    disk = MemoryDisk()
+    disk.mkdir("/d")
+    state = SecurityState(disk, "/d")
+    state.put("quotas", [entry])
+    with pytest.raises(StorageError, match=r"a quota in the data directory is damaged"):
+        ClientQuotas(state)

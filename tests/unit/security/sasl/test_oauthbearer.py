@@ -335,7 +335,7 @@ async def test_keys_of_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         {"kty": "oct"}, {"kty": "RSA"}, {"kty": []}, {"kty": "EC", "crv": "P-256", "x": 5, "y": 5},
         {"kty": "OKP", "crv": "Ed25519", "x": []}, {"kty": "RSA", "n": "", "e": "AQAB"}, {}, 5,
-        {"kty": "RSA", "alg": []},
+        {"kty": "RSA", "alg": []}, {"kty": "OKP", "alg": "none"},
     ],
 )  # fmt: skip
 def test_a_key_that_is_none(bad: object) -> None:

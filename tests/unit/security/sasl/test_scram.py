@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -187,3 +188,29 @@ def test_any_message_is_refused(first: bytes, final: bytes) -> None:
         except (SaslError, UnreadableTokenError):
             break
     assert not server.is_complete
+
+
+@pytest.mark.parametrize("repeated", ["a", "=2C", "=3D"])
+def test_long_messages_take_little_memory(repeated: str) -> None:
+    """Whoever has not authenticated may send half a million letters."""
+    count = 500_000 // len(repeated)
+    message = f"n,,n={repeated * count},r=a".encode()
+    tracemalloc.start()
+    with pytest.raises(SaslError):
+        Scram(SHA_256, Credentials(), Tokens()).evaluate(message)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10 * len(message)
+
+
+def test_extensions_of_both_messages() -> None:
+    """Any number, and one may be called p as well."""
+    for extensions in ("", ",a=b", ",a=b,c=d,p=e"):
+        matched = scram._CLIENT_FIRST.fullmatch(f"n,,n=a,r=b{extensions}")
+        assert matched is not None
+        assert matched["extensions"] == extensions
+        matched = scram._CLIENT_FINAL.fullmatch(f"c=biws,r=b{extensions},p=AAAA")
+        assert matched is not None
+        assert (matched["nonce"], matched["proof"]) == ("b", "AAAA")
+    for wrong in ("c=biws,r=b,p=AAAA,", "c=biws,r=b,a=b", "c=biws,r=b,p=AAAA,a=b", "c=biws,p=AAAA"):
+        assert scram._CLIENT_FINAL.fullmatch(wrong) is None

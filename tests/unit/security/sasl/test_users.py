@@ -6,18 +6,21 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.config.config import ConfigError
+from coordinator_server.config.config import Config, ConfigError
 from coordinator_server.credentials.scram_mechanisms import SHA_256, SHA_512
 from coordinator_server.security.sasl import users as users_module
 from coordinator_server.security.sasl.users import ScramUsers, parse_users
+from coordinator_server.security.security import Security
 from protocol.apis.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
 from protocol.errors import ErrorCode
+from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
+from tests.unit.topics.fakes import FakeClock
 
 
 def _state(disk: MemoryDisk | None = None) -> SecurityState:
@@ -162,3 +165,42 @@ def test_a_password_may_have_any_sign() -> None:
     )
     assert (one.password, other.password) == ("x,y=[z]w", ";")
     assert "x,y" not in repr(one)
+
+
+def test_requests_of_many_users_may_overlap() -> None:
+    """Credentials are made in steps; neither loses what the other does meanwhile."""
+    disk = _disk()
+    users = ScramUsers(_state(disk))
+    _alter(users, _put("gone"))
+    names = [f"u{n}" for n in range(1200)]
+    first = users.alter(
+        AlterUserScramCredentialsRequest(
+            deletions=[_drop("gone")], upsertions=[_put(name) for name in names]
+        )
+    )
+    for _ in range(5):
+        next(first)
+    assert _alter(users, _drop("gone"), _put("other")) == {"gone": (0, None), "other": (0, None)}
+    assert len(list(first)) >= 2
+    for one in (users, ScramUsers(_state(disk))):
+        assert sorted(one.users()) == sorted([*names, "other"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"user": 5}, {"mechanism": "PLAIN"}, {"mechanism": []}, {"salt": "é"}, {"stored_key": None},
+        {"iterations": "4096"}, {"server_key": "a"},
+    ],
+)  # fmt: skip
+def test_a_damaged_user_is_told(change: dict[str, Any]) -> None:
+    """The broker does not start with fewer users than there were."""
+    state = _state()
+    _alter(ScramUsers(state), _put("a"))
+    (entry,) = state.section("scram_users")
+    for damaged in ({**entry, **change}, {key: one for key, one in entry.items() if key != "salt"}):
+        state.put("scram_users", [damaged])
+        with pytest.raises(StorageError, match=r"a user in the data directory is damaged"):
+            ScramUsers(state)
+        with pytest.raises(StorageError, match=r"a user in the data directory is damaged"):
+            Security(Config(), state, FakeClock(), FakeClock())

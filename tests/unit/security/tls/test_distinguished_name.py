@@ -59,3 +59,12 @@ def test_what_is_no_certificate(encoded: str) -> None:
         rfc2253(bytes.fromhex("3004310230ff"))
     with pytest.raises(ValueError):
         rfc2253(bytes.fromhex("30083106300406000c00"))
+
+
+def test_a_long_object_identifier() -> None:
+    """It is refused: its number would take seconds."""
+    identifier = b"\x06\x83" + (100_000).to_bytes(3, "big") + b"\xff" * 99_999 + b"\x01"
+    attribute = b"\x30\x83" + (len(identifier) + 3).to_bytes(3, "big") + identifier + b"\x0c\x01a"
+    part = b"\x31\x83" + len(attribute).to_bytes(3, "big") + attribute
+    with pytest.raises(ValueError, match="a long object identifier"):
+        rfc2253(b"\x30\x83" + len(part).to_bytes(3, "big") + part)

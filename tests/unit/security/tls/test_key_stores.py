@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,6 +88,23 @@ def test_pkcs12_and_jks(tmp_path: Path) -> None:
             said = refusal(settings | {"keystore.password": OTHER})
             assert said.startswith(f"ssl.keystore.location: {path}: ")
             assert said.endswith("or ssl.keystore.password is wrong")
+
+
+def test_a_file_of_another_type_than_the_settings_say(tmp_path: Path) -> None:
+    """The line says which type to set: JKS is the default, and most files are PEM."""
+    path = str(BROKER.write(tmp_path / "pem"))
+    for of_trust, stem in ((False, "keystore"), (True, "truststore")):
+        for store_type in ("JKS", "PKCS12"):
+            assert refusal(
+                {f"{stem}.type": store_type, f"{stem}.location": path}, of_trust=of_trust
+            ) == (
+                f"ssl.{stem}.type: {path}: the file is PEM, the type is {store_type}; "
+                f"ssl.{stem}.type=PEM"
+            )
+    for store_type, write in (("PKCS12", Identity.write_pkcs12), ("JKS", Identity.write_jks)):
+        store = str(write(BROKER, tmp_path / "store", SECRET))
+        said = refusal({"keystore.type": "PEM", "keystore.location": store})
+        assert said.endswith(f"looks like {store_type}; ssl.keystore.type={store_type}")
 
 
 def test_a_key_with_another_password_than_its_store(tmp_path: Path) -> None:
@@ -186,6 +205,36 @@ def pem(*parts: bytes) -> dict[str, str]:
 def test_pem_text_that_cannot_be_used(settings: dict[str, str], expected: str) -> None:
     """What is wrong is named."""
     assert refusal(settings).startswith(expected)
+
+
+def test_pem_entries() -> None:
+    """Headers of old files, one line for all, an entry that has no end, another's end."""
+    body = "".join(BROKER.chain_pem().decode().split("-----")[2].split())
+    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    for text in (
+        f"{begin}\r\nProc-Type: 4,ENCRYPTED\r\nDEK-Info: a,b\r\n\r\n{body}\r\n{end}",
+        f"{begin} {body} {end} a: b\n",
+        f"{begin}\nAAAA\n{begin}\n{body}\n{end}\n",
+        f"-----BEGIN PRIVATE KEY-----\nAAAA\n{end}\n-BEGIN CERTIFICATE-\t{body}-END CERTIFICATE-",
+    ):
+        config = Config(
+            overrides={"ssl.truststore.type": "PEM", "ssl.truststore.certificates": text}
+        )
+        assert trusted_certificates(config) == [base64.b64decode(body)], text
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["-", "a: b\r\n", " ", "-----BEGIN CERTIFICATE----- ", "-BEGIN CERTIFICATE- A", "a:-BEGIN "],
+)
+def test_long_pem_texts(piece: str) -> None:
+    """They are refused at once: what is read is read once."""
+    begin = "-----BEGIN CERTIFICATE-----\n"
+    text = begin + piece * (200_000 // len(piece)) + "!"
+    began = time.process_time()
+    reason = refusal({"truststore.type": "PEM", "truststore.certificates": text}, of_trust=True)
+    assert reason == "ssl.truststore.certificates: there is no certificate in PEM"
+    assert time.process_time() - began < 0.5
 
 
 def test_trust_stores(tmp_path: Path) -> None:

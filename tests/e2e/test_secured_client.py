@@ -1,0 +1,60 @@
+"""Our tools and `doctor` against our own broker with TLS and SASL, by every way in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests import secured_clients
+from tests.secured import SecuredBroker
+from tests.secured_clients import PAUSES_SECONDS, WAYS, Way, name_of
+
+QUICKLY: list[Way] = [("MUTUAL", None), ("SASLTLS", "SCRAM-SHA-256")]
+"""The tools begin five processes for each way; the doctor, in this one, goes by all of them."""
+
+TOOLS_WAYS = [
+    pytest.param(way, marks=() if way in QUICKLY else pytest.mark.slow, id=name_of(way))
+    for way in WAYS
+]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """One broker with a listener for everything, where no handler fails."""
+    broker = SecuredBroker(tmp_path_factory.mktemp("secured"))
+    try:
+        broker.start()
+        yield broker
+        assert not broker.serve.log_lines("[error"), broker.serve.log
+        assert broker.password not in broker.serve.log
+    finally:
+        broker.end()
+
+
+@pytest.mark.parametrize("way", WAYS, ids=name_of)
+def test_doctor_is_content_by_every_way_in(
+    broker: SecuredBroker, way: Way, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """TLS, mutual TLS, and each mechanism of SASL with TLS and without."""
+    secured_clients.play_doctor(broker, way, capsys)
+
+
+@pytest.mark.parametrize("way", TOOLS_WAYS)
+def test_tools_work_by_every_way_in(broker: SecuredBroker, way: Way) -> None:
+    """Topics, records, groups and settings."""
+    secured_clients.play_tools(broker, way)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pause_s", PAUSES_SECONDS)
+def test_a_session_is_renewed(broker: SecuredBroker, pause_s: float) -> None:
+    """KIP-368: by the first request after most of its time, and after all of it as well."""
+    secured_clients.play_session(broker, pause_s)
+
+
+def test_what_doctor_says_of_refusals(
+    broker: SecuredBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same of each mistake as of Kafka's refusals."""
+    secured_clients.play_refusals(broker, capsys)

@@ -17,6 +17,7 @@ HASHED: dict[str, frozenset[str]] = {
     "OffsetForLeaderEpoch": frozenset({"topics", "partitions"}),
     "CreateTopics": frozenset({"topics", "configs"}),
     "DeleteTopics": frozenset({"responses"}),
+    "DescribeLogDirs": frozenset({"topics", "partitions"}),
     "DeleteRecords": frozenset({"topics", "partitions"}),
     "CreatePartitions": frozenset({"results"}),
     "OffsetFetch.all": frozenset({"topics"}),

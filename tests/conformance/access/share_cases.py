@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from uuid import NAMESPACE_OID, uuid5
 
 from protocol.json_form import uuid_to_text
@@ -15,6 +16,7 @@ from tests.conformance.access.world import (
     World,
     streams_fields,
 )
+from tests.support import wait_for
 
 _MIXED_TOPICS = (*TOPICS, "absent-1", "absent-2")
 
@@ -88,12 +90,35 @@ def _share_acknowledge_first(cell: Cell, world: World) -> Fields:
     return _acknowledged(cell, world, 0)
 
 
+def _until_read(world: World, cell: Cell) -> None:
+    """Wait until the share partition of the cell's group has been read, which a fetch begins."""
+    topic = TOPICS[SHARES.index(cell.groups[0])]
+    member = "member-that-waits"
+    fields = _share_fetch_of(cell, world, 0) | {"memberId": member}
+    fields["topics"] = [one for one in fields["topics"] if one["topicId"] == world.topic_id(topic)]
+    world.ask_until("ShareFetch", 1, fields, lambda answer: [answer["errorCode"]])
+    epochs = count(1)
+
+    def is_read() -> bool:
+        asked = _acknowledged(cell, world, next(epochs)) | {"memberId": member}
+        asked["topics"] = [
+            one for one in asked["topics"] if one["topicId"] == world.topic_id(topic)
+        ]
+        answer = world.admin.must("ShareAcknowledge", 1, asked)
+        parts = [part for one in answer["responses"] for part in one["partitions"]]
+        return bool(parts) and not any(part["errorCode"] for part in parts)
+
+    wait_for(is_read, "the share partition", step_seconds=0.05)
+
+
 def _own_sessions(world: World, cells: Sequence[Cell]) -> None:
     """A session of the cell's member, which the administrator opens in its name."""
     for cell in cells:
         fields = _share_fetch_of(cell, world, 0)
         fields["topics"] = fields["topics"][:3]
         world.ask_until("ShareFetch", 1, fields, lambda answer: [answer["errorCode"]])
+    if cells:
+        _until_read(world, cells[0])
 
 
 def _initialize(cell: Cell, world: World) -> Fields:

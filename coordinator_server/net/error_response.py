@@ -75,7 +75,10 @@ def _filled(
             if field.name in _IDENTITY.get(type(source), ()):
                 setattr(response, field.name, source)
         elif hasattr(source, field.name):
-            setattr(response, field.name, getattr(source, field.name))
+            value = getattr(source, field.name)
+            # A name that only the request may leave out is empty (Kafka's MetadataRequest).
+            if value is not None or field.nullable_in(version):
+                setattr(response, field.name, value)
     return response, has_error
 
 

@@ -33,6 +33,8 @@ MOST_FILE = 262_144
 MOST_CERTIFICATE = 102_400
 """The longest chain that OpenSSL takes from a client (SSL_MAX_CERT_LIST_DEFAULT)."""
 MOST_RULES = 1024
+MOST_SUBJECT = 4096
+"""Of a certificate of an authority; how long a rule's pattern takes is its author's choice."""
 _PASSWORD = "secret"
 _DER_WORDS = (
     b"\x30\x80",
@@ -129,7 +131,7 @@ def subjects() -> Surface:
 
     return Surface(
         "subjects",
-        lambda mutator: mutator.sequence((_SUBJECT, "CN=a"), words, MOST_CERTIFICATE),
+        lambda mutator: mutator.sequence((_SUBJECT, "CN=a"), words, MOST_SUBJECT),
         mapper.name,
         (NoMatchingRuleError,),
         1,

@@ -65,7 +65,7 @@ def test_parsers_bear_many_inputs() -> None:
         for begun in range(0, count, PART)
     ]
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(2, mp_context=context, max_tasks_per_child=40) as pool:
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
         reports = list(pool.map(work, *zip(*parts, strict=True)))
     merged = [_merged([one for one in reports if one.name == name]) for name in SURFACES]
     check(merged)

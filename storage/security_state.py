@@ -11,8 +11,8 @@ there are salted passwords in them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from storage.disk import Disk, write_atomically
 from storage.errors import StorageError
@@ -24,6 +24,14 @@ _LEAST_BYTES = 64 * 1024
 """Changes that are shorter are kept whatever they change."""
 
 Identity = tuple[str, ...]
+
+
+class Kept(NamedTuple):
+    """An entry as it is kept: what it is known by, and its text."""
+
+    identity: Identity
+    text: str
+
 
 to_text = json.JSONEncoder(separators=(",", ":")).encode
 """JSON as the files have it."""
@@ -70,7 +78,7 @@ class SecurityState:
         for name, entries in sections.items():
             if not all(isinstance(entry, dict) for entry in entries):
                 raise ValueError(f"section {name} is no list of objects")
-            self._apply(name, _by_identity(name, entries), (), replaces=True)
+            self._apply(name, _kept(name, entries), (), replaces=True)
         self._whole_bytes = len(contents)
 
     def _load_changes(self, contents: bytes) -> None:
@@ -86,22 +94,22 @@ class SecurityState:
                 self._is_torn = True  # a power cut kept the end of the last write alone
                 return
             name = change["section"]
-            put = _by_identity(name, change["put"])
-            self._apply(name, put, change["drop"], replaces=change["replaces"])
+            put, drop = _kept(name, change["put"]), _kept(name, change["drop"])
+            self._apply(name, put, drop, replaces=change["replaces"])
 
     def _apply(
         self,
         name: str,
-        put: Mapping[Identity, str],
-        drop: Iterable[Mapping[str, Any]],
+        put: Sequence[Kept],
+        drop: Sequence[Kept],
         *,
         replaces: bool,
     ) -> None:
         section = self._sections.setdefault(name, {})
         if replaces:
             section.clear()
-        for entry in drop:
-            section.pop(_identity(name, entry), None)
+        for one in drop:
+            section.pop(one.identity, None)
         section.update(put)
 
     def __bool__(self) -> bool:
@@ -115,7 +123,7 @@ class SecurityState:
     def put(self, name: str, entries: Iterable[Mapping[str, Any]]) -> None:
         """Replace a section; on the disk when this returns. Raises StorageError, and changes
         nothing then."""
-        self._write(name, entries, replaces=True)
+        self._write(name, _kept(name, entries), (), replaces=True)
 
     def change(
         self,
@@ -128,26 +136,27 @@ class SecurityState:
 
         On the disk when this returns. Raises StorageError, and changes nothing then.
         """
-        self._write(name, put, drop)
+        self.change_kept(name, put=_kept(name, put), drop=_kept(name, drop))
+
+    def change_kept(
+        self, name: str, *, put: Sequence[Kept] = (), drop: Sequence[Kept] = ()
+    ) -> None:
+        """As `change`, of entries that `kept` has made; that is most of the work of very many."""
+        self._write(name, put, drop, replaces=False)
 
     def _write(
-        self,
-        name: str,
-        put: Iterable[Mapping[str, Any]],
-        drop: Iterable[Mapping[str, Any]] = (),
-        *,
-        replaces: bool = False,
+        self, name: str, put: Sequence[Kept], drop: Sequence[Kept], *, replaces: bool
     ) -> None:
-        new = _by_identity(name, put)
-        head = to_text({"section": name, "replaces": replaces, "drop": (gone := list(drop))})
-        line = f'{head[:-1]},"put":[{",".join(new.values())}]}}\n'.encode()
+        head = to_text({"section": name, "replaces": replaces})
+        texts = (",".join([one.text for one in entries]) for entries in (drop, put))
+        line = '{},"drop":[{}],"put":[{}]}}\n'.format(head[:-1], *texts).encode()
         try:
             if self._is_torn or self._changes_bytes > max(_LEAST_BYTES, self._whole_bytes):
                 self._rewrite()
             self._append(line)
         except OSError as error:
             raise StorageError(f"{self._changes_path} cannot be written: {error}") from error
-        self._apply(name, new, gone, replaces=replaces)
+        self._apply(name, put, drop, replaces=replaces)
 
     def _append(self, line: bytes) -> None:
         is_new = not self._disk.exists(self._changes_path)
@@ -178,9 +187,11 @@ class SecurityState:
         self._is_torn = False
 
 
-def _by_identity(name: str, entries: Iterable[Mapping[str, Any]]) -> dict[Identity, str]:
-    return {_identity(name, entry): to_text(entry) for entry in entries}
+def kept(name: str, entry: Mapping[str, Any]) -> Kept:
+    """An entry of a section, for `change_kept`."""
+    identity = tuple([str(entry.get(field)) for field in _IDENTITY.get(name, entry)])
+    return Kept(identity, to_text(entry))
 
 
-def _identity(name: str, entry: Mapping[str, Any]) -> Identity:
-    return tuple([str(entry.get(field)) for field in _IDENTITY.get(name, entry)])
+def _kept(name: str, entries: Iterable[Mapping[str, Any]]) -> list[Kept]:
+    return [kept(name, entry) for entry in entries]

@@ -68,7 +68,7 @@ def handle(broker: Broker, call: Call, request: CreateAclsRequest) -> Steps:
         yield from _refuse_valid(results, ErrorCode.UNKNOWN_SERVER_ERROR, _TOO_MANY)
     elif valid:
         try:
-            broker.security.change_acls(added=valid)
+            yield from broker.security.change_acls(added=valid)
         except StorageError as failure:
             log_unwritten(failure)
             yield from _refuse_valid(results, failure.code, str(failure))

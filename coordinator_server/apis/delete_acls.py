@@ -58,7 +58,7 @@ def handle(broker: Broker, call: Call, request: DeleteAclsRequest) -> Steps:
     removed = [acl for acl in found if acl in authorizer]  # not by another request meanwhile
     try:
         if removed:
-            broker.security.change_acls(removed=removed)
+            yield from broker.security.change_acls(removed=removed)
             LOG.emit("acls.deleted", remote=call.connection.remote, acls=len(removed))
     except StorageError as failure:
         log_unwritten(failure)

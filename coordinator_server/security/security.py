@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from coordinator_server.events.log import LOG
 from coordinator_server.security.quotas.client_quotas import ClientQuotas
 from storage.errors import StorageError
+from storage.security_state import kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Generator
 
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from coordinator_server.config.config import Config
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from coordinator_server.security.quotas.rates import Windows
     from coordinator_server.security.sasl.jwks import Jwks
     from coordinator_server.security.sasl.users import ScramUsers
-    from storage.security_state import SecurityState
+    from storage.security_state import Kept, SecurityState
 
 _QUOTA_WINDOWS = ("quota.window.num", "quota.window.size.seconds")
 _CHANGE_WINDOWS = ("controller.quota.window.num", "controller.quota.window.size.seconds")
@@ -125,19 +126,26 @@ class Security:
             self._jwks[wanted] = Jwks(*wanted, setting)
         return self._jwks[wanted]
 
-    def change_acls(self, *, added: Collection[Acl] = (), removed: Collection[Acl] = ()) -> None:
-        """Add ACLs, and remove others that are there; kept when this returns.
+    def change_acls(
+        self, *, added: Collection[Acl] = (), removed: Collection[Acl] = ()
+    ) -> Generator[None, None, None]:
+        """Add ACLs, and remove others, in steps; kept when the last one is done.
 
-        Raises StorageError, and changes nothing then. There has to be an authorizer.
+        What others have added and removed by then stays so. Raises StorageError, and changes
+        nothing then. There has to be an authorizer.
         """
         authorizer = self.authorizer
         assert authorizer is not None
-        self.state.change(
-            _ACLS,
-            put=[acl.to_entry() for acl in added],
-            drop=[acl.to_entry() for acl in removed],
-        )
-        authorizer.change(added=added, removed=removed)
+        texts: dict[Acl, Kept] = {}
+        for acl in (*added, *removed):
+            texts[acl] = kept(_ACLS, acl.to_entry())
+            yield
+        new = [acl for acl in added if acl not in authorizer]
+        gone = [acl for acl in removed if acl in authorizer]
+        if new or gone:
+            put, drop = ([texts[acl] for acl in some] for some in (new, gone))
+            self.state.change_kept(_ACLS, put=put, drop=drop)
+            authorizer.change(added=new, removed=gone)
 
     def access(self, client: Client, api: str) -> Access | None:
         """What a client may do, for the handler of an API; None if that is everything."""

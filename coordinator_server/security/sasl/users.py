@@ -24,6 +24,7 @@ from coordinator_server.security.sasl.scram import (
 )
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
+from storage.security_state import Kept, kept
 
 if TYPE_CHECKING:
     from protocol.apis.alter_user_scram_credentials import (
@@ -153,10 +154,15 @@ class ScramUsers:
                 credential = credential_of(
                     mechanism, bytes(one.salt), bytes(one.salted_password), one.iterations
                 )
-                new.append((one.name, mechanism.name, credential))
+                new.append(_New.of(one.name, mechanism.name, credential))
                 yield
-            gone = [(name, SCRAM_BY_TYPE[one.mechanism].name) for name, one in deletions.items()]
-            self._change(new, [one for one in gone if one[1] in self.of_user(one[0])])
+            gone: dict[tuple[str, str], Kept] = {}
+            for name, deletion in deletions.items():
+                mechanism = SCRAM_BY_TYPE[deletion.mechanism]
+                known_by = {"user": name, "mechanism": mechanism.name}
+                gone[name, mechanism.name] = kept(SECTION, known_by)
+                yield
+            self._change(new, gone)
         return [*map(UserResult, names), *errors.values()]
 
     def clear(self) -> None:
@@ -168,7 +174,7 @@ class ScramUsers:
 
     def _add_configured(self) -> None:
         new = [
-            (user.name, user.mechanism.name, _credential_of(user))
+            _New.of(user.name, user.mechanism.name, _credential_of(user))
             for user in self._configured
             if self._replaces or self.credential(user.mechanism, user.name) is None
         ]
@@ -177,21 +183,22 @@ class ScramUsers:
 
     def _change(
         self,
-        new: Sequence[tuple[str, str, ScramCredential]],
-        gone: Sequence[tuple[str, str]] = (),
+        new: Sequence[_New],
+        gone: Mapping[tuple[str, str], Kept] = {},
     ) -> None:
-        """Set credentials of users by mechanism, and remove others that are there."""
-        self._state.change(
+        """Set credentials of users by mechanism, and remove others, which may be gone by now."""
+        self._state.change_kept(
             SECTION,
-            put=[_to_entry(*one) for one in new],
-            drop=[{"user": user, "mechanism": mechanism} for user, mechanism in gone],
+            put=[one.kept for one in new],
+            drop=list(gone.values()),
         )
         for user, mechanism in gone:
-            del self._credentials[user][mechanism]
-            if not self._credentials[user]:
-                del self._credentials[user]
-        for user, mechanism, credential in new:
-            self._credentials.setdefault(user, {})[mechanism] = credential
+            of_user = self._credentials.get(user, {})
+            of_user.pop(mechanism, None)
+            if not of_user:
+                self._credentials.pop(user, None)
+        for one in new:
+            self._credentials.setdefault(one.user, {})[one.mechanism] = one.credential
 
     def _check_deletion(self, deletion: ScramCredentialDeletion) -> UserResult | None:
         problem = _check_name(deletion.name, deletion.mechanism)
@@ -255,6 +262,22 @@ def _check_upsertion(upsertion: ScramCredentialUpsertion) -> UserResult | None:
 
 def _credential_of(user: ConfiguredUser) -> ScramCredential:
     return new_credential(user.mechanism, user.password, user.iterations)
+
+
+class _New(NamedTuple):
+    """Credentials of a user by one mechanism, with the text that is kept of them."""
+
+    user: str
+    mechanism: str
+    credential: ScramCredential
+    kept: Kept
+
+    @classmethod
+    def of(cls, user: str, mechanism: str, credential: ScramCredential) -> _New:
+        """Of credentials; making the text is most of the work."""
+        return cls(
+            user, mechanism, credential, kept(SECTION, _to_entry(user, mechanism, credential))
+        )
 
 
 def _to_entry(user: str, mechanism: str, credential: ScramCredential) -> Mapping[str, Any]:

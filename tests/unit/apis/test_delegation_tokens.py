@@ -13,6 +13,7 @@ from coordinator_server.apis.expire_delegation_token import handle as expire
 from coordinator_server.apis.renew_delegation_token import handle as renew
 from coordinator_server.config.authorizer_settings import AUTHORIZER_CLASS
 from coordinator_server.config.config import Config
+from coordinator_server.group.pace import at_once
 from coordinator_server.security.acl import (
     Acl,
     Operation,
@@ -102,7 +103,7 @@ class FakeBroker:
         """Add an ACL."""
         literal, allow = PatternType.LITERAL, Permission.ALLOW
         acl = Acl(kind, name, literal, principal, "*", operation, allow)
-        self.security.change_acls(added=[acl])
+        at_once(self.security.change_acls(added=[acl]))
 
 
 REQUESTS = [

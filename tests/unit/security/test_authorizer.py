@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator_server.config.config import Config
+from coordinator_server.group.pace import at_once
 from coordinator_server.security.access import MOST_LOGGED, MOST_LOGGED_CHARACTERS
 from coordinator_server.security.acl import (
     Acl,
@@ -262,8 +263,8 @@ def test_acls_are_kept() -> None:
     disk = MemoryDisk()
     disk.mkdir("d")
     security = secured(disk)
-    security.change_acls(added=[acl(), acl("u")])
-    security.change_acls(removed=[acl()])
+    at_once(security.change_acls(added=[acl(), acl("u")]))
+    at_once(security.change_acls(removed=[acl()]))
     again = secured(disk, **{"super.users": "User:root; User:admin"})
     assert again.authorizer is not None
     assert again.authorizer.acls == [acl("u")]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from storage.errors import StorageError
+from storage.security_state import kept
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
         Entity,
         Error,
         Quotas,
+        Wanted,
     )
     from coordinator_server.security.quotas.limits import Limits, Part
-    from storage.security_state import SecurityState
+    from storage.security_state import Kept, SecurityState
 
 _SECTION = "quotas"
 _IP, _CONNECTIONS = "ip", "connection_creation_rate"
@@ -65,17 +67,12 @@ class ClientQuotas:
         `addresses` are those of the hosts that the changes name; who has none is no host. Raises
         StorageError, TooManyChangesError, and changes nothing then.
         """
-        from coordinator_server.security.quotas.entities import alter, changed
+        from coordinator_server.security.quotas.entities import alter
 
         accepted, results = yield from alter(self._quotas, changes, addresses.__contains__)
-        quotas = dict(self._quotas)  # others may have changed some meanwhile
-        for entity, wanted in accepted.items():
-            quotas[entity] = changed(quotas.get(entity, {}), wanted)
-            if not quotas[entity]:
-                del quotas[entity]
-        touched = [one for one in accepted if quotas.get(one) != self._quotas.get(one)]
-        if not validate_only and touched:
-            self._change(quotas, touched, addresses)
+        if not validate_only:
+            while not (yield from self._change(accepted, addresses)):
+                pass  # others have changed some meanwhile
         return results
 
     def describe(
@@ -132,30 +129,37 @@ class ClientQuotas:
         self._quotas[entity_of(names)] = quotas
 
     def _change(
-        self,
-        quotas: dict[Entity, Quotas],
-        touched: Iterable[Entity],
-        addresses: Mapping[str, str],
-    ) -> None:
-        """Take quotas that differ from those of before in some entities."""
-        new: list[dict[str, Any]] = []
-        gone: list[dict[str, Any]] = []
-        kept = dict(self._addresses)
-        for entity in touched:
+        self, accepted: Mapping[Entity, Wanted], addresses: Mapping[str, str]
+    ) -> Generator[None, None, bool]:
+        """Take changes, in steps. False, and nothing is done, if others came meanwhile."""
+        from coordinator_server.security.quotas.entities import changed
+
+        before = self._quotas
+        quotas, kept_addresses = dict(before), dict(self._addresses)
+        put: list[Kept] = []
+        drop: list[Kept] = []
+        for entity, wanted in accepted.items():
             kind, host = entity[0]
             entry: dict[str, Any] = {"entity": dict(entity)}
-            if entity not in quotas:
-                gone.append(entry)
+            new = changed(before.get(entity, {}), wanted)
+            if new and new != before.get(entity):
+                quotas[entity] = entry["quotas"] = new
+                if kind == _IP and host is not None:
+                    entry["address"] = kept_addresses[host] = addresses[host]
+                put.append(kept(_SECTION, entry))
+            elif not new and entity in quotas:
+                del quotas[entity]
                 if kind == _IP:
-                    kept.pop(str(host), None)
-                continue
-            new.append(entry)
-            entry["quotas"] = quotas[entity]
-            if kind == _IP and host is not None:
-                entry["address"] = kept[host] = addresses[host]
-        self._state.change(_SECTION, put=new, drop=gone)
-        self._quotas, self._addresses = quotas, kept
-        self._tell()
+                    kept_addresses.pop(str(host), None)
+                drop.append(kept(_SECTION, entry))
+            yield
+        if self._quotas is not before:
+            return False
+        if put or drop:
+            self._state.change_kept(_SECTION, put=put, drop=drop)
+            self._quotas, self._addresses = quotas, kept_addresses
+            self._tell()
+        return True
 
     def _tell(self) -> None:
         for follower in tuple(self.followers):

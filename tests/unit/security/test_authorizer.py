@@ -284,6 +284,25 @@ def test_acls_are_kept() -> None:
     again.forget()
 
 
+def test_changes_of_acls_may_overlap() -> None:
+    """Their texts are made in steps; what another request does meanwhile is not done twice."""
+    disk = MemoryDisk()
+    disk.mkdir("d")
+    security = secured(disk)
+    at_once(security.change_acls(added=[acl("old")]))
+    adding = security.change_acls(added=[acl("a"), acl("b")], removed=[acl("old")])
+    next(adding)
+    at_once(security.change_acls(added=[acl("b")], removed=[acl("old")]))
+    assert at_once(adding) is None
+    nothing = security.change_acls(added=[acl("a")], removed=[acl("old")])
+    written = disk.read_file("d/security.changes")
+    at_once(nothing)
+    assert disk.read_file("d/security.changes") == written
+    for one in (security, secured(disk)):
+        assert one.authorizer is not None
+        assert sorted(acl.name for acl in one.authorizer.acls) == ["a", "b"]
+
+
 class Client:
     """Somebody on this machine."""
 

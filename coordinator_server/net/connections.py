@@ -63,13 +63,14 @@ class Connections:
         if self._is_held:
             connection.hold()
         reason = self._address_limits.opened(connection.client_host[1:])
-        if len(self._open) > self.slots.limit and not self._is_closing_excess:
-            self._is_closing_excess = True
-            asyncio.get_running_loop().call_soon(self._close_excess)
         if reason is not None:
             self.report("connection.refused", connection, reason)
             connection.abort()
-        elif LOG.debug:
+            return
+        if len(self._open) > self.slots.limit and not self._is_closing_excess:
+            self._is_closing_excess = True
+            asyncio.get_running_loop().call_soon(self._close_excess)
+        if LOG.debug:
             LOG.emit("connection.opened", remote=connection.remote)
 
     def lost(self, connection: Connection) -> None:
@@ -103,12 +104,18 @@ class Connections:
 
     def _close_excess(self) -> None:
         """Connections of the listener between brokers take the place of those of the others,
-        of the one first that was silent longest (Kafka's Processor.closeExcessConnections)."""
+        of the one first that was silent longest (Kafka's Processor.closeExcessConnections).
+
+        Those of its own that are being closed need no place.
+        """
         self._is_closing_excess = False
         protected = self.slots.protected
-        candidates = (one for one in self._open if one.listener_name != protected)
+        candidates = [one for one in self._open if one.listener_name != protected]
+        protected_count = sum(
+            one.listener_name == protected and not one.closed for one in self._open
+        )
         for connection in nsmallest(
-            len(self._open) - self.slots.limit,
+            len(candidates) + protected_count - self.slots.limit,
             candidates,
             key=lambda one: (not one.closed, one.active, one.idle_since_ms),
         ):

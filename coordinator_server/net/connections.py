@@ -67,7 +67,8 @@ class Connections:
             self.report("connection.refused", connection, reason)
             connection.abort()
             return
-        if len(self._open) > self.slots.limit and not self._is_closing_excess:
+        is_excess = self.slots.protected is not None and len(self._open) > self.slots.limit
+        if is_excess and not self._is_closing_excess:
             self._is_closing_excess = True
             asyncio.get_running_loop().call_soon(self._close_excess)
         if LOG.debug:

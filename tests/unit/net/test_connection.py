@@ -414,6 +414,16 @@ async def test_who_is_refused_for_its_address_displaces_nobody(
     ]
 
 
+async def test_without_a_listener_between_brokers_nobody_is_displaced(reports: Reports) -> None:
+    """All listeners are alike then: who is beyond the limit waits for a slot instead."""
+    settings = {"listeners": "A://:9092,B://:9093", "listener.security.protocol.map": "A:SSL,B:SSL"}
+    network = FakeNetwork({**settings, "max.connections": "1"})
+    transports = [network.connect(listener=name)[1] for name in "AB"]
+    await asyncio.sleep(0)
+    assert not any(transport.aborted for transport in transports)
+    assert reports.events == []
+
+
 def test_a_flood_of_reports_is_cut(reports: Reports) -> None:
     """2000 closings are told one by one; beyond, they are counted and told in sum."""
     network = FakeNetwork()

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     Address = IPv4Address | IPv6Address
 
-_LOOPBACK_NAMES = ("localhost", "localhost.localdomain")
-
 
 @lru_cache(maxsize=1024)
 def parse_address(host: str) -> Address | None:
@@ -57,9 +55,13 @@ def as_java(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine and never another one: addresses and names of its loopback."""
+    """Whether a host is this machine and never another one: 127.0.0.0/8, ::1, localhost.
+
+    Checks of security rely on it. RFC 6761 reserves that name; localhost.localdomain and the like
+    may be another machine's.
+    """
     address = parse_address(host)
-    return host.lower() in _LOOPBACK_NAMES if address is None else address.is_loopback
+    return host.lower() == "localhost" if address is None else address.is_loopback
 
 
 def is_address(host: str) -> bool:

@@ -240,7 +240,7 @@ def test_ports_that_do_not_fit_end_with_2(settings: dict[str, str], expected: st
 
 def test_elsewhere_than_on_loopback_it_wants_a_token() -> None:
     """Without one the broker does not start; the address is named."""
-    for address in ("0.0.0.0:0", "[::]:0", "host.example:0"):
+    for address in ("0.0.0.0:0", "[::]:0", "host.example:0", "localhost.localdomain:0"):
         refused = Serve("--ephemeral", "--http", address)
         assert refused.run() == 2
         assert f"--http: {address} is no loopback address" in refused.log

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 def parse_address(host: str) -> Address | None:
     """The IP address that a host is, None for a name.
 
-    A zone id (`fe80::1%eth0`) is dropped, as the routing tables know none; an IPv4 address that an
-    IPv6 socket shows (`::ffff:10.0.0.1`, RFC 4291) is the IPv4 address.
+    The zone id of an IPv6 address (`fe80::1%eth0`) is dropped, as the routing tables know none; an
+    IPv4 address that an IPv6 socket shows (`::ffff:10.0.0.1`, RFC 4291) is the IPv4 address.
     """
     from ipaddress import ip_address
 
     try:
-        address = ip_address(host.partition("%")[0])
+        address = ip_address(host.partition("%")[0] if ":" in host else host)
     except ValueError:
         return None
     if address.version == 6 and address.ipv4_mapped is not None:

@@ -182,7 +182,9 @@ def test_a_page_of_another_origin_is_refused(two: Control, origin: str) -> None:
     assert two.ask("POST", "/brokers/1/start", {"Origin": f"http://{host}"})[0] == 200
 
 
-@pytest.mark.parametrize("host", ["example.org", "localhost.example.org:80", "[::1", "127.0.0.1x"])
+@pytest.mark.parametrize(
+    "host", ["example.org", "localhost.example.org:80", "[::1", "127.0.0.1x", "127.0.0.1%x"]
+)
 def test_a_name_that_is_not_the_servers_own_is_refused(two: Control, host: str) -> None:
     """A page may have its own name point here (DNS rebinding); then Origin and Host agree."""
     headers = {"Host": host, "Origin": f"http://{host}"}

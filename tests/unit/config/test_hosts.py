@@ -42,6 +42,7 @@ def test_loopback(host: str, expected: bool) -> None:
         ("broker", False),
         ("", False),
         ("%eth0", False),
+        ("127.0.0.1%eth0", False),  # IPv4 knows no zones
         ("1.2.3", False),
         ("1.2.3.256", False),
         ("01.2.3.4", False),  # octal to some, decimal to others

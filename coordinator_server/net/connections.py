@@ -59,7 +59,8 @@ class Connections:
         """Take a new connection in; one beyond the limits of its address is closed at once."""
         connection.idle_since_ms = self._clock.now_ms()
         self._open.add(connection)
-        self.slots.take(connection.listener_name)
+        if connection.slot is None:
+            connection.slot = self.slots.take(connection.listener_name)
         if self._is_held:
             connection.hold()
         reason = self._address_limits.opened(connection.client_host[1:])
@@ -77,7 +78,8 @@ class Connections:
     def lost(self, connection: Connection) -> None:
         """Forget a connection that is gone."""
         self._open.discard(connection)
-        self.slots.give_back(connection.listener_name)
+        if connection.slot is not None:
+            connection.slot.give_back()
         self._address_limits.closed(connection.client_host[1:])
         for listener in self.on_lost:
             listener(connection)

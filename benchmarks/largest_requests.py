@@ -253,6 +253,8 @@ WITHOUT_ARRAYS = frozenset(
         "DescribeAcls",
         "SaslHandshake",
         "SaslAuthenticate",
+        "RenewDelegationToken",
+        "ExpireDelegationToken",
     )
 )
 

@@ -218,7 +218,7 @@ def _control_token(path: str | None, address: tuple[str, int]) -> str | None:
             return read_token(path)
         except ValueError as error:
             raise ConfigError(f"--http-token-file: {error}") from error
-    from coordinator_server.net.networks import is_loopback
+    from coordinator_server.config.hosts import is_loopback
 
     host, port = address
     if host and not is_loopback(host):

@@ -144,7 +144,7 @@ class Cluster:
         )
         self.topics.leadership.on_moved.append(self._on_moved)
         self.group_configs = GroupConfigs(logs, config)
-        self.security = Security(config, logs.security_state)
+        self.security = Security(config, logs.security_state, clock, self.machine_clock)
         self.offsets_topic = CoordinatorTopic(self.topics, OFFSETS_TOPIC)
         self.transactions_topic = CoordinatorTopic(self.topics, TRANSACTIONS_TOPIC)
         self.share_state_topic = CoordinatorTopic(self.topics, SHARE_STATE_TOPIC)
@@ -157,6 +157,7 @@ class Cluster:
         for node_id, broker_config in self._configs.items():
             broker = self.brokers[node_id] = Broker(self, broker_config)
             broker.start()
+        self.security.start()
         self._maintain()
 
     async def listen(self) -> tuple[Listener, ...]:
@@ -173,6 +174,7 @@ class Cluster:
         """Answer what is parked, close connections and logs; what was ephemeral is removed."""
         if self._maintenance_timer is not None:
             self._maintenance_timer.cancel()
+        self.security.stop()
         for server in self._servers.values():
             server.accept_no_more()
         self._is_stopping = True

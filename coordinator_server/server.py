@@ -17,7 +17,8 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from coordinator_server.clock.broker_clock import SystemClock
-from coordinator_server.config.config import describe_unknown
+from coordinator_server.config.authorizer_settings import authorizer_doubts
+from coordinator_server.config.typos import describe_unknown
 from coordinator_server.events.log import LOG
 from coordinator_server.maintenance.collector import CollectionTimer
 from coordinator_server.maintenance.descriptors import raise_limit
@@ -98,6 +99,12 @@ async def _serve(
             LOG.emit("settings.ignored", settings=", ".join(config.ignored))
         if config.unknown:
             LOG.emit("settings.unrecognized", settings=describe_unknown(config.unknown))
+        if doubts := authorizer_doubts(
+            config.text("authorizer.class.name"),
+            config.text("super.users"),
+            allows_everyone=config.boolean("allow.everyone.if.no.acl.found"),
+        ):
+            LOG.emit("settings.doubted", settings="; ".join(doubts))
         reason = await stop
         LOG.emit("broker.stopping", reason=reason)
     finally:

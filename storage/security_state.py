@@ -1,47 +1,116 @@
-"""What a data directory keeps of security: users, ACLs and quotas, in one file of ours.
+"""What a data directory keeps of security: users, ACLs and quotas, in two files of ours.
 
-Kafka keeps these in its metadata log. `security.json` has a JSON list per section. It is replaced
-whole for every change, so that a crash leaves the old or the new one; it is small, and rarely
-changes. It is readable by its owner alone, as it has salted passwords.
+Kafka keeps these in its metadata log. `security.json` has a JSON list per section,
+`security.changes` what was changed since, a line of JSON each. A change costs what it says,
+however many entries there are. When the changes are longer than what they change, `security.json`
+is replaced and they are removed; after a crash in between they are done once more, which changes
+nothing. A last line that is cut off was never acknowledged. Both are readable by their owner alone:
+there are salted passwords in them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from storage.disk import Disk, write_atomically
 from storage.errors import StorageError
 
 SECURITY_FILE = "security.json"
+CHANGES_FILE = "security.changes"
 _VERSION = 1
+_LEAST_BYTES = 64 * 1024
+"""Changes that are shorter are kept whatever they change."""
+
+Identity = tuple[str, ...]
+
+
+class Kept(NamedTuple):
+    """An entry as it is kept: what it is known by, and its text."""
+
+    identity: Identity
+    text: str
+
+
+to_text = json.JSONEncoder(separators=(",", ":")).encode
+"""JSON as the files have it."""
+
+_IDENTITY = {
+    "scram_users": ("user", "mechanism"),
+    "quotas": ("entity",),
+    "delegation_tokens": ("token_id",),
+}
+"""The fields that an entry of a section is known by; in other sections by all of them."""
 
 
 class SecurityState:
-    """What `security.json` says. Reading it changes nothing."""
+    """What the files say. Reading them changes nothing."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
+        self._directory = directory
         self._path = f"{directory}/{SECURITY_FILE}"
-        self._sections: dict[str, list[Mapping[str, Any]]] = {}
+        self._changes_path = f"{directory}/{CHANGES_FILE}"
+        # The text of each entry by what it is known by.
+        self._sections: dict[str, dict[Identity, str]] = {}
+        self._whole_bytes = self._changes_bytes = 0
+        self._is_torn = False
+        """Whether nothing may be added to the changes: their last line is not whole."""
         if disk.exists(self._path):
-            self._load()
+            self._load(self._path, self._load_whole)
+        if disk.exists(self._changes_path):
+            self._load(self._changes_path, self._load_changes)
 
-    def _load(self) -> None:
+    def _load(self, path: str, load: Any) -> None:
         try:
-            contents = json.loads(self._disk.read_file(self._path))
-            if contents.pop("version") != _VERSION:
-                raise ValueError(f"its version is not {_VERSION}")
-            for name, entries in contents.items():
-                if not all(isinstance(entry, dict) for entry in entries):
-                    raise ValueError(f"section {name} is no list of objects")
-                self._sections[name] = entries
+            load(self._disk.read_file(path))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise StorageError(
-                f"{self._path} is damaged ({error}); restore it, or move it away to start without "
+                f"{path} is damaged ({error}); restore it, or move it away to start without "
                 "users, ACLs and quotas"
             ) from error
+
+    def _load_whole(self, contents: bytes) -> None:
+        sections = json.loads(contents)
+        if sections.pop("version") != _VERSION:
+            raise ValueError(f"its version is not {_VERSION}")
+        for name, entries in sections.items():
+            if not all(isinstance(entry, dict) for entry in entries):
+                raise ValueError(f"section {name} is no list of objects")
+            self._apply(name, _kept(name, entries), (), replaces=True)
+        self._whole_bytes = len(contents)
+
+    def _load_changes(self, contents: bytes) -> None:
+        *lines, rest = contents.split(b"\n")
+        self._changes_bytes = len(contents)
+        self._is_torn = bool(rest)
+        for number, line in enumerate(lines, start=1):
+            try:
+                change = json.loads(line)
+            except ValueError:
+                if rest or number < len(lines):
+                    raise
+                self._is_torn = True  # a power cut kept the end of the last write alone
+                return
+            name = change["section"]
+            put, drop = _kept(name, change["put"]), _kept(name, change["drop"])
+            self._apply(name, put, drop, replaces=change["replaces"])
+
+    def _apply(
+        self,
+        name: str,
+        put: Sequence[Kept],
+        drop: Sequence[Kept],
+        *,
+        replaces: bool,
+    ) -> None:
+        section = self._sections.setdefault(name, {})
+        if replaces:
+            section.clear()
+        for one in drop:
+            section.pop(one.identity, None)
+        section.update(put)
 
     def __bool__(self) -> bool:
         """Whether any section has an entry."""
@@ -49,15 +118,80 @@ class SecurityState:
 
     def section(self, name: str) -> list[Mapping[str, Any]]:
         """The entries of a section, none if it was never written."""
-        return list(self._sections.get(name, ()))
+        return [json.loads(text) for text in self._sections.get(name, {}).values()]
 
     def put(self, name: str, entries: Iterable[Mapping[str, Any]]) -> None:
         """Replace a section; on the disk when this returns. Raises StorageError, and changes
         nothing then."""
-        sections = {**self._sections, name: list(entries)}
-        contents = json.dumps({"version": _VERSION, **sections}, separators=(",", ":"))
+        self._write(name, _kept(name, entries), (), replaces=True)
+
+    def change(
+        self,
+        name: str,
+        *,
+        put: Iterable[Mapping[str, Any]] = (),
+        drop: Iterable[Mapping[str, Any]] = (),
+    ) -> None:
+        """Add entries to a section, or replace those known by the same, and remove others.
+
+        On the disk when this returns. Raises StorageError, and changes nothing then.
+        """
+        self.change_kept(name, put=_kept(name, put), drop=_kept(name, drop))
+
+    def change_kept(
+        self, name: str, *, put: Sequence[Kept] = (), drop: Sequence[Kept] = ()
+    ) -> None:
+        """As `change`, of entries that `kept` has made; that is most of the work of very many."""
+        self._write(name, put, drop, replaces=False)
+
+    def _write(
+        self, name: str, put: Sequence[Kept], drop: Sequence[Kept], *, replaces: bool
+    ) -> None:
+        head = to_text({"section": name, "replaces": replaces})
+        texts = (",".join([one.text for one in entries]) for entries in (drop, put))
+        line = '{},"drop":[{}],"put":[{}]}}\n'.format(head[:-1], *texts).encode()
         try:
-            write_atomically(self._disk, self._path, contents.encode(), private=True)
+            if self._is_torn or self._changes_bytes > max(_LEAST_BYTES, self._whole_bytes):
+                self._rewrite()
+            self._append(line)
         except OSError as error:
-            raise StorageError(f"{self._path} cannot be written: {error}") from error
-        self._sections = sections
+            raise StorageError(f"{self._changes_path} cannot be written: {error}") from error
+        self._apply(name, put, drop, replaces=replaces)
+
+    def _append(self, line: bytes) -> None:
+        is_new = not self._disk.exists(self._changes_path)
+        self._is_torn = True  # until it is whole
+        file = self._disk.open(self._changes_path, create=True, private=True)
+        try:
+            file.append([line])
+            file.sync()
+        finally:
+            file.close()
+        if is_new:
+            self._disk.sync_directory(self._directory)
+        self._changes_bytes += len(line)
+        self._is_torn = False
+
+    def _rewrite(self) -> None:
+        """Write all of it anew, without the changes."""
+        sections = (
+            f',"{name}":[{",".join(section.values())}]' for name, section in self._sections.items()
+        )
+        contents = f'{{"version":{_VERSION}{"".join(sections)}}}'.encode()
+        write_atomically(self._disk, self._path, contents, private=True)
+        self._whole_bytes = len(contents)
+        if self._disk.exists(self._changes_path):
+            self._disk.unlink(self._changes_path)
+            self._disk.sync_directory(self._directory)
+        self._changes_bytes = 0
+        self._is_torn = False
+
+
+def kept(name: str, entry: Mapping[str, Any]) -> Kept:
+    """An entry of a section, for `change_kept`."""
+    identity = tuple([str(entry.get(field)) for field in _IDENTITY.get(name, entry)])
+    return Kept(identity, to_text(entry))
+
+
+def _kept(name: str, entries: Iterable[Mapping[str, Any]]) -> list[Kept]:
+    return [kept(name, entry) for entry in entries]

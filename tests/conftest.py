@@ -6,6 +6,7 @@ plain `pytest tests/...` runs one test after the other.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -17,12 +18,15 @@ from tests.left_out import LINES
 from tests.turns import Turns
 
 ALONE, REAL_TIME, SLOW = "alone", "real_time", "slow"
-TOGETHER = {"tests/oracle/": "jvm", "tests/pipeline/": "jvm", "tests/compose/": "docker"}
-"""Folders whose tests one worker runs, with a name for them: one Spark session serves all, and a
-small machine bears one Java process at a time; compose projects share images and networks."""
+ORACLE = "tests/oracle/"
+TOGETHER = (ORACLE, "tests/pipeline/", "tests/compose/")
+"""Folders whose tests one worker runs: one Spark session serves all, a small machine bears few
+Kafkas at a time, and compose projects share images and networks."""
+ORACLE_WORKERS = 2
+"""So many share the files of `tests/oracle`, where half of a test is waiting."""
 APART = ("tests/clients/",)
 """Tests that wait for seconds each and share a broker at most: any worker may take the next one."""
-ORDER = (tuple(TOGETHER), ("tests/conformance/", "tests/e2e/"), APART)
+ORDER = (TOGETHER, ("tests/conformance/", "tests/e2e/"), APART)
 """What a run begins with: what takes longest in one piece. Everything else fills the gaps."""
 
 # How long an example takes says how busy the machine is.
@@ -62,10 +66,12 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no type
     """Hands out tests by file, but for those that may be spread and those that may not at all."""
 
     def _split_scope(self, nodeid: str) -> str:
-        for start, group in TOGETHER.items():
-            if nodeid.startswith(start):
-                return group
-        return nodeid if nodeid.startswith(APART) else nodeid.partition("::")[0]
+        file = nodeid.partition("::")[0]
+        for folder in TOGETHER:
+            if nodeid.startswith(folder):
+                share = zlib.crc32(file.encode()) % ORACLE_WORKERS if folder == ORACLE else 0
+                return f"{folder}{share}"
+        return nodeid if nodeid.startswith(APART) else file
 
 
 @pytest.hookimpl(optionalhook=True)

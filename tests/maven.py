@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Have other processes of the run wait: Maven's own directory is not made for several."""
+    with Path(__file__).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def fetch(pom: Path, directory: Path, *properties: str) -> Path:
     """The directory with the jars that a pom names, and those that they need."""
     complete = directory / ".complete"
-    if not complete.exists():
+    with one_at_a_time():
+        if complete.exists():
+            return directory
         command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
         command += [f"-DoutputDirectory={directory}", "-DincludeScope=runtime"]
         done = subprocess.run(

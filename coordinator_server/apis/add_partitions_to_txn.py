@@ -82,7 +82,7 @@ def _add(
     errors: dict[TopicPartition, ErrorCode] = {}
     access = None
     if call.api_version < BATCHED_SINCE:
-        access = broker.security.access(call.connection)
+        access = broker.security.access(call.connection, call.api_name)
     for topic in transaction.topics:
         count = broker.topics.partition_count(topic.name)
         refuses = call.api_version < BATCHED_SINCE and (

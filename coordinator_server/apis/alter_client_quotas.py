@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from coordinator_server.net.networks import parse_address
+from coordinator_server.config.hosts import parse_address
 from coordinator_server.security.quotas.client_quotas import address_of
 from coordinator_server.security.quotas.entities import (
     IP,
@@ -13,6 +13,7 @@ from coordinator_server.security.quotas.entities import (
     Change,
     TooManyChangesError,
 )
+from coordinator_server.security.unwritten import log_unwritten
 from protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -78,8 +79,9 @@ def _alter(
             changes, addresses, validate_only=request.validate_only
         )
     except (StorageError, TooManyChangesError) as failure:
-        error = ErrorCode.UNKNOWN_SERVER_ERROR
+        error = ErrorCode.POLICY_VIOLATION
         if isinstance(failure, StorageError):
+            log_unwritten(failure)
             error = failure.code
         for entry in request.entries:
             entries.append(

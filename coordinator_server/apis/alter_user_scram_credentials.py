@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.security.sasl.users import UserResult
+from coordinator_server.security.unwritten import log_unwritten
 from protocol.apis.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -26,6 +27,7 @@ def handle(broker: Broker, call: Call, request: AlterUserScramCredentialsRequest
     try:
         results = yield from broker.security.users.alter(request)
     except StorageError as error:
+        log_unwritten(error)
         names = dict.fromkeys(one.name for one in request.deletions)
         names |= dict.fromkeys(one.name for one in request.upsertions)
         text = str(error)

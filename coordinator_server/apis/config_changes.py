@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from coordinator_server.clock.step_runner import run_all
-from coordinator_server.config.settings import GROUP_SETTINGS
+from coordinator_server.config.settings import GROUP_SETTINGS, SETTINGS
 from coordinator_server.events.log import LOG
 from coordinator_server.topics.counts import Counts
 from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST, TOO_MANY_RECORDS
 from coordinator_server.topics.names import name_error
 from coordinator_server.topics.topic import Topic
 from coordinator_server.topics.topic_configs import condensed, configs_error
+from protocol.apis.alter_configs import AlterConfigsResource as ReplacedResource
 from protocol.errors import ErrorCode
 from storage.config_def import Kind, render
 from storage.errors import StorageError
@@ -182,7 +183,7 @@ def change(
         return _planned(broker, name, configs, before)
     if kind == BROKER_LOGGER:
         return _logger_error(broker, name, changes)
-    return _fixed(broker, kind, name, [one.name for one in changes])
+    return _fixed(broker, kind, name, changes)
 
 
 def replace(
@@ -200,7 +201,23 @@ def replace(
         return _planned_group(broker, name, own)
     if kind == BROKER_LOGGER:
         return _unknown(kind)
-    return _fixed(broker, kind, name, [one.name for one in configs])
+    return _fixed(broker, kind, name, configs)
+
+
+def is_malformed(broker: Broker, resource: Any) -> Generator[None, None, bool]:
+    """Whether a change is wrong in a way that Kafka tells everybody, whoever may make it.
+
+    Source: ConfigAdminManager.preprocess; the rights are asked for later, by the controller.
+    """
+    refused = yield from _list_error(
+        (one.name, one.value is None and getattr(one, "config_operation", None) != Operation.DELETE)
+        for one in resource.configs
+    )
+    kind, configs = resource.resource_type, resource.configs
+    if refused is None and kind == BROKER:
+        return _fixed(broker, BROKER, resource.resource_name, configs) != DONE
+    replaces_logger = kind == BROKER_LOGGER and isinstance(resource, ReplacedResource)
+    return refused is not None or replaces_logger
 
 
 def _list_error(
@@ -285,22 +302,44 @@ def _planned_group(broker: Broker, name: GroupId, configs: dict[str, str]) -> Ou
     return Planned(name, broker.group_configs.own(name), configs)
 
 
-def _fixed(broker: Broker, kind: int, name: str, names: Sequence[str]) -> Outcome:
-    """What has no configs that can change."""
+def _fixed(
+    broker: Broker, kind: int, name: str, configs: Sequence[GivenConfig | AlterableConfig]
+) -> Outcome:
+    """What has no configs that can change; there is nothing to remove of them either."""
     if kind == BROKER and name:
         error = _node_error(broker, name, "Unexpected broker id, expected {}, but received {}")
         if error is not None:
             return error
     if kind != BROKER:
         return _unknown(kind)
+    names = []
+    for one in configs:
+        operation = getattr(one, "config_operation", Operation.SET)
+        if operation in (Operation.APPEND, Operation.SUBTRACT) and not _is_list(one.name):
+            done = Operation(operation).name.lower()
+            reason = f"Config value {done} is not allowed for config key: {one.name}"
+            return ErrorCode.INVALID_CONFIG, reason
+        if operation != Operation.DELETE:
+            names.append(one.name)
     if not names:
         return DONE
     listed = ", ".join(names)
     return ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{listed}]"
 
 
+def _is_list(name: str) -> bool:
+    """Whether a setting of the broker is a list."""
+    setting = SETTINGS.get(name)
+    return setting is not None and setting.kind is Kind.LIST
+
+
 def _logger_error(broker: Broker, name: str, changes: Sequence[AlterableConfig]) -> Outcome:
     error = _node_error(broker, name, "Unexpected node id. Expected {}, but received {}")
+    for one in changes if error is None else ():
+        if one.config_operation in (Operation.APPEND, Operation.SUBTRACT):
+            operation = Operation(one.config_operation).name
+            reason = f"{operation} operation is not allowed for the BROKER_LOGGER resource"
+            return ErrorCode.INVALID_REQUEST, reason
     if error is None and changes:
         return ErrorCode.INVALID_CONFIG, f"Logger {changes[0].name} does not exist!"
     return error or DONE

@@ -15,6 +15,7 @@ from coordinator_server.security.acl import (
     creation_problem,
     from_code,
 )
+from coordinator_server.security.unwritten import log_unwritten
 from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST
 from protocol.apis.create_acls import AclCreationResult, CreateAclsResponse
 from protocol.errors import ErrorCode
@@ -67,8 +68,9 @@ def handle(broker: Broker, call: Call, request: CreateAclsRequest) -> Steps:
         yield from _refuse_valid(results, ErrorCode.UNKNOWN_SERVER_ERROR, _TOO_MANY)
     elif valid:
         try:
-            broker.security.change_acls(added=valid)
+            yield from broker.security.change_acls(added=valid)
         except StorageError as failure:
+            log_unwritten(failure)
             yield from _refuse_valid(results, failure.code, str(failure))
         else:
             LOG.emit("acls.created", remote=call.connection.remote, acls=len(valid))

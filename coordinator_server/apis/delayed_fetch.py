@@ -52,6 +52,11 @@ _NOT_LOOKED_AT = (
 )
 
 
+def _reads_nothing(name: str) -> bool:
+    """What a follower may read that may not replicate."""
+    return False
+
+
 class _Found(NamedTuple):
     """What reading one partition gave."""
 
@@ -115,6 +120,7 @@ class DelayedFetch(KeyedOperation):
         topics = self._broker.topics
         secured = self._broker.security.authorizer is not None
         may_read = self._may_read() if secured else None
+        later: list[_Found] = []  # answered behind ids that no topic has
         for target in self._context.targets:
             topic = (
                 topics.topic_by_id(target.topic)
@@ -122,28 +128,32 @@ class DelayedFetch(KeyedOperation):
                 else topics.topic(target.topic)
             )
             if topic is None:
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if self._context.uses_topic_ids:
-                    error = ErrorCode.UNKNOWN_TOPIC_ID
+                if may_read is _reads_nothing:
+                    later.append(_failed(target, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                elif self._context.uses_topic_ids:
+                    self._unknown.append(_failed(target, ErrorCode.UNKNOWN_TOPIC_ID))
                 elif may_read is not None and not may_read(str(target.topic)):
-                    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                self._unknown.append(_failed(target, error))
+                    later.append(_failed(target, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                else:
+                    later.append(_failed(target, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             elif may_read is not None and not may_read(topic.name):
-                self._unknown.append(_failed(target, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                later.append(_failed(target, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             elif 0 <= target.partition < len(topic.partitions):
                 self._to_read.append((target, topic.partitions[target.partition]))
             else:
-                self._unknown.append(_failed(target, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                later.append(_failed(target, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             yield
+        self._unknown += later
 
     def _may_read(self) -> Callable[[str], bool] | None:
         """Whether the client may read a topic; None when it may read all of them."""
-        access = self._broker.security.access(self._call.connection)
+        call = self._call
+        access = self._broker.security.access(call.connection, call.api_name)
         if access is None:
             return None
         if self._is_replica:
             may_replicate = access.cluster(Operation.CLUSTER_ACTION)
-            return None if may_replicate else lambda name: False
+            return None if may_replicate else _reads_nothing
         return partial(access.topic, Operation.READ)
 
     def partitions(self) -> list[Partition]:
@@ -365,7 +375,7 @@ class DelayedFetch(KeyedOperation):
                     leader_id=partition.leader_id, leader_epoch=partition.known_epoch
                 )
                 named.add(partition.leader_id)
-        if not named:
+        if not named or self._is_replica:  # Kafka tells consumers alone
             return
         response.node_endpoints = [
             NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.apis.describe_acls import acl_filter, each_match, has_unknown
 from coordinator_server.events.log import LOG
+from coordinator_server.security.unwritten import log_unwritten
 from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST
 from protocol.apis.delete_acls import (
     DeleteAclsFilterResult,
@@ -57,9 +58,10 @@ def handle(broker: Broker, call: Call, request: DeleteAclsRequest) -> Steps:
     removed = [acl for acl in found if acl in authorizer]  # not by another request meanwhile
     try:
         if removed:
-            broker.security.change_acls(removed=removed)
+            yield from broker.security.change_acls(removed=removed)
             LOG.emit("acls.deleted", remote=call.connection.remote, acls=len(removed))
     except StorageError as failure:
+        log_unwritten(failure)
         call.reply((yield from _failed(request, failure.code, str(failure))))
         return
     call.reply(DeleteAclsResponse(filter_results=results))

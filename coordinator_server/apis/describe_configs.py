@@ -31,16 +31,39 @@ if TYPE_CHECKING:
 _TOPIC = 2
 _BROKER = 4
 _BROKER_LOGGER = 8
+_CLIENT_METRICS = 16
 _GROUP = 32
+_KNOWN = frozenset({_TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP})
 
 
 def handle(broker: Broker, call: Call, request: DescribeConfigsRequest) -> Steps:
-    """Answer with one result per resource."""
+    """Answer with one result per resource; a type that Kafka does not know fails all of them."""
+    for resource in request.resources:
+        if resource.resource_type not in _KNOWN:
+            call.reply((yield from _refusal(request)))
+            return
+        yield
     response = DescribeConfigsResponse()
     for resource in request.resources:
         response.results.append((yield from _result(broker, request, resource)))
         yield
     call.reply(response)
+
+
+def _refusal(request: DescribeConfigsRequest) -> Generator[None, None, DescribeConfigsResponse]:
+    """INVALID_REQUEST for each resource."""
+    response = DescribeConfigsResponse()
+    for resource in request.resources:
+        response.results.append(
+            DescribeConfigsResult(
+                error_code=ErrorCode.INVALID_REQUEST,
+                error_message=ErrorCode.INVALID_REQUEST.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+        yield
+    return response
 
 
 def _result(
@@ -88,7 +111,7 @@ def _find(
         if not name:
             return (ErrorCode.INVALID_REQUEST, "Group name must not be empty"), ()
         return None, describe_group(broker.config, broker.group_configs.own(name))
-    return (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message), ()
+    return (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message), ()  # client metrics
 
 
 def _find_broker(

@@ -37,8 +37,8 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
     cursor = request.cursor
     first = _order(cursor.topic_name) if cursor is not None else b""
     names: list[tuple[bytes, str]] = []  # a heap: sorting them would be one long step
-    access = broker.security.access(call.connection)
-    refused: dict[str, DescribeTopicPartitionsResponseTopic] = {}
+    access = broker.security.access(call.connection, call.api_name)
+    refused: list[tuple[bytes, str]] = []  # likewise
     has_cursor_name, has_empty_name = not request.topics, False
     for one in request.topics or broker.topics.all_topics():
         name = one.name
@@ -48,9 +48,7 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
             if access is None or access.topic(Operation.DESCRIBE, name):
                 heappush(names, (order, name))
             elif request.topics:
-                refused[name] = DescribeTopicPartitionsResponseTopic(
-                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name
-                )
+                heappush(refused, (order, name))
         yield
     error = ErrorCode.NONE
     if cursor is not None and (not has_cursor_name or cursor.partition_index < 0):
@@ -91,10 +89,25 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
             name = described.name or ""
             described.topic_authorized_operations = access.operations(ResourceType.TOPIC, name)
             yield
-        page.topics += refused.values()
+        yield from _add_refused(page, refused)
     call.reply(page)
     while names:
         names.pop()
+        yield
+
+
+def _add_refused(page: DescribeTopicPartitionsResponse, refused: list[tuple[bytes, str]]) -> Steps:
+    """Put the topics behind the others that may not be described, from a heap, each once."""
+    previous = None
+    while refused:
+        name = heappop(refused)[1]
+        if name != previous:
+            page.topics.append(
+                DescribeTopicPartitionsResponseTopic(
+                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name
+                )
+            )
+        previous = name
         yield
 
 

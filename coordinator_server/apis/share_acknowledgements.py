@@ -105,7 +105,7 @@ class Acknowledging:
         member_id: str,
         done: Callable[[Outcomes], None],
     ) -> None:
-        self._access = broker.security.access(call.connection)
+        self._access = broker.security.access(call.connection, call.api_name)
         self._broker = broker
         self._group_id = group_id
         self._member_id = member_id

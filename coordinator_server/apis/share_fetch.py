@@ -171,7 +171,7 @@ def _fetch(
     """Fetch from the partitions of the session, or wait until that is worth it."""
     fetched: Fetched = {}
     wanted: list[PartitionKey] = []
-    access = broker.security.access(call.connection)
+    access = broker.security.access(call.connection, call.api_name)
     for key in context.partitions:
         topic = broker.topics.topic_by_id(key[0])
         if topic is None:

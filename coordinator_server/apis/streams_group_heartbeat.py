@@ -98,8 +98,10 @@ class _HeartbeatCall:
 
     def _refused(self, names: Collection[str]) -> list[str]:
         """The topics that the client may not create."""
-        access = self._broker.security.access(self.call.connection) if names else None
-        if access is None or access.cluster(Operation.CREATE):
+        if not names:
+            return []
+        access = self._broker.security.access(self.call.connection, self.call.api_name)
+        if access is None or access.unlogged.cluster(Operation.CREATE):
             return []
         return [name for name in names if not access.topic(Operation.CREATE, name)]
 

@@ -73,7 +73,7 @@ def commit_error(error: ErrorCode, support: TransactionSupport) -> ErrorCode:
 def error_message(error: ErrorCode) -> str | None:
     """The text beside an error of a verification; Kafka has one where the code was translated."""
     if error is ErrorCode.INVALID_TXN_STATE:
-        return "The partition is not in the transaction."
+        return "Partition was not added to the transaction"
     if error is ErrorCode.NOT_ENOUGH_REPLICAS:
         return "Whether the partition is in the transaction cannot be verified now."
     return None

@@ -5,7 +5,6 @@ Source: SaslClientAuthenticator. Needs SaslHandshake 1 and SaslAuthenticate, tha
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import os
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator_server.client.errors import ClientError, SaslError
 from coordinator_server.client.security import SaslSettings, invalid
+from coordinator_server.credentials.scram_mechanisms import SCRAM_BY_NAME, ScramMechanism
 from protocol.apis.sasl_authenticate import SaslAuthenticateRequest
 from protocol.apis.sasl_handshake import SaslHandshakeRequest
 from protocol.errors import ErrorCode
@@ -83,7 +83,7 @@ def _tokens(settings: SaslSettings) -> Tokens:
     if settings.mechanism == "PLAIN":
         return plain(settings.username, settings.password.value)
     return scram(
-        settings.mechanism.removeprefix("SCRAM-").replace("-", "").lower(),
+        SCRAM_BY_NAME[settings.mechanism],
         settings.username,
         settings.password.value,
         is_delegation_token=settings.is_delegation_token,
@@ -96,14 +96,14 @@ def plain(username: str, password: str) -> Tokens:
 
 
 def scram(
-    algorithm: str,
+    mechanism: ScramMechanism,
     username: str,
     password: str,
     *,
     is_delegation_token: bool = False,
     nonce: str | None = None,
 ) -> Tokens:
-    """SCRAM with a hash of `hashlib`; it raises SaslError unless the server proves itself."""
+    """SCRAM; it raises SaslError unless the server proves itself."""
     nonce = nonce or os.urandom(18).hex()
     name = username.replace("=", "=3D").replace(",", "=2C")
     first = f"n={name},r={nonce}" + (",tokenauth=true" if is_delegation_token else "")
@@ -119,18 +119,18 @@ def scram(
     if not 0 < iterations <= _MAX_ITERATIONS:
         raise _broken(f"{iterations} iterations")
     without_proof = f"c=biws,r={whole_nonce}"
-    salted = hashlib.pbkdf2_hmac(algorithm, password.encode(), salt, iterations)
+    salted = mechanism.salted_password(password, salt, iterations)
     signed = f"{first},{server_first},{without_proof}".encode()
-    client_key = hmac.digest(salted, b"Client Key", algorithm)
-    stored_key = hashlib.new(algorithm, client_key).digest()
-    signature = hmac.digest(stored_key, signed, algorithm)
+    client_key = mechanism.hmac(salted, b"Client Key")
+    stored_key = mechanism.hash(client_key)
+    signature = mechanism.hmac(stored_key, signed)
     proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
     text = b2a_base64(proof, newline=False).decode()
     server_final = _fields((yield f"{without_proof},p={text}".encode()).decode(errors="replace"))
     if "e" in server_final:
         raise SaslError(ErrorCode.SASL_AUTHENTICATION_FAILED, server_final["e"])
-    server_key = hmac.digest(salted, b"Server Key", algorithm)
-    expected = b2a_base64(hmac.digest(server_key, signed, algorithm), newline=False)
+    server_key = mechanism.hmac(salted, b"Server Key")
+    expected = b2a_base64(mechanism.hmac(server_key, signed), newline=False)
     if not hmac.compare_digest(expected, server_final.get("v", "").encode()):
         raise _broken("no proof that it knows the password")
 

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from coordinator_server.client.client import Client
 from coordinator_server.client.errors import check
+from coordinator_server.credentials.scram_mechanisms import SCRAM_BY_NAME, SCRAM_BY_TYPE
 from protocol.errors import ErrorCode
 
-MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
-"""Each mechanism's number in requests, and its hash."""
 MIN_ITERATIONS = 4_096
 """Kafka's default, and what both mechanisms need at least."""
 
@@ -47,19 +46,20 @@ def alter_scram_users(
 
     upsertions = []
     for one in credentials:
-        mechanism, digest = MECHANISMS[one.mechanism]
+        mechanism = SCRAM_BY_NAME[one.mechanism]
         salt = os.urandom(32)
         upsertions.append(
             ScramCredentialUpsertion(
                 name=one.user,
-                mechanism=mechanism,
+                mechanism=mechanism.type_id,
                 iterations=one.iterations,
                 salt=salt,
-                salted_password=_salted(digest, one.password, salt, one.iterations),
+                salted_password=mechanism.salted_password(one.password, salt, one.iterations),
             )
         )
     deletions = [
-        ScramCredentialDeletion(name=user, mechanism=MECHANISMS[name][0]) for user, name in removed
+        ScramCredentialDeletion(name=user, mechanism=SCRAM_BY_NAME[name].type_id)
+        for user, name in removed
     ]
     request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
     answer = client.ask_controller("alterUserScramCredentials", request)
@@ -67,11 +67,9 @@ def alter_scram_users(
         check(result.error_code, result.error_message)
 
 
-def _salted(digest: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """SaltedPassword of RFC 5802."""
-    from hashlib import pbkdf2_hmac
-
-    return pbkdf2_hmac(digest, password.encode(), salt, iterations)
+def _name(type_id: int) -> str:
+    mechanism = SCRAM_BY_TYPE.get(type_id)
+    return "UNKNOWN" if mechanism is None else mechanism.name
 
 
 def list_scram_users(client: Client, names: Sequence[str] = ()) -> list[ScramUser]:
@@ -86,13 +84,12 @@ def list_scram_users(client: Client, names: Sequence[str] = ()) -> list[ScramUse
     )
     answer = client.call("describeUserScramCredentials", lambda: client.ask(request))
     check(answer.error_code, answer.error_message)
-    mechanisms = {number: name for name, (number, _) in MECHANISMS.items()}
     users = []
     for result in sorted(answer.results, key=lambda result: result.user):
         if result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
             continue
         check(result.error_code, result.error_message)
         infos = result.credential_infos
-        iterations = {mechanisms.get(one.mechanism, "UNKNOWN"): one.iterations for one in infos}
+        iterations = {_name(one.mechanism): one.iterations for one in infos}
         users.append(ScramUser(result.user, iterations))
     return users

@@ -11,16 +11,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from coordinator_server.client.errors import ClientError, UnsupportedSettingError
+from coordinator_server.credentials.jaas import JaasError, parse_login_module
 from protocol.errors import ErrorCode
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
-
-_JAAS_OPTION = re.compile(
-    r"""\s+([\w.\-$]+)\s*=\s*("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[\w.\-$]+)""", re.DOTALL
-)
-_JAAS_MODULE = re.compile(r"\s*[\w.\-$]+\s+(?:required|requisite|sufficient|optional)\b", re.I)
 
 
 class Secret:
@@ -141,7 +137,7 @@ def read_sasl(properties: Mapping[str, str]) -> SaslSettings:
             f"sasl.mechanism={mechanism} is not supported, only {', '.join(MECHANISMS)}:"
             " use the scripts of Apache Kafka for this broker"
         )
-    jaas = parse_jaas(properties.get("sasl.jaas.config", ""))
+    jaas = jaas_options(properties.get("sasl.jaas.config", ""))
     username = jaas.get("username") or _first(properties, "sasl.username") or ""
     password = _secret(jaas, "password") or _secret(properties, "sasl.password")
     settings = SaslSettings(
@@ -192,28 +188,15 @@ def _read_token(
     return settings._replace(unsecured_claims=tuple(claims))
 
 
-def parse_jaas(text: str) -> dict[str, str]:
+def jaas_options(text: str) -> dict[str, str]:
     """The options of the login module in `sasl.jaas.config`. Raises ClientError without the text,
     which has passwords."""
     if not text.strip():
         return {}
-    module = _JAAS_MODULE.match(text)
-    if module is None:
-        raise invalid("sasl.jaas.config does not begin with a login module and `required`")
-    options: dict[str, str] = {}
-    position = module.end()
-    while option := _JAAS_OPTION.match(text, position):
-        name, value = option.groups()
-        if value[0] in "\"'":
-            value = re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL)
-        options[name] = value
-        position = option.end()
-    if not re.fullmatch(r"\s*;\s*", text[position:]):
-        raise invalid(
-            f"sasl.jaas.config cannot be read from character {position + 1} on: it is a login"
-            ' module, `required`, options like name="value", and a semicolon'
-        )
-    return options
+    try:
+        return parse_login_module(text).options
+    except JaasError as error:
+        raise invalid(f"sasl.jaas.config: {error}") from None
 
 
 def _truststore(properties: Mapping[str, str]) -> Store | None:

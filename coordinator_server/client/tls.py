@@ -1,6 +1,7 @@
 """TLS of a client: the context by the settings, the handshake, and what went wrong with it.
 
-Stores of type PEM are read by the standard library; PKCS12 takes the library `cryptography`.
+Stores of type PEM are read by the standard library, those of type JKS by our own reader; PKCS12
+takes the library `cryptography`.
 """
 
 from __future__ import annotations
@@ -9,15 +10,22 @@ import os
 import re
 import socket
 import ssl
+from base64 import encodebytes
 from functools import lru_cache
 from pathlib import Path
 
 from coordinator_server.client.errors import ClientError, TlsError, UnsupportedSettingError
 from coordinator_server.client.security import Secret, Store, TlsSettings, invalid
 from coordinator_server.client.settings import Address
+from coordinator_server.credentials.jks import (
+    MAGIC,
+    JksEntry,
+    WrongPasswordError,
+    read_jks,
+    reveal_key,
+)
 from protocol.errors import ErrorCode
 
-_JKS = b"\xfe\xed\xfe\xed"
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
@@ -94,10 +102,11 @@ def _trust(context: ssl.SSLContext, store: Store) -> None:
             context.load_verify_locations(capath=store.location)
             return
         content = _content(store)
-        if b"-----BEGIN" in content:
+        if content[:4] != MAGIC and b"-----BEGIN" in content:
             context.load_verify_locations(cafile=store.location)
         else:
-            context.load_verify_locations(cadata="".join(_pkcs12(store, content)[1:]))
+            texts = _jks_trusted if content[:4] == MAGIC else _pkcs12_trusted
+            context.load_verify_locations(cadata="".join(texts(store, content)))
     except (OSError, ValueError, TypeError) as error:  # ssl.SSLError is an OSError
         # Letters that are not ASCII are a TypeError.
         raise _unreadable(store, error, "PEM certificates") from None
@@ -111,14 +120,17 @@ def _identify(context: ssl.SSLContext, store: Store) -> None:
             texts = store.key.value + "\n" + (store.certificates or "")
         else:
             content = _content(store)
-            if b"-----BEGIN" in content:
+            if content[:4] != MAGIC and b"-----BEGIN" in content:
                 secret = "" if password is None else password.value
                 context.load_cert_chain(store.location, store.key_location, secret)
                 return
-            texts, password = "".join(_pkcs12(store, content)), None
+            read = _jks_key if content[:4] == MAGIC else _pkcs12
+            texts, password = "".join(read(store, content)), None
         _load_texts(context, texts, password)
     except (OSError, ValueError) as error:
-        what = "a PEM key with its certificates (ssl.key.password, if it is encrypted)"
+        what = "PEM key with its certificates (ssl.key.password, if it is encrypted)"
+        if store.key_location is not None:
+            what = f"PEM key for it in {store.key_location} (ssl.key.password, if it is encrypted)"
         raise _unreadable(store, error, what) from None
 
 
@@ -137,14 +149,48 @@ def _load_texts(context: ssl.SSLContext, texts: str, password: Secret | None) ->
 
 def _content(store: Store) -> bytes:
     assert store.location is not None
-    content = Path(store.location).read_bytes()
-    if content.startswith(_JKS):
-        raise UnsupportedSettingError(
-            f"{store.setting}={store.location}: stores of type JKS are not supported; convert it:"
-            f" keytool -importkeystore -srckeystore {store.location} -destkeystore store.p12"
-            " -deststoretype PKCS12"
-        )
-    return content
+    return Path(store.location).read_bytes()
+
+
+def _jks(store: Store, content: bytes) -> list[JksEntry]:
+    """The entries of a JKS store. Raises ValueError."""
+    try:
+        return read_jks(content, None if store.password is None else store.password.value)
+    except WrongPasswordError:
+        stem = store.setting.removesuffix(".location")
+        raise ValueError(f"damaged, or {stem}.password is wrong") from None
+
+
+def _jks_trusted(store: Store, content: bytes) -> list[str]:
+    """The trusted certificates of a JKS store, in PEM. Raises ValueError."""
+    found = [one for one in _jks(store, content) if one.protected_key is None]
+    if not found:
+        raise ValueError("there is no trusted certificate in it")
+    return [ssl.DER_cert_to_PEM_cert(der) for one in found for der in one.chain]
+
+
+def _jks_key(store: Store, content: bytes) -> list[str]:
+    """The key and its certificates in a JKS store, in PEM. Raises ValueError."""
+    for one in _jks(store, content):
+        if one.protected_key is not None:
+            break
+    else:
+        raise ValueError("there is no private key in it")
+    password = store.key_password or store.password
+    if password is None:
+        raise ValueError("ssl.keystore.password is needed")
+    try:
+        key = reveal_key(one.protected_key, password.value)
+    except WrongPasswordError:
+        raise ValueError(f"ssl.key.password does not open the key {one.alias}") from None
+    encoded = encodebytes(key).decode()
+    chain = map(ssl.DER_cert_to_PEM_cert, one.chain)
+    return [f"-----BEGIN PRIVATE KEY-----\n{encoded}-----END PRIVATE KEY-----\n", *chain]
+
+
+def _pkcs12_trusted(store: Store, content: bytes) -> list[str]:
+    """The certificates of a PKCS12 store, in PEM. Raises ValueError."""
+    return _pkcs12(store, content)[1:]
 
 
 def _pkcs12(store: Store, content: bytes) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from storage.config_def import Kind, Setting
 
 AUTHORIZER_CLASS = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -38,6 +40,29 @@ AUTHORIZER_SETTINGS = (
 def split_super_users(text: str) -> list[str]:
     """The principals of super.users."""
     return [one for part in text.split(";") if (one := part.strip())]
+
+
+def authorizer_doubts(name: str, super_users: str, *, allows_everyone: bool) -> list[str]:
+    """What is possible, and hardly what was meant: most are typed once by everybody."""
+    doubts = []
+    users = split_super_users(super_users)
+    if not name:
+        given = {"super.users": users, "allow.everyone.if.no.acl.found": allows_everyone}
+        doubts += [
+            f"{setting}: no effect without authorizer.class.name={AUTHORIZER_CLASS}"
+            for setting, value in given.items()
+            if value
+        ]
+    elif not users and not allows_everyone:
+        doubts.append(
+            "super.users: nobody is named, so whoever no ACL allows it yet may not even add one"
+        )
+    for one in users:
+        if re.search(r",\s*[Uu]ser:", one):
+            doubts.append(f"super.users: {one} is one name, several are separated by ;")
+        elif not one.startswith("User:"):
+            doubts.append(f"super.users: {one} is nobody, all clients are of the type User")
+    return doubts
 
 
 def authorizer_problem(name: str, super_users: str) -> str | None:

@@ -16,10 +16,9 @@ from coordinator_server.config.authorizer_settings import authorizer_problem
 from coordinator_server.config.other_names import OF_KAFKA, PREFIXES
 from coordinator_server.config.security_protocol import SecurityProtocol
 from coordinator_server.config.settings import LISTENER_SETTINGS, SETTINGS, WITHOUT_EFFECT
+from coordinator_server.config.typos import LISTENER_PREFIX, describe_unknown, most_similar
 from storage.config_def import InvalidValueError, Kind, Problem, Setting, Value, parse
 from storage.topic_settings import TOPIC_SETTINGS
-
-_LISTENER_PREFIX = "listener.name."
 
 # Variables of Kafka's image that are no settings of a broker: JVM, logging, storage tool.
 _IMAGE_VARIABLES = (
@@ -288,13 +287,13 @@ class Config:
 
     def _apply_elsewhere(self, source: str, name: str, text: str) -> None:
         """Take an override of one listener, or note a name that the table does not have."""
-        if name.startswith(_LISTENER_PREFIX) and self._apply_to_listener(name, text):
+        if name.startswith(LISTENER_PREFIX) and self._apply_to_listener(name, text):
             return
-        if name not in OF_KAFKA and not name.startswith(PREFIXES):
-            similar = _most_similar(name)
-            if similar is not None or source != "environment":
-                self.unknown[name] = similar
-                return
+        similar = most_similar(name)
+        is_free = name in OF_KAFKA or name.startswith(PREFIXES)
+        if similar is not None or not (is_free or source == "environment"):
+            self.unknown[name] = similar
+            return
         if name not in self.ignored:
             self.ignored.append(name)
 
@@ -303,7 +302,7 @@ class Config:
 
         SETTING may have a mechanism in front, such as plain.sasl.jaas.config.
         """
-        listener, _, suffix = name.removeprefix(_LISTENER_PREFIX).partition(".")
+        listener, _, suffix = name.removeprefix(LISTENER_PREFIX).partition(".")
         stem = suffix
         setting = LISTENER_SETTINGS.get(stem)
         if setting is None:
@@ -372,7 +371,8 @@ class Config:
                 self.ignored.append("inter.broker.listener.name")
         for name in self._of_listeners:
             if name.upper() not in names:
-                self.ignored.append(f"{_LISTENER_PREFIX}{name}.*")
+                known = ", ".join(names).lower()
+                self.ignored.append(f"{LISTENER_PREFIX}{name}.* (the listeners are {known})")
 
     def _check_addresses(self) -> None:
         """Advertised addresses must be addresses that clients can connect to."""
@@ -413,23 +413,6 @@ class Config:
                         f"to {listener.port + count - 1}, {reason}"
                     )
                 taken[port] = listener
-
-
-def describe_unknown(unknown: Mapping[str, str | None]) -> str:
-    """Unknown names, each with the setting that was probably meant."""
-    return "; ".join(
-        f"{name}: there is no such setting"
-        + ("" if similar is None else f", did you mean {similar}?")
-        for name, similar in unknown.items()
-    )
-
-
-def _most_similar(name: str) -> str | None:
-    """The setting whose name resembles `name` most; None if none does."""
-    from difflib import get_close_matches  # only a typo needs it
-
-    similar = get_close_matches(name.lower(), (*SETTINGS, *OF_KAFKA), n=1, cutoff=0.8)
-    return similar[0] if similar else None
 
 
 def settings_in_environment(environment: Mapping[str, str]) -> dict[str, str]:

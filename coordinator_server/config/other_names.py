@@ -29,10 +29,6 @@ controller.quorum.retry.backoff.ms
 controller.quorum.voters
 controller.socket.timeout.ms
 create.topic.policy.class.name
-delegation.token.expiry.check.interval.ms
-delegation.token.expiry.time.ms
-delegation.token.max.lifetime.ms
-delegation.token.secret.key
 delete.records.purgatory.purge.interval.requests
 early.start.listeners
 fetch.purgatory.purge.interval.requests

@@ -1,6 +1,6 @@
 """Settings of SASL: mechanisms, their options, sessions. Part of the table of settings."""
 
-from storage.config_def import INT_MAX, Kind, Setting
+from storage.config_def import INT_MAX, LONG_MAX, Kind, Setting
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """The SASL mechanisms that are served."""
@@ -18,6 +18,15 @@ SASL_SETTINGS = (
     Setting("scram.users", Kind.PASSWORD, None,
             "Users (ours) that are added at the start unless they are there: "
             "SCRAM-SHA-256=[name=NAME,password=PASSWORD], several of them with ; between."),
+    Setting("delegation.token.secret.key", Kind.PASSWORD, None,
+            "Key that delegation tokens are made and checked with; without it there are none."),
+    Setting("delegation.token.max.lifetime.ms", Kind.LONG, 604800000,
+            "How long a delegation token may live at most, however often it is renewed.",
+            1, LONG_MAX),
+    Setting("delegation.token.expiry.time.ms", Kind.LONG, 86400000,
+            "How long a delegation token lives unless it is renewed.", 1, LONG_MAX),
+    Setting("delegation.token.expiry.check.interval.ms", Kind.LONG, 3600000,
+            "How often delegation tokens that have expired are removed.", 1, LONG_MAX),
     Setting("sasl.server.max.receive.size", Kind.INT, 524288,
             "Largest frame in bytes while a client authenticates."),
     Setting("sasl.server.callback.handler.class", Kind.STRING, None,

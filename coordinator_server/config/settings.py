@@ -123,7 +123,8 @@ _SOCKETS = (
          "Largest request in bytes; a longer one closes its connection.", least=1),
     _int("socket.listen.backlog.size", 50, "Connections that may wait to be accepted.", least=1),
     _int("max.connections", INT_MAX,
-         "Most connections at a time; one more is closed at once."),
+         "Most connections at a time, one more waits until another one ends; also of one "
+         "listener, as `listener.name.NAME.max.connections`."),
     _int("max.connections.per.ip", INT_MAX,
          "Most connections from one address; one more is closed at once."),
     _string("max.connections.per.ip.overrides", "",
@@ -351,7 +352,8 @@ SETTINGS: dict[str, Setting] = {
 LISTENER_SETTINGS: dict[str, Setting] = {
     name: setting
     for name, setting in SETTINGS.items()
-    if name.startswith(("ssl.", "sasl.")) or name in (MAX_REAUTH_SETTING, CONNECTION_RATE)
+    if name.startswith(("ssl.", "sasl."))
+    or name in (MAX_REAUTH_SETTING, CONNECTION_RATE, "max.connections")
 }
 """Settings that a listener may have of its own, as listener.name.NAME.SETTING."""
 

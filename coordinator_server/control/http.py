@@ -2,8 +2,10 @@
 
 It serves tests and people on the same machine; it has no users. Elsewhere than on loopback it wants
 a token, as `Authorization: Bearer TOKEN`. So that no web page can command it through a browser, a
-request that a page of another origin sent is refused. HTTP itself (framing,
-keep-alive, pipelining, 100-continue) is h11's; what is served is the table in `routes`.
+request that a page of another origin sent is refused, and without a token one for a name that is
+not this server's: the name of a page may have been pointed here meanwhile (DNS rebinding). HTTP
+itself (framing, keep-alive, pipelining, 100-continue) is h11's; what is served is the table in
+`routes`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import hmac
 import json
 from contextlib import suppress
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -67,12 +70,13 @@ class ControlServer:
         self._cluster = cluster
         self._authorization = None if token is None else f"Bearer {token}".encode()
         self._routes = routes
+        self._host = ""
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int) -> str:
         """Listen, on loopback if no host is given; the address. Raises StartError."""
-        host = host or "127.0.0.1"
+        self._host = host = host or "127.0.0.1"
         try:
             self._server = await asyncio.start_server(self._on_connection, host, port)
         except OSError as error:
@@ -128,8 +132,11 @@ class ControlServer:
     async def _answer(self, message: _Message) -> object:
         """Find the route of a request and have it answer. Raises ControlError."""
         self._check_token(message.headers.get("authorization", ""))
-        origin = message.headers.get("origin")
-        if origin is not None and _is_foreign(origin, message.headers.get("host")):
+        host, origin = message.headers.get("host"), message.headers.get("origin")
+        if self._authorization is None and host is not None and not self._is_own(host):
+            text = f"Host: {host}: this is {self._host}; other names need --http-token-file"
+            raise ControlError(403, text)
+        if origin is not None and _is_foreign(origin, host):
             raise ControlError(403, f"a page of {origin} may not do that")
         try:
             split = urlsplit(message.target)
@@ -153,6 +160,14 @@ class ControlServer:
             text = f"{message.target}: {message.method} is not served, but {methods}"
             raise ControlError(405, text, {"Allow": methods})
         raise ControlError(404, f"{message.target}: there is nothing here")
+
+    def _is_own(self, host: str) -> bool:
+        """Whether a Host is an address, localhost, or the name that the server listens at."""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        return name in ("localhost", self._host.lower()) or _is_address(name)
 
     def _check_token(self, given: str) -> None:
         if self._authorization is None:
@@ -282,6 +297,14 @@ def _check_length(body_bytes: int) -> None:
 def _message(request: h11.Request, body: bytes) -> _Message:
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}
     return _Message(request.method.decode("ascii"), request.target.decode("ascii"), headers, body)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_foreign(origin: str, host: str | None) -> bool:

@@ -41,6 +41,7 @@ VOCABULARY: dict[str, EventType] = {
     "control.listening": EventType(INFO, ("address",)),
     "control.failed": EventType(ERROR),
     "settings.ignored": EventType(WARNING, ("settings",)),
+    "settings.doubted": EventType(WARNING, ("settings",)),
     "settings.unrecognized": EventType(WARNING, ("settings",)),
     "address.doubted": EventType(WARNING, ("listener", "remote", "address", "reason")),
     "address.unresolved": EventType(WARNING, ("address", "reason")),
@@ -49,6 +50,12 @@ VOCABULARY: dict[str, EventType] = {
     "connection.ended": EventType(DEBUG, ("remote",)),
     "connection.closed": EventType(WARNING, ("remote", "reason", "api", "version", "unreported")),
     "connection.refused": EventType(WARNING, ("remote", "reason", "api", "version", "unreported")),
+    "connection.delayed": EventType(
+        WARNING,
+        ("remote", "listener", "reason"),
+        most_in_period=10,
+        kind=("listener", "reason"),
+    ),
     # A client that is refused comes again at once, and again.
     "handshake.failed": EventType(
         WARNING,
@@ -58,6 +65,7 @@ VOCABULARY: dict[str, EventType] = {
     ),
     "connection.failed": EventType(WARNING, ("reason",)),
     "certificates.reloaded": EventType(INFO, ("listener", "valid_until")),
+    "certificates.expired": EventType(WARNING, ("listener", "reason")),
     "certificates.refused": EventType(WARNING, ("listener", "reason")),
     "client.authenticated": EventType(DEBUG, ("remote", "listener", "principal")),
     "connection.authenticated": EventType(DEBUG, ("remote", "listener", "mechanism", "user")),
@@ -77,8 +85,21 @@ VOCABULARY: dict[str, EventType] = {
     "connections.closed": EventType(WARNING, ("unreported",)),
     "request.failed": EventType(ERROR, ("remote", "api", "version", "correlation_id")),
     # security
+    # Who is denied something asks for it again, and a subscription names many topics.
+    "access.denied": EventType(
+        INFO,
+        ("principal", "host", "operation", "resource_type", "resource", "api"),
+        most_in_period=20,
+        kind=("principal", "operation", "resource_type"),
+    ),
     "acls.created": EventType(INFO, ("remote", "acls")),
     "acls.deleted": EventType(INFO, ("remote", "acls")),
+    "token.created": EventType(INFO, ("remote", "token")),
+    "token.renewed": EventType(INFO, ("remote", "token")),
+    "token.ended": EventType(INFO, ("remote", "token")),
+    "tokens.expired": EventType(INFO, ("tokens",)),
+    "tokens.failed": EventType(ERROR, ("reason",)),
+    "security_state.failed": EventType(ERROR, ("reason",), most_in_period=1),
     # transactions
     "transaction.ended": EventType(
         DEBUG,

@@ -19,7 +19,7 @@ from coordinator_server.kafka_tools.frame import (
     Tool,
     ToolError,
     connect,
-    illegal_argument,
+    parse_principal,
     print_stack_trace,
     print_with_usage,
     raise_wrapped,
@@ -227,7 +227,7 @@ def _remove(client: Client, options: Options) -> None:
 
 def _list(client: Client, options: Options) -> None:
     resources: Sequence[Resource | None] = _resources(options) or [None]
-    principals = sorted(set(map(_principal, options.values("principal"))))
+    principals = sorted(set(map(parse_principal, options.values("principal"))))
     found: Entries = {}
     for resource in resources:
         for one, entries in _describe(client, resource).items():
@@ -299,7 +299,7 @@ def _made(options: Options, operations: Sequence[Operation]) -> set[Entry]:
     """The entries for the principals and hosts of the options."""
     made = set()
     for word, permission in (("allow", Permission.ALLOW), ("deny", Permission.DENY)):
-        principals = {_principal(text) for text in options.values(f"{word}-principal")}
+        principals = {parse_principal(text) for text in options.values(f"{word}-principal")}
         hosts = {text.strip() for text in options.values(f"{word}-host")} or {WILDCARD}
         made |= {
             Entry(principal, host, operation, permission)
@@ -335,16 +335,6 @@ def _pattern_type(options: Options) -> PatternType:
             "OptionArgumentConversionException",
             f"Cannot parse argument '{text}' of option resource-pattern-type",
         ) from None
-
-
-def _principal(text: str) -> str:
-    """A principal as it is named in ACLs: its type, a colon, its name."""
-    stripped = text.strip()
-    if ":" not in stripped:
-        illegal_argument(
-            f"expected a string in format principalType:principalName but got {stripped}"
-        )
-    return stripped
 
 
 def _confirmed(question: str) -> bool:

@@ -64,6 +64,8 @@ class NotHereError(Exception):
 NETWORK_CLIENT = "org.apache.kafka.clients.NetworkClient"
 """The logger of most warnings of Kafka's clients."""
 
+ADMIN_METADATA = "org.apache.kafka.clients.admin.internals.AdminMetadataManager"
+
 Failure = OptionsError | ToolError | ClientError
 FAILURES = (OptionsError, ToolError, ClientError)
 """What ends a tool as an exception of Java does."""
@@ -167,6 +169,16 @@ def illegal_argument(message: str) -> NoReturn:
     raise ToolError("java.lang.IllegalArgumentException", message)
 
 
+def parse_principal(text: str) -> str:
+    """A principal as people write it: its type, a colon, its name. Raises ToolError."""
+    stripped = text.strip()
+    if ":" not in stripped:
+        illegal_argument(
+            f"expected a string in format principalType:principalName but got {stripped}"
+        )
+    return stripped
+
+
 def invalid_config(message: str) -> NoReturn:
     """Raise what is an InvalidConfigurationException in Java, before a broker is asked."""
     raise ToolError("org.apache.kafka.common.errors.InvalidConfigurationException", message)
@@ -230,12 +242,17 @@ def connect_to(
 
     def warn(node_id: int, address: Address, error: ClientError) -> None:
         if isinstance(error, TlsError | SaslError):
+            is_sasl = isinstance(error, SaslError)
             log(
                 "ERROR",
-                f"{label} Connection to node {node_id} ({socket_address(address)})"
+                f"{label} Connection to node {node_id}"
+                f" ({socket_address(address, is_looked_up=is_sasl)})"
                 f" failed authentication due to: {error}",
                 NETWORK_CLIENT,
             )
+            if is_sasl and name == "AdminClient":
+                log("WARN", f"{label} Fatal error during metadata update", ADMIN_METADATA)
+                print_stack_trace(error)
             return
         log(
             "WARN",

@@ -89,8 +89,43 @@ def parse_uuid(text: str) -> bytes:
     return decoded
 
 
-def socket_address(address: Address) -> str:
-    """An address as java.net.InetSocketAddress prints it: name, slash, number, port."""
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+def decode_base64(text: str) -> bytes:
+    """What Java's Base64.getDecoder() reads. Raises ValueError with its message."""
+    source = text.encode("latin-1", "replace")
+    if len(source) == 1:
+        raise ValueError("Input byte[] should at least have 2 bytes for base64 bytes")
+    value, digits, position = 0, 0, 0
+    while position < len(source):
+        byte = source[position]
+        position += 1
+        if byte == ord("="):
+            in_unit = digits % 4
+            if in_unit == 2:
+                position += 1
+            if in_unit == 0 or (in_unit == 2 and source[position - 1 : position] != b"="):
+                raise ValueError("Input byte array has wrong 4-byte ending unit")
+            break
+        digit = _BASE64.find(byte)
+        if digit < 0:
+            signed = byte - 256 if byte > 127 else byte
+            raise ValueError(f"Illegal base64 character {signed:x}")
+        value, digits = value << 6 | digit, digits + 1
+    if digits % 4 == 1:
+        raise ValueError("Last unit does not have enough valid bits")
+    if position < len(source):
+        raise ValueError(f"Input byte array has incorrect ending byte at {position}")
+    unused_bits = digits * 6 % 8
+    return (value >> unused_bits).to_bytes(digits * 6 // 8, "big")
+
+
+def socket_address(address: Address, *, is_looked_up: bool = False) -> str:
+    """An address as java.net.InetSocketAddress prints it: name, slash, number, port.
+
+    `is_looked_up` says that a name has been looked up for a number, as Kafka does for SASL.
+    """
     import socket
 
     host, port = address
@@ -98,7 +133,9 @@ def socket_address(address: Address) -> str:
         results = socket.getaddrinfo(address.lookup_name(), port, type=socket.SOCK_STREAM)
     except OSError:
         return f"{host}/<unresolved>:{port}"
-    number = results[0][4][0]
+    number = str(results[0][4][0])
+    if is_looked_up and host == number:
+        return f"{socket.getfqdn(number)}/{number}:{port}"
     return f"{'' if host == number else host}/{number}:{port}"
 
 

@@ -150,7 +150,7 @@ def parse_options(declared: Sequence[Option], arguments: Sequence[str]) -> Optio
             continue
         if separator:
             values.append(value)
-        elif waiting and not _is_option(waiting[0], by_name):
+        elif waiting and _is_value(option, waiting[0], by_name):
             values.append(waiting.pop(0))
         elif not option.is_argument_optional:
             raise OptionsError(
@@ -161,6 +161,18 @@ def parse_options(declared: Sequence[Option], arguments: Sequence[str]) -> Optio
 
 def _unrecognized(name: str) -> OptionsError:
     return OptionsError("UnrecognizedOptionException", f"{name} is not a recognized option")
+
+
+def _is_value(option: Option, token: str, by_name: dict[str, Option]) -> bool:
+    """Whether the next token is the option's argument: a number where that may be missing."""
+    if _is_option(token, by_name):
+        return False
+    if option.is_argument_optional and option.kind in _INTEGERS:
+        try:
+            convert(option, token)
+        except OptionsError:
+            return False
+    return True
 
 
 def _is_option(token: str, by_name: dict[str, Option]) -> bool:

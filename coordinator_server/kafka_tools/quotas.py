@@ -12,12 +12,12 @@ from typing import Any
 
 from coordinator_server.client import Client, check
 from coordinator_server.client.scram_users import (
-    MECHANISMS,
     MIN_ITERATIONS,
     Credential,
     alter_scram_users,
     list_scram_users,
 )
+from coordinator_server.credentials.scram_mechanisms import SCRAM_BY_NAME
 from coordinator_server.kafka_tools.frame import illegal_argument, invalid_config
 from coordinator_server.kafka_tools.java import double_text
 
@@ -47,9 +47,9 @@ def alter(client: Client, types: list[str], names: list[str], changes: Changes) 
     elif kind == "clients" or len(types) == 2:
         _refuse("Only quota configs can be", "clients", _CLIENT_QUOTAS, changes)
     else:
-        known = (*_CLIENT_QUOTAS, *MECHANISMS)
+        known = (*_CLIENT_QUOTAS, *SCRAM_BY_NAME)
         _refuse("Only quota and SCRAM credential configs can be", "users", known, changes)
-        if any(name in MECHANISMS for name in (*added, *deleted)):
+        if any(name in SCRAM_BY_NAME for name in (*added, *deleted)):
             _alter_credentials(client, names[0], changes)
             return
     _alter_quotas(client, types, names, changes)

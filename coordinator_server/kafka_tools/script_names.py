@@ -30,6 +30,12 @@ SCRIPTS = (
     Script("consume", "kafka-console-consumer", "console_consumer", "print records of topics"),
     Script("configs", "kafka-configs", "configs", "show and change settings"),
     Script("acls", "kafka-acls", "acls", "add, remove and list ACLs"),
+    Script(
+        "delegation-tokens",
+        "kafka-delegation-tokens",
+        "delegation_tokens",
+        "make, renew, end and describe delegation tokens",
+    ),
     Script("offsets", "kafka-get-offsets", "get_offsets", "the offsets of partitions at a time"),
     Script("delete-records", "kafka-delete-records", "delete_records", "drop the oldest records"),
     Script("transactions", "kafka-transactions", "transactions", "look at transactions, end them"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.config.config import Listener
     from coordinator_server.net.connection_gate import ConnectionGate
+    from coordinator_server.net.connection_slots import ConnectionSlots
 
 ACCEPTS_PER_TURN = 200
 """So many at once: even a thousand clients are in after a few turns."""
@@ -37,7 +39,7 @@ class Acceptor:
     """One listening socket (Kafka's SocketServer.Acceptor). Accepts from `start` to `close`.
 
     `new_protocol` makes the protocol of each connection, `gate` says which connections
-    have to wait.
+    have to wait for their rate, `slots` which ones until another one ends.
     """
 
     def __init__(
@@ -46,12 +48,16 @@ class Acceptor:
         new_protocol: Callable[[], asyncio.BaseProtocol],
         listener_name: str = "",
         gate: ConnectionGate | None = None,
+        slots: ConnectionSlots | None = None,
     ) -> None:
         self._socket = listening
         self._new_protocol = new_protocol
         self._listener_name = listener_name
         self._gate = gate
+        self._slots = slots
         self._kept_waiting: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._without_slot: deque[socket.socket] = deque()
+        self._may_accept = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._connecting: dict[asyncio.Task[object], socket.socket] = {}
         self._retry: asyncio.TimerHandle | None = None
@@ -61,6 +67,7 @@ class Acceptor:
         """Begin to listen and accept."""
         self._socket.setblocking(False)
         self._socket.listen(backlog)
+        self._may_accept.set()
         try:
             self._loop.add_reader(self._socket.fileno(), self._accept)
         except NotImplementedError:  # the loop of Windows waits for accepts, not for readiness
@@ -73,6 +80,10 @@ class Acceptor:
         for accepted, timer in self._kept_waiting.items():
             timer.cancel()
             accepted.close()
+        for accepted in self._without_slot:
+            accepted.close()
+        if self._slots is not None:
+            self._slots.wait_no_more(self._serve_waiting)
         if self._retry is not None:
             self._retry.cancel()
         if self._accepting is not None:
@@ -96,9 +107,8 @@ class Acceptor:
                 # The socket would stay readable.
                 self._pause(_RETRY_SECONDS)
                 return
-            wait_seconds = self._take(accepted, address)
-            if wait_seconds:
-                self._pause(wait_seconds)
+            self._take(accepted, address)
+            if not self._may_accept.is_set():
                 return
 
     async def _accept_in_turn(self) -> None:
@@ -113,28 +123,28 @@ class Acceptor:
                     self._failed(error)
                 await asyncio.sleep(0 if client_is_gone else _RETRY_SECONDS)
             else:
-                wait_seconds = self._take(accepted, address)
-                if wait_seconds:
-                    await asyncio.sleep(wait_seconds)
+                self._take(accepted, address)
+                await self._may_accept.wait()
 
-    def _take(self, accepted: socket.socket, address: Any) -> float:
-        """Serve a connection, or have it wait for its quota; for how long to accept no other.
+    def _take(self, accepted: socket.socket, address: Any) -> None:
+        """Serve a connection, or have it wait for its quota, and accept no other meanwhile.
 
         Source: SocketServer.Acceptor.accept. One that comes too fast for its listener is served
         later; one too many of its address never is, and is closed later.
         """
         gate = self._gate
         if gate is None or not gate.is_enabled:
-            self._connect(accepted)
-            return 0.0
+            self._serve(accepted, address)
+            return
         listener_ms, address_ms = gate.admit(self._listener_name, address[0])
         if address_ms:
             self._keep_waiting(accepted, address_ms, accepted.close)
         elif listener_ms:
-            self._keep_waiting(accepted, listener_ms, partial(self._connect, accepted))
+            self._keep_waiting(accepted, listener_ms, partial(self._serve, accepted, address))
         else:
-            self._connect(accepted)
-        return listener_ms / 1000
+            self._serve(accepted, address)
+        if listener_ms:
+            self._pause(listener_ms / 1000)
 
     def _keep_waiting(
         self, accepted: socket.socket, wait_ms: int, then: Callable[[], None]
@@ -145,7 +155,36 @@ class Acceptor:
 
         self._kept_waiting[accepted] = self._loop.call_later(wait_ms / 1000, end)
 
+    def _serve(self, accepted: socket.socket, address: Any) -> None:
+        """Serve a connection once there is a slot for it, as ConnectionQuotas does."""
+        reason = None if self._slots is None else self._slots.refusal(self._listener_name)
+        if self._slots is None or (reason is None and not self._without_slot):
+            self._connect(accepted)
+            return
+        LOG.emit(
+            "connection.delayed",
+            remote=f"{address[0]}:{address[1]}",
+            listener=self._listener_name,
+            reason=reason,
+        )
+        if not self._without_slot:
+            self._slots.wait(self._serve_waiting)
+        self._without_slot.append(accepted)
+        self._pause(None)
+
+    def _serve_waiting(self) -> None:
+        """A connection is gone: serve what waits, as far as there are slots."""
+        assert self._slots is not None
+        while self._without_slot:
+            if self._slots.refusal(self._listener_name) is not None:
+                self._slots.wait(self._serve_waiting)
+                return
+            self._connect(self._without_slot.popleft())
+        self._go_on()
+
     def _connect(self, accepted: socket.socket) -> None:
+        if self._slots is not None:
+            self._slots.take(self._listener_name)
         accepted.setblocking(False)
         task = self._loop.create_task(
             self._loop.connect_accepted_socket(self._new_protocol, accepted)
@@ -155,6 +194,8 @@ class Acceptor:
 
     def _connected(self, task: asyncio.Task[object]) -> None:
         accepted = self._connecting.pop(task)
+        if self._slots is not None:
+            self._slots.give_back(self._listener_name)
         if task.cancelled():
             accepted.close()
         elif task.exception() is not None:
@@ -164,14 +205,25 @@ class Acceptor:
     def _failed(self, error: OSError) -> None:
         LOG.emit("connection.failed", reason=f"no connection can be accepted: {error.strerror}")
 
-    def _pause(self, seconds: float) -> None:
-        """Accept no connection for so long."""
-        self._loop.remove_reader(self._socket.fileno())
-        self._retry = self._loop.call_later(seconds, self._resume)
+    def _pause(self, seconds: float | None) -> None:
+        """Accept no connection for so long; None: until what waits is served."""
+        self._may_accept.clear()
+        if self._accepting is None:
+            self._loop.remove_reader(self._socket.fileno())
+        if seconds is not None:
+            self._retry = self._loop.call_later(seconds, self._resume)
 
     def _resume(self) -> None:
-        self._loop.add_reader(self._socket.fileno(), self._accept)
-        self._accept()
+        self._retry = None
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Accept again, unless there is another reason to wait."""
+        if self._retry is not None or self._without_slot:
+            return
+        self._may_accept.set()
+        if self._accepting is None:
+            self._loop.add_reader(self._socket.fileno(), self._accept)
 
 
 def bind(listener: Listener) -> list[socket.socket]:

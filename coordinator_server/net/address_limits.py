@@ -9,7 +9,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from coordinator_server.config.config import ConfigError
-from coordinator_server.net.networks import as_java
+from coordinator_server.config.hosts import as_java
 from storage.config_def import INT_MAX
 
 if TYPE_CHECKING:

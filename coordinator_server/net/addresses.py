@@ -13,8 +13,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from coordinator_server.config.config import format_address
+from coordinator_server.config.hosts import is_address, is_loopback
 from coordinator_server.events.log import LOG
-from coordinator_server.net.networks import is_address, is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,8 +21,8 @@ from struct import Struct
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, cast
 
+from coordinator_server.config.hosts import as_java, without_mapping
 from coordinator_server.group.effects import Caller
-from coordinator_server.net.networks import as_java, without_mapping
 from coordinator_server.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -62,6 +62,9 @@ _MUTED = 32
 _TLS_HANDSHAKE = 0x1603
 """Type and version that begin a TLS handshake, where the length of a frame should be."""
 
+_HTTP_METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"PRI ", b"OPTI", b"CONN")
+"""The same of HTTP, by its commonest methods."""
+
 NO_CALLER = Caller(None, "", -1)
 _length_at = Struct(">i").unpack_from
 
@@ -72,7 +75,7 @@ class Connection(asyncio.Protocol):
     `client_host` is "/127.0.0.1" as Kafka writes it, `remote` "127.0.0.1:40000" for the log,
     `local_address` the (host, port) that the client reached us by. `caller` is that of the last
     request: the next one mostly has the same. `principal` is who the client is, once it has
-    authenticated.
+    authenticated; `has_token` if it did so with a delegation token.
     """
 
     __slots__ = (
@@ -96,6 +99,7 @@ class Connection(asyncio.Protocol):
         "active",
         "caller",
         "client_host",
+        "has_token",
         "idle_since_ms",
         "listener_name",
         "local_address",
@@ -129,6 +133,7 @@ class Connection(asyncio.Protocol):
         self.idle_since_ms = 0
         self.listener_name = listener_name
         self.principal = ANONYMOUS
+        self.has_token = False
         self.client_host = self.remote = ""
         self.caller = NO_CALLER
         self.local_address = ("", 0)
@@ -162,7 +167,7 @@ class Connection(asyncio.Protocol):
         return self._unsent_bytes < before
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note the addresses; a connection beyond max.connections is closed again."""
+        """Note the addresses; one beyond the limits is closed again."""
         # A cast: uvloop's transports are no asyncio.Transport. Both loops set TCP_NODELAY.
         self._transport = cast("asyncio.Transport", transport)
         host, port = _address(transport.get_extra_info("peername"))
@@ -278,11 +283,6 @@ class Connection(asyncio.Protocol):
         """Go on with what came meanwhile."""
         self._holds &= ~_HELD
         self._go_on()
-
-    @property
-    def is_muted(self) -> bool:
-        """Whether requests wait because the client is over its quota."""
-        return bool(self._holds & _MUTED)
 
     def mute(self, throttle_ms: int) -> None:
         """Handle no more requests for so long. Source: ThrottledChannel."""
@@ -430,6 +430,8 @@ class Connection(asyncio.Protocol):
             return (
                 f"it looks like a TLS handshake, the listener {self.listener_name} does not use TLS"
             )
+        if length > 0 and length.to_bytes(4, "big") in _HTTP_METHODS:
+            return f"it looks like HTTP, the listener {self.listener_name} speaks Kafka's protocol"
         announced = f"a frame of {length} bytes is announced"
         most = self._request_max_bytes
         if length <= most:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.net.networks import without_mapping
+from coordinator_server.config.hosts import without_mapping
+from coordinator_server.net.connection_slots import protected_listener
 from storage.config_def import INT_MAX
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class ConnectionGate:
             one.name: config.of_listener(one.name).integer("max.connection.creation.rate")
             for one in config.listeners()
         }
+        self._protected = protected_listener(config)
         self._clock = clock
         self._security = security
         self._rates: ConnectionRates | None = None
@@ -43,7 +45,7 @@ class ConnectionGate:
         from coordinator_server.security.quotas.connection_rates import ConnectionRates
 
         windows = self._security.quota_windows
-        return ConnectionRates(windows, self._limit, self._listener_limits)
+        return ConnectionRates(windows, self._limit, self._listener_limits, self._protected)
 
     @property
     def is_enabled(self) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from coordinator_server.events.log import LOG
 from coordinator_server.net.address_limits import AddressLimits
 from coordinator_server.net.connection import Connection
+from coordinator_server.net.connection_slots import MAX_CONNECTIONS, ConnectionSlots
 from coordinator_server.net.turns import Turns
 
 if TYPE_CHECKING:
@@ -35,7 +37,8 @@ class Connections:
         self.on_lost: list[Callable[[Connection], None]] = []
         """What is called with each connection that is gone."""
         self.request_max_bytes = config.integer("socket.request.max.bytes")
-        self._max_connections = config.integer("max.connections")
+        self.slots = ConnectionSlots(config)
+        self._is_closing_excess = False
         self._address_limits = AddressLimits(config)
         self._max_idle_ms = config.integer("connections.max.idle.ms")
         self._clock = clock
@@ -53,14 +56,16 @@ class Connections:
         return len(self._open)
 
     def opened(self, connection: Connection) -> None:
-        """Take a new connection in; one beyond the limits is closed at once."""
+        """Take a new connection in; one beyond the limits of its address is closed at once."""
         connection.idle_since_ms = self._clock.now_ms()
         self._open.add(connection)
+        self.slots.take(connection.listener_name)
         if self._is_held:
             connection.hold()
         reason = self._address_limits.opened(connection.client_host[1:])
-        if len(self._open) > self._max_connections:
-            reason = f"max.connections is {self._max_connections}"
+        if len(self._open) > self.slots.limit and not self._is_closing_excess:
+            self._is_closing_excess = True
+            asyncio.get_running_loop().call_soon(self._close_excess)
         if reason is not None:
             self.report("connection.refused", connection, reason)
             connection.abort()
@@ -70,6 +75,7 @@ class Connections:
     def lost(self, connection: Connection) -> None:
         """Forget a connection that is gone."""
         self._open.discard(connection)
+        self.slots.give_back(connection.listener_name)
         self._address_limits.closed(connection.client_host[1:])
         for listener in self.on_lost:
             listener(connection)
@@ -94,6 +100,22 @@ class Connections:
         self._is_held = False
         for connection in tuple(self._open):
             connection.release()
+
+    def _close_excess(self) -> None:
+        """Connections of the listener between brokers take the place of those of the others,
+        of the one first that was silent longest (Kafka's Processor.closeExcessConnections)."""
+        self._is_closing_excess = False
+        protected = self.slots.protected
+        candidates = (one for one in self._open if one.listener_name != protected)
+        for connection in nsmallest(
+            len(self._open) - self.slots.limit,
+            candidates,
+            key=lambda one: (not one.closed, one.active, one.idle_since_ms),
+        ):
+            if not connection.closed:
+                reason = f"{MAX_CONNECTIONS} is {self.slots.limit}, {protected} needs the place"
+                self.report("connection.closed", connection, reason)
+            connection.abort()
 
     def report(
         self,

@@ -4,23 +4,23 @@ A broker in a container has to know whether a client is in one of its networks o
 published port. /proc/net/route and /proc/net/ipv6_route say so; where there are no such files (not
 Linux) no network is known, and no address is taken for a gateway.
 
-Addresses are those of `ipaddress`, which is imported with the first question: a start asks none,
-and the import takes more than a millisecond (Python before 3.13 has it by then, through pathlib).
+`ipaddress` is imported with the first question, as in `config.hosts`.
 """
 
 from __future__ import annotations
 
-import socket
 import sys
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from coordinator_server.config.hosts import parse_address
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+    from ipaddress import IPv4Network, IPv6Network
 
-    Address = IPv4Address | IPv6Address
+    from coordinator_server.config.hosts import Address
 
 _CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")  # Docker's and Podman's
 _RTF_LOCAL = 0x80000000  # an address of this machine, no network
@@ -76,55 +76,6 @@ class RoutingTable:
             for entry in self._entries
             if entry.gateway.is_unspecified and entry.network.prefixlen
         ]
-
-
-@lru_cache(maxsize=1024)
-def parse_address(host: str) -> Address | None:
-    """The IP address that a host is, None for a name.
-
-    A zone id (`fe80::1%eth0`) is dropped, as the routing tables know none; an IPv4 address that an
-    IPv6 socket shows (`::ffff:10.0.0.1`, RFC 4291) is the IPv4 address.
-    """
-    from ipaddress import ip_address
-
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
-        return None
-    if address.version == 6 and address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    return address
-
-
-def without_mapping(host: str) -> str:
-    """A host as it is written; an IPv4 address that an IPv6 socket shows is written as IPv4."""
-    if not host.startswith("::ffff:"):
-        return host
-    return str(parse_address(host) or host)
-
-
-def as_java(host: str) -> str:
-    """A host as Java's InetAddress writes it: the groups of an IPv6 address are all there."""
-    if ":" not in host:
-        return host
-    address, percent, zone = host.partition("%")
-    try:
-        packed = socket.inet_pton(socket.AF_INET6, address)
-    except OSError:
-        return host
-    groups = (packed[i] << 8 | packed[i + 1] for i in range(0, 16, 2))
-    return ":".join(f"{group:x}" for group in groups) + percent + zone
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine and never another one: 127.0.0.0/8, ::1, localhost."""
-    address = parse_address(host)
-    return host.lower() == "localhost" if address is None else address.is_loopback
-
-
-def is_address(host: str) -> bool:
-    """Whether a host is an IP address, not a name."""
-    return parse_address(host) is not None
 
 
 def in_container() -> bool:

@@ -68,7 +68,9 @@ class SocketServer:
                 # Accepted sockets inherit it: a peer that vanished is noticed one day, even
                 # while its request is parked. Kafka's Acceptor does the same.
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                acceptor = Acceptor(bound, new_protocol, listener.name, self._gate)
+                acceptor = Acceptor(
+                    bound, new_protocol, listener.name, self._gate, self.connections.slots
+                )
                 acceptor.start(self._backlog)
                 self._acceptors.append(acceptor)
                 port = bound.getsockname()[1]

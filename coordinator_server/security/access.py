@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from coordinator_server.events.log import LOG
 from coordinator_server.security.acl import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
@@ -23,19 +24,58 @@ class Client(Protocol):
         """The address that it comes from."""
 
 
+MOST_LOGGED = 20
+"""Denials of one request."""
+
+MOST_LOGGED_CHARACTERS = 249
+"""Of the name of a resource: as long as a topic's may be."""
+
+
+def log_denial(
+    client: Client, operation: Operation, resource_type: ResourceType, name: str, api: str
+) -> None:
+    """Write that a client was refused what it asked for (the logger kafka.authorizer.logger)."""
+    LOG.emit(
+        "access.denied",
+        principal=str(client.principal),
+        host=client.client_host.removeprefix("/"),
+        operation=operation.name,
+        resource_type=resource_type.name,
+        resource=name[:MOST_LOGGED_CHARACTERS],
+        api=api,
+    )
+
+
 class Access:
-    """The authorizer, asked for one client."""
+    """The authorizer, asked for one client.
 
-    __slots__ = ("_authorizer", "_host", "_principal")
+    Denials are logged for a request of the API `api`; without it they are not, where a list is
+    filtered, or where the answer only decides what is asked next (Kafka's logIfDenied).
+    """
 
-    def __init__(self, authorizer: Authorizer, client: Client) -> None:
+    __slots__ = ("_api", "_authorizer", "_client", "_denials", "_host", "_principal")
+
+    def __init__(self, authorizer: Authorizer, client: Client, api: str | None = None) -> None:
         self._authorizer = authorizer
+        self._client = client
         self._principal = client.principal
         self._host = client.client_host
+        self._api = api
+        self._denials = 0
+
+    @property
+    def unlogged(self) -> Access:
+        """The same, without a line for what is denied."""
+        return Access(self._authorizer, self._client)
 
     def allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Whether it may do something to a resource."""
-        return self._authorizer.allows(self._principal, self._host, operation, resource_type, name)
+        if self._authorizer.allows(self._principal, self._host, operation, resource_type, name):
+            return True
+        if self._api is not None and self._denials < MOST_LOGGED:
+            self._denials += 1
+            log_denial(self._client, operation, resource_type, name, self._api)
+        return False
 
     def topic(self, operation: Operation, name: str) -> bool:
         """Whether it may do something to a topic."""

@@ -21,7 +21,7 @@ def load_authorizer(config: Config, entries: Iterable[Mapping[str, Any]]) -> Aut
     try:
         acls = [Acl.from_entry(entry) for entry in entries]
     except (KeyError, TypeError) as error:
-        raise StorageError(f"an ACL in security.json is damaged ({error})") from error
+        raise StorageError(f"an ACL in the data directory is damaged ({error})") from error
     return Authorizer(
         split_super_users(config.text("super.users")),
         allows_everyone_without_acl=config.boolean("allow.everyone.if.no.acl.found"),

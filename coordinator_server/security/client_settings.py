@@ -10,6 +10,9 @@ from typing import NamedTuple
 CLIENTS = ("kafka-python", "aiokafka", "confluent", "java")
 """The clients that there are settings for; those of confluent are librdkafka's."""
 
+MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
+"""How name and password are said."""
+
 AUTHORITY_FILE = "ca.pem"
 USERS_FILE = "users.json"
 
@@ -65,6 +68,8 @@ def client_settings(client: str, access: Access) -> dict[str, str]:
     """
     if client not in CLIENTS:
         raise ValueError(f"{client!r} is none of {', '.join(CLIENTS)}")
+    if access.has_password and access.mechanism not in MECHANISMS:
+        raise ValueError(f"mechanism: {access.mechanism!r} is none of {', '.join(MECHANISMS)}")
     if client == "confluent":
         return _librdkafka(access)
     if client == "java":

@@ -6,7 +6,6 @@ settings by which clients come. It is made at the first start; later ones use it
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 import secrets
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.config.authorizer_settings import AUTHORIZER_CLASS
 from coordinator_server.config.config import ConfigError
+from coordinator_server.config.hosts import is_loopback
 from coordinator_server.security.client_settings import (
     AUTHORITY_FILE,
     CLIENTS,
@@ -91,7 +91,7 @@ def check(config: Config) -> None:
         protocol = config.security_protocol(listener.name)
         mechanisms = config.of_listener(listener.name).items("sasl.enabled.mechanisms")
         takes_passwords = protocol.uses_sasl and not protocol.uses_tls and "PLAIN" in mechanisms
-        if takes_passwords and not _is_loopback(listener.host):
+        if takes_passwords and not is_loopback(listener.host):
             raise ConfigError(
                 f"listeners: {listener}: passwords (PLAIN) would pass unencrypted between "
                 "machines: make it SASL_SSL, or listen on 127.0.0.1"
@@ -192,10 +192,3 @@ def _own_addresses() -> Iterator[str]:
         return
     for *_, address in found:
         yield str(address[0]).partition("%")[0]
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

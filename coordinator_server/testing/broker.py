@@ -206,7 +206,7 @@ class Broker(Helpers):
         """The settings by which a client comes: "kafka-python", "aiokafka", "confluent", "java".
 
         Addresses included; without `security` they are all. `mechanism` is a SASL mechanism. Raises
-        BrokerError before the start, ValueError for a client or a user that is not known.
+        BrokerError before the start, ValueError for a client, user or mechanism that is not known.
         """
         from coordinator_server.testing.secured import client_config
 

@@ -9,13 +9,12 @@ import threading
 import time
 from collections.abc import Sequence
 from enum import Enum
-from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from coordinator_server.client import Address
+from coordinator_server.config.hosts import is_loopback
 from coordinator_server.tools.doctor_step import Step, StepFailedError, shown
 
-_LOOPBACK_NAMES = ("localhost", "localhost.localdomain")
 _CORRELATION_ID = 0x646F6374
 _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, _CORRELATION_ID, -1)
 _HTTP = b"GET / HTTP/1.1\r\nHost: doctor\r\nConnection: close\r\n\r\n"
@@ -260,14 +259,6 @@ def not_a_broker(peer: Peer, protocol: str) -> StepFailedError:
         "what answers on this port is neither Kafka nor TLS nor HTTP",
         ["client: bootstrap.servers, the port of a listener of the broker"],
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is the machine that asks."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() in _LOOPBACK_NAMES
 
 
 def change_of_advertised(bootstrap: Address, advertised: Address) -> list[str]:

@@ -16,6 +16,7 @@ from coordinator_server.client import (
     TlsError,
 )
 from coordinator_server.client.security import SecuritySettings, TlsSettings
+from coordinator_server.config.hosts import is_loopback
 from coordinator_server.tools.doctor_group import live_as_member
 from coordinator_server.tools.doctor_network import (
     Peer,
@@ -23,7 +24,6 @@ from coordinator_server.tools.doctor_network import (
     change_of_advertised,
     connect,
     identify,
-    is_loopback,
     not_a_broker,
     resolve,
     speaks_http,
@@ -368,7 +368,7 @@ def _encrypted(
 
 
 def _no_coordinator(code: int, message: str | None, group: str) -> StepFailedError:
-    reason = str(ClientError(code, message))
+    reason = str(ClientError(code, message or None))  # Kafka's text of a refusal is empty
     if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
         return StepFailedError(
             f"there is no coordinator: {reason}",

@@ -33,11 +33,13 @@ from storage.checkpoints import (
     read_properties,
     write_offsets,
 )
+from storage.disk import write_atomically
 from storage.errors import StorageError
 from storage.local_disk import LocalDisk
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.producer_state import SNAPSHOT_SUFFIX, ProducerState
+from storage.security_state import CHANGES_FILE, SECURITY_FILE, SecurityState
 from storage.segment import LOG_SUFFIX
 from storage.topic_catalogue import CATALOGUE_FILE, TopicCatalogue
 
@@ -83,6 +85,7 @@ class Snapshot:
         for directory in sorted(directories, key=_internal_first):
             self._copy_partition(directory)
         self._copy_small_files(log_starts, directories)
+        self._copy_security()
         self._settle()
         verification = Verification(self.target)
         if verification.run().errors:
@@ -183,6 +186,19 @@ class Snapshot:
         # that was not deleted is hidden.
         kept = {key: log_starts[key] for key in log_starts if key in set(directories.values())}
         write_offsets(self.disk, str(self.target / LOG_START_FILE), kept)
+
+    def _copy_security(self) -> None:
+        """Users, ACLs, tokens and quotas.
+
+        The changes come first: they may be done once more after those that the whole has by then.
+        """
+        for name in (CHANGES_FILE, SECURITY_FILE):
+            try:
+                contents = (self.source / name).read_bytes()
+            except FileNotFoundError:
+                continue
+            write_atomically(self.disk, str(self.target / name), contents, private=True)
+        SecurityState(self.disk, str(self.target))
 
     def _settle(self) -> None:
         """Let storage recover the copy and close it: indexes, producers and checkpoints."""

@@ -16,13 +16,12 @@ import sys
 
 from coordinator_server.client import Client, ClientError, ClientSettings
 from coordinator_server.client.scram_users import (
-    MECHANISMS,
     MIN_ITERATIONS,
     Credential,
     alter_scram_users,
     list_scram_users,
 )
-from coordinator_server.security.sasl.scram import MAX_ITERATIONS
+from coordinator_server.credentials.scram_mechanisms import MAX_ITERATIONS, SCRAM_BY_NAME
 from coordinator_server.tools.client_options import add_client_options, read_client_settings
 from protocol.errors import ErrorCode
 
@@ -58,10 +57,10 @@ def _run(client: Client, options: argparse.Namespace, password: str) -> int:
     """
     if options.action == "list":
         for user in list_scram_users(client):
-            mechanisms = ", ".join(f"{name} ({n})" for name, n in user.iterations.items())
+            mechanisms = ", ".join(f"{name} ({n})" for name, n in sorted(user.iterations.items()))
             print(f"{user.name}\t{mechanisms}")
         return 0
-    chosen = options.mechanism or list(MECHANISMS)
+    chosen = options.mechanism or list(SCRAM_BY_NAME)
     if options.action == "set":
         for name in chosen:
             one = Credential(options.user, name, password, options.iterations)
@@ -69,7 +68,7 @@ def _run(client: Client, options: argparse.Namespace, password: str) -> int:
         print(f"{options.user} logs in by {' and '.join(chosen)}")
         return 0
     found = list_scram_users(client, [options.user])
-    removed = [name for user in found for name in user.iterations if name in chosen]
+    removed = sorted({name for user in found for name in user.iterations} & set(chosen))
     if not removed:
         raise ClientError(
             ErrorCode.RESOURCE_NOT_FOUND, f"{options.user!r} has no {' and no '.join(chosen)}"
@@ -117,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument(
             "--mechanism",
             action="append",
-            choices=tuple(MECHANISMS),
+            choices=tuple(SCRAM_BY_NAME),
             help="only this one (both); may be repeated",
         )
         if action == "set":

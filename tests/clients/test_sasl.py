@@ -19,6 +19,8 @@ import kafka.net.sasl.oauth
 import pytest
 from aiokafka.abc import AbstractTokenProvider as AioTokenProvider
 
+from coordinator_server.client import Client, read_settings
+from protocol.apis.create_delegation_token import CreateDelegationTokenRequest
 from tests.clients.copies import franz_go, kafkajs
 from tests.support import Serve
 
@@ -38,6 +40,7 @@ SETTINGS = {
     "scram.users": ";".join(
         f"SCRAM-SHA-{bits}=[name=alice,password={PASSWORD}]" for bits in (256, 512)
     ),
+    "delegation.token.secret.key": "a key",
     # So that clients authenticate again while they work.
     "connections.max.reauth.ms": "3000",
     "group.initial.rebalance.delay.ms": "0",
@@ -96,15 +99,39 @@ def test_other_languages(
     tmp_path: Path,
 ) -> None:
     """franz-go and kafkajs copy a record in a transaction."""
+    password = _token() if mechanism == "OAUTHBEARER" else PASSWORD
+    command, environment = program(tmp_path)
+    _copies(broker, command, {**environment, "SASL": f"{mechanism}:alice:{password}"}, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_franz_go_with_a_delegation_token(broker: Serve, mechanism: str, tmp_path: Path) -> None:
+    """It copies a record, and authenticates again while it does so."""
+    settings = read_settings(
+        {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": f'x required username="alice" password="{PASSWORD}";',
+        }
+    )
+    client = Client(broker.bootstrap_servers, settings)
+    made = client.ask(CreateDelegationTokenRequest(max_lifetime_ms=-1))
+    client.close()
+    command, environment = franz_go(tmp_path)
+    password = base64.b64encode(made.hmac).decode()
+    environment |= {"SASL": f"{mechanism}:{made.token_id}:{password}", "DELEGATION_TOKEN": "1"}
+    _copies(broker, command, environment, tmp_path)
+
+
+def _copies(broker: Serve, command: list[str], environment: dict[str, str], tmp_path: Path) -> None:
+    """A program copies a record from one topic to another."""
     settings = _librdkafka(broker, "PLAIN")
     source, target = f"source-{uuid4()}", f"target-{uuid4()}"
     producer = confluent_kafka.Producer(settings)
     producer.produce(source, b"value")
     producer.produce(target, b"first")
     assert producer.flush(SECONDS) == 0
-    command, environment = program(tmp_path)
-    password = _token() if mechanism == "OAUTHBEARER" else PASSWORD
-    environment["SASL"] = f"{mechanism}:alice:{password}"
     with (tmp_path / "output").open("wb") as output:
         arguments = [*command, broker.bootstrap_servers, source, target, source]
         process = subprocess.Popen(arguments, env=environment, stdout=output, stderr=output)

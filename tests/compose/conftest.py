@@ -24,7 +24,12 @@ from tests.compose.support import (
 from tests.left_out import leave_out
 
 HERE = Path(__file__).parent
-NEEDS_BRIDGE = {"test_documentation.py", "test_existing_files.py", "test_published_port.py"}
+NEEDS_BRIDGE = {
+    "test_documentation.py",
+    "test_existing_files.py",
+    "test_published_port.py",
+    "test_secured_example.py",
+}
 
 
 @pytest.hookimpl(trylast=True)

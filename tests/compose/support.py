@@ -16,6 +16,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from tests.clients.support import ConsumerEvents, share_all
@@ -95,9 +96,18 @@ class Member(Container, ConsumerEvents):
 
 
 class Project:
-    """One compose project; `bootstrap` is where a client on this machine finds its broker."""
+    """One compose project; `bootstrap` is where a client on this machine finds its broker.
 
-    def __init__(self, files: Sequence[str], settings: Mapping[str, str] | None = None) -> None:
+    `files` lie in `directory`.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        settings: Mapping[str, str] | None = None,
+        directory: Path = ROOT,
+    ) -> None:
+        self.directory = directory
         self.name = f"coordinator-server-{uuid.uuid4().hex[:8]}"
         self.files = files
         port = free_port()
@@ -118,9 +128,9 @@ class Project:
         seconds: float = SECONDS,
     ) -> str:
         """Run a compose command on this project."""
-        command = [*_compose_command(), "-p", self.name, "--project-directory", str(ROOT)]
+        command = [*_compose_command(), "-p", self.name, "--project-directory", str(self.directory)]
         for file in self.files:
-            command += ["-f", str(ROOT / file)]
+            command += ["-f", str(self.directory / file)]
         return _run(
             [*command, *arguments], {**self.settings, **(settings or {})}, seconds, check=True
         )
@@ -162,10 +172,13 @@ class Project:
 
 @contextlib.contextmanager
 def running(
-    files: Sequence[str], settings: Mapping[str, str] | None = None, broker: str = "broker"
+    files: Sequence[str],
+    settings: Mapping[str, str] | None = None,
+    broker: str = "broker",
+    directory: Path = ROOT,
 ) -> Iterator[Project]:
     """A project whose broker is healthy; everything of it is gone afterwards."""
-    project = Project(files, settings)
+    project = Project(files, settings, directory)
     try:
         project.up(broker)
         project.container(broker).wait_until_healthy()

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from coordinator_server.client.errors import ClientError
 from coordinator_server.client.security import read_security
 from coordinator_server.config.authorizer_settings import split_super_users
 from coordinator_server.config.config import Config, ConfigError
+from coordinator_server.credentials.jaas import JaasError, parse_jaas
+from coordinator_server.credentials.scram_mechanisms import SHA_256
 from coordinator_server.security.acl_state import load_authorizer
+from coordinator_server.security.delegation_tokens import DelegationTokens
 from coordinator_server.security.principal import user
 from coordinator_server.security.quotas.client_quotas import ClientQuotas
-from coordinator_server.security.sasl.jaas import JaasError, parse_jaas
-from coordinator_server.security.sasl.scram import SHA_256
 from coordinator_server.security.sasl.users import ScramUsers, parse_users
 from protocol.apis.create_acls import AclCreation, CreateAclsRequest
 from protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
-from storage.security_state import SECURITY_FILE, SecurityState
+from storage.security_state import CHANGES_FILE, SECURITY_FILE, SecurityState
 from tests.e2e.mutations import Mutator, Surface
+from tests.unit.topics.fakes import FakeClock
 
 MOST_SETTING = 65_536
 """More than anybody writes into one setting."""
@@ -168,6 +171,17 @@ _KEPT = {
             "iterations": 4096,
         },
     ],
+    "delegation_tokens": [
+        {
+            "token_id": "t",
+            "owner": "User:a",
+            "requester": "User:b",
+            "renewers": ["User:c"],
+            "issued_at_ms": 1,
+            "expires_at_ms": 2,
+            "max_at_ms": 3,
+        },
+    ],
     "quotas": [
         {"entity": {"user": "a", "client-id": None}, "quotas": {"producer_byte_rate": 5.0}},
         {
@@ -180,11 +194,30 @@ _KEPT = {
 
 
 def security_state() -> Surface:
-    """security.json, and what users, quotas and ACLs are made of it."""
-    config = Config()
+    """security.json, and what users, tokens, quotas and ACLs are made of it."""
+    return _state_file(SECURITY_FILE, lambda mutator: mutator.json(_KEPT, MOST_FILE))
+
+
+def security_changes() -> Surface:
+    """The same of the changes since."""
+    changes = [
+        {"section": name, "replaces": False, "drop": entries[:1], "put": entries}
+        for name, entries in _KEPT.items()
+        if isinstance(entries, list)
+    ]
+
+    def make(mutator: Mutator) -> str:
+        lines = [mutator.json(change, MOST_FILE // len(changes)) for change in changes]
+        return "\n".join([*lines, ""])
+
+    return _state_file(CHANGES_FILE, make)
+
+
+def _state_file(name: str, make: Callable[[Mutator], str]) -> Surface:
+    config = Config(overrides={"delegation.token.secret.key": "key"})
     disk = MemoryDisk()
     disk.mkdir("/d")
-    path = f"/d/{SECURITY_FILE}"
+    path = f"/d/{name}"
 
     def parse(text: str) -> None:
         if disk.exists(path):
@@ -194,22 +227,18 @@ def security_state() -> Surface:
         file.close()
         state = SecurityState(disk, "/d")
         users = ScramUsers(state)
+        tokens = DelegationTokens(config, state, FakeClock(), FakeClock())
         quotas = ClientQuotas(state)
         authorizer = load_authorizer(config, state.section("acls"))
         users.credential(SHA_256, "a")
+        tokens.remove_expired()
         quotas.limits("producer_byte_rate")
         quotas.of_addresses()
         for acl in authorizer.acls:
             for name in (acl.name, f"{acl.name}x", "*"):
                 authorizer.allows(user("a"), "1.2.3.4", acl.operation, acl.resource_type, name)
 
-    return Surface(
-        "security.json",
-        lambda mutator: mutator.json(_KEPT, MOST_FILE),
-        parse,
-        (StorageError,),
-        1.5,
-    )
+    return Surface(name, make, parse, (StorageError,), 1.5)
 
 
 def _acl_requests() -> tuple[CreateAclsRequest, DeleteAclsRequest]:

@@ -9,10 +9,16 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from coordinator_server.config.config import Config
+from coordinator_server.credentials.scram_mechanisms import SHA_256
 from coordinator_server.security.sasl.mechanism import SaslError, UnreadableTokenError
 from coordinator_server.security.sasl.oauthbearer import OAuthBearer, TokenError
 from coordinator_server.security.sasl.plain import Plain
-from coordinator_server.security.sasl.scram import SHA_256, Scram, ScramCredential, new_credential
+from coordinator_server.security.sasl.scram import (
+    Scram,
+    ScramCredential,
+    TokenLogin,
+    new_credential,
+)
 from coordinator_server.security.sasl.unsecured_jws import UnsecuredRules, new_unsecured, validate
 from tests.e2e import fuzz_settings, fuzz_stores
 from tests.e2e.mutations import Mutator, Surface
@@ -71,7 +77,7 @@ def plain() -> Surface:
 
 
 class _Credentials:
-    """One user."""
+    """One user, and one delegation token."""
 
     def __init__(self) -> None:
         self._credential = new_credential(SHA_256, "secret", 4096)
@@ -79,6 +85,10 @@ class _Credentials:
     def credential(self, _: object, name: str) -> ScramCredential | None:
         """That of alice."""
         return self._credential if name.startswith("alice") else None
+
+    def login(self, _: object, token_id: str) -> TokenLogin | None:
+        """The token alice."""
+        return TokenLogin("bob", self._credential, 1) if token_id == "alice" else None
 
 
 def scram_first() -> Surface:
@@ -93,7 +103,7 @@ def scram_first() -> Surface:
     return Surface(
         "scram first",
         lambda mutator: mutator.sequence(seeds, _NAMES, MOST_TOKEN),
-        lambda token: Scram(SHA_256, credentials).evaluate(token),
+        lambda token: Scram(SHA_256, credentials, credentials).evaluate(token),
         _SASL_REFUSALS,
         3,
     )
@@ -107,7 +117,7 @@ def scram_final() -> Surface:
     credentials = _Credentials()
 
     def parse(template: bytes) -> None:
-        scram = Scram(SHA_256, credentials)
+        scram = Scram(SHA_256, credentials, credentials)
         nonce = scram.evaluate(b"n,,n=alice,r=abc").partition(b",")[0].removeprefix(b"r=")
         scram.evaluate(template.replace(b"N", nonce, 1))
 
@@ -305,6 +315,7 @@ SURFACES: dict[str, Callable[[], Surface]] = {
         fuzz_settings.scram_users,
         fuzz_settings.super_users,
         fuzz_settings.security_state,
+        fuzz_settings.security_changes,
         fuzz_settings.acl_requests,
         fuzz_stores.mapping_rules,
         fuzz_stores.subjects,

@@ -182,6 +182,18 @@ def test_a_page_of_another_origin_is_refused(two: Control, origin: str) -> None:
     assert two.ask("POST", "/brokers/1/start", {"Origin": f"http://{host}"})[0] == 200
 
 
+@pytest.mark.parametrize("host", ["example.org", "localhost.example.org:80", "[::1", "127.0.0.1x"])
+def test_a_name_that_is_not_the_servers_own_is_refused(two: Control, host: str) -> None:
+    """A page may have its own name point here (DNS rebinding); then Origin and Host agree."""
+    headers = {"Host": host, "Origin": f"http://{host}"}
+    status, answer = two.ask("POST", "/brokers/1/start", headers)
+    assert status == 403
+    assert f"Host: {host}" in answer["error"]
+    assert two.ask("GET", "/brokers", {"Host": host})[0] == 403
+    for own in ("localhost", "LOCALHOST:80", "127.0.0.1", "[::1]:80"):
+        assert two.ask("GET", "/brokers", {"Host": own})[0] == 200
+
+
 @pytest.mark.parametrize("value", ["nowhere", "127.0.0.1:http", "127.0.0.1:70000"])
 def test_a_bad_address_ends_with_2(value: str) -> None:
     """--http wants HOST:PORT; one line, exit code 2."""

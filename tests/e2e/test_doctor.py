@@ -272,7 +272,8 @@ def test_brokers_that_name_what_cannot_be_reached(capsys: pytest.CaptureFixture[
 
     def answer(name: str, _version: int, _request: Message) -> Message:
         if name == "FindCoordinator":
-            return FindCoordinatorResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            error = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            return FindCoordinatorResponse(error_code=error, error_message="")
         node = MetadataResponseBroker(node_id=7, host="kafka-of-nobody.invalid", port=9092)
         return MetadataResponse(brokers=[node], controller_id=7)
 
@@ -281,6 +282,7 @@ def test_brokers_that_name_what_cannot_be_reached(capsys: pytest.CaptureFixture[
         failed = {step["step"]: step for step in told.steps if not step["ok"]}
         assert list(failed) == ["advertised", "coordinator"]
         assert "advertised.listeners" in failed["advertised"]["changes"][0]
+        assert failed["coordinator"]["reason"].endswith(": Group authorization failed.")
         assert "kafka-of-nobody.invalid" in failed["advertised"]["details"][0]
         assert "ACL" in failed["coordinator"]["changes"][0]
 

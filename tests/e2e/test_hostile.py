@@ -35,7 +35,8 @@ def assert_healthy(broker: Broker) -> None:
         (struct.pack(">i", 0), "a frame of 0 bytes"),
         (struct.pack(">i", -1) + b"abc", "a frame of -1 bytes"),
         (struct.pack(">i", 104857601), "socket.request.max.bytes is 104857600"),
-        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "socket.request.max.bytes"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "looks like HTTP, the listener PLAINTEXT"),
+        (b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", "looks like HTTP, the listener PLAINTEXT"),
         (bytes.fromhex("16030100a5010000a10303") + bytes(160), "looks like a TLS handshake"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "socket.request.max.bytes"),
         (frame(b"\x00"), "the frame ends inside the request header"),
@@ -126,15 +127,21 @@ def test_a_client_that_does_not_read_is_cut_off() -> None:
             wire.socket.close()
 
 
-def test_one_connection_too_many_is_refused() -> None:
-    """max.connections closes the newest one with a line; the others go on."""
+def test_one_connection_too_many_waits() -> None:
+    """max.connections keeps the newest one waiting with a line; the others go on."""
     with Broker({"max.connections": "3"}) as broker:
         wires = [broker.connect() for _ in range(3)]
         for wire in wires:
             wire.ask(API_VERSIONS_REQUEST)
-        with broker.connect() as late:
-            assert late.is_closed()
-        wait_for(lambda: broker.log_lines("connection.refused"), "a line")
+        late = [broker.connect() for _ in range(2)]
+        late[0].send(API_VERSIONS_REQUEST)
+        wait_for(lambda: broker.log_lines("connection.delayed"), "a line")
         assert all(wire.ask(API_VERSIONS_REQUEST) for wire in wires)
+        wires.pop().socket.close()
+        assert late[0].receive()
+        wires.pop().socket.close()
+        assert late[1].ask(API_VERSIONS_REQUEST)
+        assert len(broker.log_lines("connection.delayed")) == 2
+        wires += late
         for wire in wires:
             wire.socket.close()

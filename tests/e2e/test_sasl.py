@@ -68,7 +68,8 @@ def test_users_are_added_changed_and_kept(tmp_path: Path) -> None:
         put = UserScramCredentialUpsertion("carol", credential, password)
         admin.alter_user_scram_credentials([put])["carol"].result(SECONDS)
         assert broker.stop() == 0
-    kept = (tmp_path / "data" / "security.json").read_text()
+    kept = (tmp_path / "data" / "security.changes").read_text()
+    assert "carol" in kept
     assert PASSWORD not in kept
     with _serve(None, *arguments) as broker:
         assert _topics(_client(broker, "carol", "SCRAM-SHA-512")) is not None

@@ -254,6 +254,16 @@ def test_a_server_properties_of_kafka_is_accepted(tmp_path: Path) -> None:
         assert broker.stop() == 0
 
 
+def test_settings_that_were_hardly_meant_so_are_named() -> None:
+    """One warning line; the broker serves all the same."""
+    with Serve("--ephemeral", "--set", "super.users=User:a,User:b") as broker:
+        wait_for(lambda: broker.log_lines("settings.doubted"), "the warning")
+        (line,) = broker.log_lines("settings.doubted")
+        assert "super.users: no effect without authorizer.class.name" in line
+        assert "User:a,User:b is one name, several are separated by ;" in line
+        assert broker.stop() == 0
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_clients_are_told_the_address_they_used(host: str) -> None:
     """On every interface, Metadata names the very address that the client connected to."""

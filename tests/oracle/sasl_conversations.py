@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
 import socket
 import struct
 import time
@@ -37,6 +38,7 @@ class Talk:
     """One connection, and what the server has said on it."""
 
     def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
         self._wire = Wire(socket.create_connection(address_of(bootstrap), SECONDS))
         self.said: list[Any] = []
 
@@ -106,11 +108,12 @@ class Talk:
     def scram(
         self, say: Callable[[bytes], bytes | None], user: str, password: str, **changes: Any
     ) -> None:
-        """The two steps of SCRAM-SHA-256; `changes` are mistakes."""
-        bare = f"n={user},r=cnonce{changes.get('extensions', '')}"
-        first = say(f"{changes.get('gs2', 'n,,')}{bare}".encode())
+        """The two steps of SCRAM; `changes` are mistakes, or `extensions` and which are signed."""
+        name, extensions = f"n={user},r=cnonce", changes.get("extensions", "")
+        first = say(f"{changes.get('gs2', 'n,,')}{name}{extensions}".encode())
         if first is None or not first.startswith(b"r="):
             return
+        bare = name + changes.get("signed_extensions", extensions)
         final = scram_final(bare, first.decode(), password, **changes)
         say(final.encode())
 
@@ -120,28 +123,37 @@ class Talk:
 
 
 def scram_final(bare: str, first: str, password: str, **changes: Any) -> str:
-    """The client's final message of SCRAM-SHA-256; `changes` are mistakes."""
+    """The client's final message of SCRAM, of SHA-256 unless `changes` say otherwise.
+
+    Other `changes` are mistakes.
+    """
     nonce, salt, iterations = (item[2:] for item in first.split(","))
+    hash_name = changes.get("hash_name", "sha256")
     salted = hashlib.pbkdf2_hmac(
-        "sha256", password.encode(), base64.b64decode(salt), int(iterations)
+        hash_name, password.encode(), base64.b64decode(salt), int(iterations)
     )
     nonce = changes.get("nonce", nonce)
     without_proof = f"c={changes.get('channel', 'biws')},r={nonce}"
-    client_key = hmac.digest(salted, b"Client Key", "sha256")
-    stored_key = hashlib.sha256(client_key).digest()
-    signature = hmac.digest(stored_key, f"{bare},{first},{without_proof}".encode(), "sha256")
+    client_key = hmac.digest(salted, b"Client Key", hash_name)
+    stored_key = hashlib.new(hash_name, client_key).digest()
+    signature = hmac.digest(stored_key, f"{bare},{first},{without_proof}".encode(), hash_name)
     proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
     proof = proof[: changes.get("proof_bytes", len(proof))]
     return f"{without_proof},p={base64.b64encode(proof).decode()}"
 
 
 def _without_nonce(token: bytes) -> bytes:
-    """A server's token of SCRAM without what its nonce makes another one each time."""
+    """A server's token of SCRAM without what its nonce makes another one each time.
+
+    The salt of a delegation token is another one each time as well: a number in base 36.
+    """
     if token.startswith(b"v="):
         return b"v=..."
     if not token.startswith(b"r="):
         return token
     nonce, salt, rest = token.split(b",", 2)
+    if re.fullmatch(b"[0-9a-z]{18,26}", base64.b64decode(salt[2:])):
+        salt = b"s=..."
     return nonce[:8] + b"...," + salt + b"," + rest
 
 

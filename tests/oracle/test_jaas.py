@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from coordinator_server.security.sasl.jaas import JaasError, parse_jaas
+from coordinator_server.credentials.jaas import JaasError, parse_jaas
 from tests.oracle.kafka_process import SECONDS, java
-from tests.unit.security.sasl.test_jaas import BAD, GOOD
+from tests.unit.credentials.test_jaas import BAD, GOOD
 
 pytestmark = pytest.mark.slow
 

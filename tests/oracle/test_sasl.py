@@ -33,6 +33,7 @@ from tests.oracle.sasl_conversations import (
     hold,
 )
 from tests.oracle.sasl_tokens import Signer, unsecured_conversations
+from tests.oracle.token_conversations import token_conversations
 from tests.support import Serve, address_of, free_port, wait_for
 
 pytestmark = pytest.mark.slow
@@ -54,11 +55,14 @@ def _settings(keys: Path) -> dict[str, str]:
     settings = {
         "connection.failed.authentication.delay.ms": str(DELAY_MS),
         "inter.broker.listener.name": "PLAINTEXT",
+        "delegation.token.secret.key": "a key of both",
     }
     for name in ("users", "again"):
-        settings[f"listener.name.{name}.sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-256"
+        mechanisms = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+        settings[f"listener.name.{name}.sasl.enabled.mechanisms"] = mechanisms
         settings[f"listener.name.{name}.plain.sasl.jaas.config"] = PLAIN
-        settings[f"listener.name.{name}.scram-sha-256.sasl.jaas.config"] = SCRAM
+        for mechanism in ("scram-sha-256", "scram-sha-512"):
+            settings[f"listener.name.{name}.{mechanism}.sasl.jaas.config"] = SCRAM
     for mechanism in ("plain", "scram-sha-256"):
         settings[f"listener.name.again.{mechanism}.connections.max.reauth.ms"] = str(REAUTH_MS)
     package = "org.apache.kafka.common.security.oauthbearer"
@@ -186,6 +190,13 @@ def test_a_client_is_told_the_same(listener: str, theirs: Addresses, ours: Addre
     """Users and sessions: every answer, and when it is closed."""
     conversations = [one for one in all_conversations() if one.listener == listener]
     differences = _differences(conversations, theirs, ours)
+    assert not differences, "\n".join(differences)
+
+
+@pytest.mark.parametrize("listener", ["USERS", "AGAIN"])
+def test_delegation_tokens(listener: str, theirs: Addresses, ours: Addresses) -> None:
+    """Logins with tokens: good, wrong and expired ones, and one after the other."""
+    differences = _differences(token_conversations(listener), theirs, ours)
     assert not differences, "\n".join(differences)
 
 

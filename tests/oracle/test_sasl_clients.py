@@ -28,6 +28,7 @@ SETTINGS = {
     ),
     "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class": UNSECURED,
     "connections.max.reauth.ms": "2000",
+    "delegation.token.secret.key": "a key",
 }
 
 
@@ -35,7 +36,7 @@ SETTINGS = {
 def broker() -> Iterator[Serve]:
     """A broker with all mechanisms."""
     named = [part for pair in SETTINGS.items() for part in ("--set", "=".join(pair))]
-    with Serve("--ephemeral", *named, listener=None) as serve:
+    with Serve("--ephemeral", "--log-level", "debug", *named, listener=None) as serve:
         yield serve
         assert "authentication.failed" not in serve.log
 
@@ -56,7 +57,7 @@ def _client(directory: Path, mechanism: str, user: str = "alice") -> str:
     return str(path)
 
 
-def _run(broker: Serve, main: str, config: str, *arguments: str) -> str:
+def _run(broker: Serve, main: str, config: str, *arguments: str, typed: str = "") -> str:
     command = java(
         main,
         "--bootstrap-server",
@@ -65,7 +66,9 @@ def _run(broker: Serve, main: str, config: str, *arguments: str) -> str:
         config,
         *arguments,
     )
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=SECONDS, check=False, input=typed
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
 
@@ -86,3 +89,41 @@ def test_the_tools_change_users_who_then_authenticate(broker: Serve, tmp_path: P
         _run(broker, topics, config, "--create", "--topic", f"of-{mechanism}")
     told = _run(broker, topics, plain, "--list")
     assert sorted(told.split()) == sorted(f"of-{one}" for one in MECHANISMS.split(","))
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_clients_with_a_delegation_token(broker: Serve, mechanism: str, tmp_path: Path) -> None:
+    """kafka-delegation-tokens makes one for alice; Java's producer and consumer log in with it.
+
+    The consumer stays for longer than a session lasts, so that it authenticates again.
+    """
+    tools, plain, topic = "org.apache.kafka.tools", _client(tmp_path, "PLAIN"), f"by-{mechanism}"
+    made = _run(
+        broker,
+        f"{tools}.DelegationTokenCommand",
+        plain,
+        *("--create", "--max-life-time-period", "-1"),
+    )
+    token_id, hmac = made.splitlines()[-1].split()[:2]
+    config = tmp_path / "token.properties"
+    config.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n"
+        f"sasl.jaas.config={SECURITY}.scram.ScramLoginModule required"
+        f' username="{token_id}" password="{hmac}" tokenauth="true";\n'
+    )
+    _run(broker, f"{tools}.ConsoleProducer", str(config), "--topic", topic, typed="first\nsecond\n")
+    told = _run(
+        broker,
+        f"{tools}.consumer.ConsoleConsumer",
+        str(config),
+        *("--topic", topic, "--from-beginning", "--group", topic, "--timeout-ms", "12000"),
+    )
+    assert told.splitlines() == ["first", "second"]
+    groups = f"{tools}.consumer.group.ConsumerGroupCommand"
+    assert topic in _run(broker, groups, str(config), "--list").split()
+    logins = [
+        line
+        for line in broker.log.splitlines()
+        if "connection.authenticated" in line and mechanism in line and "user=alice" in line
+    ]
+    assert len(logins) > 4

@@ -53,8 +53,9 @@ def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None
     differing: list[tuple[str, Outcome | None, Outcome | None]] = []
     with OfficialTools() as official, broker(kind, tmp_path, area.settings) as bootstrap:
         # The prefixes have one length, as columns are as wide as what is in them.
-        theirs = Player(official, bootstrap, "k-", tmp_path / "k", hidden="u-")
-        own = Player(ours, bootstrap, "u-", tmp_path / "u", hidden="k-")
+        users = area.users
+        theirs = Player(official, bootstrap, "k-", tmp_path / "k", hidden="u-", users=users)
+        own = Player(ours, bootstrap, "u-", tmp_path / "u", hidden="k-", users=users)
         for case in cases(area):
             expected, answer = theirs.play(case), own.play(case)
             end = time.monotonic() + SETTLE_SECONDS

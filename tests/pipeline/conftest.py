@@ -18,6 +18,7 @@ from pipeline.java import NoJavaError, use_java
 from pipeline.session import open_session
 from pipeline.sources.jars import cache_folder, connector_settings
 from tests.left_out import leave_out
+from tests.maven import one_at_a_time
 from tests.oracle.kafka_process import missing
 
 HERE = Path(__file__).parent
@@ -78,7 +79,8 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """The session, with the connector's jars if any test of this run asks for them."""
     items = request.session.items
     needed = any(NEEDS_CONNECTOR in getattr(item, "fixturenames", ()) for item in items)
-    settings = {**QUICK, **(connector_settings(None) if needed else {})}
+    with one_at_a_time():
+        settings = {**QUICK, **(connector_settings(None) if needed else {})}
     session = open_session("local[2]", settings=settings)
     yield session
     session.stop()

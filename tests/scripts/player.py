@@ -15,11 +15,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import kafka
 
-from coordinator_server.client import Client
+from coordinator_server.client import Client, ClientError, read_settings
 from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
 from tests.oracle.kafka_process import java
 from tests.scripts.transactional import Transactions
@@ -34,6 +35,7 @@ CLASSES = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
+    "kafka-delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
@@ -53,16 +55,39 @@ _READS = {
 
 
 class Area(NamedTuple):
-    """A file of cases, the file with what Kafka's tools printed for them, the broker's settings."""
+    """A file of cases, the file with what Kafka's tools printed for them, the broker's settings.
+
+    `users` are those of PLAIN with their passwords, where clients have to say who they are.
+    """
 
     cases: str
     recorded: str
     settings: Mapping[str, str] = SETTINGS
+    users: Mapping[str, str] = MappingProxyType({})
 
     def read_recorded(self) -> Any:
         """The recorded outcomes."""
         return json.loads((HERE / self.recorded).read_text())
 
+
+_LOGIN = "org.apache.kafka.common.security"
+_TOKEN_USERS = {f"{side}-{name}": f"{side}{name}" for side in "ku" for name in ("al", "bo", "ca")}
+_TOKEN_SETTINGS = {
+    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.name.plaintext.plain.sasl.jaas.config": (
+        f'{_LOGIN}.plain.PlainLoginModule required username="k-al" password="kal"'
+        + "".join(f' user_{name}="{one}"' for name, one in _TOKEN_USERS.items())
+        + ";"
+    ),
+    "listener.name.plaintext.scram-sha-512.sasl.jaas.config": (
+        f"{_LOGIN}.scram.ScramLoginModule required;"
+    ),
+    "delegation.token.secret.key": "a key",
+}
+"""One listener, with users of both sides."""
 
 HERE = Path(__file__).parent
 AREAS = (
@@ -77,6 +102,12 @@ AREAS = (
         {**SETTINGS, "transaction.partition.verification.enable": "false"},
     ),
     Area("acls.txt", "acls.json", {**SETTINGS, **AUTHORIZED}),
+    Area(
+        "delegation_tokens.txt",
+        "delegation_tokens.json",
+        {**SETTINGS, **AUTHORIZED, **_TOKEN_SETTINGS},
+        _TOKEN_USERS,
+    ),
 )
 
 
@@ -95,6 +126,10 @@ _FIRST_ACL = re.compile(r"(?m)^ (?=\t\(principal=)")
 # A call of the Admin client that a broker answers without a leader: it depends on the moment which
 # of two texts a timeout has.
 _CALL = re.compile(r"Call\(callName=(\S+), deadlineMs=.* timed out at \d+ after \d+ attempt\(s\)")
+# Tables of kafka-delegation-tokens, and what it says of one token.
+_TOKEN = re.compile(r"(?m)^(?P<id>[\w-]{22}) (?P<hmac>[\w+/]{86}==) ")
+_TOKEN_ID = re.compile(r"(?<=with tokenId : )\S+")
+_DATE = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?![:\d])")
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
@@ -146,7 +181,13 @@ class Player:
     """
 
     def __init__(
-        self, tool: Tool, bootstrap: str, prefix: str, directory: Path, hidden: str = ""
+        self,
+        tool: Tool,
+        bootstrap: str,
+        prefix: str,
+        directory: Path,
+        hidden: str = "",
+        users: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._tool = tool
         self._bootstrap = bootstrap
@@ -154,8 +195,12 @@ class Player:
         self._directory = directory
         self._hidden = hidden
         self._members: list[kafka.KafkaConsumer] = []
+        self._token = ("", "")
         directory.mkdir()
-        client = Client(bootstrap)
+        for name, password in users.items():
+            self._write_user(name.removeprefix(prefix), name, password)
+        own = next((properties_of(*one) for one in users.items()), {})
+        client = Client(bootstrap, read_settings(own))
         host, port = bootstrap.split(":")
         self._address = host, int(port)
         self._node = str(client.metadata([]).brokers[0].node_id)
@@ -168,6 +213,7 @@ class Player:
             word.replace("@", self._prefix)
             .replace("{dir}", str(self._directory))
             .replace("NODE", self._node)
+            .replace("{hmac}", self._token[1])
             for word in case.arguments
         ]
         if words[0] == "produce":
@@ -182,12 +228,18 @@ class Player:
         if words[0] == "hang":
             self._hang(words[1], int(words[2]), int(words[3]), int(words[4]))
             return None
+        if words[0] == "login":
+            self._login()
+            return None
         if words[0] == "leave":
             while self._members:
                 self._members.pop().close()
             return None
         server = ["--bootstrap-server", self._bootstrap] if case.has_server else []
         outcome = self._tool(words[0], [*server, *words[1:]], case.input)
+        token = _TOKEN.search(outcome.out)
+        if token is not None:
+            self._token = token["id"], token["hmac"]
         out, err = (self._comparable(text) for text in outcome[1:])
         if not case.is_ordered:
             out = "\n".join(sorted(out.split("\n")))
@@ -216,9 +268,15 @@ class Player:
         text = _AGE.sub(r"\1AGE", _TIME.sub(r"TIME\1", text))
         text = _CALL.sub(r"Timed out waiting for a node assignment. Call: \1", text)
         text = _FIRST_ACL.sub("", text)
+        text = _TOKEN_ID.sub("TOKEN", _TOKEN.sub("TOKEN HMAC ", text))
+        if self._token[1]:
+            text = text.replace(self._token[1], "{hmac}")
+        text = _DATE.sub("DATE", text)
         text = _UUID.sub("00000000-0000-0000-0000-000000000000", text)
         if self._hidden:
-            text = re.sub(rf"(?m)^(.*(name=|User:))?{self._hidden}.*\n?", "", text)
+            hidden = rf"(?m)^(.*(name=|User:))?{self._hidden}.*\n?"
+            # The blank line behind a block goes with it where the block comes first.
+            text = re.sub(hidden, "", text).lstrip("\n")
         for found, put in (
             (str(self._directory), "{dir}"),
             (self._bootstrap, "{broker}"),
@@ -228,6 +286,29 @@ class Player:
             text = text.replace(found, put)
         text = re.sub(rf"(?<=id: ){self._node}\b", "NODE", text)
         return re.sub(r"\n+", "\n", text)
+
+    def _login(self) -> None:
+        """A client of the last token, once the broker knows that."""
+        self._write_user("token", *self._token, mechanism="SCRAM-SHA-512")
+        settings = read_settings(properties_of(*self._token, mechanism="SCRAM-SHA-512"))
+
+        def is_known() -> bool:
+            client = Client(self._bootstrap, settings)
+            try:
+                client.metadata([])
+            except ClientError:
+                return False
+            finally:
+                client.close()
+            return True
+
+        wait_for(is_known, "the token is known")
+
+    def _write_user(self, file: str, name: str, password: str, mechanism: str = "PLAIN") -> None:
+        """The file by which a user comes, or somebody with a token."""
+        properties = properties_of(name, password, mechanism)
+        lines = (f"{key}={value}\n" for key, value in properties.items())
+        (self._directory / f"{file}.properties").write_text("".join(lines))
 
     def _produce(self, topic: str, partition: int, count: int) -> None:
         producer = kafka.KafkaProducer(bootstrap_servers=self._bootstrap)
@@ -289,6 +370,18 @@ class Player:
         (self._directory / "plan.csv").write_text(plan)
         lines = "segment.ms=70000\nmax.message.bytes=2000\n"
         (self._directory / "add.properties").write_text(lines)
+
+
+def properties_of(name: str, password: str, mechanism: str = "PLAIN") -> dict[str, str]:
+    """The settings by which a user comes: by SCRAM with a token, which is what has that here."""
+    module, token = f"{_LOGIN}.plain.PlainLoginModule", ""
+    if mechanism != "PLAIN":
+        module, token = f"{_LOGIN}.scram.ScramLoginModule", ' tokenauth="true"'
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": (f'{module} required username="{name}" password="{password}"{token};'),
+    }
 
 
 def _without_repeats(text: str, words: str) -> str:

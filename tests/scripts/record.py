@@ -31,7 +31,8 @@ def record(area: Area) -> None:
     with tempfile.TemporaryDirectory() as directory, Broker(area.settings) as broker:
         recorded = []
         with OfficialTools() as tools:
-            player = Player(tools, broker.bootstrap_servers, "k-", Path(directory, "files"))
+            files = Path(directory, "files")
+            player = Player(tools, broker.bootstrap_servers, "k-", files, users=area.users)
             for case in cases(area):
                 outcome = player.play(case)
                 if outcome is not None:

@@ -17,7 +17,8 @@ def test_our_tools_print_what_kafkas_tools_print(area: Area, tmp_path: Path) -> 
     """Output, errors and exit codes of all cases are the recorded ones."""
     entries = area.read_recorded()
     with Broker(area.settings) as broker:
-        player = Player(ours, broker.bootstrap_servers, "k-", tmp_path / "files")
+        files = tmp_path / "files"
+        player = Player(ours, broker.bootstrap_servers, "k-", files, users=area.users)
         played = [(case.line, player.play(case)) for case in cases(area)]
     answers = [(line, outcome) for line, outcome in played if outcome is not None]
     assert [line for line, _ in answers] == [entry.pop("case") for entry in entries]

@@ -98,6 +98,11 @@ class Answer:
         self.arrived: Callable[[Answer], None] | None = None
 
     @property
+    def api_name(self) -> str:
+        """As `Call.api_name`."""
+        return "StreamsGroupHeartbeat"
+
+    @property
     def api_version(self) -> int:
         """The version of the request."""
         return self.caller.api_version

@@ -110,6 +110,8 @@ def test_others_are_refused(secured: Broker) -> None:
         secured.client_config("confluent", user="mallory")
     with pytest.raises(ValueError, match="none of kafka-python"):
         secured.client_config("librdkafka")
+    with pytest.raises(ValueError, match="mechanism: 'PLAN' is none of SCRAM-SHA-512, SCRAM"):
+        secured.client_config("java", mechanism="PLAN")
     assert not any(password in secured.log for password in secured.users.values())
 
 

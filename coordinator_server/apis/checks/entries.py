@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.security.acl import AUTHORIZATION_FAILED, Operation, ResourceType
 from protocol.errors import ErrorCode
+from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from coordinator_server.apis.checks.check import Asking
     from coordinator_server.broker import Broker
+
+
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class Place(Enum):
@@ -21,6 +25,7 @@ class Place(Enum):
     FIRST = "before the others"
     LAST = "behind the others"
     AS_ASKED = "in the order of the request"
+    WITH_UNKNOWN = "before the others, with topics that do not exist, in the order of the request"
 
 
 NameOf = Callable[["Broker", Any], "str | None"]
@@ -51,7 +56,7 @@ class Entries(NamedTuple):
     def serve(self, asking: Asking, request: Any) -> Generator[None, None, bool]:
         """See `Serve`."""
         access = asking.access
-        if any(access.cluster(operation) for operation in self.unless):
+        if any(access.unlogged.cluster(operation) for operation in self.unless):
             return True
         entries = getattr(request, self.field)
         twice = yield from self._twice(asking.broker, entries)
@@ -75,7 +80,10 @@ class Entries(NamedTuple):
             asking.call.reply(self.needs_some(list(refused.values())))
             return False
         setattr(request, self.field, left)
-        asking.call.amend = lambda response: merge(response, self.answer, refused, self.place)
+        if self.place is Place.WITH_UNKNOWN:
+            asking.call.amend = lambda response: _merge_with_unknown(response, entries, refused)
+        else:
+            asking.call.amend = lambda response: merge(response, self.answer, refused, self.place)
         return True
 
     def _twice(self, broker: Broker, entries: Iterable[Any]) -> Generator[None, None, set[str]]:
@@ -110,6 +118,45 @@ def merge(
             merged.append(refused[number] if number in refused else next(others))
             yield
     return changed(response, **{field: merged})
+
+
+def _merge_with_unknown(
+    response: Any, asked: list[Any], refused: dict[int, Any]
+) -> Generator[None, None, Any]:
+    """Put refused topics among those of which a partition does not exist, before the others.
+
+    A Kafka notes both on its way through the request, and adds what it has served.
+    """
+    if getattr(response, "error_code", ErrorCode.NONE):
+        return response
+    places: dict[Any, int] = {}
+    for number, topic in enumerate(asked):
+        places.setdefault(_identity(topic), number)
+        yield
+    early, others = dict(refused), []
+    for topic in response.topics:
+        place = places.get(_identity(topic))
+        if place is None or place in early or not _lacks_partition(topic):
+            others.append(topic)
+        else:
+            early[place] = topic
+        yield
+    merged = []
+    for number in range(len(asked)):
+        if number in early:
+            merged.append(early[number])
+        yield
+    return changed(response, topics=[*merged, *others])
+
+
+def _identity(topic: Any) -> str | bytes:
+    topic_id: bytes = getattr(topic, "topic_id", ZERO_UUID)
+    return topic.name if topic_id == ZERO_UUID else topic_id
+
+
+def _lacks_partition(topic: Any) -> bool:
+    """Whether the first partition of an answer, where those are that do not exist, is one."""
+    return bool(topic.partitions) and topic.partitions[0].error_code in _UNKNOWN
 
 
 def changed(message: Any, **fields: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from coordinator_server.apis.checks.check import Asking, Row, Serve, Whole
 from coordinator_server.apis.checks.table import TABLE
 from coordinator_server.group.pace import at_once
-from coordinator_server.security.access import Access
+from coordinator_server.security.access import Access, log_denial
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def _with_whole(authorizer: Authorizer, row: Row, whole: Whole, handle: Handler)
             connection.principal, connection.client_host, operation, resource_type, name
         ):
             return handle(broker, call, request)
+        log_denial(connection, operation, resource_type, name, call.api_name)
         refuse(call, row, request, whole.error, whole.message)
         return None
 
@@ -54,7 +55,9 @@ def _with_whole(authorizer: Authorizer, row: Row, whole: Whole, handle: Handler)
 
 def _with_entries(authorizer: Authorizer, serve: Serve, handle: Handler) -> Handler:
     def guarded(broker: Broker, call: Call, request: Any) -> Steps | None:
-        asked = serve(Asking(broker, call, Access(authorizer, call.connection)), request)
+        asked = serve(
+            Asking(broker, call, Access(authorizer, call.connection, call.api_name)), request
+        )
         if call.is_large:
             return _in_steps(asked, handle, broker, call, request)
         return handle(broker, call, request) if at_once(asked) else None

@@ -22,7 +22,7 @@ _USES_TOPICS = "The described group uses topics that the client is not authorize
 
 def list_groups(asking: Asking, request: Any) -> Generator[None, None, bool]:
     """All groups with DESCRIBE of the cluster, else those that may be described."""
-    access = asking.access
+    access = asking.access.unlogged
     if not access.cluster(Operation.DESCRIBE):
         asking.call.amend = lambda response: _only(
             response, "groups", lambda one: access.group(Operation.DESCRIBE, one.group_id)

@@ -58,7 +58,7 @@ streams_group_heartbeat = _heartbeat(_of_streams, StreamsGroupHeartbeatResponse)
 def consumer_group_heartbeat(asking: Asking, request: Any) -> Generator[None, None, bool]:
     """The topics of the subscription; expressions match what the member may describe."""
     asking.call.caller = asking.call.caller._replace(
-        may_describe=partial(asking.access.topic, Operation.DESCRIBE)
+        may_describe=partial(asking.access.unlogged.topic, Operation.DESCRIBE)
     )
     return (yield from _consumer_heartbeat(asking, request))
 
@@ -67,7 +67,7 @@ def join_group(asking: Asking, request: Any) -> Generator[None, None, bool]:
     """Nothing more; but a group of the consumer protocol may have expressions to resolve."""
     yield
     asking.call.caller = asking.call.caller._replace(
-        may_describe=partial(asking.access.topic, Operation.DESCRIBE)
+        may_describe=partial(asking.access.unlogged.topic, Operation.DESCRIBE)
     )
     return True
 
@@ -105,7 +105,10 @@ def init_producer_id(asking: Asking, request: Any) -> Generator[None, None, bool
 def write_txn_markers(asking: Asking, request: Any) -> Generator[None, None, bool]:
     """ALTER of the cluster, or CLUSTER_ACTION."""
     yield
-    is_allowed = any(map(asking.access.cluster, (Operation.ALTER, Operation.CLUSTER_ACTION)))
+    access = asking.access
+    is_allowed = access.unlogged.cluster(Operation.ALTER) or access.cluster(
+        Operation.CLUSTER_ACTION
+    )
     if not is_allowed:
         asking.call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return is_allowed
@@ -156,7 +159,8 @@ def produce(asking: Asking, request: Any) -> Generator[None, None, bool]:
         ):
             error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             if request.acks:
-                call.refuse(error, error.message)
+                refused = [refusals.produce(topic, error) for topic in request.topic_data]
+                call.reply(ProduceResponse(responses=refused))
             else:
                 call.connection.refuse(f"acks=0 and {error.name}", call.api_name, call.api_version)
                 call.reply_nothing()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.apis.checks.entries import changed
-from coordinator_server.security.acl import Operation
+from coordinator_server.apis.checks import refusals
+from coordinator_server.apis.checks.entries import Entries, Place, changed
+from coordinator_server.security.acl import Operation, ResourceType
 from protocol.apis.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,
@@ -39,14 +40,14 @@ class _Group:
     """What becomes of one group of a request: refused, or answered with fewer topics.
 
     `shows_all` when all topics were asked for: then those that may not be described are left out,
-    else they are `refused` ones.
+    else they are `refused` ones, as are ids that no topic has.
     """
 
     def __init__(self, asked: Any, access: Access) -> None:
         self.asked = asked
         self.is_refused = not access.group(Operation.DESCRIBE, asked.group_id)
         self.shows_all = asked.topics is None
-        self.refused: list[Any] = []
+        self.refused: list[tuple[Any, ErrorCode]] = []
         self._access = access
 
     def ask(self, name_of: Callable[[Any], str | None]) -> Generator[None, None, None]:
@@ -56,15 +57,20 @@ class _Group:
         left = []
         for topic in self.asked.topics:
             name = name_of(topic)
-            if name is None or self._access.topic(Operation.DESCRIBE, name):
+            if name is None:
+                self.refused.append((topic, ErrorCode.UNKNOWN_TOPIC_ID))
+            elif self._access.topic(Operation.DESCRIBE, name):
                 left.append(topic)
             else:
-                self.refused.append(topic)
+                self.refused.append((topic, _TOPIC_REFUSED))
             yield
         self.asked.topics = left
 
     def shown(
-        self, topics: list[Any], name_of: Callable[[Any], str], refused: Callable[[Any], Any]
+        self,
+        topics: list[Any],
+        name_of: Callable[[Any], str],
+        refused: Callable[[Any, ErrorCode], Any],
     ) -> Generator[None, None, list[Any]]:
         """The topics of the answer, after those that the handler has answered."""
         shown = []
@@ -72,8 +78,8 @@ class _Group:
             if not self.shows_all or self._access.topic(Operation.DESCRIBE, name_of(topic)):
                 shown.append(topic)
             yield
-        for topic in self.refused:
-            shown.append(refused(topic))
+        for topic, error in self.refused:
+            shown.append(refused(topic, error))
             yield
         return shown
 
@@ -172,7 +178,7 @@ def _name(topic: Any) -> str:
     return str(topic.name)
 
 
-def _refused_topics(topic: Any) -> OffsetFetchResponseTopics:
+def _refused_topics(topic: Any, error: ErrorCode) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -181,7 +187,7 @@ def _refused_topics(topic: Any) -> OffsetFetchResponseTopics:
                 partition_index=index,
                 committed_offset=-1,
                 metadata="",
-                error_code=_TOPIC_REFUSED,
+                error_code=error,
             )
             for index in topic.partition_indexes
         ],
@@ -224,19 +230,49 @@ def describe_share_group_offsets(asking: Asking, request: Any) -> Generator[None
     return (yield from _reply_or_amend(asking, groups, empty, amend))
 
 
+ALTERED_SHARE_OFFSETS = Entries(
+    Operation.READ,
+    ResourceType.TOPIC,
+    lambda broker, topic: str(topic.topic_name),
+    refusals.alter_share_group_offsets,
+    answer="responses",
+    place=Place.FIRST,
+)
+
+
+def alter_share_group_offsets(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """Topics that may be read; the id of those that are refused is told, as in Kafka."""
+    yield from ALTERED_SHARE_OFFSETS.serve(asking, request)
+    merge, topics = asking.call.amend, asking.broker.topics
+
+    def amend(response: Any) -> Generator[None, None, Any]:
+        assert merge is not None
+        response = yield from merge(response)
+        for one in response.responses:
+            known = topics.topic(one.topic_name)
+            if known is not None and one.topic_id == ZERO_UUID:
+                one.topic_id = known.topic_id
+            yield
+        return response
+
+    if merge is not None:
+        asking.call.amend = amend
+    return True
+
+
 def _topic_name(topic: Any) -> str:
     return str(topic.topic_name)
 
 
-def _refused_offsets(topic: Any) -> DescribeShareGroupOffsetsResponseTopic:
+def _refused_offsets(topic: Any, error: ErrorCode) -> DescribeShareGroupOffsetsResponseTopic:
     return DescribeShareGroupOffsetsResponseTopic(
         topic_name=topic.topic_name,
         partitions=[
             DescribeShareGroupOffsetsResponsePartition(
                 partition_index=index,
                 start_offset=-1,
-                error_code=_TOPIC_REFUSED,
-                error_message=_TOPIC_REFUSED.message,
+                error_code=error,
+                error_message=error.message,
             )
             for index in topic.partitions
         ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from coordinator_server.apis.config_changes import BROKER_LOGGER
 from protocol.apis.alter_configs import AlterConfigsResourceResponse
 from protocol.apis.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponsePartition,
@@ -20,6 +21,7 @@ from protocol.apis.describe_configs import DescribeConfigsResult
 from protocol.apis.describe_groups import DescribedGroup
 from protocol.apis.describe_producers import DescribedProducersPartition, DescribedProducersTopic
 from protocol.apis.describe_transactions import DescribedTransaction
+from protocol.apis.describe_user_scram_credentials import DescribeUserScramCredentialsResult
 from protocol.apis.incremental_alter_configs import (
     AlterConfigsResourceResponse as IncrementalAlterConfigsResourceResponse,
 )
@@ -133,7 +135,7 @@ def describe_producers(topic: Any, error: ErrorCode) -> DescribedProducersTopic:
 
 
 def alter_share_group_offsets(topic: Any, error: ErrorCode) -> AlterShareGroupOffsetsResponseTopic:
-    """AlterShareGroupOffsets, without the id of the topic."""
+    """AlterShareGroupOffsets; the id of the topic is to be added."""
     return AlterShareGroupOffsetsResponseTopic(
         topic_name=topic.topic_name,
         partitions=[
@@ -219,13 +221,18 @@ def alter_configs(resource: Any, error: ErrorCode) -> AlterConfigsResourceRespon
 def incremental_alter_configs(
     resource: Any, error: ErrorCode
 ) -> IncrementalAlterConfigsResourceResponse:
-    """IncrementalAlterConfigs."""
+    """IncrementalAlterConfigs; the broker itself, which answers for loggers, gives no text."""
     return IncrementalAlterConfigsResourceResponse(
         error_code=error,
-        error_message=error.message,
+        error_message=None if resource.resource_type == BROKER_LOGGER else error.message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
+
+
+def describe_user(error: ErrorCode) -> DescribeUserScramCredentialsResult:
+    """Of DescribeUserScramCredentials, without the name."""
+    return DescribeUserScramCredentialsResult(user="", error_code=error, error_message=None)
 
 
 def alter_user(name: str, error: ErrorCode, message: str | None) -> AlterUserScramCredentialsResult:

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.apis.checks import lists, members, offsets, refusals, topics
+from coordinator_server.apis.checks import (
+    configs,
+    lists,
+    members,
+    offsets,
+    refusals,
+    tokens,
+    topics,
+)
 from coordinator_server.apis.checks.check import Check, Row, Serve, Whole
 from coordinator_server.apis.checks.entries import Entries, Place, changed, named_topic
 from coordinator_server.coordinator.group_apis import row_of
@@ -49,6 +57,17 @@ def _bare(call: Call, request: Any, error: ErrorCode, message: str | None) -> Me
     return (
         make(error_code=error) if message is None else make(error_code=error, error_message=message)
     )
+
+
+def _without_entries(call: Call, request: Any, error: ErrorCode, message: str | None) -> Message:
+    """The error, and null for the entries of DescribeClientQuotas."""
+    return _response(call.api_name)(error_code=error, error_message=None, entries=None)
+
+
+def _each_unnamed(call: Call, request: Any, error: ErrorCode, message: str | None) -> Message:
+    """The error of DescribeUserScramCredentials, and again for each user, without its name."""
+    results = [refusals.describe_user(error) for _ in request.users or ()]
+    return _response(call.api_name)(error_code=error, error_message=None, results=results)
 
 
 def _each_user(call: Call, request: Any, error: ErrorCode, message: str | None) -> Message:
@@ -103,59 +122,14 @@ def _described_groups(serve: Serve, *, hides_topics: bool = True) -> Row:
     return Row(checks=tuple(checks), serve=serve)
 
 
-def _configs(operation: Operation, entries: tuple[Serve, Serve, Serve]) -> Row:
+def _configs(operation: Operation, serve: Serve) -> Row:
     """Configs of topics, groups, and brokers, each resource by its type."""
-
-    def serve(asking: Any, request: Any) -> Any:
-        merges = []
-        for one in entries:
-            asking.call.amend = None
-            yield from one(asking, request)
-            if asking.call.amend is not None:
-                merges.append(asking.call.amend)
-        asking.call.amend = None if not merges else lambda response: _all_of(merges, response)
-        return True
-
     checks = (
         Check(operation, _TOPIC, "a topic"),
         Check(operation, _GROUP, "a group"),
         Check(operation, _CLUSTER, "kafka-cluster, for a broker"),
     )
     return Row(checks=checks, serve=serve)
-
-
-def _all_of(merges: list[Any], response: Any) -> Any:
-    for merge in merges:
-        response = yield from merge(response)
-    return response
-
-
-_CONFIG_TYPES = ((_TOPIC, (2,)), (_GROUP, (32,)), (_CLUSTER, (4, 8, 16)))
-"""Resource type of an ACL -> those of configs (ConfigResource.Type)."""
-
-
-def _config_entries(
-    operation: Operation, refused: Any, answer: str, *, passes_duplicates: bool, place: Place
-) -> tuple[Serve, Serve, Serve]:
-    def of(resource_type: ResourceType, types: tuple[int, ...]) -> Serve:
-        def name(broker: object, resource: Any) -> str | None:
-            if resource.resource_type not in types:
-                return None
-            return "kafka-cluster" if resource_type is _CLUSTER else str(resource.resource_name)
-
-        return Entries(
-            operation,
-            resource_type,
-            name,
-            refused,
-            "resources",
-            answer,
-            place,
-            passes_duplicates=passes_duplicates and resource_type is not _CLUSTER,
-        ).serve
-
-    one, two, three = (of(*pair) for pair in _CONFIG_TYPES)
-    return one, two, three
 
 
 _SHARE_STATE = Row(_cluster(Operation.CLUSTER_ACTION, _CLUSTER_REFUSED))
@@ -196,7 +170,7 @@ TABLE: dict[str, Row] = {
             _TOPIC,
             named_topic,
             refusals.offset_commit,
-            place=Place.FIRST,
+            place=Place.WITH_UNKNOWN,
             needs_some=lambda refused: _response("OffsetCommit")(topics=refused),
         ),
         wholes=(_group(Operation.READ),),
@@ -293,7 +267,7 @@ TABLE: dict[str, Row] = {
             _TOPIC,
             _name,
             refusals.txn_offset_commit,
-            place=Place.FIRST,
+            place=Place.WITH_UNKNOWN,
             needs_some=lambda refused: _response("TxnOffsetCommit")(topics=refused),
         ),
         wholes=(
@@ -304,26 +278,8 @@ TABLE: dict[str, Row] = {
     "DescribeAcls": Row(_request_needs("DescribeAcls", Operation.DESCRIBE), refuse=_bare),
     "CreateAcls": Row(_request_needs("CreateAcls", Operation.ALTER)),
     "DeleteAcls": Row(_request_needs("DeleteAcls", Operation.ALTER)),
-    "DescribeConfigs": _configs(
-        Operation.DESCRIBE_CONFIGS,
-        _config_entries(
-            Operation.DESCRIBE_CONFIGS,
-            refusals.describe_configs,
-            "results",
-            passes_duplicates=False,
-            place=Place.LAST,
-        ),
-    ),
-    "AlterConfigs": _configs(
-        Operation.ALTER_CONFIGS,
-        _config_entries(
-            Operation.ALTER_CONFIGS,
-            refusals.alter_configs,
-            "responses",
-            passes_duplicates=True,
-            place=Place.FIRST,
-        ),
-    ),
+    "DescribeConfigs": _configs(Operation.DESCRIBE_CONFIGS, configs.describe_configs),
+    "AlterConfigs": _configs(Operation.ALTER_CONFIGS, configs.alter_configs),
     "DescribeLogDirs": Row(_cluster(Operation.DESCRIBE), refuse=_bare),
     "CreatePartitions": _row(
         Entries(
@@ -336,6 +292,7 @@ TABLE: dict[str, Row] = {
             passes_duplicates=True,
         )
     ),
+    **tokens.ROWS,
     "DeleteGroups": _row(
         Entries(
             Operation.DELETE,
@@ -347,18 +304,9 @@ TABLE: dict[str, Row] = {
         ),
         "each group",
     ),
-    "IncrementalAlterConfigs": _configs(
-        Operation.ALTER_CONFIGS,
-        _config_entries(
-            Operation.ALTER_CONFIGS,
-            refusals.incremental_alter_configs,
-            "responses",
-            passes_duplicates=True,
-            place=Place.FIRST,
-        ),
-    ),
+    "IncrementalAlterConfigs": _configs(Operation.ALTER_CONFIGS, configs.incremental_alter_configs),
     "OffsetDelete": _row(
-        Entries(Operation.READ, _TOPIC, _name, refusals.offset_delete, place=Place.FIRST),
+        Entries(Operation.READ, _TOPIC, _name, refusals.offset_delete, place=Place.WITH_UNKNOWN),
         wholes=(_group(Operation.DELETE),),
         refuse=_bare,
     ),
@@ -443,17 +391,11 @@ TABLE: dict[str, Row] = {
         ),
         serve=offsets.describe_share_group_offsets,
     ),
-    "AlterShareGroupOffsets": _row(
-        Entries(
-            Operation.READ,
-            _TOPIC,
-            _topic_name,
-            refusals.alter_share_group_offsets,
-            answer="responses",
-            place=Place.FIRST,
-        ),
-        wholes=(_group(Operation.READ, AUTHORIZATION_FAILED[_GROUP].message),),
-        refuse=_bare,
+    "AlterShareGroupOffsets": Row(
+        (_group(Operation.READ, AUTHORIZATION_FAILED[_GROUP].message),),
+        (_topics(Operation.READ),),
+        offsets.alter_share_group_offsets,
+        _bare,
     ),
     "DeleteShareGroupOffsets": _row(
         Entries(
@@ -468,13 +410,9 @@ TABLE: dict[str, Row] = {
         refuse=_bare,
     ),
     # --- served with SASL and quotas ------------------------------------------------------------
-    "DescribeClientQuotas": Row(
-        _cluster(Operation.DESCRIBE_CONFIGS, _CLUSTER_REFUSED), refuse=_bare
-    ),
-    "AlterClientQuotas": Row(_request_needs("AlterClientQuotas", Operation.ALTER_CONFIGS)),
-    "DescribeUserScramCredentials": Row(
-        _cluster(Operation.DESCRIBE, _CLUSTER_REFUSED), refuse=_bare
-    ),
+    "DescribeClientQuotas": Row(_cluster(Operation.DESCRIBE_CONFIGS), refuse=_without_entries),
+    "AlterClientQuotas": Row(_cluster(Operation.ALTER_CONFIGS, _CLUSTER_REFUSED)),
+    "DescribeUserScramCredentials": Row(_cluster(Operation.DESCRIBE), refuse=_each_unnamed),
     "AlterUserScramCredentials": Row(
         _request_needs("AlterUserScramCredentials", Operation.ALTER), refuse=_each_user
     ),

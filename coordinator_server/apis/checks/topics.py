@@ -55,9 +55,9 @@ def metadata(asking: Asking, request: Any) -> Generator[None, None, bool]:
     with_cluster = request.include_cluster_authorized_operations
 
     def amend(response: Any) -> Generator[None, None, Any]:
-        shown = []
+        shown, seen = [], access.unlogged
         for topic in response.topics if is_all or request.topics else ():
-            if not is_all or access.topic(Operation.DESCRIBE, topic.name):
+            if not is_all or seen.topic(Operation.DESCRIBE, topic.name):
                 shown.append(topic)
                 if with_operations and topic.name is not None:
                     topic.topic_authorized_operations = access.operations(
@@ -84,7 +84,7 @@ def _asked_topics(
         not by_id
         and request.allow_auto_topic_creation
         and asking.broker.config.boolean("auto.create.topics.enable")
-        and not access.cluster(Operation.CREATE)
+        and not access.unlogged.cluster(Operation.CREATE)
     )
     left: list[Any] = []
     not_made: dict[str, MetadataResponseTopic] = {}
@@ -125,7 +125,7 @@ _CREATIONS = Entries(
 
 def create_topics(asking: Asking, request: Any) -> Generator[None, None, bool]:
     """Topics that may be created; what they became is told to who may DESCRIBE_CONFIGS."""
-    access = asking.access
+    access = asking.access.unlogged
     yield from _CREATIONS.serve(asking, request)
     merge_refused = asking.call.amend
 
@@ -144,7 +144,7 @@ def create_topics(asking: Asking, request: Any) -> Generator[None, None, bool]:
 
 def delete_topics(asking: Asking, request: Any) -> Generator[None, None, bool]:
     """Topics that may be deleted; whether others exist is told to who may describe them."""
-    if not asking.broker.config.boolean("delete.topic.enable") or asking.access.cluster(
+    if not asking.broker.config.boolean("delete.topic.enable") or asking.access.unlogged.cluster(
         Operation.DELETE
     ):
         return True

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from storage.errors import StorageError
+from storage.security_state import kept
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
         Entity,
         Error,
         Quotas,
+        Wanted,
     )
     from coordinator_server.security.quotas.limits import Limits, Part
-    from storage.security_state import SecurityState
+    from storage.security_state import Kept, SecurityState
 
 _SECTION = "quotas"
 _IP, _CONNECTIONS = "ip", "connection_creation_rate"
@@ -52,7 +54,7 @@ class ClientQuotas:
             try:
                 self._load(one)
             except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-                raise StorageError(f"a quota in security.json is damaged ({error})") from error
+                raise StorageError(f"a quota in the data directory is damaged ({error})") from error
 
     def __bool__(self) -> bool:
         return bool(self._quotas)
@@ -65,16 +67,12 @@ class ClientQuotas:
         `addresses` are those of the hosts that the changes name; who has none is no host. Raises
         StorageError, TooManyChangesError, and changes nothing then.
         """
-        from coordinator_server.security.quotas.entities import alter, changed
+        from coordinator_server.security.quotas.entities import alter
 
         accepted, results = yield from alter(self._quotas, changes, addresses.__contains__)
-        quotas = dict(self._quotas)  # others may have changed some meanwhile
-        for entity, wanted in accepted.items():
-            quotas[entity] = changed(quotas.get(entity, {}), wanted)
-            if not quotas[entity]:
-                del quotas[entity]
-        if not validate_only and quotas != self._quotas:
-            self._put(quotas, {**self._addresses, **addresses})
+        if not validate_only:
+            while not (yield from self._change(accepted, addresses)):
+                pass  # others have changed some meanwhile
         return results
 
     def describe(
@@ -88,7 +86,9 @@ class ClientQuotas:
     def clear(self) -> None:
         """Forget all of them."""
         if self._quotas:
-            self._put({}, {})
+            self._state.put(_SECTION, ())
+            self._quotas, self._addresses = {}, {}
+            self._tell()
 
     def limits(self, key: str) -> Limits:
         """The limits of users and client ids of one kind."""
@@ -112,7 +112,7 @@ class ClientQuotas:
         return limits
 
     def _load(self, kept: Mapping[str, Any]) -> None:
-        """Take what `_put` has kept; what is damaged raises any of Python's errors of values."""
+        """Take what `_change` has kept; what is damaged raises any of Python's errors of values."""
         from coordinator_server.security.quotas.entities import entity_of
 
         names = kept["entity"]
@@ -128,16 +128,40 @@ class ClientQuotas:
         quotas = {key: float(one) for key, one in kept["quotas"].items()}
         self._quotas[entity_of(names)] = quotas
 
-    def _put(self, quotas: dict[Entity, Quotas], addresses: Mapping[str, str]) -> None:
-        entries: list[dict[str, Any]] = []
-        kept = {}
-        for entity, one in quotas.items():
-            entries.append({"entity": dict(entity), "quotas": one})
+    def _change(
+        self, accepted: Mapping[Entity, Wanted], addresses: Mapping[str, str]
+    ) -> Generator[None, None, bool]:
+        """Take changes, in steps. False, and nothing is done, if others came meanwhile."""
+        from coordinator_server.security.quotas.entities import changed
+
+        before = self._quotas
+        quotas, kept_addresses = dict(before), dict(self._addresses)
+        put: list[Kept] = []
+        drop: list[Kept] = []
+        for entity, wanted in accepted.items():
             kind, host = entity[0]
-            if kind == _IP and host is not None:
-                entries[-1]["address"] = kept[host] = addresses[host]
-        self._state.put(_SECTION, entries)
-        self._quotas, self._addresses = quotas, kept
+            entry: dict[str, Any] = {"entity": dict(entity)}
+            new = changed(before.get(entity, {}), wanted)
+            if new and new != before.get(entity):
+                quotas[entity] = entry["quotas"] = new
+                if kind == _IP and host is not None:
+                    entry["address"] = kept_addresses[host] = addresses[host]
+                put.append(kept(_SECTION, entry))
+            elif not new and entity in quotas:
+                del quotas[entity]
+                if kind == _IP:
+                    kept_addresses.pop(str(host), None)
+                drop.append(kept(_SECTION, entry))
+            yield
+        if self._quotas is not before:
+            return False
+        if put or drop:
+            self._state.change_kept(_SECTION, put=put, drop=drop)
+            self._quotas, self._addresses = quotas, kept_addresses
+            self._tell()
+        return True
+
+    def _tell(self) -> None:
         for follower in tuple(self.followers):
             follower.quotas_changed()
 

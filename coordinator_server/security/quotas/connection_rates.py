@@ -28,11 +28,19 @@ ADMITTED = Admission(0, 0)
 
 
 class ConnectionRates:
-    """The rates of one broker. A connection counts once, with all that it belongs to."""
+    """The rates of one broker. A connection counts once, with all that it belongs to.
+
+    Those of the listener between brokers (`protected`) do not count with the broker's.
+    """
 
     def __init__(
-        self, windows: Windows, broker_limit: int, listener_limits: Mapping[str, int]
+        self,
+        windows: Windows,
+        broker_limit: int,
+        listener_limits: Mapping[str, int],
+        protected: str | None = None,
     ) -> None:
+        self._protected = protected
         self._windows = windows
         self._broker = Rate(windows, broker_limit)
         self._listeners = {name: Rate(windows, limit) for name, limit in listener_limits.items()}
@@ -59,16 +67,17 @@ class ConnectionRates:
         """Count a new connection."""
         if not self.is_enabled:
             return ADMITTED
-        listener_ms = max(
-            self._record(self._broker, now_ms), self._record(self._listeners[listener], now_ms)
-        )
+        of_listener = [self._listeners[listener]]
+        if listener != self._protected:
+            of_listener.append(self._broker)
+        listener_ms = max(self._record(one, now_ms) for one in of_listener)
         limit = self._limit(address)
         if limit == NO_LIMIT:
             return Admission(listener_ms, 0)
         rate = self._addresses.of(address, now_ms, lambda: Rate(self._windows, limit))
         address_ms = self._record(rate, now_ms)
         if address_ms:
-            for one in (rate, self._broker, self._listeners[listener]):
+            for one in (rate, *of_listener):
                 one.record(-1, now_ms)  # it is not accepted
         return Admission(listener_ms, address_ms)
 

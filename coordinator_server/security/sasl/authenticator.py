@@ -58,6 +58,7 @@ class Client(Protocol):
 
     remote: str
     principal: Principal
+    has_token: bool
 
     @property
     def closed(self) -> bool:
@@ -322,6 +323,7 @@ class SaslAuthenticator:
         assert mechanism is not None
         self.gone()
         self._principal = client.principal = user(mechanism.user)
+        client.has_token = mechanism.has_token
         self._state = _State.SESSION
         lifetime_ms = self._lifetime_ms(mechanism)
         if LOG.debug:

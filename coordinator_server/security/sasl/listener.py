@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.config.config import ConfigError
 from coordinator_server.config.sasl_settings import MECHANISMS
-from coordinator_server.security.sasl.jaas import JaasError, LoginModule, parse_jaas
+from coordinator_server.credentials.jaas import JaasError, parse_login_module
 from coordinator_server.security.sasl.plain import PLAIN_MODULE, USER_PREFIX, Plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from coordinator_server.config.config import Config
+    from coordinator_server.credentials.jaas import LoginModule
     from coordinator_server.security.sasl.mechanism import NewMechanism
     from coordinator_server.security.security import Security
 
@@ -45,9 +46,15 @@ class SaslListener:
             raise ConfigError(f"{self._setting('sasl.enabled.mechanisms')}: a mechanism is needed")
         for name in names:
             if name not in MECHANISMS:
+                own = config.own_settings(listener_name)
+                is_default = (
+                    config.source("sasl.enabled.mechanisms") == "default"
+                    and "sasl.enabled.mechanisms" not in own
+                )
+                default = ", Kafka's default," if is_default else ""
                 raise ConfigError(
-                    f"{self._setting('sasl.enabled.mechanisms')}: {name} is not served, only "
-                    f"{', '.join(MECHANISMS)}"
+                    f"{self._setting('sasl.enabled.mechanisms')}: {name}{default} is not served, "
+                    f"only {', '.join(MECHANISMS)}"
                 )
             of_mechanism = config.of_mechanism(name)
             self.mechanisms[name] = self._new(name, of_mechanism)
@@ -63,33 +70,40 @@ class SaslListener:
         if mechanism == "OAUTHBEARER":
             from coordinator_server.security.sasl.oauthbearer import new_oauthbearer
 
-            modules = self._modules(mechanism, config)
-            return new_oauthbearer(config, modules, self._security, self._setting("oauthbearer."))
-        from coordinator_server.security.sasl.scram import SCRAM_BY_NAME, Scram
+            module = self._module(mechanism, config)
+            return new_oauthbearer(config, module, self._security, self._setting("oauthbearer."))
+        from coordinator_server.credentials.scram_mechanisms import SCRAM_BY_NAME
+        from coordinator_server.security.sasl.scram import Scram
 
-        return partial(Scram, SCRAM_BY_NAME[mechanism], self._security.users)
+        security = self._security
+        return partial(Scram, SCRAM_BY_NAME[mechanism], security.users, security.tokens)
 
     def _passwords(self, config: Config) -> Mapping[str, str]:
         """Passwords by user, as the options user_NAME of PLAIN's login module give them."""
         passwords: dict[str, str] = {}
-        for module in self._modules("PLAIN", config):
-            if module.name == PLAIN_MODULE:
-                for name, value in module.options.items():
-                    if name.startswith(USER_PREFIX):
-                        passwords.setdefault(name.removeprefix(USER_PREFIX), value)
+        module = self._module("PLAIN", config)
+        if module is not None and module.name == PLAIN_MODULE:
+            for name, value in module.options.items():
+                if name.startswith(USER_PREFIX):
+                    passwords[name.removeprefix(USER_PREFIX)] = value
         if not passwords:
+            missing = f"it has no option {USER_PREFIX}NAME"
+            if module is None:
+                missing = "it is not set"
+            elif module.name != PLAIN_MODULE:
+                missing = "it has another login module"
             raise ConfigError(
-                f"{self._setting('plain.sasl.jaas.config')}: users are needed for PLAIN: "
-                f'{PLAIN_MODULE} required user_NAME="PASSWORD";'
+                f"{self._setting('plain.sasl.jaas.config')}: users are needed for PLAIN, and "
+                f'{missing}: {PLAIN_MODULE} required {USER_PREFIX}NAME="PASSWORD";'
             )
         return passwords
 
-    def _modules(self, mechanism: str, config: Config) -> list[LoginModule]:
+    def _module(self, mechanism: str, config: Config) -> LoginModule | None:
         text = config.optional_text("sasl.jaas.config")
         if text is None:
-            return []
+            return None
         try:
-            return parse_jaas(text)
+            return parse_login_module(text)
         except JaasError as error:
             name = self._setting(f"{mechanism.lower()}.sasl.jaas.config")
             raise ConfigError(f"{name}: {error}") from None

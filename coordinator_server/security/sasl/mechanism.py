@@ -51,11 +51,13 @@ class Mechanism(Protocol):
     """The conversation with one client.
 
     `user` is the name that the client gave, for the log, and who it is once `is_complete`.
-    `expires_at_ms` is when the credentials end, None if they do not.
+    `expires_at_ms` is when the credentials end, None if they do not. `has_token` says that they are
+    a delegation token.
     """
 
     user: str
     is_complete: bool
+    has_token: bool
     expires_at_ms: int | None
 
     def evaluate(self, token: bytes) -> bytes:

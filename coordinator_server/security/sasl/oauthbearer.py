@@ -7,7 +7,7 @@ is answered with a JSON text; the client says %x01 to that, and only then it is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,7 @@ from coordinator_server.security.sasl.mechanism import (
 
 if TYPE_CHECKING:
     from coordinator_server.config.config import Config
-    from coordinator_server.security.sasl.jaas import LoginModule
+    from coordinator_server.credentials.jaas import LoginModule
     from coordinator_server.security.sasl.mechanism import NewMechanism
     from coordinator_server.security.security import Security
 
@@ -75,7 +75,7 @@ class OAuthBearer:
         self._error: TokenError | None = None
         self._told = ""
         self.user = ""
-        self.is_complete = False
+        self.is_complete = self.has_token = False
         self.expires_at_ms: int | None = None
 
     def evaluate(self, token: bytes) -> bytes:
@@ -131,7 +131,7 @@ def _parse(message: str) -> tuple[str, str]:
 
 
 def new_oauthbearer(
-    config: Config, modules: Sequence[LoginModule], security: Security, prefix: str
+    config: Config, module: LoginModule | None, security: Security, prefix: str
 ) -> NewMechanism:
     """The mechanism by the settings of a listener, whose names begin with `prefix`.
 
@@ -139,7 +139,7 @@ def new_oauthbearer(
     be asked for.
     """
     handler = config.optional_text("sasl.server.callback.handler.class")
-    options = {name: value for module in modules for name, value in module.options.items()}
+    options = {} if module is None else module.options
     if handler not in (None, VALIDATED, UNSECURED):
         raise ConfigError(
             f"{prefix}sasl.server.callback.handler.class: {handler} is not served, only "

@@ -23,7 +23,7 @@ class Plain:
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords
         self.user = ""
-        self.is_complete = False
+        self.is_complete = self.has_token = False
         self.expires_at_ms: int | None = None
 
     def evaluate(self, token: bytes) -> bytes:

@@ -8,43 +8,18 @@ checked with. Somebody whom there is not is refused at the first message, as in 
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 import re
 import secrets
 from typing import NamedTuple, Protocol
 
+from coordinator_server.credentials.scram_mechanisms import ScramMechanism
 from coordinator_server.security.sasl.mechanism import (
     SaslAuthenticationError,
     SaslError,
     UnreadableTokenError,
     text_of,
 )
-
-MAX_ITERATIONS = 16384
-
-
-class ScramMechanism(NamedTuple):
-    """A mechanism: `type_id` is that of the APIs, `hash_name` that of hashlib."""
-
-    name: str
-    type_id: int
-    hash_name: str
-    min_iterations: int
-
-    def hmac(self, key: bytes, data: bytes) -> bytes:
-        """The keyed hash."""
-        return hmac.digest(key, data, self.hash_name)
-
-    def hash(self, data: bytes) -> bytes:
-        """The hash."""
-        return hashlib.new(self.hash_name, data).digest()
-
-
-SHA_256 = ScramMechanism("SCRAM-SHA-256", 1, "sha256", 4096)
-SHA_512 = ScramMechanism("SCRAM-SHA-512", 2, "sha512", 4096)
-SCRAM_BY_NAME = {one.name: one for one in (SHA_256, SHA_512)}
-SCRAM_BY_TYPE = {one.type_id: one for one in (SHA_256, SHA_512)}
 
 
 class ScramCredential(NamedTuple):
@@ -59,6 +34,14 @@ class ScramCredential(NamedTuple):
         return "ScramCredential()"
 
 
+class TokenLogin(NamedTuple):
+    """What a login with a delegation token is checked with, who it is, and when it ends."""
+
+    owner: str
+    credential: ScramCredential
+    expires_at_ms: int
+
+
 class Credentials(Protocol):
     """Where a mechanism finds credentials."""
 
@@ -66,10 +49,17 @@ class Credentials(Protocol):
         """Those of a user."""
 
 
+class Tokens(Protocol):
+    """Where a mechanism finds delegation tokens."""
+
+    def login(self, mechanism: ScramMechanism, token_id: str) -> TokenLogin | None:
+        """That of a token; None if there is none."""
+
+
 def new_credential(mechanism: ScramMechanism, password: str, iterations: int) -> ScramCredential:
     """Credentials for a password; this takes milliseconds."""
     salt = random_text().encode()
-    salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+    salted = mechanism.salted_password(password, salt, iterations)
     return credential_of(mechanism, salt, salted, iterations)
 
 
@@ -114,15 +104,19 @@ def user_name(sasl_name: str) -> str:
 
 
 class Scram:
-    """One client."""
+    """One client, with a password or with a delegation token (KIP-48).
 
-    def __init__(self, mechanism: ScramMechanism, credentials: Credentials) -> None:
+    The name that a client with a token gives is the id of the token; `user` is its owner then.
+    """
+
+    def __init__(self, mechanism: ScramMechanism, credentials: Credentials, tokens: Tokens) -> None:
         self._mechanism = mechanism
         self._credentials = credentials
+        self._tokens = tokens
         self._credential: ScramCredential | None = None
         self._nonce = self._first_messages = ""
         self.user = ""
-        self.is_complete = False
+        self.is_complete = self.has_token = False
         self.expires_at_ms: int | None = None
         self._has_ended = False
 
@@ -144,15 +138,12 @@ class Scram:
         match = _CLIENT_FIRST.fullmatch(message)
         if match is None:
             raise SaslError("Invalid SCRAM client first message format")
-        self.user = user_name(match["name"])
+        name = user_name(match["name"])
         extensions = _extensions(match["extensions"])
-        if extensions.get("tokenauth", "").lower() == "true":  # there are no delegation tokens
-            raise SaslError("Token Authentication failed: Invalid tokenId")
-        credential = self._credentials.credential(self._mechanism, self.user)
-        if credential is None:
-            raise SaslError("Authentication failed: Invalid user credentials")
+        self.has_token = extensions.get("tokenauth", "").lower() == "true"
+        credential = self._of_token(name) if self.has_token else self._of_user(name)
         authorization_id = match["authzid"] or ""
-        if authorization_id and authorization_id != self.user:
+        if authorization_id and authorization_id != name:
             raise SaslAuthenticationError(
                 "Authentication failed: Client requested an authorization id that is different "
                 "from username"
@@ -164,6 +155,20 @@ class Scram:
         listed = "".join(f",{name}={value}" for name, value in extensions.items())
         self._first_messages = f"n={match['name']},r={match['nonce']}{listed},{answer}"
         return answer
+
+    def _of_user(self, name: str) -> ScramCredential:
+        self.user = name
+        credential = self._credentials.credential(self._mechanism, name)
+        if credential is None:
+            raise SaslError("Authentication failed: Invalid user credentials")
+        return credential
+
+    def _of_token(self, token_id: str) -> ScramCredential:
+        login = self._tokens.login(self._mechanism, token_id)
+        if login is None:
+            raise SaslError("Token Authentication failed: Invalid tokenId")
+        self.user, credential, self.expires_at_ms = login
+        return credential
 
     def _final(self, message: str, credential: ScramCredential) -> str:
         match = _CLIENT_FINAL.fullmatch(message)

@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.config.config import ConfigError
-from coordinator_server.security.sasl.scram import (
+from coordinator_server.credentials.scram_mechanisms import (
     MAX_ITERATIONS,
     SCRAM_BY_NAME,
     SCRAM_BY_TYPE,
-    ScramCredential,
     ScramMechanism,
+)
+from coordinator_server.security.sasl.scram import (
+    ScramCredential,
     credential_of,
     new_credential,
 )
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
+from storage.security_state import Kept, kept
 
 if TYPE_CHECKING:
     from protocol.apis.alter_user_scram_credentials import (
@@ -87,7 +90,7 @@ class ScramUsers:
             try:
                 credential = _from_entry(entry)
             except (KeyError, TypeError, ValueError) as error:
-                raise StorageError(f"a user in security.json is damaged ({error})") from error
+                raise StorageError(f"a user in the data directory is damaged ({error})") from error
             self._credentials.setdefault(entry["user"], {})[entry["mechanism"]] = credential
         self._add_configured()
 
@@ -145,54 +148,57 @@ class ScramUsers:
             unknown = ErrorCode.UNKNOWN_SERVER_ERROR
             return [UserResult(name, unknown, text) for name in (*names, *errors)]
         if names:
-            self._apply(deletions.values(), upsertions.values())
+            new = []
+            for one in upsertions.values():
+                mechanism = SCRAM_BY_TYPE[one.mechanism]
+                credential = credential_of(
+                    mechanism, bytes(one.salt), bytes(one.salted_password), one.iterations
+                )
+                new.append(_New.of(one.name, mechanism.name, credential))
+                yield
+            gone: dict[tuple[str, str], Kept] = {}
+            for name, deletion in deletions.items():
+                mechanism = SCRAM_BY_TYPE[deletion.mechanism]
+                known_by = {"user": name, "mechanism": mechanism.name}
+                gone[name, mechanism.name] = kept(SECTION, known_by)
+                yield
+            self._change(new, gone)
         return [*map(UserResult, names), *errors.values()]
 
     def clear(self) -> None:
         """Forget all users but those of the settings. Raises StorageError."""
         if self._credentials:
-            self._keep({})
+            self._state.put(SECTION, ())
+            self._credentials.clear()
             self._add_configured()
 
     def _add_configured(self) -> None:
-        changed = self._copied()
-        for user in self._configured:
-            of_user = changed.setdefault(user.name, {})
-            if self._replaces or user.mechanism.name not in of_user:
-                new = new_credential(user.mechanism, user.password, user.iterations)
-                of_user[user.mechanism.name] = new
-        if changed != self._credentials:
-            self._keep(changed)
-
-    def _copied(self) -> dict[str, dict[str, ScramCredential]]:
-        return {name: dict(of_user) for name, of_user in self._credentials.items()}
-
-    def _apply(
-        self,
-        deletions: Iterable[ScramCredentialDeletion],
-        upsertions: Iterable[ScramCredentialUpsertion],
-    ) -> None:
-        changed = self._copied()
-        for deletion in deletions:
-            of_user = changed[deletion.name]
-            del of_user[SCRAM_BY_TYPE[deletion.mechanism].name]
-            if not of_user:
-                del changed[deletion.name]
-        for one in upsertions:
-            mechanism = SCRAM_BY_TYPE[one.mechanism]
-            changed.setdefault(one.name, {})[mechanism.name] = credential_of(
-                mechanism, bytes(one.salt), bytes(one.salted_password), one.iterations
-            )
-        self._keep(changed)
-
-    def _keep(self, credentials: dict[str, dict[str, ScramCredential]]) -> None:
-        entries = [
-            _to_entry(user, mechanism, credential)
-            for user, of_user in credentials.items()
-            for mechanism, credential in of_user.items()
+        new = [
+            _New.of(user.name, user.mechanism.name, _credential_of(user))
+            for user in self._configured
+            if self._replaces or self.credential(user.mechanism, user.name) is None
         ]
-        self._state.put(SECTION, entries)
-        self._credentials = credentials
+        if new:
+            self._change(new)
+
+    def _change(
+        self,
+        new: Sequence[_New],
+        gone: Mapping[tuple[str, str], Kept] = {},
+    ) -> None:
+        """Set credentials of users by mechanism, and remove others, which may be gone by now."""
+        self._state.change_kept(
+            SECTION,
+            put=[one.kept for one in new],
+            drop=list(gone.values()),
+        )
+        for user, mechanism in gone:
+            of_user = self._credentials.get(user, {})
+            of_user.pop(mechanism, None)
+            if not of_user:
+                self._credentials.pop(user, None)
+        for one in new:
+            self._credentials.setdefault(one.user, {})[one.mechanism] = one.credential
 
     def _check_deletion(self, deletion: ScramCredentialDeletion) -> UserResult | None:
         problem = _check_name(deletion.name, deletion.mechanism)
@@ -252,6 +258,26 @@ def _check_upsertion(upsertion: ScramCredentialUpsertion) -> UserResult | None:
     if upsertion.iterations > MAX_ITERATIONS:
         return UserResult(user, ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
     return None
+
+
+def _credential_of(user: ConfiguredUser) -> ScramCredential:
+    return new_credential(user.mechanism, user.password, user.iterations)
+
+
+class _New(NamedTuple):
+    """Credentials of a user by one mechanism, with the text that is kept of them."""
+
+    user: str
+    mechanism: str
+    credential: ScramCredential
+    kept: Kept
+
+    @classmethod
+    def of(cls, user: str, mechanism: str, credential: ScramCredential) -> _New:
+        """Of credentials; making the text is most of the work."""
+        return cls(
+            user, mechanism, credential, kept(SECTION, _to_entry(user, mechanism, credential))
+        )
 
 
 def _to_entry(user: str, mechanism: str, credential: ScramCredential) -> Mapping[str, Any]:

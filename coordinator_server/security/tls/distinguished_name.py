@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator_server.security.tls.der import header
+from coordinator_server.credentials.der import header
 
 _OBJECT_IDENTIFIER, _VERSION = 0x06, 0xA0
 # UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString: Java takes the bytes

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from coordinator_server.config.config import ConfigError
-from coordinator_server.security.tls.jks import (
+from coordinator_server.credentials.jks import (
     MAGIC,
     JksEntry,
     WrongPasswordError,
@@ -41,6 +41,8 @@ _BODY = re.compile(r"[a-zA-Z0-9/+=\s]*")
 _END = re.compile(r"-+END ([A-Z0-9 ]+)-")
 _KEY_STORE = ("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.password")
 _TRUST_STORE = ("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.password")
+_DER_SEQUENCE = b"\x30"
+"""How PKCS12 begins."""
 _PKCS8 = ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY")
 
 
@@ -79,7 +81,7 @@ def key_entry(config: Config) -> KeyEntry:
     key_password = config.optional_text("ssl.key.password")
     key_text = config.optional_text("ssl.keystore.key")
     chain_text = config.optional_text("ssl.keystore.certificate.chain")
-    if problem := _problem_of_key_store(store, key_text, chain_text):
+    if problem := _problem_of_type(store) or _problem_of_key_store(store, key_text, chain_text):
         raise store.error(*problem)
     if key_text is not None and chain_text is not None:
         entry = _pem_key(key_text, chain_text, store, key_password)
@@ -102,7 +104,7 @@ def trusted_certificates(config: Config) -> list[bytes] | None:
     """The trust store of a listener's settings in DER; None without one. Raises ConfigError."""
     store = _store(config, *_TRUST_STORE)
     text = config.optional_text("ssl.truststore.certificates")
-    if problem := _problem_of_trust_store(store, text):
+    if problem := _problem_of_type(store) or _problem_of_trust_store(store, text):
         raise store.error(*problem)
     if text is not None:
         found = _pem_certificates(text, store, "certificates")
@@ -142,6 +144,24 @@ def _store(config: Config, store_type: str, location: str, password: str) -> _St
         config.optional_text(location),
         config.optional_text(password),
     )
+
+
+def _problem_of_type(store: _Store) -> tuple[str, str] | None:
+    """A file of another type than the settings say: JKS is the default, so PEM has to be said."""
+    if store.location is None:
+        return None
+    try:
+        data = Path(store.location).read_bytes()
+    except OSError:
+        return None  # said by who needs the file
+    is_pem = b"-----BEGIN " in data
+    is_binary = data[:4] == MAGIC or data[:1] == _DER_SEQUENCE
+    if store.type != "PEM" and is_pem and not is_binary:
+        return "type", f"the file is PEM, the type is {store.type}; {store.stem}.type=PEM"
+    if store.type == "PEM" and is_binary and not is_pem:
+        kind = "JKS" if data[:4] == MAGIC else "PKCS12"
+        return "type", f"the file is no PEM, but looks like {kind}; {store.stem}.type={kind}"
+    return None
 
 
 def _problem_of_key_store(

@@ -13,6 +13,7 @@ import secrets
 import ssl
 import tempfile
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,7 @@ class ReloadingContext:
         self._files = key_stores.files(config)
         self._stamps = self._look()
         self._entry, self._context = self._make()
+        self._warn_of_expiry()
 
     def current(self) -> ssl.SSLContext:
         """The context for the next connection."""
@@ -91,6 +93,17 @@ class ReloadingContext:
             return
         self._entry, self._context = entry, context
         LOG.emit("certificates.reloaded", listener=self._listener_name, valid_until=until)
+        self._warn_of_expiry()
+
+    def _warn_of_expiry(self) -> None:
+        """Say which certificates no client will take; they are served all the same, as in Kafka."""
+        now = datetime.now(UTC)
+        for one in self._entry.chain:
+            start, end = one.not_valid_before_utc, one.not_valid_after_utc
+            if not start <= now <= end:
+                subject = one.subject.rfc4514_string()
+                period = f"{subject} is valid from {start.isoformat()} to {end.isoformat()}"
+                LOG.emit("certificates.expired", listener=self._listener_name, reason=period)
 
     def _make(self) -> tuple[KeyEntry, ssl.SSLContext]:
         with _naming(_KEY_STORE, self._config):

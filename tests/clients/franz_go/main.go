@@ -88,16 +88,18 @@ func tlsConfig(directory string) *tls.Config {
 }
 
 // secured is how the client authenticates: by SASL=MECHANISM:USER:PASSWORD, the password maybe a
-// token; not at all without that.
+// token; not at all without that. With DELEGATION_TOKEN set, user and password are those of one.
 func secured() []kgo.Opt {
 	parts := strings.SplitN(os.Getenv("SASL"), ":", 3)
 	if len(parts) < 3 {
 		return nil
 	}
+	isToken := os.Getenv("DELEGATION_TOKEN") != ""
+	user := scram.Auth{User: parts[1], Pass: parts[2], IsToken: isToken}
 	mechanisms := map[string]sasl.Mechanism{
 		"PLAIN":         plain.Auth{User: parts[1], Pass: parts[2]}.AsMechanism(),
-		"SCRAM-SHA-256": scram.Auth{User: parts[1], Pass: parts[2]}.AsSha256Mechanism(),
-		"SCRAM-SHA-512": scram.Auth{User: parts[1], Pass: parts[2]}.AsSha512Mechanism(),
+		"SCRAM-SHA-256": user.AsSha256Mechanism(),
+		"SCRAM-SHA-512": user.AsSha512Mechanism(),
 		"OAUTHBEARER":   oauth.Auth{Token: parts[2]}.AsMechanism(),
 	}
 	return []kgo.Opt{kgo.SASL(mechanisms[parts[0]])}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator_server.apis import alter_configs, incremental_alter_configs
+from coordinator_server.apis.config_changes import Operation
 from protocol.apis import alter_configs as alter
 from protocol.apis import incremental_alter_configs as incremental
 from protocol.errors import ErrorCode
@@ -206,6 +207,22 @@ def test_resources_that_cannot_be_changed(kind: int, name: str, code: int, messa
     made = broker()
     assert change(made, ("flush.ms", SET, "7"), kind=kind, name=name) == (code, message)
     assert replace(made, ("flush.ms", "7"), kind=kind, name=name) == (code, message)
+
+
+@pytest.mark.parametrize("operation", [APPEND, SUBTRACT])
+def test_what_a_broker_and_its_loggers_have_is_not_appended_to(operation: int) -> None:
+    """Unless it is a list; what is not set can be removed."""
+    made = broker()
+    done = Operation(operation).name
+    no_list = f"Config value {done.lower()} is not allowed for config key: node.id"
+    given = ("node.id", operation, "7")
+    assert change(made, given, kind=BROKER, name="1") == (ErrorCode.INVALID_CONFIG, no_list)
+    fixed = (ErrorCode.INVALID_REQUEST, "Cannot update these configs dynamically: [listeners]")
+    assert change(made, ("listeners", operation, "A://:1"), kind=BROKER, name="1") == fixed
+    assert change(made, ("node.id", DELETE, None), kind=BROKER, name="1") == (0, None)
+    text = f"{done} operation is not allowed for the BROKER_LOGGER resource"
+    refused = (ErrorCode.INVALID_REQUEST, text)
+    assert change(made, ("kafka", operation, "INFO"), kind=LOGGER, name="1") == refused
 
 
 @pytest.mark.parametrize("check", [False, True])

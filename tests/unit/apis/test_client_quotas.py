@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from io import StringIO
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ import pytest
 from coordinator_server.apis import alter_client_quotas, describe_client_quotas
 from coordinator_server.apis.alter_client_quotas import handle as alter
 from coordinator_server.apis.describe_client_quotas import handle as describe
+from coordinator_server.events.log import LOG
 from coordinator_server.security.quotas import entities
 from coordinator_server.security.quotas.client_quotas import ClientQuotas
 from protocol.apis.alter_client_quotas import (
@@ -107,11 +109,15 @@ def test_a_filter_that_cannot_be_is_refused() -> None:
 
 
 def test_a_full_disk_is_told() -> None:
-    """And nothing is changed."""
+    """To the client and in the log; nothing is changed."""
+    log = StringIO()
+    LOG.configure(stream=log)
     broker = FakeBroker()
     broker.disk.fail_at(1)
     (answer,) = broker.ask(alter, change("user", None, "producer_byte_rate", 5)).replies
     assert answer.entries[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert "security_state.failed" in log.getvalue()
+    assert "security.changes cannot be written" in log.getvalue()
     (answer,) = broker.ask(describe, DescribeClientQuotasRequest()).replies
     assert answer.entries == []
 
@@ -121,4 +127,4 @@ def test_too_many_changes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entities, "MOST_CHANGES", 0)
     request = change("user", None, "producer_byte_rate", 5)
     (answer,) = FakeBroker().ask(alter, request).replies
-    assert answer.entries[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert answer.entries[0].error_code == ErrorCode.POLICY_VIOLATION

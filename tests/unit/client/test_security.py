@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from coordinator_server.client import ClientError, UnsupportedSettingError, read_settings
 from coordinator_server.client.security import (
     SaslSettings,
-    parse_jaas,
+    jaas_options,
     read_sasl,
     read_security,
     read_tls,
@@ -51,15 +52,17 @@ def test_users_by_either_spelling() -> None:
 
 def test_jaas_text() -> None:
     """Quotes of either kind, escapes, and words."""
-    assert parse_jaas(' m.M required a="b;\\"c" d=\'e f\' tokenauth=true ; ') == {
+    assert jaas_options(' m.M required a="b;\\"c" d=\'e f\' tokenauth=true ; ') == {
         "a": 'b;"c',
         "d": "e f",
         "tokenauth": "true",
     }
-    assert parse_jaas("") == {}
-    for wrong in ("m", f"m required password={SECRET}", f'm required password="{SECRET};'):
+    assert jaas_options('m required a="\\101\\n" /* c */ b="c"; // d') == {"a": "A\n", "b": "c"}
+    assert jaas_options("") == {}
+    two = f'm required password="{SECRET}";' * 2
+    for wrong in ("m", f"m required password={SECRET}", f'm required password="{SECRET};', two):
         with pytest.raises(ClientError, match=r"^sasl\.jaas\.config") as raised:
-            parse_jaas(wrong)
+            jaas_options(wrong)
         assert SECRET not in str(raised.value)
 
 
@@ -103,8 +106,20 @@ def test_tokens() -> None:
     assert dict(unsecured.unsecured_claims) == {"sub": "a", "n": 5, "scope": ["r", "w"]}
 
 
+def test_a_key_of_another_certificate(tmp_path: Path) -> None:
+    """Both files are named."""
+    authority = Authority()
+    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    chain.write_bytes(authority.issue("client").chain_pem())
+    key.write_bytes(authority.issue("client").key_pem())
+    tls = read_tls({"ssl.certificate.location": str(chain), "ssl.key.location": str(key)})
+    expected = f"ssl.certificate.location={chain}: there is no PEM key for it in {key} "
+    with pytest.raises(ClientError, match=re.escape(expected)):
+        context_of(tls)
+
+
 def test_stores_of_each_kind(tmp_path: Path) -> None:
-    """PEM files and texts, PKCS12; JKS is refused with what to do instead."""
+    """PEM files and texts, PKCS12, JKS."""
     authority = Authority()
     identity = authority.issue("client")
     authority.write(tmp_path / "ca.pem")
@@ -113,6 +128,10 @@ def test_stores_of_each_kind(tmp_path: Path) -> None:
     identity.write(tmp_path / "both.pem")
     identity.write(tmp_path / "locked.pem", SECRET)
     identity.write_pkcs12(tmp_path / "both.p12", SECRET)
+    (tmp_path / "ca.jks").write_bytes(jks([jks_trusted(authority.certificate)], SECRET))
+    identity.write_jks(tmp_path / "key.jks", SECRET)
+    identity.write_jks(tmp_path / "other.jks", SECRET, "another")
+    (tmp_path / "cut.jks").write_bytes((tmp_path / "key.jks").read_bytes()[:100])
     keystore = str(tmp_path / "both.pem")
     for properties in (
         {"ssl.truststore.location": str(tmp_path / "ca.pem"), "ssl.keystore.location": keystore},
@@ -133,20 +152,49 @@ def test_stores_of_each_kind(tmp_path: Path) -> None:
             "ssl.keystore.location": str(tmp_path / "both.p12"),
             "ssl.keystore.password": SECRET,
         },
+        {
+            "ssl.truststore.location": str(tmp_path / "ca.jks"),
+            "ssl.truststore.type": "JKS",
+            "ssl.truststore.password": SECRET,
+            "ssl.keystore.location": str(tmp_path / "key.jks"),
+            "ssl.keystore.type": "JKS",
+            "ssl.keystore.password": SECRET,
+        },
+        {
+            "ssl.truststore.location": str(tmp_path / "ca.jks"),  # unchecked, as in Java
+            "ssl.keystore.location": str(tmp_path / "other.jks"),
+            "ssl.keystore.password": SECRET,
+            "ssl.key.password": "another",
+        },
     ):
         context = context_of(read_tls(properties))
         assert [one["subject"] for one in context.get_ca_certs()]
         assert context.check_hostname
+    _refused_stores(tmp_path)
+
+
+def _refused_stores(tmp_path: Path) -> None:
+    """Passwords that are wrong or missing, files of another kind, and cut ones."""
     for properties in (
         {"ssl.keystore.location": str(tmp_path / "locked.pem")},
         {"ssl.keystore.location": str(tmp_path / "both.p12"), "ssl.keystore.password": "x"},
         {"ssl.keystore.location": str(tmp_path / "ca.pem")},
+        {"ssl.keystore.location": str(tmp_path / "ca.jks"), "ssl.keystore.password": SECRET},
+        {"ssl.keystore.location": str(tmp_path / "key.jks"), "ssl.keystore.password": "x"},
+        {"ssl.keystore.location": str(tmp_path / "key.jks")},
+        {"ssl.keystore.location": str(tmp_path / "other.jks"), "ssl.keystore.password": SECRET},
+        {"ssl.keystore.location": str(tmp_path / "cut.jks")},
     ):
-        with pytest.raises(ClientError, match=r"^ssl\.keystore\.location="):
+        with pytest.raises(ClientError, match=r"^ssl\.keystore\.location=") as raised:
             context_of(read_tls(properties))
-    (tmp_path / "ca.jks").write_bytes(jks([jks_trusted(authority.certificate)], SECRET))
-    with pytest.raises(UnsupportedSettingError, match="keytool -importkeystore"):
-        context_of(read_tls({"ssl.truststore.location": str(tmp_path / "ca.jks")}))
+        assert SECRET not in str(raised.value)
+    for name, password in (("ca.jks", "x"), ("key.jks", SECRET)):
+        trust = {
+            "ssl.truststore.location": str(tmp_path / name),
+            "ssl.truststore.password": password,
+        }
+        with pytest.raises(ClientError, match=r"^ssl\.truststore\.location="):
+            context_of(read_tls(trust))
 
 
 def test_what_is_checked() -> None:

@@ -12,7 +12,6 @@ from coordinator_server.config.config import (
     Config,
     ConfigError,
     Listener,
-    describe_unknown,
     parse_address,
     settings_in_arguments,
     settings_in_environment,
@@ -27,6 +26,7 @@ from coordinator_server.config.settings import (
     WITHOUT_EFFECT,
     describe,
 )
+from coordinator_server.config.typos import describe_unknown
 from coordinator_server.group.settings import GroupKind
 from protocol import REFERENCE_VERSION
 from storage.config_def import Kind, Setting, parse, render
@@ -339,7 +339,10 @@ def test_settings_of_listeners_that_there_are_not() -> None:
         "inter.broker.listener.name": "ELSEWHERE",
     }
     config = Config(overrides=overrides)
-    assert config.ignored == ["inter.broker.listener.name", "listener.name.elsewhere.*"]
+    assert config.ignored == [
+        "inter.broker.listener.name",
+        "listener.name.elsewhere.* (the listeners are plaintext)",
+    ]
     assert config.own_settings("PLAINTEXT") == {"ssl.client.auth": "required"}
     assert config.of_listener("PLAINTEXT").text("ssl.client.auth") == "required"
     assert config.text("ssl.client.auth") == "none"

@@ -65,9 +65,11 @@ class FakeNetwork:
         config = Config(overrides=settings)
         self.connections = Connections(config, self.clock, dispatch or self._keep)
 
-    def connect(self, peer: str = "10.0.0.7") -> tuple[Connection, FakeTransport]:
+    def connect(
+        self, peer: str = "10.0.0.7", listener: str = "PLAINTEXT"
+    ) -> tuple[Connection, FakeTransport]:
         """A new connection and its transport."""
-        connection = Connection(self.connections, "PLAINTEXT")
+        connection = Connection(self.connections, listener)
         transport = FakeTransport(peer)
         connection.connection_made(cast(Any, transport))
         return connection, transport

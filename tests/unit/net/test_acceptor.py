@@ -10,9 +10,12 @@ from typing import Any, cast
 
 import pytest
 
+from coordinator_server.config.config import Config
 from coordinator_server.net import acceptor
 from coordinator_server.net.acceptor import ACCEPTS_PER_TURN, Acceptor
+from coordinator_server.net.connection_slots import ConnectionSlots
 from coordinator_server.security.quotas.connection_rates import Admission
+from tests.unit.reports import Reports
 
 BACKLOG = 1000
 
@@ -230,4 +233,110 @@ async def test_a_connection_too_many_of_its_address_is_closed_later(listening: L
     accepting.close()
     clients[2].settimeout(5)
     assert clients[2].recv(1) == b""
+    close(clients)
+
+
+async def turns(count: int = 50) -> None:
+    """Let the loop do what there is to do."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def slots_of(limit: int) -> ConnectionSlots:
+    """So many connections at a time."""
+    return ConnectionSlots(Config(overrides={"max.connections": str(limit)}))
+
+
+class Served:
+    """Connections that count as those of a broker do."""
+
+    def __init__(self, slots: ConnectionSlots) -> None:
+        self.slots = slots
+        self.transports: list[asyncio.Transport] = []
+
+    def new_protocol(self) -> asyncio.Protocol:
+        """The next one."""
+        served = self
+
+        class Protocol(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                served.transports.append(cast(asyncio.Transport, transport))
+                served.slots.take("PLAINTEXT")
+
+            def connection_lost(self, exc: Exception | None) -> None:
+                served.slots.give_back("PLAINTEXT")
+
+        return Protocol()
+
+    async def until(self, count: int) -> None:
+        """Until so many were served, and not one more a while later."""
+        async with asyncio.timeout(10):
+            while len(self.transports) < count:
+                await asyncio.sleep(0)
+        await turns()
+        assert len(self.transports) == count
+
+
+async def _come_and_go(listening: Listening, reports: Reports) -> None:
+    served = Served(slots_of(2))
+    accepting = Acceptor(listening, served.new_protocol, "PLAINTEXT", None, served.slots)
+    accepting.start(BACKLOG)
+    clients = connect(listening, 5)
+    await served.until(2)
+    assert listening.accepted == 3, "one is accepted and waits, as in Kafka"
+    served.transports[0].close()
+    await served.until(3)
+    served.transports[1].close()
+    served.transports[2].close()
+    await served.until(5)
+    assert [event["reason"] for event in reports.events] == [
+        "max.connections of the listener is 2"
+    ] * 2
+    clients += connect(listening, 1)
+    async with asyncio.timeout(10):
+        while listening.accepted < 6:
+            await asyncio.sleep(0)
+    await turns()  # it is taken in by the next turn
+    accepting.close()
+    clients[5].settimeout(5)
+    assert clients[5].recv(1) == b""
+    for transport in served.transports:
+        transport.close()
+    await turns()
+    assert len(served.transports) == 5, "nothing waits any more"
+    close(clients)
+
+
+async def test_a_full_listener_accepts_when_a_connection_ends(
+    listening: Listening, reports: Reports
+) -> None:
+    """Who comes meanwhile waits, in their order; there is a line for each that was accepted."""
+    await _come_and_go(listening, reports)
+
+
+@pytest.mark.usefixtures("without_readers")
+async def test_a_full_listener_of_a_loop_that_watches_no_sockets(
+    listening: Listening, monkeypatch: pytest.MonkeyPatch, reports: Reports
+) -> None:
+    """It waits and goes on likewise."""
+    await _come_and_go(listening, reports)
+
+
+async def test_who_waited_for_the_rate_waits_for_a_slot_too(listening: Listening) -> None:
+    """Nobody else is accepted before it is served."""
+    served = Served(slots_of(1))
+    gate = Gate(Admission(0, 0), Admission(20, 0))
+    accepting = Acceptor(listening, served.new_protocol, "PLAINTEXT", cast(Any, gate), served.slots)
+    accepting.start(BACKLOG)
+    clients = connect(listening, 3)
+    await served.until(1)
+    async with asyncio.timeout(10):
+        while listening.accepted < 2 or accepting._kept_waiting:
+            await asyncio.sleep(0)
+    await turns()
+    assert (listening.accepted, len(served.transports)) == (2, 1)
+    served.transports[0].close()
+    await served.until(2)
+    assert listening.accepted == 3
+    accepting.close()
     close(clients)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator_server.events.log import LOG
 from coordinator_server.net.connection import (
     FRAMES_PER_TURN,
     READ_AHEAD_BYTES,
@@ -17,23 +16,7 @@ from coordinator_server.net.connection import (
 )
 from tests.support import frame
 from tests.unit.net.fakes import FakeNetwork, FakeTransport
-
-
-class Reports:
-    """Events that were emitted, in place of the log."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.events: list[dict[str, object]] = []
-        monkeypatch.setattr(type(LOG), "emit", self._emit)
-
-    def _emit(self, event: str, **fields: object) -> None:
-        self.events.append({"event": event, **fields})
-
-
-@pytest.fixture
-def reports(monkeypatch: pytest.MonkeyPatch) -> Reports:
-    """Events instead of log lines."""
-    return Reports(monkeypatch)
+from tests.unit.reports import Reports
 
 
 def test_a_frame_alone_is_handed_on_without_a_copy() -> None:
@@ -380,12 +363,37 @@ def test_a_client_that_does_not_read_is_cut_off(reports: Reports) -> None:
     assert "took none of its answers" in str(reports.events[0]["reason"])
 
 
-def test_one_connection_too_many_is_closed(reports: Reports) -> None:
-    """max.connections closes the newest one and leaves the others alone."""
-    network = FakeNetwork({"max.connections": "2"})
-    transports = [network.connect()[1] for _ in range(3)]
-    assert [transport.aborted for transport in transports] == [False, False, True]
-    assert reports.events[0]["event"] == "connection.refused"
+async def test_the_listener_between_brokers_displaces_others(reports: Reports) -> None:
+    """Beyond max.connections, the one of another listener that was silent longest is closed."""
+    listeners = "PLAINTEXT://:9092,OTHER://:9093"
+    protocols = "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT"
+    network = FakeNetwork(
+        {
+            "max.connections": "3",
+            "listeners": listeners,
+            "listener.security.protocol.map": protocols,
+        }
+    )
+    others = []
+    for _ in range(2):
+        others.append(network.connect(listener="OTHER"))
+        network.clock.time_ms += 10
+    others.reverse()  # the last one has been silent since it came
+    for connection, _ in others:
+        connection.active = False
+    others[1][0].idle_since_ms = network.clock.time_ms
+    protected = [network.connect()[1] for _ in range(2)]
+    await asyncio.sleep(0)
+    assert [transport.aborted for _, transport in others] == [True, False]
+    assert not any(transport.aborted for transport in protected)
+    [event] = reports.events
+    assert event["reason"] == "max.connections is 3, PLAINTEXT needs the place"
+    others[0][0].connection_lost(None)
+    network.connect()
+    network.connect()
+    await asyncio.sleep(0)
+    assert others[1][1].aborted
+    assert not any(transport.aborted for transport in protected)
 
 
 def test_a_flood_of_reports_is_cut(reports: Reports) -> None:
@@ -489,9 +497,9 @@ async def test_a_muted_connection_waits() -> None:
     assert transport.written == [b"1"]
     assert len(network.frames) == 1
     _idle(network, 8, 100)
-    while connection.is_muted:
-        await asyncio.sleep(0)
-    assert len(network.frames) == 2
+    async with asyncio.timeout(10):
+        while len(network.frames) < 2:
+            await asyncio.sleep(0)
     connection.answer(b"", b"2")
     _idle(network, 8, 100)
     assert not transport.aborted
@@ -521,7 +529,8 @@ async def test_a_connection_is_muted_by_one_timer() -> None:
     ended = loop.create_future()
     loop.call_later(0.02, ended.set_result, None)
     await ended
-    assert connection.is_muted
+    connection.data_received(frame(b"one"))
+    assert network.frames == []
     connection.connection_lost(None)
 
 

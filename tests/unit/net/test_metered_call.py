@@ -44,7 +44,7 @@ class Metered:
         disk = MemoryDisk()
         disk.mkdir("/d")
         config = Config()
-        security = Security(config, SecurityState(disk, "/d"))
+        security = Security(config, SecurityState(disk, "/d"), FakeClock(), FakeClock())
         self.quotas = security.quotas
         self.clock = FakeClock()
         self.metering = Metering(security, self.clock)
@@ -73,7 +73,7 @@ class Metered:
 
     def is_muted(self) -> bool:
         """Whether the client's requests wait."""
-        return self.connection.is_muted
+        return self.connection._muted_until is not None
 
     def throttle_ms(self, call: MeteredCall) -> int:
         """What an empty answer to it says."""

@@ -177,8 +177,8 @@ async def test_the_connection_counts_before_its_handshake() -> None:
     world = World(max_connections="1")
     world.connect()
     assert len(world.network.connections) == 1
-    _, socket, _ = world.connect()
-    assert socket.aborted
+    slots = world.network.connections.slots
+    assert slots.refusal("SSL") == "max.connections of the listener is 1"
 
 
 async def test_a_failed_handshake_sends_its_alert() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coordinator_server.config.config import Config
+from coordinator_server.group.pace import at_once
+from coordinator_server.security.access import MOST_LOGGED, MOST_LOGGED_CHARACTERS
 from coordinator_server.security.acl import (
     Acl,
     AclFilter,
@@ -24,7 +26,9 @@ from coordinator_server.security.security import Security
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
+from tests.unit.reports import Reports
 from tests.unit.security.acl_worlds import worlds
+from tests.unit.topics.fakes import FakeClock
 
 ALICE = user("alice")
 HOST = "/127.0.0.1"
@@ -251,7 +255,7 @@ def test_acls_that_kafka_cannot_represent() -> None:
 def secured(disk: MemoryDisk, **settings: str) -> Security:
     """Security with an authorizer, kept on a disk."""
     overrides = {"authorizer.class.name": CLASS, **settings}
-    return Security(Config(overrides=overrides), SecurityState(disk, "d"))
+    return Security(Config(overrides=overrides), SecurityState(disk, "d"), FakeClock(), FakeClock())
 
 
 def test_acls_are_kept() -> None:
@@ -259,12 +263,12 @@ def test_acls_are_kept() -> None:
     disk = MemoryDisk()
     disk.mkdir("d")
     security = secured(disk)
-    security.change_acls(added=[acl(), acl("u")])
-    security.change_acls(removed=[acl()])
+    at_once(security.change_acls(added=[acl(), acl("u")]))
+    at_once(security.change_acls(removed=[acl()]))
     again = secured(disk, **{"super.users": "User:root; User:admin"})
     assert again.authorizer is not None
     assert again.authorizer.acls == [acl("u")]
-    root, alice = again.access(Client("root")), again.access(Client("alice"))
+    root, alice = again.access(Client("root"), "X"), again.access(Client("alice"), "X")
     assert root is not None
     assert alice is not None
     assert root.topic(Operation.WRITE, "u")
@@ -280,6 +284,25 @@ def test_acls_are_kept() -> None:
     again.forget()
 
 
+def test_changes_of_acls_may_overlap() -> None:
+    """Their texts are made in steps; what another request does meanwhile is not done twice."""
+    disk = MemoryDisk()
+    disk.mkdir("d")
+    security = secured(disk)
+    at_once(security.change_acls(added=[acl("old")]))
+    adding = security.change_acls(added=[acl("a"), acl("b")], removed=[acl("old")])
+    next(adding)
+    at_once(security.change_acls(added=[acl("b")], removed=[acl("old")]))
+    assert at_once(adding) is None
+    nothing = security.change_acls(added=[acl("a")], removed=[acl("old")])
+    written = disk.read_file("d/security.changes")
+    at_once(nothing)
+    assert disk.read_file("d/security.changes") == written
+    for one in (security, secured(disk)):
+        assert one.authorizer is not None
+        assert sorted(acl.name for acl in one.authorizer.acls) == ["a", "b"]
+
+
 class Client:
     """Somebody on this machine."""
 
@@ -289,11 +312,31 @@ class Client:
         self.principal = user(name)
 
 
+def test_what_one_request_is_denied_is_told(reports: Reports) -> None:
+    """The first of it, with the beginning of the name; nothing by whoever asks unlogged."""
+    disk = MemoryDisk()
+    disk.mkdir("d")
+    access = secured(disk).access(Client("alice"), "Metadata")
+    assert access is not None
+    assert not access.unlogged.topic(Operation.READ, "t")
+    assert not any(access.topic(Operation.READ, f"{number}{'x' * 400}") for number in range(50))
+    assert len(reports.events) == MOST_LOGGED
+    assert reports.events[1] == {
+        "event": "access.denied",
+        "principal": "User:alice",
+        "host": HOST.removeprefix("/"),
+        "operation": "READ",
+        "resource_type": "TOPIC",
+        "resource": f"1{'x' * (MOST_LOGGED_CHARACTERS - 1)}",
+        "api": "Metadata",
+    }
+
+
 def test_a_damaged_acl_is_told() -> None:
     """The broker does not start with fewer ACLs than there were."""
-    with pytest.raises(StorageError, match=r"an ACL in security\.json is damaged"):
+    with pytest.raises(StorageError, match=r"an ACL in the data directory is damaged"):
         load_authorizer(Config(), [{"resource_type": "TOPIC"}])
-    with pytest.raises(StorageError, match=r"an ACL in security\.json is damaged"):
+    with pytest.raises(StorageError, match=r"an ACL in the data directory is damaged"):
         load_authorizer(Config(), [{**acl().to_entry(), "name": 5}])
 
 
@@ -301,7 +344,7 @@ def test_without_an_authorizer_nobody_is_asked() -> None:
     """And there is nothing to forget."""
     disk = MemoryDisk()
     disk.mkdir("d")
-    security = Security(Config(), SecurityState(disk, "d"))
+    security = Security(Config(), SecurityState(disk, "d"), FakeClock(), FakeClock())
     assert security.authorizer is None
-    assert security.access(Client("alice")) is None
+    assert security.access(Client("alice"), "X") is None
     security.forget()

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coordinator_server.config.config import Config
+from coordinator_server.events.log import LOG
+from coordinator_server.security.principal import user
 from coordinator_server.security.security import Security
+from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
+from tests.unit.security.sasl.test_authenticator import ManualClock
+from tests.unit.topics.fakes import FakeClock
 
 
 def test_a_reset_loads_nothing_that_has_nothing_to_forget() -> None:
     """A broker without users, ACLs and quotas does not read them in to forget them."""
     disk = MemoryDisk()
     disk.mkdir("/d")
-    security = Security(Config(), SecurityState(disk, "/d"))
+    security = Security(Config(), SecurityState(disk, "/d"), FakeClock(), FakeClock())
     security.forget()
     assert security._users is None
     assert disk.listdir("/d") == []
 
 
 def test_a_reset_forgets_what_was_kept() -> None:
-    """Including users that have not been loaded since the start."""
+    """Including users that nobody has asked for; they are read at the start, not by a login."""
     disk = MemoryDisk()
     disk.mkdir("/d")
     state = SecurityState(disk, "/d")
@@ -36,5 +43,74 @@ def test_a_reset_forgets_what_was_kept() -> None:
             }
         ],
     )
-    Security(Config(), SecurityState(disk, "/d")).forget()
+    security = Security(Config(), SecurityState(disk, "/d"), FakeClock(), FakeClock())
+    assert security._users is not None
+    security.forget()
+    assert not SecurityState(disk, "/d")
+
+
+KEYED = {
+    "delegation.token.secret.key": "a key",
+    "delegation.token.expiry.check.interval.ms": "10000",
+}
+
+
+def _with_token(disk: MemoryDisk, clock: ManualClock) -> Security:
+    disk.mkdir("/d")
+    security = Security(Config(overrides=KEYED), SecurityState(disk, "/d"), clock, clock)
+    security.tokens.create("id", user("alice"), user("alice"), [], 15_000)
+    return security
+
+
+def test_expired_tokens_are_removed_by_and_by() -> None:
+    """Each time that the interval has passed, until it is stopped."""
+    disk, clock = MemoryDisk(), ManualClock()
+    security = _with_token(disk, clock)
+    security.start()
+    clock.pass_time(10_000)
+    assert SecurityState(disk, "/d")
+    clock.pass_time(9_999)
+    assert SecurityState(disk, "/d")
+    clock.pass_time(1)
+    assert not SecurityState(disk, "/d")
+    security.tokens.create("id", user("alice"), user("alice"), [], 1)
+    security.stop()
+    clock.pass_time(100_000)
+    assert SecurityState(disk, "/d")
+
+
+def test_expired_tokens_that_cannot_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are tried again, and the log says why they are there."""
+    disk, clock = MemoryDisk(), ManualClock()
+    security = _with_token(disk, clock)
+    security.start()
+
+    def fails(*_: object, **__: object) -> None:
+        raise StorageError("the disk is full")
+
+    told = []
+    with monkeypatch.context() as broken:
+        broken.setattr(type(LOG), "emit", staticmethod(lambda *event, **_: told.append(event)))
+        broken.setattr(security.state, "change", fails)
+        clock.pass_time(20_000)
+    assert told == [("tokens.failed",)]
+    clock.pass_time(10_000)
+    assert not SecurityState(disk, "/d")
+
+
+def test_without_a_key_nothing_is_looked_for() -> None:
+    """Nor are the tokens read in."""
+    disk, clock = MemoryDisk(), ManualClock()
+    disk.mkdir("/d")
+    security = Security(Config(), SecurityState(disk, "/d"), clock, clock)
+    security.start()
+    assert (clock.timers, security._tokens) == ([], None)
+    security.stop()
+
+
+def test_a_reset_forgets_tokens() -> None:
+    """Also those that have not been read since the start."""
+    disk, clock = MemoryDisk(), ManualClock()
+    _with_token(disk, clock)
+    Security(Config(overrides=KEYED), SecurityState(disk, "/d"), clock, clock).forget()
     assert not SecurityState(disk, "/d")

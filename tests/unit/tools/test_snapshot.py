@@ -11,6 +11,7 @@ from coordinator_server.tools.restore import UNFINISHED
 from coordinator_server.tools.snapshot import Snapshot
 from storage.errors import StorageError
 from storage.local_disk import LocalDisk
+from storage.security_state import CHANGES_FILE, SECURITY_FILE, SecurityState
 from tests.unit.storage.support import delete_topic, values_of
 from tests.unit.tools.support import flip, make_data_directory, open_manager, run
 
@@ -55,6 +56,27 @@ def test_a_batch_in_the_making_is_left_out(data: Path, tmp_path: Path) -> None:
     assert snapshot.bytes_cut > 0
     assert verification.ends["t", 0] == (0, 177)
     assert verification.ends["t", 1] == (0, 180)
+
+
+def test_security_is_copied(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Users and ACLs with their changes, readable by the owner alone; damage is no copy."""
+    state = SecurityState(LocalDisk(), str(data))
+    state.put("acls", [{"name": str(number)} for number in range(5000)])
+    state.put("acls", [{"name": "t"}])  # in the whole by now, and this in the changes
+    user = {"user": "a", "mechanism": "SCRAM-SHA-256"}
+    state.change("scram_users", put=[user])
+    assert run("snapshot", "--data-dir", data, tmp_path / "copy") == 0
+    assert run("restore", tmp_path / "copy", "--data-dir", tmp_path / "new") == 0
+    restored = SecurityState(LocalDisk(), str(tmp_path / "new"))
+    assert restored.section("acls") == [{"name": "t"}]
+    assert restored.section("scram_users") == [user]
+    for name in (SECURITY_FILE, CHANGES_FILE):
+        for directory in ("copy", "new"):
+            assert (tmp_path / directory / name).stat().st_mode & 0o777 == 0o600
+    (data / SECURITY_FILE).write_text("{")
+    capsys.readouterr()
+    assert run("snapshot", "--data-dir", data, tmp_path / "other") == 1
+    assert f"{SECURITY_FILE} is damaged" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("which", ["first", "last"])

@@ -209,7 +209,7 @@ class OpenSecurity:
 
     authorizer = None
 
-    def access(self, client: object) -> None:
+    def access(self, client: object, api: str) -> None:
         """Everything is allowed."""
 
 

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from coordinator_server.group.effects import Caller
+from coordinator_server.group.pace import at_once
 from coordinator_server.net.connection import NO_CALLER
 from coordinator_server.net.dispatch import Dispatcher
 from coordinator_server.security.acl import (
@@ -73,7 +74,7 @@ class Secured:
 
     def allow(self, *acls: Acl) -> None:
         """Add ACLs."""
-        self.cluster.security.change_acls(added=acls)
+        at_once(self.cluster.security.change_acls(added=acls))
 
     async def ask(self, request: Message, version: int | None = None, who: str = "alice") -> Any:
         """The answer to a request of a user, or why the connection was closed."""

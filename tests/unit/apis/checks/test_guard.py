@@ -11,6 +11,11 @@ import pytest
 from coordinator_server.group.consumer.consumer_group import ConsumerGroup
 from coordinator_server.security.acl import Operation
 from protocol.apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from protocol.apis.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
 from protocol.apis.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -329,6 +334,35 @@ async def test_configs(broker: Secured) -> None:
         ("g", GROUP_REFUSED),
         ("1", CLUSTER_REFUSED),
     ]
+
+
+async def test_changes_of_configs_that_are_malformed(broker: Secured) -> None:
+    """Kafka says so before it asks for rights (tests/oracle/test_config_refusals.py)."""
+    asked: list[tuple[int, str, list[tuple[str, str | None]]]] = [
+        (2, "b", [("retention.ms", None)]),
+        (2, "a", [("retention.ms", "1")]),
+        (32, "g", [("x", "1"), ("x", "2")]),
+        (4, "7", [("node.id", "2")]),
+        (4, "1", []),
+        (8, "1", [("x", "DEBUG")]),
+    ]
+    resources = [
+        AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[AlterableConfig(name=key, value=value) for key, value in configs],
+        )
+        for kind, name, configs in asked
+    ]
+    responses = (await broker.ask(AlterConfigsRequest(resources=resources))).responses
+    assert {(one.resource_type, one.resource_name): one.error_code for one in responses} == {
+        (2, "b"): ErrorCode.INVALID_REQUEST,
+        (2, "a"): TOPIC_REFUSED,
+        (32, "g"): ErrorCode.INVALID_REQUEST,
+        (4, "7"): ErrorCode.INVALID_REQUEST,
+        (4, "1"): CLUSTER_REFUSED,
+        (8, "1"): ErrorCode.INVALID_REQUEST,
+    }
 
 
 async def test_producers_and_transactions(broker: Secured) -> None:

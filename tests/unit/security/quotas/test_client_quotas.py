@@ -278,5 +278,24 @@ def test_a_damaged_quota_is_told(entry: dict[str, Any]) -> None:
     disk.mkdir("/d")
     state = SecurityState(disk, "/d")
     state.put("quotas", [entry])
-    with pytest.raises(StorageError, match=r"a quota in security\.json is damaged"):
+    with pytest.raises(StorageError, match=r"a quota in the data directory is damaged"):
         ClientQuotas(state)
+
+
+def test_changes_may_overlap(disk: MemoryDisk) -> None:
+    """Their texts are made in steps; neither loses what the other does meanwhile."""
+    quotas = kept(disk)
+    first = quotas.alter(
+        [Change({"user": name}, RATE) for name in ("a", "b", "c")], {}, validate_only=False
+    )
+    for _ in range(4):
+        next(first)
+    assert alter(quotas, (PRODUCER_BYTE_RATE, 7.0), user="d") is None
+    assert alter(quotas, (CONTROLLER_MUTATION_RATE, 9.0), user="a") is None
+    assert set(result(first).values()) == {NO_ERROR}
+    a = {PRODUCER_BYTE_RATE: 5.0, CONTROLLER_MUTATION_RATE: 9.0}
+    for one in (quotas, kept(disk)):
+        found = dict(result(one.describe([], strict=False)))
+        assert found.pop(entity_of({"user": "a"})) == a
+        assert found.pop(entity_of({"user": "d"})) == {PRODUCER_BYTE_RATE: 7.0}
+        assert set(found) == {entity_of({"user": "b"}), entity_of({"user": "c"})}

@@ -49,6 +49,14 @@ def test_the_brokers_rate_is_of_all_listeners() -> None:
     assert one.admit("A", "1.1.1.1", NOW_MS) == Admission(1000, 0)
 
 
+def test_the_listener_between_brokers_has_a_rate_of_its_own_alone() -> None:
+    """Its connections neither wait for the broker's rate nor count for it."""
+    one = ConnectionRates(WINDOWS, 1, {"A": NO_LIMIT, "B": 100}, protected="B")
+    assert [one.admit("B", "1.1.1.1", NOW_MS).listener_ms for _ in range(5)] == [0] * 5
+    told = [one.admit("A", "1.1.1.1", NOW_MS).listener_ms for _ in range(3)]
+    assert told == [0, 1000, 1000]
+
+
 def test_addresses_have_quotas() -> None:
     """The default is for those that have none; who is not served does not count."""
     one = rates(a=100)

@@ -18,7 +18,7 @@ from coordinator_server.security.sasl.listener import (
     AUTHENTICATION_TIMEOUT_SECONDS,
     SaslListener,
 )
-from coordinator_server.security.sasl.plain import Plain
+from coordinator_server.security.sasl.plain import PLAIN_MODULE, Plain
 from coordinator_server.security.security import Security
 from protocol.apis.api_versions import ApiVersionsRequest
 from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
@@ -60,6 +60,8 @@ class ManualClock(FakeClock):
         self.timers.append(timer)
         return timer
 
+    call_maintenance = call_later
+
     def pass_time(self, time_ms: int) -> None:
         """Let time pass, and the timers go off that are due then."""
         self.time_ms += time_ms
@@ -94,7 +96,7 @@ class Room:
         config = Config(overrides={**SETTINGS, **(more or {})})
         disk = MemoryDisk()
         disk.mkdir("/d")
-        security = Security(config, SecurityState(disk, "/d"))
+        security = Security(config, SecurityState(disk, "/d"), FakeClock(), FakeClock())
         listener = SaslListener(config.of_listener("USERS"), "USERS", security)
         clock = self.clock = ManualClock()
 
@@ -393,8 +395,20 @@ def test_a_long_token_that_is_no_utf8_is_closed() -> None:
     ("settings", "words"),
     [
         ({"sasl.enabled.mechanisms": "GSSAPI"}, "GSSAPI is not served"),
-        ({"sasl.enabled.mechanisms": "PLAIN", "plain.sasl.jaas.config": ""}, "users are needed"),
+        (
+            {"sasl.enabled.mechanisms": "PLAIN", "plain.sasl.jaas.config": ""},
+            "users are needed for PLAIN, and it is not set",
+        ),
+        (
+            {"plain.sasl.jaas.config": 'PlainLogin required user_a="geheim";'},
+            "users are needed for PLAIN, and it has another login module",
+        ),
+        (
+            {"plain.sasl.jaas.config": f'{PLAIN_MODULE} required username="geheim";'},
+            "users are needed for PLAIN, and it has no option user_NAME",
+        ),
         ({"plain.sasl.jaas.config": 'x required user_a="geheim" y'}, "Value not specified"),
+        ({"plain.sasl.jaas.config": JAAS + JAAS}, "2 login modules, should be 1 module"),
         ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "jwks.endpoint.url"),
     ],
 )
@@ -402,7 +416,7 @@ def test_settings_that_are_refused(settings: dict[str, str], words: str) -> None
     """At the start, with the name of the setting and without what is in it."""
     overrides = {**SETTINGS, **{f"listener.name.users.{k}": v for k, v in settings.items()}}
     config = Config(overrides=overrides)
-    security = Security(config, SecurityState(MemoryDisk(), "/d"))
+    security = Security(config, SecurityState(MemoryDisk(), "/d"), FakeClock(), FakeClock())
     with pytest.raises(ConfigError, match=words) as caught:
         SaslListener(config.of_listener("USERS"), "USERS", security)
     assert "listener.name.users." in str(caught.value)
@@ -430,3 +444,16 @@ def test_steps_wait_for_their_turn() -> None:
     gone.connection.connection_lost(None)
     waiting.pop()()
     assert gone.transport.written == []
+
+
+def test_mechanisms_that_nobody_has_named() -> None:
+    """GSSAPI is Kafka's default: who has named nothing is told where it comes from."""
+    for names, expected in (
+        ({}, "GSSAPI, Kafka's default, is not served"),
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "GSSAPI is not served"),
+        ({"listener.name.users.sasl.enabled.mechanisms": "GSSAPI"}, "GSSAPI is not served"),
+    ):
+        config = Config(overrides=names)
+        security = Security(config, SecurityState(MemoryDisk(), "/d"), FakeClock(), FakeClock())
+        with pytest.raises(ConfigError, match=expected):
+            SaslListener(config.of_listener("USERS"), "USERS", security)

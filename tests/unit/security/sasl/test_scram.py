@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator_server.credentials.scram_mechanisms import SHA_256, SHA_512, ScramMechanism
 from coordinator_server.security.sasl import scram
 from coordinator_server.security.sasl.mechanism import (
     SaslAuthenticationError,
@@ -16,11 +17,9 @@ from coordinator_server.security.sasl.mechanism import (
     UnreadableTokenError,
 )
 from coordinator_server.security.sasl.scram import (
-    SHA_256,
-    SHA_512,
     Scram,
     ScramCredential,
-    ScramMechanism,
+    TokenLogin,
     credential_of,
     new_credential,
 )
@@ -29,6 +28,7 @@ from tests.oracle.sasl_conversations import scram_final
 CLIENT_NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+EXPIRES_AT_MS = 1_700_000_000_000
 
 
 class Credentials:
@@ -41,6 +41,16 @@ class Credentials:
         return self._known if user in ("user", "a,b=c") else None
 
 
+class Tokens:
+    """The token of alice, and no other; its password is "pencil" as well."""
+
+    def login(self, mechanism: ScramMechanism, token_id: str) -> TokenLogin | None:
+        """That of a token."""
+        if token_id != "token-id":
+            return None
+        return TokenLogin("alice", _credential(mechanism), EXPIRES_AT_MS)
+
+
 def _credential(mechanism: ScramMechanism) -> ScramCredential:
     import hashlib
 
@@ -51,7 +61,7 @@ def _credential(mechanism: ScramMechanism) -> ScramCredential:
 def test_the_example_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every message is that of the RFC."""
     monkeypatch.setattr(scram, "random_text", lambda: SERVER_NONCE)
-    server = Scram(SHA_256, Credentials())
+    server = Scram(SHA_256, Credentials(), Tokens())
     first = server.evaluate(f"n,,n=user,r={CLIENT_NONCE}".encode())
     nonce = CLIENT_NONCE + SERVER_NONCE
     assert first.decode() == f"r={nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
@@ -64,10 +74,48 @@ def test_the_example_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_signs_in_a_name() -> None:
     """A comma and an equals sign are written =2C and =3D."""
-    server = Scram(SHA_256, Credentials())
+    server = Scram(SHA_256, Credentials(), Tokens())
     first = server.evaluate(b"n,,n=a=2Cb=3Dc,r=x").decode()
     server.evaluate(scram_final("n=a=2Cb=3Dc,r=x", first, "pencil").encode())
     assert server.user == "a,b=c"
+
+
+@pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
+@pytest.mark.parametrize("value", ["true", "TRUE", "false,tokenauth=true"])
+def test_a_delegation_token(mechanism: ScramMechanism, value: str) -> None:
+    """The user name is its id; the client is its owner then, for as long as the token lives."""
+    server = Scram(mechanism, Credentials(), Tokens())
+    first = server.evaluate(f"n,a=token-id,n=token-id,r=x,tokenauth={value}".encode()).decode()
+    counts = f"n=token-id,r=x,tokenauth={value.split('=')[-1]}"  # of two the last one
+    channel = base64.b64encode(b"n,a=token-id,").decode()
+    final = scram_final(counts, first, "pencil", channel=channel, hash_name=mechanism.hash_name)
+    server.evaluate(final.encode())
+    assert server.is_complete
+    assert (server.user, server.has_token) == ("alice", True)
+    assert server.expires_at_ms == EXPIRES_AT_MS
+
+
+@pytest.mark.parametrize("first", [b"n,,n=token-id,r=x", b"n,,n=token-id,r=x,tokenauth=no"])
+def test_a_token_has_to_be_announced(first: bytes) -> None:
+    """Its id is no user name."""
+    server = Scram(SHA_256, Credentials(), Tokens())
+    with pytest.raises(SaslError, match="Invalid user credentials"):
+        server.evaluate(first)
+    assert not server.has_token
+
+
+def test_a_user_has_no_token() -> None:
+    """A client may say that its password is none."""
+    server = Scram(SHA_256, Credentials(), Tokens())
+    server.evaluate(b"n,,n=user,r=x,tokenauth=false")
+    assert (server.user, server.has_token) == ("user", False)
+
+
+def test_the_authorization_id_of_a_token_is_its_id() -> None:
+    """Not the owner, as in Kafka."""
+    server = Scram(SHA_256, Credentials(), Tokens())
+    with pytest.raises(SaslAuthenticationError, match="different from username"):
+        server.evaluate(b"n,a=alice,n=token-id,r=x,tokenauth=true")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +135,7 @@ def test_signs_in_a_name() -> None:
 )
 def test_first_messages_that_are_refused(first: bytes) -> None:
     """The client is told no reason; nothing can follow."""
-    server = Scram(SHA_256, Credentials())
+    server = Scram(SHA_256, Credentials(), Tokens())
     with pytest.raises(SaslError) as caught:
         server.evaluate(first)
     assert not isinstance(caught.value, SaslAuthenticationError)
@@ -98,7 +146,7 @@ def test_first_messages_that_are_refused(first: bytes) -> None:
 def test_another_authorization_id() -> None:
     """It is refused, and the client told why."""
     with pytest.raises(SaslAuthenticationError, match="different from username"):
-        Scram(SHA_256, Credentials()).evaluate(b"n,a=bob,n=user,r=x")
+        Scram(SHA_256, Credentials(), Tokens()).evaluate(b"n,a=bob,n=user,r=x")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +162,7 @@ def test_final_messages_that_are_refused(
     password: str, changes: dict[str, object], error: type[Exception]
 ) -> None:
     """A wrong password, another nonce, a proof of another length."""
-    server = Scram(SHA_256, Credentials())
+    server = Scram(SHA_256, Credentials(), Tokens())
     first = server.evaluate(b"n,,n=user,r=x").decode()
     with pytest.raises(error):
         server.evaluate(scram_final("n=user,r=x", first, password, **changes).encode())
@@ -133,7 +181,7 @@ def test_new_credentials(mechanism: ScramMechanism) -> None:
 @given(st.binary(max_size=80), st.binary(max_size=80))
 def test_any_message_is_refused(first: bytes, final: bytes) -> None:
     """Whatever comes, there are only the errors that the authenticator knows."""
-    server = Scram(SHA_256, Credentials())
+    server = Scram(SHA_256, Credentials(), Tokens())
     for message in (b"n,,n=user,r=x", first, final):
         try:
             server.evaluate(message)
@@ -149,7 +197,7 @@ def test_long_messages_take_little_memory(repeated: str) -> None:
     message = f"n,,n={repeated * count},r=a".encode()
     tracemalloc.start()
     with pytest.raises(SaslError):
-        Scram(SHA_256, Credentials()).evaluate(message)
+        Scram(SHA_256, Credentials(), Tokens()).evaluate(message)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 10 * len(message)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from coordinator_server.config.config import Config, ConfigError
+from coordinator_server.credentials.scram_mechanisms import SHA_256, SHA_512
 from coordinator_server.security.sasl import users as users_module
-from coordinator_server.security.sasl.scram import SHA_256, SHA_512
 from coordinator_server.security.sasl.users import ScramUsers, parse_users
 from coordinator_server.security.security import Security
 from protocol.apis.alter_user_scram_credentials import (
@@ -20,6 +20,7 @@ from protocol.errors import ErrorCode
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
+from tests.unit.topics.fakes import FakeClock
 
 
 def _state(disk: MemoryDisk | None = None) -> SecurityState:
@@ -75,7 +76,8 @@ def test_no_password_is_kept() -> None:
     """The file has what a proof is checked with, and not the salted password."""
     disk = _disk()
     _alter(ScramUsers(_state(disk)), _put("a"))
-    contents = disk.read_file("/d/security.json")
+    assert disk.listdir("/d") == ["security.changes"]
+    contents = disk.read_file("/d/security.changes")
     assert b"cHBwcHBw" not in contents  # p, many times
     assert b"stored_key" in contents
 
@@ -165,6 +167,25 @@ def test_a_password_may_have_any_sign() -> None:
     assert "x,y" not in repr(one)
 
 
+def test_requests_of_many_users_may_overlap() -> None:
+    """Credentials are made in steps; neither loses what the other does meanwhile."""
+    disk = _disk()
+    users = ScramUsers(_state(disk))
+    _alter(users, _put("gone"))
+    names = [f"u{n}" for n in range(1200)]
+    first = users.alter(
+        AlterUserScramCredentialsRequest(
+            deletions=[_drop("gone")], upsertions=[_put(name) for name in names]
+        )
+    )
+    for _ in range(5):
+        next(first)
+    assert _alter(users, _drop("gone"), _put("other")) == {"gone": (0, None), "other": (0, None)}
+    assert len(list(first)) >= 2
+    for one in (users, ScramUsers(_state(disk))):
+        assert sorted(one.users()) == sorted([*names, "other"])
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -179,7 +200,7 @@ def test_a_damaged_user_is_told(change: dict[str, Any]) -> None:
     (entry,) = state.section("scram_users")
     for damaged in ({**entry, **change}, {key: one for key, one in entry.items() if key != "salt"}):
         state.put("scram_users", [damaged])
-        with pytest.raises(StorageError, match=r"a user in security\.json is damaged"):
+        with pytest.raises(StorageError, match=r"a user in the data directory is damaged"):
             ScramUsers(state)
-        with pytest.raises(StorageError, match=r"a user in security\.json is damaged"):
-            Security(Config(), state)
+        with pytest.raises(StorageError, match=r"a user in the data directory is damaged"):
+            Security(Config(), state, FakeClock(), FakeClock())

@@ -90,6 +90,23 @@ def test_pkcs12_and_jks(tmp_path: Path) -> None:
             assert said.endswith("or ssl.keystore.password is wrong")
 
 
+def test_a_file_of_another_type_than_the_settings_say(tmp_path: Path) -> None:
+    """The line says which type to set: JKS is the default, and most files are PEM."""
+    path = str(BROKER.write(tmp_path / "pem"))
+    for of_trust, stem in ((False, "keystore"), (True, "truststore")):
+        for store_type in ("JKS", "PKCS12"):
+            assert refusal(
+                {f"{stem}.type": store_type, f"{stem}.location": path}, of_trust=of_trust
+            ) == (
+                f"ssl.{stem}.type: {path}: the file is PEM, the type is {store_type}; "
+                f"ssl.{stem}.type=PEM"
+            )
+    for store_type, write in (("PKCS12", Identity.write_pkcs12), ("JKS", Identity.write_jks)):
+        store = str(write(BROKER, tmp_path / "store", SECRET))
+        said = refusal({"keystore.type": "PEM", "keystore.location": store})
+        assert said.endswith(f"looks like {store_type}; ssl.keystore.type={store_type}")
+
+
 def test_a_key_with_another_password_than_its_store(tmp_path: Path) -> None:
     """JKS has that, PKCS12 has not."""
     path = str(BROKER.write_jks(tmp_path / "jks", SECRET, OTHER))

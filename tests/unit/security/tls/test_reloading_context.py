@@ -93,6 +93,21 @@ def test_a_broken_file(stores: Stores) -> None:
     assert stores.context.current() is not first
 
 
+def test_an_expired_certificate(stores: Stores) -> None:
+    """It is served, as in Kafka, and a warning says until when it was valid."""
+    first = stores.context.current()
+    assert "certificates.expired" not in stores.log.getvalue()
+    expired = AUTHORITY.issue("broker", days=-1)
+    stores.put(expired)
+    assert stores.context.current() is not first
+    (line,) = [one for one in stores.log.getvalue().splitlines() if "certificates.expired" in one]
+    assert "CN=broker" in line
+    assert f"to {expired.certificate.not_valid_after_utc.isoformat()}" in line
+    settings = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(stores.path)}
+    ReloadingContext(Config(overrides=settings), "SSL", "none")
+    assert stores.log.getvalue().count("certificates.expired") == 2
+
+
 def test_another_subject(stores: Stores, tmp_path: Path) -> None:
     """ssl.allow.dn.changes has to say so (KIP-978)."""
     first = stores.context.current()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator_server.security.sasl.jaas import JaasError, LoginModule, parse_jaas
+from coordinator_server.credentials.jaas import JaasError, LoginModule, parse_jaas
 
 GOOD = {
     'a.B required x="y";': [("a.B", {"x": "y"})],

@@ -55,6 +55,16 @@ def parse_jaas(text: str) -> list[LoginModule]:
     return modules
 
 
+def parse_login_module(text: str) -> LoginModule:
+    """The only login module of a setting (Kafka's JaasContext). Raises JaasError."""
+    modules = parse_jaas(text)
+    if len(modules) != 1:
+        raise JaasError(
+            f"JAAS config property contains {len(modules)} login modules, should be 1 module"
+        )
+    return modules[0]
+
+
 def _parse_module(first: _Token, tokens: _Tokenizer) -> LoginModule:
     if first.text is None:
         raise JaasError(f"{_at(first)}: the name of a login module is expected in JAAS config")

@@ -1,0 +1,118 @@
+"""Configs of topics, groups and brokers, each resource by its type.
+
+Source: ConfigHelper for what is described. Changes go through ConfigAdminManager first, which fails
+some before anybody asks whether they are allowed, and answers all in the order of the request.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.apis.checks import refusals
+from coordinator_server.apis.checks.entries import Place, changed, merge
+from coordinator_server.apis.config_changes import BROKER_LOGGER, is_malformed
+from coordinator_server.security.acl import (
+    AUTHORIZATION_FAILED,
+    CLUSTER_NAME,
+    Operation,
+    ResourceType,
+)
+
+if TYPE_CHECKING:
+    from coordinator_server.apis.checks.check import Asking
+    from coordinator_server.security.access import Access
+    from protocol.errors import ErrorCode
+
+ASKED_TYPES = {
+    2: ResourceType.TOPIC,
+    4: ResourceType.CLUSTER,
+    8: ResourceType.CLUSTER,
+    16: ResourceType.CLUSTER,
+    32: ResourceType.GROUP,
+}
+"""Type of a config (ConfigResource.Type) -> type of the resource that is asked for."""
+
+Refused = Callable[[Any, "ErrorCode"], Any]
+
+
+def describe_configs(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """Resources that may be described, then the refused ones; the handler fails unknown types."""
+    refused: list[Any] = []
+    left = []
+    for one in request.resources:
+        if one.resource_type not in ASKED_TYPES:
+            return True
+        error = _refusal(asking, Operation.DESCRIBE_CONFIGS, one)
+        if error is None:
+            left.append(one)
+        else:
+            refused.append(refusals.describe_configs(one, error))
+        yield
+
+    def amend(response: Any) -> Generator[None, None, Any]:
+        yield
+        return changed(response, results=[*response.results, *refused])
+
+    if refused:
+        request.resources = left
+        asking.call.amend = amend
+    return True
+
+
+def alter_configs(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """AlterConfigs."""
+    return (yield from _alter(asking, request, refusals.alter_configs))
+
+
+def incremental_alter_configs(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """IncrementalAlterConfigs."""
+    refuse = refusals.incremental_alter_configs
+    return (yield from _alter(asking, request, refuse))
+
+
+def _alter(asking: Asking, request: Any, refuse: Refused) -> Generator[None, None, bool]:
+    counts: Counter[tuple[int, str]] = Counter()
+    for one in request.resources:
+        counts[one.resource_type, one.resource_name] += 1
+        yield
+    left: list[Any] = []
+    refused: dict[int, Any] = {}
+    for number, one in enumerate(request.resources):
+        is_logger = one.resource_type == BROKER_LOGGER
+        fails_first = (
+            one.resource_type not in ASKED_TYPES or counts[one.resource_type, one.resource_name] > 1
+        )
+        if not fails_first and not _allows(asking.access.unlogged, one):
+            fails_first = yield from is_malformed(asking.broker, one)
+        error = None if fails_first else _refusal(asking, Operation.ALTER_CONFIGS, one)
+        if error is None:
+            left.append(one)
+        else:
+            refused[number] = refuse(one, error)
+            if is_logger:
+                refused[number].error_message = None
+        yield
+    if refused:
+        request.resources = left
+        asking.call.amend = lambda response: merge(response, "responses", refused, Place.AS_ASKED)
+    return True
+
+
+def _refusal(asking: Asking, operation: Operation, resource: Any) -> ErrorCode | None:
+    """The error of a resource that is refused."""
+    if asking.access.allows(operation, *_asked(resource)):
+        return None
+    return AUTHORIZATION_FAILED[ASKED_TYPES[resource.resource_type]]
+
+
+def _allows(access: Access, resource: Any) -> bool:
+    """Whether a resource may be changed."""
+    return access.allows(Operation.ALTER_CONFIGS, *_asked(resource))
+
+
+def _asked(resource: Any) -> tuple[ResourceType, str]:
+    """What is asked for in its place."""
+    kind = ASKED_TYPES[resource.resource_type]
+    return kind, CLUSTER_NAME if kind is ResourceType.CLUSTER else str(resource.resource_name)

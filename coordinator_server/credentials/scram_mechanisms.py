@@ -1,0 +1,37 @@
+"""The mechanisms of SCRAM, and what both sides compute from a password (RFC 5802, RFC 7677)."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import NamedTuple
+
+MAX_ITERATIONS = 16_384
+"""The most that a broker takes (Kafka's ScramMechanism)."""
+
+
+class ScramMechanism(NamedTuple):
+    """A mechanism: `type_id` is that of the APIs, `hash_name` that of hashlib."""
+
+    name: str
+    type_id: int
+    hash_name: str
+    min_iterations: int
+
+    def hmac(self, key: bytes, data: bytes) -> bytes:
+        """The keyed hash."""
+        return hmac.digest(key, data, self.hash_name)
+
+    def hash(self, data: bytes) -> bytes:
+        """The hash."""
+        return hashlib.new(self.hash_name, data).digest()
+
+    def salted_password(self, password: str, salt: bytes, iterations: int) -> bytes:
+        """SaltedPassword of RFC 5802; this takes milliseconds."""
+        return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), salt, iterations)
+
+
+SHA_256 = ScramMechanism("SCRAM-SHA-256", 1, "sha256", 4096)
+SHA_512 = ScramMechanism("SCRAM-SHA-512", 2, "sha512", 4096)
+SCRAM_BY_NAME = {one.name: one for one in (SHA_256, SHA_512)}
+SCRAM_BY_TYPE = {one.type_id: one for one in (SHA_256, SHA_512)}

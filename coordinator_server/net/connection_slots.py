@@ -1,0 +1,76 @@
+"""How many connections a broker and each of its listeners may have: max.connections.
+
+Source: ConnectionQuotas of Kafka's SocketServer. A listener that is full accepts no more until a
+connection ends; who comes meanwhile waits in its backlog. A listener has the limit
+listener.name.NAME.max.connections, or that of the broker. The listener between brokers
+is never kept waiting by the connections of the others: for one of its own beyond the broker's limit
+the one of another listener that was silent longest is closed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coordinator_server.config.config import Config
+
+MAX_CONNECTIONS = "max.connections"
+
+
+def protected_listener(config: Config) -> str | None:
+    """The listener between brokers, if it is not the only one (ConnectionQuotas)."""
+    name = config.optional_text("inter.broker.listener.name")
+    if name is None:
+        name = config.text("security.inter.broker.protocol")
+    names = [listener.name for listener in config.listeners()]
+    return name.upper() if len(names) > 1 and name.upper() in names else None
+
+
+class ConnectionSlots:
+    """The connections of one broker by listener: those that are open, those being set up."""
+
+    def __init__(self, config: Config) -> None:
+        self.limit = config.integer(MAX_CONNECTIONS)
+        self._limits = {
+            one.name: config.of_listener(one.name).integer(MAX_CONNECTIONS)
+            for one in config.listeners()
+        }
+        self.protected = protected_listener(config)
+        """The name of the listener between brokers."""
+        self._taken: defaultdict[str, int] = defaultdict(int)
+        self._total = 0
+        self._waiting: list[Callable[[], None]] = []
+
+    def refusal(self, listener: str) -> str | None:
+        """Why a listener may take no connection now; None if it may."""
+        limit = self._limits[listener]
+        if self._taken[listener] >= limit:
+            return f"{MAX_CONNECTIONS} of the listener is {limit}"
+        if self._total >= self.limit and listener != self.protected:
+            return f"{MAX_CONNECTIONS} is {self.limit}"
+        return None
+
+    def take(self, listener: str) -> None:
+        """Count a connection."""
+        self._taken[listener] += 1
+        self._total += 1
+
+    def give_back(self, listener: str) -> None:
+        """A connection is gone that was counted: who waits may look again."""
+        self._taken[listener] -= 1
+        self._total -= 1
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for look_again in waiting:
+                look_again()
+
+    def wait(self, look_again: Callable[[], None]) -> None:
+        """Call this once when a connection is gone."""
+        self._waiting.append(look_again)
+
+    def wait_no_more(self, look_again: Callable[[], None]) -> None:
+        """Forget who waits, if it does."""
+        if look_again in self._waiting:
+            self._waiting.remove(look_again)

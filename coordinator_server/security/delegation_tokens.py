@@ -1,0 +1,280 @@
+"""Delegation tokens: made, renewed, ended and kept (KIP-48, KIP-373).
+
+Source: Kafka's DelegationTokenControlManager, DelegationTokenManager, TokenInformation. A token's
+HMAC is computed from its id by the secret key and not kept; its base64 text is the password of a
+SCRAM login whose user name is the id. With another key all tokens have other passwords.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coordinator_server.security.principal import Principal
+from coordinator_server.security.sasl.scram import TokenLogin, new_credential
+from protocol.errors import ErrorCode
+from storage.config_def import LONG_MAX
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from coordinator_server.clock.broker_clock import Clock
+    from coordinator_server.config.config import Config
+    from coordinator_server.credentials.scram_mechanisms import ScramMechanism
+    from coordinator_server.security.sasl.scram import ScramCredential
+    from storage.security_state import SecurityState
+
+SECTION = "delegation_tokens"
+SECRET_KEY = "delegation.token.secret.key"
+
+MOST_BYTES = 2 * 1024 * 1024
+"""Of all tokens together: they are in memory, and in a file that is written anew now and then."""
+MOST_TOKEN_BYTES = 64 * 1024
+"""Of one token there. Kafka's limit is that of a batch of its metadata log, 8 MiB."""
+
+
+class DelegationToken(NamedTuple):
+    """A token. `requester` made it for `owner`; times are milliseconds since the epoch."""
+
+    token_id: str
+    owner: Principal
+    requester: Principal
+    renewers: tuple[Principal, ...]
+    issued_at_ms: int
+    expires_at_ms: int
+    max_at_ms: int
+
+    @property
+    def principals(self) -> tuple[Principal, ...]:
+        """Who has to do with it (TokenInformation.ownerOrRenewer)."""
+        return (self.owner, self.requester, *self.renewers)
+
+    def may_be_renewed_by(self, principal: Principal) -> bool:
+        """Whether somebody may renew or end it: the requester is not asked for."""
+        return principal == self.owner or principal in self.renewers
+
+    def has_expired(self, now_ms: int) -> bool:
+        """Whether its time is over; it may still be there."""
+        return self.max_at_ms < now_ms or self.expires_at_ms < now_ms
+
+    def to_entry(self) -> dict[str, Any]:
+        """For the file."""
+        return {
+            "token_id": self.token_id,
+            "owner": str(self.owner),
+            "requester": str(self.requester),
+            "renewers": [str(one) for one in self.renewers],
+            "issued_at_ms": self.issued_at_ms,
+            "expires_at_ms": self.expires_at_ms,
+            "max_at_ms": self.max_at_ms,
+        }
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any]) -> DelegationToken:
+        """From what `to_entry` made. Raises KeyError, TypeError, AttributeError."""
+        return cls(
+            entry["token_id"],
+            _parsed(entry["owner"]),
+            _parsed(entry["requester"]),
+            tuple(map(_parsed, entry["renewers"])),
+            entry["issued_at_ms"],
+            entry["expires_at_ms"],
+            entry["max_at_ms"],
+        )
+
+
+class TokenError(Exception):
+    """Why nothing came of a request."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(error.name)
+        self.error = error
+
+
+class DelegationTokens:
+    """The tokens, by id; `state` keeps them.
+
+    `clock` says when they end, `machine_clock` is the one of the sessions that they begin. Raises
+    StorageError if what was kept is damaged.
+    """
+
+    def __init__(
+        self, config: Config, state: SecurityState, clock: Clock, machine_clock: Clock
+    ) -> None:
+        self._key = (config.optional_text(SECRET_KEY) or "").encode()
+        self._max_lifetime_ms = config.integer("delegation.token.max.lifetime.ms")
+        self._expiry_time_ms = config.integer("delegation.token.expiry.time.ms")
+        self._state = state
+        self._clock = clock
+        self._machine_clock = machine_clock
+        self._tokens: dict[str, DelegationToken] = {}
+        self._id_by_hmac: dict[bytes, str] = {}
+        self._sizes: dict[str, int] = {}
+        self._credentials: dict[tuple[str, str], ScramCredential] = {}
+        try:
+            for entry in state.section(SECTION):
+                self._add(DelegationToken.from_entry(entry))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise StorageError(f"a token in the data directory is damaged ({error!r})") from error
+
+    @property
+    def are_enabled(self) -> bool:
+        """Whether there is a secret key."""
+        return bool(self._key)
+
+    def __iter__(self) -> Iterator[DelegationToken]:
+        """The tokens, the oldest first; those made meanwhile are left out."""
+        return iter(tuple(self._tokens.values()))
+
+    def hmac(self, token_id: str) -> bytes:
+        """The HMAC of a token, 64 bytes."""
+        return hmac.digest(self._key, token_id.encode(), "sha512")
+
+    def id_of(self, token_hmac: bytes) -> str | None:
+        """The id of the token with an HMAC; None if there is none."""
+        return self._id_by_hmac.get(token_hmac)
+
+    def login(self, mechanism: ScramMechanism, token_id: str) -> TokenLogin | None:
+        """What somebody is checked with who says to have a token; None if there is none.
+
+        One that has expired and is still there gives a session that has ended, as in Kafka.
+        """
+        token = self._tokens.get(token_id)
+        if token is None or not self.are_enabled:
+            return None
+        credential = self._credentials.get((token_id, mechanism.name))
+        if credential is None:
+            password = base64.b64encode(self.hmac(token_id)).decode()
+            credential = new_credential(mechanism, password, mechanism.min_iterations)
+            self._credentials[token_id, mechanism.name] = credential
+        ahead_ms = self._clock.now_ms() - self._machine_clock.now_ms()
+        return TokenLogin(token.owner.name, credential, token.expires_at_ms - ahead_ms)
+
+    # --- changes ----------------------------------------------------------------------------------
+
+    def create(
+        self,
+        token_id: str,
+        owner: Principal,
+        requester: Principal,
+        renewers: Sequence[Principal],
+        max_lifetime_ms: int,
+    ) -> DelegationToken:
+        """Make a token with a new id; kept when this returns. Raises TokenError, StorageError."""
+        self._check_enabled()
+        now_ms = self._clock.now_ms()
+        lifetime_ms = self._max_lifetime_ms
+        if max_lifetime_ms > 0:
+            lifetime_ms = min(lifetime_ms, max_lifetime_ms)
+        max_at_ms = _later(now_ms, lifetime_ms)
+        token = DelegationToken(
+            token_id,
+            _parsed(str(owner)),
+            requester,
+            tuple(renewers),
+            now_ms,
+            min(max_at_ms, _later(now_ms, self._expiry_time_ms)),
+            max_at_ms,
+        )
+        size = _size(token)
+        if size > MOST_TOKEN_BYTES or sum(self._sizes.values()) + size > MOST_BYTES:
+            raise TokenError(ErrorCode.POLICY_VIOLATION)
+        self._put(token)
+        return token
+
+    def renew(self, token_hmac: bytes, principal: Principal, period_ms: int) -> int:
+        """Have a token live longer; when it ends now. Raises TokenError, StorageError."""
+        token = self._found(token_hmac)
+        now_ms = self._clock.now_ms()
+        if token.has_expired(now_ms):
+            raise TokenError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+        _check_renewer(token, principal)
+        lifetime_ms = self._expiry_time_ms
+        if period_ms > 0:
+            lifetime_ms = min(lifetime_ms, period_ms)
+        return self._ends_at(token, _later(now_ms, lifetime_ms))
+
+    def expire(self, token_hmac: bytes, principal: Principal, period_ms: int) -> int:
+        """Have a token end after a time, or now if that is negative; when it ends.
+
+        Raises TokenError, StorageError.
+        """
+        token = self._found(token_hmac)
+        _check_renewer(token, principal)
+        now_ms = self._clock.now_ms()
+        if period_ms < 0:
+            self._remove([token.token_id])
+            return now_ms
+        if token.has_expired(now_ms):
+            raise TokenError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+        return self._ends_at(token, _later(now_ms, period_ms))
+
+    def remove_expired(self) -> list[DelegationToken]:
+        """Forget the tokens whose time is over, and say which. Raises StorageError."""
+        now_ms = self._clock.now_ms()
+        expired = [token for token in self._tokens.values() if token.has_expired(now_ms)]
+        if expired:
+            self._remove([token.token_id for token in expired])
+        return expired
+
+    def clear(self) -> None:
+        """Forget all tokens. Raises StorageError."""
+        if self._tokens:
+            self._remove(list(self._tokens))
+
+    def _check_enabled(self) -> None:
+        if not self.are_enabled:
+            raise TokenError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+
+    def _found(self, token_hmac: bytes) -> DelegationToken:
+        self._check_enabled()
+        token_id = self._id_by_hmac.get(token_hmac)
+        if token_id is None:
+            raise TokenError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+        return self._tokens[token_id]
+
+    def _ends_at(self, token: DelegationToken, time_ms: int) -> int:
+        changed = token._replace(expires_at_ms=min(token.max_at_ms, time_ms))
+        self._put(changed)
+        return changed.expires_at_ms
+
+    def _put(self, token: DelegationToken) -> None:
+        self._state.change(SECTION, put=[token.to_entry()])
+        self._add(token)
+
+    def _add(self, token: DelegationToken) -> None:
+        self._tokens[token.token_id] = token
+        self._sizes[token.token_id] = _size(token)
+        self._id_by_hmac[self.hmac(token.token_id)] = token.token_id
+
+    def _remove(self, token_ids: list[str]) -> None:
+        self._state.change(SECTION, drop=[{"token_id": token_id} for token_id in token_ids])
+        for token_id in token_ids:
+            del self._tokens[token_id], self._sizes[token_id]
+            del self._id_by_hmac[self.hmac(token_id)]
+        gone = frozenset(token_ids)
+        self._credentials = {
+            name: one for name, one in self._credentials.items() if name[0] not in gone
+        }
+
+
+def _size(token: DelegationToken) -> int:
+    """About what it takes in the file, in bytes."""
+    return sum(len(text.encode()) + 20 for text in (*map(str, token.principals), token.token_id))
+
+
+def _check_renewer(token: DelegationToken, principal: Principal) -> None:
+    if not token.may_be_renewed_by(principal):
+        raise TokenError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
+
+
+def _later(now_ms: int, period_ms: int) -> int:
+    return min(now_ms + period_ms, LONG_MAX)
+
+
+def _parsed(text: str) -> Principal:
+    """A principal as Kafka's metadata log has it: the type ends at the first colon."""
+    principal_type, _, name = text.partition(":")
+    return Principal(principal_type, name)

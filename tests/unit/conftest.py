@@ -1,0 +1,13 @@
+"""What unit tests of all packages share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.reports import Reports
+
+
+@pytest.fixture
+def reports(monkeypatch: pytest.MonkeyPatch) -> Reports:
+    """Events instead of log lines."""
+    return Reports(monkeypatch)

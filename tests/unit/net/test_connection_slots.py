@@ -1,0 +1,79 @@
+"""Slots of connections: of a broker, of its listeners, and of the one between brokers."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator_server.config.config import Config
+from coordinator_server.net.connection_slots import ConnectionSlots, protected_listener
+
+LISTENERS = {
+    "listeners": "A://:9092,B://:9093",
+    "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+}
+
+
+def slots(**settings: str) -> ConnectionSlots:
+    """Those of a broker with two listeners."""
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return ConnectionSlots(Config(overrides={**LISTENERS, **named}))
+
+
+def test_a_listener_has_a_limit_of_its_own() -> None:
+    """The other one has the broker's, which counts for all together."""
+    found = slots(max_connections="3", listener_name_a_max_connections="1")
+    found.take("A")
+    assert found.refusal("A") == "max.connections of the listener is 1"
+    found.take("B")
+    assert found.refusal("B") is None
+    found.take("B")
+    assert found.refusal("B") == "max.connections is 3"
+    found.give_back("A")
+    assert found.refusal("A") is None
+    assert found.refusal("B") is None
+
+
+def test_the_listener_between_brokers_has_only_its_own_limit() -> None:
+    """The broker's number is that of each listener that has none of its own."""
+    found = slots(inter_broker_listener_name="b", max_connections="1")
+    found.take("A")
+    assert found.refusal("B") is None
+    found.take("B")
+    assert found.refusal("B") == "max.connections of the listener is 1"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, None),  # the only listener
+        (LISTENERS, None),  # none is called PLAINTEXT
+        ({**LISTENERS, "inter.broker.listener.name": "a"}, "A"),
+        ({"listeners": "SSL://:1,PLAINTEXT://:2"}, "PLAINTEXT"),
+        ({"listeners": "SSL://:1,PLAINTEXT://:2", "security.inter.broker.protocol": "SSL"}, "SSL"),
+    ],
+)
+def test_the_listener_between_brokers(settings: dict[str, str], expected: str | None) -> None:
+    """By its name, or by the protocol; the only listener of a broker is like any other."""
+    assert protected_listener(Config(overrides=settings)) == expected
+
+
+def test_who_waits_is_called_once() -> None:
+    """When a connection is gone; it may wait again then, or be forgotten before."""
+    found = slots()
+    calls: list[str] = []
+
+    def again() -> None:
+        calls.append("again")
+        found.wait(again)
+
+    def forgotten() -> None:
+        calls.append("forgotten")
+
+    found.wait(again)
+    found.wait(forgotten)
+    found.wait_no_more(forgotten)
+    found.wait_no_more(forgotten)
+    for expected in (1, 2):
+        found.take("A")
+        found.give_back("A")
+        assert calls == ["again"] * expected

@@ -1,0 +1,18 @@
+"""Events to look at."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator_server.events.log import LOG
+
+
+class Reports:
+    """Events that were emitted, in place of the log."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.events: list[dict[str, object]] = []
+        monkeypatch.setattr(type(LOG), "emit", self._emit)
+
+    def _emit(self, event: str, **fields: object) -> None:
+        self.events.append({"event": event, **fields})

@@ -15,20 +15,18 @@ if TYPE_CHECKING:
 
     Address = IPv4Address | IPv6Address
 
-_LOOPBACK_NAMES = ("localhost", "localhost.localdomain")
-
 
 @lru_cache(maxsize=1024)
 def parse_address(host: str) -> Address | None:
     """The IP address that a host is, None for a name.
 
-    A zone id (`fe80::1%eth0`) is dropped, as the routing tables know none; an IPv4 address that an
-    IPv6 socket shows (`::ffff:10.0.0.1`, RFC 4291) is the IPv4 address.
+    The zone id of an IPv6 address (`fe80::1%eth0`) is dropped, as the routing tables know none; an
+    IPv4 address that an IPv6 socket shows (`::ffff:10.0.0.1`, RFC 4291) is the IPv4 address.
     """
     from ipaddress import ip_address
 
     try:
-        address = ip_address(host.partition("%")[0])
+        address = ip_address(host.partition("%")[0] if ":" in host else host)
     except ValueError:
         return None
     if address.version == 6 and address.ipv4_mapped is not None:
@@ -57,9 +55,13 @@ def as_java(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine and never another one: addresses and names of its loopback."""
+    """Whether a host is this machine and never another one: 127.0.0.0/8, ::1, localhost.
+
+    Checks of security rely on it. RFC 6761 reserves that name; localhost.localdomain and the like
+    may be another machine's.
+    """
     address = parse_address(host)
-    return host.lower() in _LOOPBACK_NAMES if address is None else address.is_loopback
+    return host.lower() == "localhost" if address is None else address.is_loopback
 
 
 def is_address(host: str) -> bool:

@@ -15,13 +15,13 @@ import hmac
 import json
 from contextlib import suppress
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import h11
 
 from coordinator_server.config.config import format_address
+from coordinator_server.config.hosts import is_address
 from coordinator_server.control.request import ControlError, ControlRequest
 from coordinator_server.control.routes import ROUTES
 from coordinator_server.events.log import LOG
@@ -167,7 +167,7 @@ class ControlServer:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
             return False
-        return name in ("localhost", self._host.lower()) or _is_address(name)
+        return name in ("localhost", self._host.lower()) or is_address(name)
 
     def _check_token(self, given: str) -> None:
         if self._authorization is None:
@@ -297,14 +297,6 @@ def _check_length(body_bytes: int) -> None:
 def _message(request: h11.Request, body: bytes) -> _Message:
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}
     return _Message(request.method.decode("ascii"), request.target.decode("ascii"), headers, body)
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _is_foreign(origin: str, host: str | None) -> bool:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     from coordinator_server.config.config import Listener
     from coordinator_server.net.connection_gate import ConnectionGate
-    from coordinator_server.net.connection_slots import ConnectionSlots
+    from coordinator_server.net.connection_slots import ConnectionSlots, Slot
+
+    NewProtocol = Callable[[Slot | None], asyncio.BaseProtocol]
 
 ACCEPTS_PER_TURN = 200
 """So many at once: even a thousand clients are in after a few turns."""
@@ -38,14 +40,15 @@ class StartError(Exception):
 class Acceptor:
     """One listening socket (Kafka's SocketServer.Acceptor). Accepts from `start` to `close`.
 
-    `new_protocol` makes the protocol of each connection, `gate` says which connections
-    have to wait for their rate, `slots` which ones until another one ends.
+    `gate` says which connections have to wait for their rate, `slots` which ones until another one
+    ends. `new_protocol` makes the protocol of each connection, which gives the slot that it is
+    given back when it ends.
     """
 
     def __init__(
         self,
         listening: socket.socket,
-        new_protocol: Callable[[], asyncio.BaseProtocol],
+        new_protocol: NewProtocol,
         listener_name: str = "",
         gate: ConnectionGate | None = None,
         slots: ConnectionSlots | None = None,
@@ -59,7 +62,7 @@ class Acceptor:
         self._without_slot: deque[socket.socket] = deque()
         self._may_accept = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._connecting: dict[asyncio.Task[object], socket.socket] = {}
+        self._connecting: dict[asyncio.Task[object], tuple[socket.socket, Slot | None]] = {}
         self._retry: asyncio.TimerHandle | None = None
         self._accepting: asyncio.Task[None] | None = None
 
@@ -158,7 +161,7 @@ class Acceptor:
     def _serve(self, accepted: socket.socket, address: Any) -> None:
         """Serve a connection once there is a slot for it, as ConnectionQuotas does."""
         reason = None if self._slots is None else self._slots.refusal(self._listener_name)
-        if self._slots is None or (reason is None and not self._without_slot):
+        if self._slots is None or reason is None:
             self._connect(accepted)
             return
         LOG.emit(
@@ -183,23 +186,22 @@ class Acceptor:
         self._go_on()
 
     def _connect(self, accepted: socket.socket) -> None:
-        if self._slots is not None:
-            self._slots.take(self._listener_name)
+        slot = None if self._slots is None else self._slots.take(self._listener_name)
         accepted.setblocking(False)
         task = self._loop.create_task(
-            self._loop.connect_accepted_socket(self._new_protocol, accepted)
+            self._loop.connect_accepted_socket(partial(self._new_protocol, slot), accepted)
         )
-        self._connecting[task] = accepted
+        self._connecting[task] = accepted, slot
         task.add_done_callback(self._connected)
 
     def _connected(self, task: asyncio.Task[object]) -> None:
-        accepted = self._connecting.pop(task)
-        if self._slots is not None:
-            self._slots.give_back(self._listener_name)
-        if task.cancelled():
-            accepted.close()
-        elif task.exception() is not None:
-            accepted.close()
+        accepted, slot = self._connecting.pop(task)
+        if not task.cancelled() and task.exception() is None:
+            return
+        accepted.close()
+        if slot is not None:
+            slot.give_back()
+        if not task.cancelled():
             LOG.emit("connection.failed", reason=str(task.exception()))
 
     def _failed(self, error: OSError) -> None:

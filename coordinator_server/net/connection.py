@@ -27,6 +27,7 @@ from coordinator_server.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from coordinator_server.net.call import Body
+    from coordinator_server.net.connection_slots import Slot
     from coordinator_server.net.connections import Connections, Dispatch
     from protocol.errors import ErrorCode
     from protocol.registry import ApiSpec
@@ -105,6 +106,7 @@ class Connection(asyncio.Protocol):
         "local_address",
         "principal",
         "remote",
+        "slot",
     )
 
     def __init__(
@@ -112,7 +114,10 @@ class Connection(asyncio.Protocol):
         shared: Connections,
         listener_name: str,
         authenticate: NewAuthenticator | None = None,
+        slot: Slot | None = None,
     ) -> None:
+        self.slot = slot
+        """Its place within max.connections; None: it takes one when it is made."""
         self._shared = shared
         self._authenticate = authenticate
         self._authenticator: Authenticator | None = None

@@ -52,12 +52,13 @@ class ConnectionSlots:
             return f"{MAX_CONNECTIONS} is {self.limit}"
         return None
 
-    def take(self, listener: str) -> None:
-        """Count a connection."""
+    def take(self, listener: str) -> Slot:
+        """Count a connection, from when it begins to be set up until it gives its slot back."""
         self._taken[listener] += 1
         self._total += 1
+        return Slot(self, listener)
 
-    def give_back(self, listener: str) -> None:
+    def given_back(self, listener: str) -> None:
         """A connection is gone that was counted: who waits may look again."""
         self._taken[listener] -= 1
         self._total -= 1
@@ -74,3 +75,20 @@ class ConnectionSlots:
         """Forget who waits, if it does."""
         if look_again in self._waiting:
             self._waiting.remove(look_again)
+
+
+class Slot:
+    """The slot of one connection; to be given back once, which may be said more than once."""
+
+    __slots__ = ("_is_taken", "_listener", "_slots")
+
+    def __init__(self, slots: ConnectionSlots, listener: str) -> None:
+        self._slots = slots
+        self._listener = listener
+        self._is_taken = True
+
+    def give_back(self) -> None:
+        """The connection is gone, or none came of it."""
+        if self._is_taken:
+            self._is_taken = False
+            self._slots.given_back(self._listener)

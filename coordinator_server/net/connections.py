@@ -59,23 +59,27 @@ class Connections:
         """Take a new connection in; one beyond the limits of its address is closed at once."""
         connection.idle_since_ms = self._clock.now_ms()
         self._open.add(connection)
-        self.slots.take(connection.listener_name)
+        if connection.slot is None:
+            connection.slot = self.slots.take(connection.listener_name)
         if self._is_held:
             connection.hold()
         reason = self._address_limits.opened(connection.client_host[1:])
-        if len(self._open) > self.slots.limit and not self._is_closing_excess:
-            self._is_closing_excess = True
-            asyncio.get_running_loop().call_soon(self._close_excess)
         if reason is not None:
             self.report("connection.refused", connection, reason)
             connection.abort()
-        elif LOG.debug:
+            return
+        is_excess = self.slots.protected is not None and len(self._open) > self.slots.limit
+        if is_excess and not self._is_closing_excess:
+            self._is_closing_excess = True
+            asyncio.get_running_loop().call_soon(self._close_excess)
+        if LOG.debug:
             LOG.emit("connection.opened", remote=connection.remote)
 
     def lost(self, connection: Connection) -> None:
         """Forget a connection that is gone."""
         self._open.discard(connection)
-        self.slots.give_back(connection.listener_name)
+        if connection.slot is not None:
+            connection.slot.give_back()
         self._address_limits.closed(connection.client_host[1:])
         for listener in self.on_lost:
             listener(connection)
@@ -103,12 +107,18 @@ class Connections:
 
     def _close_excess(self) -> None:
         """Connections of the listener between brokers take the place of those of the others,
-        of the one first that was silent longest (Kafka's Processor.closeExcessConnections)."""
+        of the one first that was silent longest (Kafka's Processor.closeExcessConnections).
+
+        Those of its own that are being closed need no place.
+        """
         self._is_closing_excess = False
         protected = self.slots.protected
-        candidates = (one for one in self._open if one.listener_name != protected)
+        candidates = [one for one in self._open if one.listener_name != protected]
+        protected_count = sum(
+            one.listener_name == protected and not one.closed for one in self._open
+        )
         for connection in nsmallest(
-            len(self._open) - self.slots.limit,
+            len(candidates) + protected_count - self.slots.limit,
             candidates,
             key=lambda one: (not one.closed, one.active, one.idle_since_ms),
         ):

@@ -6,7 +6,6 @@ Source: Kafka's SocketServer.
 from __future__ import annotations
 
 import socket
-from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator_server.net.acceptor import Acceptor, bind
@@ -16,12 +15,13 @@ from coordinator_server.net.turns import Turns
 from coordinator_server.security.listener_security import ListenerSecurity
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from coordinator_server.clock.broker_clock import BrokerClock
     from coordinator_server.config.config import Config, Listener
+    from coordinator_server.net.acceptor import NewProtocol
     from coordinator_server.net.connection_gate import ConnectionGate
+    from coordinator_server.net.connection_slots import Slot
     from coordinator_server.net.connections import Dispatch
     from coordinator_server.security.security import Security
 
@@ -78,10 +78,13 @@ class SocketServer:
         self.connections.start_sweeping()
         return tuple(addresses)
 
-    def _new_protocol(self, security: ListenerSecurity) -> Callable[[], asyncio.BaseProtocol]:
+    def _new_protocol(self, security: ListenerSecurity) -> NewProtocol:
         """What makes the protocol of each connection of a listener."""
         authenticate = security.authentication(self._clock, self._security, self._logins.await_turn)
-        new_connection = partial(Connection, self.connections, security.listener_name, authenticate)
+
+        def new_connection(slot: Slot | None) -> Connection:
+            return Connection(self.connections, security.listener_name, authenticate, slot)
+
         if not security.protocol.uses_tls:
             return new_connection
         # Imported here: a broker without TLS does not load OpenSSL.
@@ -89,7 +92,7 @@ class SocketServer:
 
         handshakes = self._handshakes = self._handshakes or Turns(HANDSHAKE_SECONDS)
         report = self.connections.report_handshake
-        return lambda: TlsTransport(new_connection(), security, handshakes, report)
+        return lambda slot: TlsTransport(new_connection(slot), security, handshakes, report)
 
     def accept_no_more(self) -> None:
         """Close the listening sockets; the connections go on."""

@@ -261,14 +261,19 @@ def not_a_broker(peer: Peer, protocol: str) -> StepFailedError:
     )
 
 
+def is_clients_own(host: str) -> bool:
+    """Whether each client that is told this host looks for it on its own machine, as a rule."""
+    return is_loopback(host) or host.lower() == "localhost.localdomain"
+
+
 def change_of_advertised(bootstrap: Address, advertised: Address) -> list[str]:
     """What to change when a broker cannot be reached where it says that it is."""
-    if is_loopback(advertised.host) and not is_loopback(bootstrap.host):
+    if is_clients_own(advertised.host) and not is_clients_own(bootstrap.host):
         why = (
             f"the broker tells its clients that it is at {advertised.host}, which is each client's"
             " own machine"
         )
-    elif bootstrap.host == advertised.host or is_loopback(advertised.host):
+    elif bootstrap.host == advertised.host or is_clients_own(advertised.host):
         why = (
             f"the broker tells its clients port {advertised.port}, which is not the one that is"
             f" published; {bootstrap.port} is reached"

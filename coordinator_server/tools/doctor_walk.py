@@ -16,7 +16,6 @@ from coordinator_server.client import (
     TlsError,
 )
 from coordinator_server.client.security import SecuritySettings, TlsSettings
-from coordinator_server.config.hosts import is_loopback
 from coordinator_server.tools.doctor_group import live_as_member
 from coordinator_server.tools.doctor_network import (
     Peer,
@@ -24,6 +23,7 @@ from coordinator_server.tools.doctor_network import (
     change_of_advertised,
     connect,
     identify,
+    is_clients_own,
     not_a_broker,
     resolve,
     speaks_http,
@@ -283,7 +283,7 @@ class Walk:
             else:
                 took_ms = (time.monotonic() - begin_s) * 1000
                 step.details.append(f"broker {node_id} at {shown(node)}: {took_ms:.1f} ms")
-            if is_loopback(node.host) and not is_loopback(self._address.host):
+            if is_clients_own(node.host) and not is_clients_own(self._address.host):
                 step.details.append(
                     f"broker {node_id} names {node.host}, which is each client's own machine"
                 )

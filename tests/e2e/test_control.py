@@ -182,7 +182,9 @@ def test_a_page_of_another_origin_is_refused(two: Control, origin: str) -> None:
     assert two.ask("POST", "/brokers/1/start", {"Origin": f"http://{host}"})[0] == 200
 
 
-@pytest.mark.parametrize("host", ["example.org", "localhost.example.org:80", "[::1", "127.0.0.1x"])
+@pytest.mark.parametrize(
+    "host", ["example.org", "localhost.example.org:80", "[::1", "127.0.0.1x", "127.0.0.1%x"]
+)
 def test_a_name_that_is_not_the_servers_own_is_refused(two: Control, host: str) -> None:
     """A page may have its own name point here (DNS rebinding); then Origin and Host agree."""
     headers = {"Host": host, "Origin": f"http://{host}"}
@@ -240,7 +242,7 @@ def test_ports_that_do_not_fit_end_with_2(settings: dict[str, str], expected: st
 
 def test_elsewhere_than_on_loopback_it_wants_a_token() -> None:
     """Without one the broker does not start; the address is named."""
-    for address in ("0.0.0.0:0", "[::]:0", "host.example:0"):
+    for address in ("0.0.0.0:0", "[::]:0", "host.example:0", "localhost.localdomain:0"):
         refused = Serve("--ephemeral", "--http", address)
         assert refused.run() == 2
         assert f"--http: {address} is no loopback address" in refused.log

@@ -21,7 +21,7 @@ from coordinator_server.config.hosts import (
         ("::1", True),
         ("localhost", True),
         ("LOCALHOST", True),
-        ("localhost.localdomain", True),
+        ("localhost.localdomain", False),  # a name server may know it
         ("::ffff:127.0.0.1", True),
         ("128.0.0.1", False),
         ("::2", False),
@@ -29,7 +29,7 @@ from coordinator_server.config.hosts import (
     ],
 )
 def test_loopback(host: str, expected: bool) -> None:
-    """127.0.0.0/8, ::1 and its names are this machine."""
+    """127.0.0.0/8, ::1 and localhost are this machine."""
     assert is_loopback(host) is expected
 
 
@@ -42,6 +42,7 @@ def test_loopback(host: str, expected: bool) -> None:
         ("broker", False),
         ("", False),
         ("%eth0", False),
+        ("127.0.0.1%eth0", False),  # IPv4 knows no zones
         ("1.2.3", False),
         ("1.2.3.256", False),
         ("01.2.3.4", False),  # octal to some, decimal to others

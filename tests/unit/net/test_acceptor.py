@@ -13,8 +13,10 @@ import pytest
 from coordinator_server.config.config import Config
 from coordinator_server.net import acceptor
 from coordinator_server.net.acceptor import ACCEPTS_PER_TURN, Acceptor
-from coordinator_server.net.connection_slots import ConnectionSlots
+from coordinator_server.net.connection import Connection
+from coordinator_server.net.connection_slots import ConnectionSlots, Slot
 from coordinator_server.security.quotas.connection_rates import Admission
+from tests.unit.net.fakes import FakeNetwork
 from tests.unit.reports import Reports
 
 BACKLOG = 1000
@@ -50,6 +52,11 @@ def connect(listening: Listening, count: int) -> list[socket.socket]:
     return [socket.create_connection(listening.getsockname()) for _ in range(count)]
 
 
+def plain_protocol(_: object) -> asyncio.Protocol:
+    """One that does nothing."""
+    return asyncio.Protocol()
+
+
 def close(clients: list[socket.socket]) -> None:
     """Close what `connect` made."""
     for client in clients:
@@ -60,7 +67,7 @@ async def test_a_turn_of_the_loop_accepts_many(listening: Listening) -> None:
     """libuv takes one, this one ACCEPTS_PER_TURN; the others are served in between."""
     made: list[asyncio.Protocol] = []
 
-    def new_protocol() -> asyncio.Protocol:
+    def new_protocol(_: object) -> asyncio.Protocol:
         made.append(asyncio.Protocol())
         return made[-1]
 
@@ -86,7 +93,7 @@ async def test_without_file_descriptors_it_waits(
 ) -> None:
     """It does not spin on a socket that stays readable, and goes on when there are some again."""
     monkeypatch.setattr(acceptor, "_RETRY_SECONDS", 0.01)
-    accepting = Acceptor(listening, asyncio.Protocol)
+    accepting = Acceptor(listening, plain_protocol)
     accepting.start(BACKLOG)
     listening.error_number = error_number
     clients = connect(listening, 2)
@@ -107,7 +114,7 @@ async def test_a_closed_acceptor_does_not_come_back(
 ) -> None:
     """Closing it while it waits ends the wait."""
     monkeypatch.setattr(acceptor, "_RETRY_SECONDS", 0.01)
-    accepting = Acceptor(listening, asyncio.Protocol)
+    accepting = Acceptor(listening, plain_protocol)
     accepting.start(BACKLOG)
     listening.error_number = errno.EMFILE
     clients = connect(listening, 1)
@@ -120,7 +127,7 @@ async def test_a_closed_acceptor_does_not_come_back(
 
 async def test_closing_leaves_no_connection_half_set_up(listening: Listening) -> None:
     """A connection accepted in the same turn is closed, and no task outlives the acceptor."""
-    accepting = Acceptor(listening, asyncio.Protocol)
+    accepting = Acceptor(listening, plain_protocol)
     accepting.start(BACKLOG)
     (client,) = connect(listening, 1)
     before = asyncio.all_tasks()
@@ -152,7 +159,7 @@ async def test_a_loop_that_watches_no_sockets_accepts_too(
     monkeypatch.setattr(acceptor, "_RETRY_SECONDS", 0.01)
     made: list[asyncio.Protocol] = []
 
-    def new_protocol() -> asyncio.Protocol:
+    def new_protocol(_: object) -> asyncio.Protocol:
         made.append(asyncio.Protocol())
         return made[-1]
 
@@ -195,7 +202,7 @@ async def test_connections_wait_for_their_listener(listening: Listening) -> None
     made: list[asyncio.Protocol] = []
     gate = Gate(Admission(0, 0), Admission(20, 0))
 
-    def new_protocol() -> asyncio.Protocol:
+    def new_protocol(_: object) -> asyncio.Protocol:
         made.append(asyncio.Protocol())
         return made[-1]
 
@@ -217,7 +224,7 @@ async def test_a_connection_too_many_of_its_address_is_closed_later(listening: L
     made: list[asyncio.Protocol] = []
     gate = Gate(Admission(0, 20), Admission(0, 0), Admission(0, 60_000))
 
-    def new_protocol() -> asyncio.Protocol:
+    def new_protocol(_: object) -> asyncio.Protocol:
         made.append(asyncio.Protocol())
         return made[-1]
 
@@ -248,23 +255,23 @@ def slots_of(limit: int) -> ConnectionSlots:
 
 
 class Served:
-    """Connections that count as those of a broker do."""
+    """Connections that give their slots back as those of a broker do."""
 
     def __init__(self, slots: ConnectionSlots) -> None:
         self.slots = slots
         self.transports: list[asyncio.Transport] = []
 
-    def new_protocol(self) -> asyncio.Protocol:
+    def new_protocol(self, slot: Slot | None) -> asyncio.Protocol:
         """The next one."""
         served = self
 
         class Protocol(asyncio.Protocol):
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
                 served.transports.append(cast(asyncio.Transport, transport))
-                served.slots.take("PLAINTEXT")
 
             def connection_lost(self, exc: Exception | None) -> None:
-                served.slots.give_back("PLAINTEXT")
+                assert slot is not None
+                slot.give_back()
 
         return Protocol()
 
@@ -340,3 +347,86 @@ async def test_who_waited_for_the_rate_waits_for_a_slot_too(listening: Listening
     assert listening.accepted == 3
     accepting.close()
     close(clients)
+
+
+class Listened:
+    """A listener of a broker with max.connections=2, with the connections that it has."""
+
+    def __init__(self, listening: Listening) -> None:
+        self.listening = listening
+        self.connections = FakeNetwork({"max.connections": "2"}).connections
+        self.slots = self.connections.slots
+        self.acceptor = Acceptor(listening, self._connection, "PLAINTEXT", None, self.slots)
+        self.acceptor.start(BACKLOG)
+
+    def _connection(self, slot: Slot | None) -> Connection:
+        return Connection(self.connections, "PLAINTEXT", slot=slot)
+
+    def free(self) -> int:
+        """How many connections it would take now."""
+        taken = []
+        while self.slots.refusal("PLAINTEXT") is None:
+            taken.append(self.slots.take("PLAINTEXT"))
+        for slot in taken:
+            slot.give_back()
+        return len(taken)
+
+
+async def test_a_connection_is_counted_once(listening: Listening, reports: Reports) -> None:
+    """From its accept to its end: in every turn in between, the last slot is free for another."""
+    listened = Listened(listening)
+    clients = connect(listening, 1)
+    free = []
+    for _ in range(50):
+        free.append(listened.free())
+        await asyncio.sleep(0)
+    assert len(listened.connections) == 1
+    assert sorted(set(free)) == [1, 2]
+    clients += connect(listening, 1)
+    await turns()
+    assert (len(listened.connections), listened.free()) == (2, 0)
+    assert reports.events == []
+    listened.acceptor.close()
+    close(clients)
+    async with asyncio.timeout(10):
+        while len(listened.connections):
+            await asyncio.sleep(0)
+    assert listened.free() == 2
+
+
+@pytest.mark.parametrize("begun_turns", range(5))
+async def test_a_connection_that_is_not_set_up_gives_its_slot_back(
+    listening: Listening, begun_turns: int
+) -> None:
+    """Once, however far it was when the acceptor closed."""
+    listened = Listened(listening)
+    clients = connect(listening, 1)
+    listened.acceptor._accept()
+    assert listened.free() == 1
+    await turns(begun_turns)
+    listened.acceptor.close()
+    close(clients)
+    await turns()
+    assert (len(listened.connections), listened.free()) == (0, 2)
+
+
+async def test_a_connection_that_fails_gives_its_slot_back(
+    listening: Listening, reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is closed, and there is a line."""
+
+    async def fail(*_: object) -> None:
+        raise OSError(errno.EINVAL, "made up")
+
+    listened = Listened(listening)
+    monkeypatch.setattr(listened.acceptor._loop, "connect_accepted_socket", fail)
+    (client,) = connect(listening, 1)
+    listened.acceptor._accept()
+    assert listened.free() == 1
+    await turns()
+    assert listened.free() == 2
+    assert [event["event"] for event in reports.events] == ["connection.failed"]
+    client.settimeout(5)
+    assert client.recv(1) == b""
+    listened.acceptor.close()
+    close([client])

@@ -363,17 +363,15 @@ def test_a_client_that_does_not_read_is_cut_off(reports: Reports) -> None:
     assert "took none of its answers" in str(reports.events[0]["reason"])
 
 
+TWO_LISTENERS = {
+    "listeners": "PLAINTEXT://:9092,OTHER://:9093",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT",
+}
+
+
 async def test_the_listener_between_brokers_displaces_others(reports: Reports) -> None:
     """Beyond max.connections, the one of another listener that was silent longest is closed."""
-    listeners = "PLAINTEXT://:9092,OTHER://:9093"
-    protocols = "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT"
-    network = FakeNetwork(
-        {
-            "max.connections": "3",
-            "listeners": listeners,
-            "listener.security.protocol.map": protocols,
-        }
-    )
+    network = FakeNetwork({**TWO_LISTENERS, "max.connections": "3"})
     others = []
     for _ in range(2):
         others.append(network.connect(listener="OTHER"))
@@ -394,6 +392,36 @@ async def test_the_listener_between_brokers_displaces_others(reports: Reports) -
     await asyncio.sleep(0)
     assert others[1][1].aborted
     assert not any(transport.aborted for transport in protected)
+
+
+@pytest.mark.parametrize("accepted", [0, 1])
+async def test_who_is_refused_for_its_address_displaces_nobody(
+    reports: Reports, accepted: int
+) -> None:
+    """It is gone at once; one that is taken in, in the same turn, displaces one and not two."""
+    overrides = {"max.connections": "2", "max.connections.per.ip.overrides": "10.0.0.8:0"}
+    network = FakeNetwork({**TWO_LISTENERS, **overrides})
+    others = [network.connect(listener="OTHER")[1] for _ in range(2)]
+    for _ in range(accepted):
+        network.connect()
+    _, refused = network.connect("10.0.0.8")
+    await asyncio.sleep(0)
+    assert refused.aborted
+    assert sum(transport.aborted for transport in others) == accepted
+    assert [event["event"] for event in reports.events] == [
+        "connection.refused",
+        *["connection.closed"] * accepted,
+    ]
+
+
+async def test_without_a_listener_between_brokers_nobody_is_displaced(reports: Reports) -> None:
+    """All listeners are alike then: who is beyond the limit waits for a slot instead."""
+    settings = {"listeners": "A://:9092,B://:9093", "listener.security.protocol.map": "A:SSL,B:SSL"}
+    network = FakeNetwork({**settings, "max.connections": "1"})
+    transports = [network.connect(listener=name)[1] for name in "AB"]
+    await asyncio.sleep(0)
+    assert not any(transport.aborted for transport in transports)
+    assert reports.events == []
 
 
 def test_a_flood_of_reports_is_cut(reports: Reports) -> None:

@@ -22,15 +22,18 @@ def slots(**settings: str) -> ConnectionSlots:
 def test_a_listener_has_a_limit_of_its_own() -> None:
     """The other one has the broker's, which counts for all together."""
     found = slots(max_connections="3", listener_name_a_max_connections="1")
-    found.take("A")
+    slot = found.take("A")
     assert found.refusal("A") == "max.connections of the listener is 1"
     found.take("B")
     assert found.refusal("B") is None
     found.take("B")
     assert found.refusal("B") == "max.connections is 3"
-    found.give_back("A")
+    slot.give_back()
     assert found.refusal("A") is None
     assert found.refusal("B") is None
+    slot.give_back()
+    found.take("A")
+    assert found.refusal("A") is not None, "a slot is given back once"
 
 
 def test_the_listener_between_brokers_has_only_its_own_limit() -> None:
@@ -74,6 +77,5 @@ def test_who_waits_is_called_once() -> None:
     found.wait_no_more(forgotten)
     found.wait_no_more(forgotten)
     for expected in (1, 2):
-        found.take("A")
-        found.give_back("A")
+        found.take("A").give_back()
         assert calls == ["again"] * expected

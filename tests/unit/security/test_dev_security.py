@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,22 @@ def test_a_file_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(ConfigError, match=r"users\.json: it belongs to the user 4711, the broker"):
         prepare(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_refused"),
+    [("localhost", False), ("127.0.0.1", False), ("localhost.localdomain", True), ("", True)],
+)
+def test_passwords_in_the_clear_are_for_this_machine(host: str, is_refused: bool) -> None:
+    """A name that another machine may have is none of it."""
+    config = Config(
+        overrides={
+            "listeners": f"SASL_PLAINTEXT://{host}:9092",
+            "sasl.enabled.mechanisms": "PLAIN",
+        }
+    )
+    expected = (
+        pytest.raises(ConfigError, match="would pass unencrypted") if is_refused else nullcontext()
+    )
+    with expected:
+        dev_security.check(config)

@@ -1,0 +1,27 @@
+"""What `doctor` says of a broker that cannot be reached where it says that it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator_server.client import Address
+from coordinator_server.tools.doctor_network import change_of_advertised
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "advertised", "expected"),
+    [
+        ("broker", "localhost", "which is each client's own machine"),
+        ("broker", "127.0.0.1", "which is each client's own machine"),
+        ("broker", "localhost.localdomain", "which is each client's own machine"),
+        ("localhost", "Localhost.localdomain", "which is not the one that is published"),
+        ("broker", "broker", "which is not the one that is published"),
+        ("localhost", "kafka-1", "a name or address of the broker's own network"),
+    ],
+)
+def test_why_an_advertised_address_is_not_reached(
+    bootstrap: str, advertised: str, expected: str
+) -> None:
+    """All names that machines commonly give themselves are the client's own there."""
+    change = change_of_advertised(Address(bootstrap, 9092), Address(advertised, 9093))
+    assert expected in " ".join(change)

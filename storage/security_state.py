@@ -1,11 +1,11 @@
-"""What a data directory keeps of security: users, ACLs and quotas, in two files of ours.
+"""What a data directory keeps of security: users, ACLs, tokens and quotas, in two files of ours.
 
 Kafka keeps these in its metadata log. `security.json` has a JSON list per section,
 `security.changes` what was changed since, a line of JSON each. A change costs what it says,
-however many entries there are. When the changes are longer than what they change, `security.json`
-is replaced and they are removed; after a crash in between they are done once more, which changes
-nothing. A last line that is cut off was never acknowledged. Both are readable by their owner alone:
-there are salted passwords in them.
+however many entries there are; but when the changes are longer than what they change, the next one
+replaces `security.json` by all there is, and removes them. After a crash in between they are done
+once more, which changes nothing. A last line that is cut off was never acknowledged. Both are
+readable by their owner alone: there are salted passwords in them.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class SecurityState:
         self._whole_bytes = self._changes_bytes = 0
         self._is_torn = False
         """Whether nothing may be added to the changes: their last line is not whole."""
+        self._is_named = False
+        """Whether the name of the changes would survive a power cut."""
         if disk.exists(self._path):
             self._load(self._path, self._load_whole)
         if disk.exists(self._changes_path):
@@ -67,8 +69,8 @@ class SecurityState:
             load(self._disk.read_file(path))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise StorageError(
-                f"{path} is damaged ({error}); restore it, or move it away to start without "
-                "users, ACLs and quotas"
+                f"{path} is damaged ({error}); restore it, or move {SECURITY_FILE} and "
+                f"{CHANGES_FILE} away, both, to start without users, ACLs, tokens and quotas"
             ) from error
 
     def _load_whole(self, contents: bytes) -> None:
@@ -111,6 +113,11 @@ class SecurityState:
         for one in drop:
             section.pop(one.identity, None)
         section.update(put)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the last line of the changes was not read: cut off by a crash, or damaged."""
+        return self._is_torn
 
     def __bool__(self) -> bool:
         """Whether any section has an entry."""
@@ -155,11 +162,11 @@ class SecurityState:
                 self._rewrite()
             self._append(line)
         except OSError as error:
+            self._take_back()
             raise StorageError(f"{self._changes_path} cannot be written: {error}") from error
         self._apply(name, put, drop, replaces=replaces)
 
     def _append(self, line: bytes) -> None:
-        is_new = not self._disk.exists(self._changes_path)
         self._is_torn = True  # until it is whole
         file = self._disk.open(self._changes_path, create=True, private=True)
         try:
@@ -167,10 +174,23 @@ class SecurityState:
             file.sync()
         finally:
             file.close()
-        if is_new:
+        if not self._is_named:
             self._disk.sync_directory(self._directory)
+            self._is_named = True
         self._changes_bytes += len(line)
         self._is_torn = False
+
+    def _take_back(self) -> None:
+        """Cut a line off that was refused, as far as the disk allows that."""
+        try:
+            file = self._disk.open(self._changes_path)
+            try:
+                file.truncate(self._changes_bytes)
+                file.sync()
+            finally:
+                file.close()
+        except OSError:
+            pass  # the next change writes all anew
 
     def _rewrite(self) -> None:
         """Write all of it anew, without the changes."""
@@ -182,6 +202,7 @@ class SecurityState:
         self._whole_bytes = len(contents)
         if self._disk.exists(self._changes_path):
             self._disk.unlink(self._changes_path)
+            self._is_named = False
             self._disk.sync_directory(self._directory)
         self._changes_bytes = 0
         self._is_torn = False

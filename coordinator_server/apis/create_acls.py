@@ -68,12 +68,12 @@ def handle(broker: Broker, call: Call, request: CreateAclsRequest) -> Steps:
         yield from _refuse_valid(results, ErrorCode.UNKNOWN_SERVER_ERROR, _TOO_MANY)
     elif valid:
         try:
-            yield from broker.security.change_acls(added=valid)
+            added = yield from broker.security.change_acls(added=valid)
         except StorageError as failure:
             log_unwritten(failure)
             yield from _refuse_valid(results, failure.code, str(failure))
         else:
-            LOG.emit("acls.created", remote=call.connection.remote, acls=len(valid))
+            LOG.emit("acls.created", remote=call.connection.remote, acls=added)
     call.reply(CreateAclsResponse(results=results))
 
 

@@ -55,11 +55,10 @@ def handle(broker: Broker, call: Call, request: DeleteAclsRequest) -> Steps:
     if len(found) > MAX_RECORDS_PER_REQUEST:
         call.reply((yield from _failed(request, ErrorCode.INVALID_REQUEST, _TOO_MANY)))
         return
-    removed = [acl for acl in found if acl in authorizer]  # not by another request meanwhile
     try:
+        removed = yield from broker.security.change_acls(removed=found)
         if removed:
-            yield from broker.security.change_acls(removed=removed)
-            LOG.emit("acls.deleted", remote=call.connection.remote, acls=len(removed))
+            LOG.emit("acls.deleted", remote=call.connection.remote, acls=removed)
     except StorageError as failure:
         log_unwritten(failure)
         call.reply((yield from _failed(request, failure.code, str(failure))))

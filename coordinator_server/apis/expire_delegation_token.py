@@ -26,5 +26,6 @@ def handle(broker: Broker, call: Call, request: ExpireDelegationTokenRequest) ->
         broker, call, lambda: tokens.expire(token_hmac, principal, request.expiry_time_period_ms)
     )
     if not error:
-        LOG.emit("token.ended", remote=call.connection.remote, token=token_id)
+        event = "token.ended" if request.expiry_time_period_ms < 0 else "token.expiry_changed"
+        LOG.emit(event, remote=call.connection.remote, token=token_id)
     call.reply(ExpireDelegationTokenResponse(error_code=error, expiry_timestamp_ms=ends_at_ms))

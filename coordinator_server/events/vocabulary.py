@@ -97,8 +97,11 @@ VOCABULARY: dict[str, EventType] = {
     "token.created": EventType(INFO, ("remote", "token")),
     "token.renewed": EventType(INFO, ("remote", "token")),
     "token.ended": EventType(INFO, ("remote", "token")),
+    "token.expiry_changed": EventType(INFO, ("remote", "token")),
     "tokens.expired": EventType(INFO, ("tokens",)),
     "tokens.failed": EventType(ERROR, ("reason",)),
+    # A crash cuts off what was not acknowledged; damage may look the same.
+    "security_state.truncated": EventType(WARNING, ("file",)),
     "security_state.failed": EventType(ERROR, ("reason",), most_in_period=1),
     # transactions
     "transaction.ended": EventType(

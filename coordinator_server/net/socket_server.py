@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from coordinator_server.net.acceptor import Acceptor, bind
 from coordinator_server.net.connection import Connection
 from coordinator_server.net.connections import Connections
+from coordinator_server.net.turns import Turns
 from coordinator_server.security.listener_security import ListenerSecurity
 
 if TYPE_CHECKING:
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from coordinator_server.config.config import Config, Listener
     from coordinator_server.net.connection_gate import ConnectionGate
     from coordinator_server.net.connections import Dispatch
-    from coordinator_server.net.turns import Turns
     from coordinator_server.security.security import Security
 
 _LEAST_BACKLOG = 1024
+
+LOGIN_SECONDS = 0.002
+"""How long steps of SASL may take in a turn of the loop: some ten."""
 
 
 class SocketServer:
@@ -51,6 +54,7 @@ class SocketServer:
         self.connections = Connections(config, clock, dispatch)
         self._acceptors: list[Acceptor] = []
         self._handshakes: Turns | None = None
+        self._logins = Turns(LOGIN_SECONDS)
 
     def start(self, listeners: Iterable[Listener]) -> tuple[Listener, ...]:
         """Listen on every listener; the hosts and ports really bound.
@@ -76,13 +80,12 @@ class SocketServer:
 
     def _new_protocol(self, security: ListenerSecurity) -> Callable[[], asyncio.BaseProtocol]:
         """What makes the protocol of each connection of a listener."""
-        authenticate = security.authentication(self._clock, self._security)
+        authenticate = security.authentication(self._clock, self._security, self._logins.await_turn)
         new_connection = partial(Connection, self.connections, security.listener_name, authenticate)
         if not security.protocol.uses_tls:
             return new_connection
         # Imported here: a broker without TLS does not load OpenSSL.
         from coordinator_server.net.tls_transport import HANDSHAKE_SECONDS, TlsTransport
-        from coordinator_server.net.turns import Turns
 
         handshakes = self._handshakes = self._handshakes or Turns(HANDSHAKE_SECONDS)
         report = self.connections.report_handshake

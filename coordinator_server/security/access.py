@@ -37,13 +37,18 @@ def log_denial(
     """Write that a client was refused what it asked for (the logger kafka.authorizer.logger)."""
     LOG.emit(
         "access.denied",
-        principal=str(client.principal),
+        principal=_printable(str(client.principal)),
         host=client.client_host.removeprefix("/"),
         operation=operation.name,
         resource_type=resource_type.name,
-        resource=name[:MOST_LOGGED_CHARACTERS],
+        resource=_printable(name[:MOST_LOGGED_CHARACTERS]),
         api=api,
     )
+
+
+def _printable(text: str) -> str:
+    """A text that a client chose, without signs that a terminal obeys."""
+    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 class Access:

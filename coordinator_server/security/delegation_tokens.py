@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.security.principal import Principal
@@ -16,6 +17,7 @@ from coordinator_server.security.sasl.scram import TokenLogin, new_credential
 from protocol.errors import ErrorCode
 from storage.config_def import LONG_MAX
 from storage.errors import StorageError
+from storage.security_state import to_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +33,8 @@ SECRET_KEY = "delegation.token.secret.key"
 
 MOST_BYTES = 2 * 1024 * 1024
 """Of all tokens together: they are in memory, and in a file that is written anew now and then."""
+MOST_EXPIRED = 1000
+"""Tokens that are removed at once when their time is over, as in Kafka."""
 MOST_TOKEN_BYTES = 64 * 1024
 """Of one token there. Kafka's limit is that of a batch of its metadata log, 8 MiB."""
 
@@ -111,7 +115,9 @@ class DelegationTokens:
         self._machine_clock = machine_clock
         self._tokens: dict[str, DelegationToken] = {}
         self._id_by_hmac: dict[bytes, str] = {}
+        self._hmacs: dict[str, bytes] = {}
         self._sizes: dict[str, int] = {}
+        self._bytes = 0
         self._credentials: dict[tuple[str, str], ScramCredential] = {}
         try:
             for entry in state.section(SECTION):
@@ -130,7 +136,8 @@ class DelegationTokens:
 
     def hmac(self, token_id: str) -> bytes:
         """The HMAC of a token, 64 bytes."""
-        return hmac.digest(self._key, token_id.encode(), "sha512")
+        known = self._hmacs.get(token_id)
+        return known if known is not None else hmac.digest(self._key, token_id.encode(), "sha512")
 
     def id_of(self, token_hmac: bytes) -> str | None:
         """The id of the token with an HMAC; None if there is none."""
@@ -179,7 +186,7 @@ class DelegationTokens:
             max_at_ms,
         )
         size = _size(token)
-        if size > MOST_TOKEN_BYTES or sum(self._sizes.values()) + size > MOST_BYTES:
+        if size > MOST_TOKEN_BYTES or self._bytes + size > MOST_BYTES:
             raise TokenError(ErrorCode.POLICY_VIOLATION)
         self._put(token)
         return token
@@ -212,9 +219,13 @@ class DelegationTokens:
         return self._ends_at(token, _later(now_ms, period_ms))
 
     def remove_expired(self) -> list[DelegationToken]:
-        """Forget the tokens whose time is over, and say which. Raises StorageError."""
+        """Forget tokens whose time is over, and say which; `MOST_EXPIRED` of them at once.
+
+        Source: DelegationTokenControlManager.sweepExpiredDelegationTokens. Raises StorageError.
+        """
         now_ms = self._clock.now_ms()
-        expired = [token for token in self._tokens.values() if token.has_expired(now_ms)]
+        all_expired = (token for token in self._tokens.values() if token.has_expired(now_ms))
+        expired = list(islice(all_expired, MOST_EXPIRED))
         if expired:
             self._remove([token.token_id for token in expired])
         return expired
@@ -222,7 +233,10 @@ class DelegationTokens:
     def clear(self) -> None:
         """Forget all tokens. Raises StorageError."""
         if self._tokens:
-            self._remove(list(self._tokens))
+            self._state.put(SECTION, ())
+            for one in (self._tokens, self._id_by_hmac, self._hmacs, self._sizes):
+                one.clear()
+            self._credentials, self._bytes = {}, 0
 
     def _check_enabled(self) -> None:
         if not self.are_enabled:
@@ -245,15 +259,19 @@ class DelegationTokens:
         self._add(token)
 
     def _add(self, token: DelegationToken) -> None:
-        self._tokens[token.token_id] = token
-        self._sizes[token.token_id] = _size(token)
-        self._id_by_hmac[self.hmac(token.token_id)] = token.token_id
+        token_id = token.token_id
+        self._tokens[token_id] = token
+        size = _size(token)
+        self._bytes += size - self._sizes.get(token_id, 0)
+        self._sizes[token_id] = size
+        self._hmacs[token_id] = token_hmac = self.hmac(token_id)
+        self._id_by_hmac[token_hmac] = token_id
 
     def _remove(self, token_ids: list[str]) -> None:
         self._state.change(SECTION, drop=[{"token_id": token_id} for token_id in token_ids])
         for token_id in token_ids:
-            del self._tokens[token_id], self._sizes[token_id]
-            del self._id_by_hmac[self.hmac(token_id)]
+            del self._tokens[token_id], self._id_by_hmac[self._hmacs.pop(token_id)]
+            self._bytes -= self._sizes.pop(token_id)
         gone = frozenset(token_ids)
         self._credentials = {
             name: one for name, one in self._credentials.items() if name[0] not in gone
@@ -261,8 +279,8 @@ class DelegationTokens:
 
 
 def _size(token: DelegationToken) -> int:
-    """About what it takes in the file, in bytes."""
-    return sum(len(text.encode()) + 20 for text in (*map(str, token.principals), token.token_id))
+    """What it takes in the file, in bytes."""
+    return len(to_text(token.to_entry()))
 
 
 def _check_renewer(token: DelegationToken, principal: Principal) -> None:

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
     from coordinator_server.clock.broker_clock import BrokerClock
     from coordinator_server.config.config import Config
-    from coordinator_server.security.sasl.authenticator import Client, SaslAuthenticator, Serve
+    from coordinator_server.security.sasl.authenticator import (
+        AwaitTurn,
+        Client,
+        SaslAuthenticator,
+        Serve,
+    )
     from coordinator_server.security.security import Security
 
 
@@ -80,14 +85,16 @@ class ListenerSecurity:
         return self.config.text(name)
 
     def authentication(
-        self, clock: BrokerClock, security: Security
+        self, clock: BrokerClock, security: Security, await_turn: AwaitTurn
     ) -> Callable[[Client, Serve], SaslAuthenticator] | None:
-        """What authenticates the client of a connection; None without SASL. Raises ConfigError."""
+        """What authenticates the client of a connection; None without SASL. Raises ConfigError.
+
+        `await_turn` has the steps of all clients called one after the other, some in each turn.
+        """
         if not self.protocol.uses_sasl:
             return None
         from coordinator_server.security.sasl.authenticator import SaslAuthenticator
         from coordinator_server.security.sasl.listener import SaslListener
 
-        return partial(
-            SaslAuthenticator, SaslListener(self.config, self.listener_name, security), clock
-        )
+        listener = SaslListener(self.config, self.listener_name, security)
+        return partial(SaslAuthenticator, listener, clock, await_turn=await_turn)

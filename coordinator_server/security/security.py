@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from coordinator_server.events.log import LOG
 from coordinator_server.security.quotas.client_quotas import ClientQuotas
 from storage.errors import StorageError
-from storage.security_state import kept
+from storage.security_state import CHANGES_FILE, kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator
+    from collections.abc import Callable, Collection, Generator, Sequence
 
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from coordinator_server.config.config import Config
@@ -50,6 +50,8 @@ class Security:
         self._expiry_timer: Timer | None = None
         self._users: ScramUsers | None = None
         self._jwks: dict[tuple[object, ...], Jwks] = {}
+        if state.is_cut:
+            LOG.emit("security_state.truncated", file=CHANGES_FILE)
         self.quotas = ClientQuotas(state)
         self.authorizer: Authorizer | None = None
         self._new_access: Callable[[Client, str], Access] | None = None
@@ -92,28 +94,31 @@ class Security:
 
         Source: QuorumController.registerExpireDelegationTokens. Raises StorageError.
         """
-        has_key = bool(self.config.optional_text("delegation.token.secret.key"))
-        if has_key and self.tokens.are_enabled:
-            self._await_expiry()
+        if self.config.optional_text("delegation.token.secret.key"):
+            _ = self.tokens  # reads them
+            self._await_expiry(self._expiry_interval_s)
 
     def stop(self) -> None:
         """Do nothing more by itself."""
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
 
-    def _await_expiry(self) -> None:
-        delay_ms = self.config.integer("delegation.token.expiry.check.interval.ms")
-        self._expiry_timer = self._clock.call_maintenance(delay_ms / 1000, self._expire_tokens)
+    @property
+    def _expiry_interval_s(self) -> float:
+        return self.config.integer("delegation.token.expiry.check.interval.ms") / 1000
+
+    def _await_expiry(self, delay_s: float) -> None:
+        self._expiry_timer = self._clock.call_maintenance(delay_s, self._expire_tokens)
 
     def _expire_tokens(self) -> None:
-        self._await_expiry()
+        expired: Sequence[object] = ()
         try:
             expired = self.tokens.remove_expired()
         except StorageError as error:
             LOG.emit("tokens.failed", reason=str(error))
-        else:
-            if expired:
-                LOG.emit("tokens.expired", tokens=len(expired))
+        if expired:
+            LOG.emit("tokens.expired", tokens=len(expired))
+        self._await_expiry(0 if expired else self._expiry_interval_s)
 
     def jwks(
         self, url: str, refresh_ms: int, backoff_ms: int, backoff_max_ms: int, setting: str
@@ -128,8 +133,8 @@ class Security:
 
     def change_acls(
         self, *, added: Collection[Acl] = (), removed: Collection[Acl] = ()
-    ) -> Generator[None, None, None]:
-        """Add ACLs, and remove others, in steps; kept when the last one is done.
+    ) -> Generator[None, None, int]:
+        """Add ACLs, and remove others, in steps; kept when the last one is done. How many it were.
 
         What others have added and removed by then stays so. Raises StorageError, and changes
         nothing then. There has to be an authorizer.
@@ -146,6 +151,7 @@ class Security:
             put, drop = ([texts[acl] for acl in some] for some in (new, gone))
             self.state.change_kept(_ACLS, put=put, drop=drop)
             authorizer.change(added=new, removed=gone)
+        return len(new) + len(gone)
 
     def access(self, client: Client, api: str) -> Access | None:
         """What a client may do, for the handler of an API; None if that is everything."""

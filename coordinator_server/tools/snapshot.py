@@ -190,13 +190,19 @@ class Snapshot:
     def _copy_security(self) -> None:
         """Users, ACLs, tokens and quotas.
 
-        The changes come first: they may be done once more after those that the whole has by then.
+        The changes belong to the whole that is there before and after they are read.
         """
-        for name in (CHANGES_FILE, SECURITY_FILE):
-            try:
-                contents = (self.source / name).read_bytes()
-            except FileNotFoundError:
-                continue
+        whole = self.source / SECURITY_FILE
+        files: dict[str, bytes] = {}
+        known: object = files
+        while (current := _identity(whole)) != known:
+            known = current
+            for name in (CHANGES_FILE, SECURITY_FILE):
+                try:
+                    files[name] = (self.source / name).read_bytes()
+                except FileNotFoundError:
+                    files.pop(name, None)
+        for name, contents in files.items():
             write_atomically(self.disk, str(self.target / name), contents, private=True)
         SecurityState(self.disk, str(self.target))
 
@@ -243,6 +249,15 @@ def require_empty(directory: Path) -> None:
         raise WrongDirectoryError(f"{directory} is no directory") from error
     if any(directory.iterdir()):
         raise WrongDirectoryError(f"{directory} is not empty; nothing was written")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What another file of the same name has not; None if there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _internal_first(directory: Path) -> tuple[bool, str]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from storage.security_state import Kept, SecurityState
 
 _SECTION = "quotas"
+_TRIES = 3
+"""So often a change is made in steps, while others come in between."""
 _IP, _CONNECTIONS = "ip", "connection_creation_rate"
 
 
@@ -71,8 +73,11 @@ class ClientQuotas:
 
         accepted, results = yield from alter(self._quotas, changes, addresses.__contains__)
         if not validate_only:
-            while not (yield from self._change(accepted, addresses)):
-                pass  # others have changed some meanwhile
+            for _ in range(_TRIES):
+                if (yield from self._change(accepted, addresses)):
+                    return results
+            for _ in self._change(accepted, addresses):
+                pass  # without a pause in which others change some
         return results
 
     def describe(

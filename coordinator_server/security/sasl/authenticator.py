@@ -88,6 +88,10 @@ Serve = Callable[[Any, Frame], None]
 """What handles the requests of a client that has authenticated."""
 
 
+AwaitTurn = Callable[[Callable[[], None]], None]
+"""Has something called in its turn."""
+
+
 class _State(Enum):
     HANDSHAKE_OR_VERSIONS = auto()
     HANDSHAKE = auto()
@@ -98,9 +102,14 @@ class _State(Enum):
 
 
 class SaslAuthenticator:
-    """Authenticates one client; `serve` handles its requests from then on."""
+    """Authenticates one client; `serve` handles its requests from then on.
+
+    With `await_turn` each step waits for its turn, so that hundreds who log in at once hold nobody
+    else up.
+    """
 
     __slots__ = (
+        "_await_turn",
         "_began_ms",
         "_client",
         "_clock",
@@ -116,8 +125,15 @@ class SaslAuthenticator:
     )
 
     def __init__(
-        self, listener: SaslListener, clock: BrokerClock, client: Client, serve: Serve
+        self,
+        listener: SaslListener,
+        clock: BrokerClock,
+        client: Client,
+        serve: Serve,
+        *,
+        await_turn: AwaitTurn | None = None,
     ) -> None:
+        self._await_turn = await_turn
         self._listener = listener
         self._clock = clock
         self._client = client
@@ -152,8 +168,14 @@ class SaslAuthenticator:
     # --- frames -----------------------------------------------------------------------------------
 
     def take(self, connection: object, frame: Frame) -> None:
-        """Handle one frame, its length in front. Never raises."""
-        if self._state is _State.FAILED:
+        """Handle one frame, its length in front, when it is its turn. Never raises."""
+        if self._await_turn is None:
+            self._take(frame)
+        else:
+            self._await_turn(partial(self._take, frame))
+
+    def _take(self, frame: Frame) -> None:
+        if self._state is _State.FAILED or self._client.closed:
             return
         try:
             if self._state is _State.BAD_MECHANISM:

@@ -293,10 +293,9 @@ def test_changes_of_acls_may_overlap() -> None:
     adding = security.change_acls(added=[acl("a"), acl("b")], removed=[acl("old")])
     next(adding)
     at_once(security.change_acls(added=[acl("b")], removed=[acl("old")]))
-    assert at_once(adding) is None
-    nothing = security.change_acls(added=[acl("a")], removed=[acl("old")])
+    assert at_once(adding) == 1
     written = disk.read_file("d/security.changes")
-    at_once(nothing)
+    assert at_once(security.change_acls(added=[acl("a")], removed=[acl("old")])) == 0
     assert disk.read_file("d/security.changes") == written
     for one in (security, secured(disk)):
         assert one.authorizer is not None
@@ -330,6 +329,18 @@ def test_what_one_request_is_denied_is_told(reports: Reports) -> None:
         "resource": f"1{'x' * (MOST_LOGGED_CHARACTERS - 1)}",
         "api": "Metadata",
     }
+
+
+def test_signs_that_a_terminal_obeys_are_not_logged(reports: Reports) -> None:
+    """A client chooses the names of groups."""
+    disk = MemoryDisk()
+    disk.mkdir("d")
+    access = secured(disk).access(Client("alice\x1b[2J"), "JoinGroup")
+    assert access is not None
+    assert not access.group(Operation.READ, "g\x1b]0;\u0085\n\u4e2d")
+    (event,) = reports.events
+    assert event["principal"] == "User:alice\\x1b[2J"
+    assert event["resource"] == "g\\x1b]0;\\x85\\n\\u4e2d"
 
 
 def test_a_damaged_acl_is_told() -> None:

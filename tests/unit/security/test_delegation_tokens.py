@@ -289,7 +289,8 @@ def test_a_change_that_cannot_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place()
     place.create()
     before = list(place.tokens)
-    monkeypatch.setattr(place.state, "change", _fails)
+    for name in ("change", "put"):
+        monkeypatch.setattr(place.state, name, _fails)
     for call in (
         lambda: place.create("other"),
         lambda: place.tokens.renew(place.hmac(), ALICE, 1),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import pytest
 
 from coordinator_server.config.config import Config
 from coordinator_server.events.log import LOG
+from coordinator_server.security.delegation_tokens import MOST_EXPIRED
 from coordinator_server.security.principal import user
 from coordinator_server.security.security import Security
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
-from storage.security_state import SecurityState
+from storage.security_state import CHANGES_FILE, SecurityState
 from tests.unit.security.sasl.test_authenticator import ManualClock
 from tests.unit.topics.fakes import FakeClock
 
@@ -77,6 +80,38 @@ def test_expired_tokens_are_removed_by_and_by() -> None:
     security.stop()
     clock.pass_time(100_000)
     assert SecurityState(disk, "/d")
+
+
+def test_very_many_expired_tokens_are_removed_in_turns() -> None:
+    """A thousand at once, the next ones right after."""
+    disk, clock = MemoryDisk(), ManualClock()
+    security = _with_token(disk, clock)
+    for number in range(MOST_EXPIRED):
+        security.tokens.create(f"id-{number}", user("alice"), user("alice"), [], 15_000)
+    security.start()
+    clock.pass_time(20_000)
+    assert len(list(security.tokens)) == 1
+    clock.pass_time(1)
+    assert not list(security.tokens)
+
+
+def test_a_line_that_was_cut_off_is_told() -> None:
+    """As after a crash; but damage may look the same."""
+    disk = MemoryDisk()
+    disk.mkdir("/d")
+    state = SecurityState(disk, "/d")
+    state.put("acls", [])
+    file = disk.open(f"/d/{CHANGES_FILE}")
+    file.append([b'{"section"'])
+    file.close()
+    log = StringIO()
+    LOG.configure(stream=log)
+    for told in (True, False):
+        state = SecurityState(disk, "/d")
+        Security(Config(), state, FakeClock(), FakeClock())
+        assert ("security_state.truncated" in log.getvalue()) == told
+        log.truncate(0)
+        state.put("acls", [])
 
 
 def test_expired_tokens_that_cannot_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,6 +180,8 @@ def test_every_failure_leaves_the_state_as_it_was(torn: bool) -> None:
         disk.disarm()
         assert _salt(state) == acknowledged[-1]
         acls = state.section("acls")
+        restarted = SecurityState(disk, "/d")
+        assert (_salt(restarted), restarted.section("acls")) == (acknowledged[-1], acls)
         state.change("scram_users", put=[_user("a", "77")])
         again = SecurityState(disk, "/d")
         assert _salt(again) == 77

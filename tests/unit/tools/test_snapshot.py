@@ -79,6 +79,27 @@ def test_security_is_copied(data: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert f"{SECURITY_FILE} is damaged" in capsys.readouterr().err
 
 
+def test_security_that_is_written_anew_meanwhile(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Old changes are not copied with a newer whole."""
+    state = SecurityState(LocalDisk(), str(data))
+    state.put("acls", [{"name": "old"}])
+    read_bytes = Path.read_bytes
+
+    def read_late(path: Path) -> bytes:
+        contents = read_bytes(path)
+        if path == data / CHANGES_FILE and not (data / SECURITY_FILE).exists():
+            state.change("acls", drop=[{"name": "old"}], put=[{"name": "x" * 70_000}])
+            state.change("acls", put=[{"name": "new"}], drop=[{"name": "x" * 70_000}])
+        return contents
+
+    monkeypatch.setattr(Path, "read_bytes", read_late)
+    Snapshot(data, tmp_path / "copy").take()
+    copied = SecurityState(LocalDisk(), str(tmp_path / "copy"))
+    assert copied.section("acls") == state.section("acls") == [{"name": "new"}]
+
+
 @pytest.mark.parametrize("which", ["first", "last"])
 def test_damage_is_not_copied(
     data: Path, tmp_path: Path, which: str, capsys: pytest.CaptureFixture[str]

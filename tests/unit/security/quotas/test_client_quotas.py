@@ -282,6 +282,19 @@ def test_a_damaged_quota_is_told(entry: dict[str, Any]) -> None:
         ClientQuotas(state)
 
 
+def test_a_long_change_comes_to_an_end(disk: MemoryDisk) -> None:
+    """However often others change something meanwhile."""
+    quotas = kept(disk)
+    long = quotas.alter(
+        [Change({"user": str(number)}, RATE) for number in range(5)], {}, validate_only=False
+    )
+    turns = 0
+    for turns, _ in enumerate(long, start=1):
+        alter(quotas, (PRODUCER_BYTE_RATE, float(turns)), user="other")
+    assert 5 * 3 < turns < 30
+    assert len(result(quotas.describe([], strict=False))) == 6
+
+
 def test_changes_may_overlap(disk: MemoryDisk) -> None:
     """Their texts are made in steps; neither loses what the other does meanwhile."""
     quotas = kept(disk)

@@ -13,7 +13,7 @@ from coordinator_server.config.config import Config, ConfigError
 from coordinator_server.events.log import LOG
 from coordinator_server.net.connection import Connection
 from coordinator_server.security.principal import ANONYMOUS, user
-from coordinator_server.security.sasl.authenticator import SaslAuthenticator
+from coordinator_server.security.sasl.authenticator import AwaitTurn, SaslAuthenticator
 from coordinator_server.security.sasl.listener import (
     AUTHENTICATION_TIMEOUT_SECONDS,
     SaslListener,
@@ -88,7 +88,9 @@ class ManualTimer:
 class Room:
     """A listener with one client; `served` are the frames that came to the broker."""
 
-    def __init__(self, more: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, more: Mapping[str, str] | None = None, await_turn: AwaitTurn | None = None
+    ) -> None:
         self.network = FakeNetwork(dispatch=self._serve)
         self.served: list[bytes | bytearray] = []
         config = Config(overrides={**SETTINGS, **(more or {})})
@@ -99,7 +101,7 @@ class Room:
         clock = self.clock = ManualClock()
 
         def authenticate(connection: Any, serve: Any) -> SaslAuthenticator:
-            return SaslAuthenticator(listener, clock, connection, serve)
+            return SaslAuthenticator(listener, clock, connection, serve, await_turn=await_turn)
 
         self.connection = Connection(self.network.connections, "USERS", authenticate)
         self.transport = FakeTransport()
@@ -419,6 +421,29 @@ def test_settings_that_are_refused(settings: dict[str, str], words: str) -> None
         SaslListener(config.of_listener("USERS"), "USERS", security)
     assert "listener.name.users." in str(caught.value)
     assert "geheim" not in str(caught.value)
+
+
+def test_steps_wait_for_their_turn() -> None:
+    """In the order of the frames, also of those that came at once; none once the client is gone."""
+    waiting: list[Callable[[], None]] = []
+    room = Room(await_turn=waiting.append)
+    token = SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret")
+    frames = (
+        frame_of(SaslHandshakeRequest(mechanism="PLAIN"), 1),
+        frame_of(token, 2),
+        frame_of(MetadataRequest(topics=[]), 4),
+    )
+    room.connection.data_received(b"".join(frames))
+    assert (len(waiting), room.transport.written) == (1, [])
+    waiting.pop()()
+    assert (len(waiting), room.served) == (1, [])
+    waiting.pop()()
+    assert (len(waiting), room.served) == (0, [frames[2]])
+    gone = Room(await_turn=waiting.append)
+    gone.connection.data_received(frames[0])
+    gone.connection.connection_lost(None)
+    waiting.pop()()
+    assert gone.transport.written == []
 
 
 def test_mechanisms_that_nobody_has_named() -> None:

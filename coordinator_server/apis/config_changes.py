@@ -46,6 +46,11 @@ DONE: Outcome = (ErrorCode.NONE, None)
 TWICE: Outcome = (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
 
 
+MOST_LISTED_CHARACTERS = 8_000
+"""Of names in the text of an error. Kafka lists all of them, but no client reads a string of more
+than 32 767 bytes."""
+
+
 class Resource(Protocol):
     """What a request names."""
 
@@ -182,8 +187,8 @@ def change(
             return _planned_group(broker, name, configs)
         return _planned(broker, name, configs, before)
     if kind == BROKER_LOGGER:
-        return _logger_error(broker, name, changes)
-    return _fixed(broker, kind, name, changes)
+        return (yield from _logger_error(broker, name, changes))
+    return (yield from _fixed(broker, kind, name, changes))
 
 
 def replace(
@@ -201,7 +206,7 @@ def replace(
         return _planned_group(broker, name, own)
     if kind == BROKER_LOGGER:
         return _unknown(kind)
-    return _fixed(broker, kind, name, configs)
+    return (yield from _fixed(broker, kind, name, configs))
 
 
 def is_malformed(broker: Broker, resource: Any) -> Generator[None, None, bool]:
@@ -215,9 +220,29 @@ def is_malformed(broker: Broker, resource: Any) -> Generator[None, None, bool]:
     )
     kind, configs = resource.resource_type, resource.configs
     if refused is None and kind == BROKER:
-        return _fixed(broker, BROKER, resource.resource_name, configs) != DONE
+        fixed = yield from _fixed(broker, BROKER, resource.resource_name, configs)
+        return fixed != DONE
     replaces_logger = kind == BROKER_LOGGER and isinstance(resource, ReplacedResource)
     return refused is not None or replaces_logger
+
+
+class _Listed:
+    """Names in a text, which ends with ... where it would have more than MOST_LISTED_CHARACTERS."""
+
+    __slots__ = ("_left", "names")
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._left = MOST_LISTED_CHARACTERS
+
+    def add(self, name: str) -> None:
+        """List one more, if there is room."""
+        if self._left > 0:
+            self._left -= len(name) + 2
+            self.names.append(name if self._left > 0 else "...")
+
+    def __str__(self) -> str:
+        return ", ".join(self.names)
 
 
 def _list_error(
@@ -225,18 +250,18 @@ def _list_error(
 ) -> Generator[None, None, Outcome | None]:
     """Why these names of configs, and whether a value is missing, cannot stand in one list."""
     counts: Counts[str] = Counts()
-    nulls: list[str] = []
+    nulls = _Listed()
     is_twice = False
     for name, is_null in configs:
         is_twice = counts.add(name) > 1 or is_twice
         if is_null:
-            nulls.append(name)
+            nulls.add(name)
         yield
     yield from counts.clear()
     if is_twice:
         return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
-    if nulls:
-        return ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}"
+    if nulls.names:
+        return ErrorCode.INVALID_REQUEST, f"Null value not supported for : {nulls}"
     return None
 
 
@@ -304,7 +329,7 @@ def _planned_group(broker: Broker, name: GroupId, configs: dict[str, str]) -> Ou
 
 def _fixed(
     broker: Broker, kind: int, name: str, configs: Sequence[GivenConfig | AlterableConfig]
-) -> Outcome:
+) -> Generator[None, None, Outcome]:
     """What has no configs that can change; there is nothing to remove of them either."""
     if kind == BROKER and name:
         error = _node_error(broker, name, "Unexpected broker id, expected {}, but received {}")
@@ -312,19 +337,19 @@ def _fixed(
             return error
     if kind != BROKER:
         return _unknown(kind)
-    names = []
+    set_ones = _Listed()
     for one in configs:
+        yield
         operation = getattr(one, "config_operation", Operation.SET)
         if operation in (Operation.APPEND, Operation.SUBTRACT) and not _is_list(one.name):
             done = Operation(operation).name.lower()
             reason = f"Config value {done} is not allowed for config key: {one.name}"
             return ErrorCode.INVALID_CONFIG, reason
         if operation != Operation.DELETE:
-            names.append(one.name)
-    if not names:
+            set_ones.add(one.name)
+    if not set_ones.names:
         return DONE
-    listed = ", ".join(names)
-    return ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{listed}]"
+    return ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{set_ones}]"
 
 
 def _is_list(name: str) -> bool:
@@ -333,9 +358,12 @@ def _is_list(name: str) -> bool:
     return setting is not None and setting.kind is Kind.LIST
 
 
-def _logger_error(broker: Broker, name: str, changes: Sequence[AlterableConfig]) -> Outcome:
+def _logger_error(
+    broker: Broker, name: str, changes: Sequence[AlterableConfig]
+) -> Generator[None, None, Outcome]:
     error = _node_error(broker, name, "Unexpected node id. Expected {}, but received {}")
     for one in changes if error is None else ():
+        yield
         if one.config_operation in (Operation.APPEND, Operation.SUBTRACT):
             operation = Operation(one.config_operation).name
             reason = f"{operation} operation is not allowed for the BROKER_LOGGER resource"

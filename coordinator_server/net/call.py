@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from coordinator_server.group.pace import at_once
 from protocol.errors import ErrorCode
 from protocol.headers import response_prefix
 from protocol.schema import Message, dispose
@@ -226,14 +227,36 @@ class Call:
 
     def refuse(self, error: ErrorCode, message: str | None = None) -> None:
         """Answer an error in the API's own form, or close if that has no place for it."""
-        from coordinator_server.net.error_response import Failure, error_response
+        from coordinator_server.net.error_response import Failure, error_response_steps
 
         binding = self._binding
-        failure = Failure(error, message)
-        response = error_response(
-            binding.spec.response_type, self.request, binding.version, failure
+        self.reply_with(
+            error_response_steps(
+                binding.spec.response_type, self.request, binding.version, Failure(error, message)
+            )
         )
+
+    def reply_with(self, answer: Generator[None, None, Message | None]) -> None:
+        """Answer what comes of these steps, or close if that is None."""
+        if self.is_large:
+            self.answered = True
+            self.run(self._reply_made(answer))
+        else:
+            self._reply_or_close(at_once(answer))
+
+    def _reply_made(self, answer: Generator[None, None, Message | None]) -> Steps:
+        try:
+            response = yield from answer
+        except BaseException:
+            self.is_large = False
+            raise
+        finally:
+            self.answered = False
+        self._reply_or_close(response)
+
+    def _reply_or_close(self, response: Message | None) -> None:
         if response is None:
+            binding = self._binding
             self.connection.refuse("the request failed", binding.spec.name, binding.version)
         else:
             self.reply(response)

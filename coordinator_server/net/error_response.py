@@ -7,8 +7,10 @@ of the request give it its entries.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
+from coordinator_server.group.pace import at_once
 from protocol.errors import ErrorCode
 from protocol.schema import ArrayType, Field, Message
 
@@ -47,13 +49,20 @@ def error_response(
     response_type: type[Message], request: Message, version: int, failure: Failure = _BUG
 ) -> Message | None:
     """An error as the response to a request; None if the API has no field for it."""
-    response, has_error = _filled(response_type, request, version, failure)
+    return at_once(error_response_steps(response_type, request, version, failure))
+
+
+def error_response_steps(
+    response_type: type[Message], request: Message, version: int, failure: Failure = _BUG
+) -> Generator[None, None, Message | None]:
+    """The same in steps, one for each entry: there may be millions."""
+    response, has_error = yield from _filled(response_type, request, version, failure)
     return response if has_error else None
 
 
 def _filled(
     response_type: type[Message], source: Any, version: int, failure: Failure
-) -> tuple[Message, bool]:
+) -> Generator[None, None, tuple[Message, bool]]:
     """One message of the response, made after `source`; whether an error code is in it."""
     response = response_type()
     has_error = False
@@ -67,10 +76,13 @@ def _filled(
             if failure.message is not None:
                 setattr(response, field.name, failure.message)
         elif isinstance(field.type, ArrayType) and isinstance(field.type.element, type):
-            entries = _entries(field, source)
-            filled = [_filled(field.type.element, entry, version, failure) for entry in entries]
-            setattr(response, field.name, [one for one, _ in filled])
-            has_error = has_error or any(inside for _, inside in filled)
+            filled = []
+            for entry in _entries(field, source):
+                one, is_inside = yield from _filled(field.type.element, entry, version, failure)
+                filled.append(one)
+                has_error = has_error or is_inside
+                yield
+            setattr(response, field.name, filled)
         elif not isinstance(source, Message):
             if field.name in _IDENTITY.get(type(source), ()):
                 setattr(response, field.name, source)
@@ -82,10 +94,10 @@ def _filled(
     return response, has_error
 
 
-def _entries(field: Field, source: Any) -> list[Any]:
+def _entries(field: Field, source: Any) -> Sequence[Any]:
     """The entries of the request that correspond to a list of the answer."""
     for name in (field.name, *_RENAMED.get(field.name, ())):
-        entries = getattr(source, name, None)
+        entries: Sequence[Any] | None = getattr(source, name, None)
         if entries:
-            return list(entries)
-    return []
+            return entries
+    return ()

@@ -77,10 +77,14 @@ class Access:
         """Whether it may do something to a resource."""
         if self._authorizer.allows(self._principal, self._host, operation, resource_type, name):
             return True
+        self.log(operation, resource_type, name)
+        return False
+
+    def log(self, operation: Operation, resource_type: ResourceType, name: str) -> None:
+        """Write that it was denied something, unless there were too many already."""
         if self._api is not None and self._denials < MOST_LOGGED:
             self._denials += 1
             log_denial(self._client, operation, resource_type, name, self._api)
-        return False
 
     def topic(self, operation: Operation, name: str) -> bool:
         """Whether it may do something to a topic."""

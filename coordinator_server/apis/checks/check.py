@@ -80,16 +80,15 @@ class Whole(NamedTuple):
         return name
 
 
-Refuse = Callable[["Call", Any, "ErrorCode", "str | None"], "Message | None"]
-"""`refuse(call, request, error, message)` makes the answer of a request that is refused; None has
-it answered in the general form."""
+Refuse = Callable[["Call", Any, "ErrorCode", "str | None"], "Generator[None, None, Message]"]
+"""`refuse(call, request, error, message)` makes, in steps, the answer of a refused request."""
 
 
 class Row(NamedTuple):
     """What an API asks: first `wholes`, then by `serve` what `checks` say.
 
-    `refuse` makes the answer when one of `wholes` is refused. `in_handler` says that the handler
-    itself asks for what `checks` say.
+    `refuse` makes the answer when one of `wholes` is refused, if it is not of the general form.
+    `in_handler` says that the handler itself asks for what `checks` say.
     """
 
     wholes: tuple[Whole, ...] = ()

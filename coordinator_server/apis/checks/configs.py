@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator_server.apis.checks import refusals
 from coordinator_server.apis.checks.entries import Place, changed, merge
-from coordinator_server.apis.config_changes import BROKER_LOGGER, is_malformed
+from coordinator_server.apis.config_changes import is_malformed
 from coordinator_server.security.acl import (
     AUTHORIZATION_FAILED,
     CLUSTER_NAME,
@@ -22,7 +22,6 @@ from coordinator_server.security.acl import (
 
 if TYPE_CHECKING:
     from coordinator_server.apis.checks.check import Asking
-    from coordinator_server.security.access import Access
     from protocol.errors import ErrorCode
 
 ASKED_TYPES = {
@@ -44,11 +43,11 @@ def describe_configs(asking: Asking, request: Any) -> Generator[None, None, bool
     for one in request.resources:
         if one.resource_type not in ASKED_TYPES:
             return True
-        error = _refusal(asking, Operation.DESCRIBE_CONFIGS, one)
-        if error is None:
+        kind, name = _asked(one)
+        if asking.access.allows(Operation.DESCRIBE_CONFIGS, kind, name):
             left.append(one)
         else:
-            refused.append(refusals.describe_configs(one, error))
+            refused.append(refusals.describe_configs(one, AUTHORIZATION_FAILED[kind]))
         yield
 
     def amend(response: Any) -> Generator[None, None, Any]:
@@ -79,37 +78,25 @@ def _alter(asking: Asking, request: Any, refuse: Refused) -> Generator[None, Non
         yield
     left: list[Any] = []
     refused: dict[int, Any] = {}
+    unlogged = asking.access.unlogged
     for number, one in enumerate(request.resources):
-        is_logger = one.resource_type == BROKER_LOGGER
-        fails_first = (
-            one.resource_type not in ASKED_TYPES or counts[one.resource_type, one.resource_name] > 1
+        passes = (
+            one.resource_type not in ASKED_TYPES
+            or counts[one.resource_type, one.resource_name] > 1
+            or unlogged.allows(Operation.ALTER_CONFIGS, *_asked(one))
+            or (yield from is_malformed(asking.broker, one))
         )
-        if not fails_first and not _allows(asking.access.unlogged, one):
-            fails_first = yield from is_malformed(asking.broker, one)
-        error = None if fails_first else _refusal(asking, Operation.ALTER_CONFIGS, one)
-        if error is None:
+        if passes:
             left.append(one)
         else:
-            refused[number] = refuse(one, error)
-            if is_logger:
-                refused[number].error_message = None
+            kind, name = _asked(one)
+            asking.access.log(Operation.ALTER_CONFIGS, kind, name)
+            refused[number] = refuse(one, AUTHORIZATION_FAILED[kind])
         yield
     if refused:
         request.resources = left
         asking.call.amend = lambda response: merge(response, "responses", refused, Place.AS_ASKED)
     return True
-
-
-def _refusal(asking: Asking, operation: Operation, resource: Any) -> ErrorCode | None:
-    """The error of a resource that is refused."""
-    if asking.access.allows(operation, *_asked(resource)):
-        return None
-    return AUTHORIZATION_FAILED[ASKED_TYPES[resource.resource_type]]
-
-
-def _allows(access: Access, resource: Any) -> bool:
-    """Whether a resource may be changed."""
-    return access.allows(Operation.ALTER_CONFIGS, *_asked(resource))
 
 
 def _asked(resource: Any) -> tuple[ResourceType, str]:

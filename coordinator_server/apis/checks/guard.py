@@ -76,8 +76,7 @@ def _in_steps(
 
 def refuse(call: Call, row: Row, request: Any, error: ErrorCode, message: str | None) -> None:
     """Answer a request that is refused as a whole."""
-    response = None if row.refuse is None else row.refuse(call, request, error, message)
-    if response is None:
+    if row.refuse is None:
         call.refuse(error, message)
     else:
-        call.reply(response)
+        call.reply_with(row.refuse(call, request, error, message))

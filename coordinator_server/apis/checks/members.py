@@ -159,7 +159,10 @@ def produce(asking: Asking, request: Any) -> Generator[None, None, bool]:
         ):
             error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             if request.acks:
-                refused = [refusals.produce(topic, error) for topic in request.topic_data]
+                refused = []
+                for topic in request.topic_data:
+                    refused.append(refusals.produce(topic, error))
+                    yield
                 call.reply(ProduceResponse(responses=refused))
             else:
                 call.connection.refuse(f"acks=0 and {error.name}", call.api_name, call.api_version)

@@ -6,7 +6,8 @@ Source: KafkaApis and ControllerApis. docs/authorizer.md has it for readers; a t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.apis.checks import (
@@ -21,13 +22,16 @@ from coordinator_server.apis.checks import (
 from coordinator_server.apis.checks.check import Check, Row, Serve, Whole
 from coordinator_server.apis.checks.entries import Entries, Place, changed, named_topic
 from coordinator_server.coordinator.group_apis import row_of
+from coordinator_server.net.error_response import Failure, error_response_steps
 from coordinator_server.security.acl import AUTHORIZATION_FAILED, Operation, ResourceType
+from coordinator_server.topics.counts import Counts
+from protocol.apis.offset_commit import OffsetCommitResponse
 from protocol.errors import ErrorCode
 from protocol.registry import SPEC_BY_NAME
+from protocol.schema import Message
 
 if TYPE_CHECKING:
     from coordinator_server.net.call import Call
-    from protocol.schema import Message
 
 _TOPIC = ResourceType.TOPIC
 _GROUP = ResourceType.GROUP
@@ -39,43 +43,65 @@ _LEFT_OUT = "left out"
 _CLUSTER_REFUSED = AUTHORIZATION_FAILED[_CLUSTER].message
 
 
-def _in_own_form(call: Call, request: Any, error: ErrorCode, message: str | None) -> Message:
+Answer = Generator[None, None, Message]
+
+
+def _in_own_form(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
     """The group's own answer to an error."""
+    yield
     response: Message = row_of(type(request)).refuse(request, call.caller, error)
     return response
 
 
-def _join_refusal(call: Call, request: Any, error: ErrorCode, message: str | None) -> Message:
+def _join_refusal(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
     """Without the member id, which Kafka does not repeat here."""
-    response: Message = changed(_in_own_form(call, request, error, message), member_id="")
+    own = yield from _in_own_form(call, request, error, message)
+    response: Message = changed(own, member_id="")
     return response
 
 
-def _bare(call: Call, request: Any, error: ErrorCode, message: str | None) -> Message:
+def _bare(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
     """The error at the top of the answer, and nothing else."""
+    yield
     make: Callable[..., Message] = SPEC_BY_NAME[call.api_name].response_type
     return (
         make(error_code=error) if message is None else make(error_code=error, error_message=message)
     )
 
 
-def _without_entries(call: Call, request: Any, error: ErrorCode, message: str | None) -> Message:
+def _without_entries(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
     """The error, and null for the entries of DescribeClientQuotas."""
+    yield
     return _response(call.api_name)(error_code=error, error_message=None, entries=None)
 
 
-def _each_unnamed(call: Call, request: Any, error: ErrorCode, message: str | None) -> Message:
+def _each_unnamed(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
     """The error of DescribeUserScramCredentials, and again for each user, without its name."""
-    results = [refusals.describe_user(error) for _ in request.users or ()]
+    results = []
+    for _ in request.users or ():
+        results.append(refusals.describe_user(error))
+        yield
     return _response(call.api_name)(error_code=error, error_message=None, results=results)
 
 
-def _each_user(call: Call, request: Any, error: ErrorCode, message: str | None) -> Message:
+def _each_user(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
     """The error for each user of AlterUserScramCredentials, once."""
-    names = dict.fromkeys(one.name for one in (*request.deletions, *request.upsertions))
-    return _response(call.api_name)(
-        results=[refusals.alter_user(name, error, message) for name in names]
+    counts: Counts[str] = Counts()
+    results = []
+    for one in chain(request.deletions, request.upsertions):
+        if counts.add(one.name) == 1:
+            results.append(refusals.alter_user(one.name, error, message))
+        yield
+    yield from counts.clear()
+    return _response(call.api_name)(results=results)
+
+
+def _each_commit(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
+    """The error for each partition of OffsetCommit; no topics if there are none."""
+    answer = error_response_steps(
+        OffsetCommitResponse, request, call.api_version, Failure(error, message)
     )
+    return (yield from answer) or OffsetCommitResponse()
 
 
 def _group(operation: Operation, message: str | None = None) -> Whole:
@@ -174,7 +200,7 @@ TABLE: dict[str, Row] = {
             needs_some=lambda refused: _response("OffsetCommit")(topics=refused),
         ),
         wholes=(_group(Operation.READ),),
-        refuse=_in_own_form,
+        refuse=_each_commit,
     ),
     "OffsetFetch": Row(
         checks=(

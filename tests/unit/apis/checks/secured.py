@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 from coordinator_server.group.effects import Caller
@@ -48,7 +49,10 @@ class SecuredConnection(FakeConnection):
 
 
 class Secured:
-    """One broker with an authorizer; `start` first."""
+    """One broker with an authorizer; `start` first.
+
+    `longest_turn_s` is the CPU time of the longest turn of the loop that the last request took.
+    """
 
     def __init__(self, **settings: str) -> None:
         secured = {"authorizer_class_name": CLASS, "super_users": "User:root", **settings}
@@ -86,9 +90,13 @@ class Secured:
         frame = b"\0\0\0\0" + encoder(RequestHeader, spec.request_header_version(version))(header)
         frame += encoder(spec.request_type, version)(request)
         connection = SecuredConnection(user(who))
+        began_s = time.thread_time()
         self._dispatcher.dispatch(connection, frame)  # type: ignore[arg-type]  # a fake
-        while not (connection.answers or connection.refusals):
+        self.longest_turn_s = time.thread_time() - began_s
+        while not (connection.answers or connection.refusals) or self.cluster.step_runner:
+            began_s = time.thread_time()
             await asyncio.sleep(0)
+            self.longest_turn_s = max(self.longest_turn_s, time.thread_time() - began_s)
         if connection.refusals:
             return connection.refusals[0]
         (answer,) = connection.answers

@@ -12,6 +12,9 @@ import pytest
 from coordinator_server.events.log import LOG
 from coordinator_server.security.access import MOST_LOGGED_CHARACTERS
 from coordinator_server.security.acl import Operation
+from coordinator_server.security.authorizer import Authorizer
+from protocol.apis.alter_configs import AlterConfigsRequest
+from protocol.apis.alter_configs import AlterConfigsResource as ReplacedResource
 from protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -19,6 +22,8 @@ from protocol.apis.describe_cluster import DescribeClusterRequest
 from protocol.apis.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.apis.heartbeat import HeartbeatRequest
+from protocol.apis.incremental_alter_configs import AlterConfigsResource as ChangedResource
+from protocol.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.apis.init_producer_id import InitProducerIdRequest
 from protocol.apis.list_groups import ListGroupsRequest
 from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
@@ -27,6 +32,7 @@ from protocol.apis.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from protocol.apis.write_txn_markers import WriteTxnMarkersRequest
+from protocol.errors import ErrorCode
 from tests.unit.apis.checks.secured import Secured, group, topic
 from tests.unit.reports import Reports
 
@@ -130,6 +136,33 @@ async def test_what_is_allowed_is_not_told(broker: Secured, reports: Reports) ->
     await broker.ask(HEARTBEAT, 4, "root")
     await broker.ask(MetadataRequest(topics=_named("a")), 12)
     assert not [event for event in reports.events if event["event"] == "access.denied"]
+
+
+@pytest.mark.parametrize(
+    "resource", [ReplacedResource, ChangedResource], ids=["AlterConfigs", "IncrementalAlterConfigs"]
+)
+async def test_each_change_of_configs_is_asked_for_once(
+    broker: Secured, reports: Reports, monkeypatch: pytest.MonkeyPatch, resource: Any
+) -> None:
+    """Whether it is refused or not; the refusal is told."""
+    asked: list[str] = []
+    allows = Authorizer.allows
+
+    def counted(self: Authorizer, *question: Any) -> bool:
+        asked.append(question[-1])
+        return allows(self, *question)
+
+    monkeypatch.setattr(Authorizer, "allows", counted)
+    broker.allow(topic("a", Operation.ALTER_CONFIGS))
+    resources = [resource(resource_type=2, resource_name=name) for name in "ab"]
+    is_replaced = resource is ReplacedResource
+    request = AlterConfigsRequest if is_replaced else IncrementalAlterConfigsRequest
+    answer = await broker.ask(request(resources=resources))
+    refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert [one.error_code for one in answer.responses] == [0, refused]
+    assert asked == ["a", "b"]
+    denied = [event for event in reports.events if event["event"] == "access.denied"]
+    assert [one["resource"] for one in denied] == ["b"]
 
 
 async def test_a_flood_is_told_in_few_lines(broker: Secured) -> None:

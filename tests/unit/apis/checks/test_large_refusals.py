@@ -1,0 +1,165 @@
+"""Refusing a large request takes no long turn of the loop, either."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from coordinator_server.apis.config_changes import change
+from coordinator_server.security.acl import Operation
+from protocol.apis import alter_configs, incremental_alter_configs
+from protocol.apis.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from protocol.apis.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    ScramUserName,
+)
+from protocol.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.batch_header import FLAGS_POSITION, MAGIC_POSITION, TRANSACTIONAL
+from protocol.errors import ErrorCode
+from protocol.schema import Message
+from tests.machine import slowness
+from tests.unit.apis.checks.secured import Secured, cluster
+
+COUNT = 60_000
+LONGEST_S = 0.03
+"""On a quiet machine."""
+
+BROKER, LOGGER = 4, 8
+SET = 0
+REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[Secured]:
+    """One with an authorizer and no ACLs."""
+    secured = await Secured().start()
+    yield secured
+    await secured.stop()
+
+
+async def asked_shortly(broker: Secured, request: Message, version: int | None = None) -> Any:
+    """The answer to a request, no turn of which is long; what is long thrice is no noise."""
+    longest_s = []
+    for _ in range(3):
+        answer = await broker.ask(request, version)
+        longest_s.append(broker.longest_turn_s / slowness())
+        if longest_s[-1] < LONGEST_S:
+            return answer
+    pytest.fail(f"turns of {longest_s} s")
+
+
+def replacing(kind: int, count: int) -> Message:
+    """AlterConfigs of so many configs of the broker, or its loggers."""
+    configs = [alter_configs.AlterableConfig(name=f"n{one}", value="v") for one in range(count)]
+    resource = alter_configs.AlterConfigsResource(
+        resource_type=kind, resource_name="1", configs=configs
+    )
+    return alter_configs.AlterConfigsRequest(resources=[resource])
+
+
+def changing(kind: int, count: int) -> Message:
+    """IncrementalAlterConfigs of so many configs of the broker, or its loggers."""
+    configs = [
+        incremental_alter_configs.AlterableConfig(name=f"n{one}", config_operation=SET, value="v")
+        for one in range(count)
+    ]
+    resource = incremental_alter_configs.AlterConfigsResource(
+        resource_type=kind, resource_name="1", configs=configs
+    )
+    return incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource])
+
+
+@pytest.mark.parametrize("make", [replacing, changing])
+@pytest.mark.parametrize("is_allowed", [False, True])
+async def test_very_many_configs_of_the_broker(
+    broker: Secured, make: Any, is_allowed: bool
+) -> None:
+    """They are told to everybody; the text names those that come first."""
+    if is_allowed:
+        broker.allow(cluster(Operation.ALTER_CONFIGS))
+    (answer,) = (await asked_shortly(broker, make(BROKER, COUNT))).responses
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    start = "Cannot update these configs dynamically: [n0, n1, n2, "
+    assert answer.error_message.startswith(start)
+    assert answer.error_message.endswith(", ...]")
+    assert len(answer.error_message) < 10_000
+
+
+async def test_very_many_loggers(broker: Secured) -> None:
+    """Each is looked at in a step of its own."""
+    count = 100
+    request: Any = changing(LOGGER, count)
+    steps = change(broker.broker, LOGGER, "1", request.resources[0].configs)
+    looks_at_all = 3  # for names that stand twice, for unknown operations, for those not allowed
+    assert sum(1 for _ in steps) >= looks_at_all * count
+
+
+async def test_very_many_users(broker: Secured) -> None:
+    """Each is refused; one that is named twice once, if it is to be altered."""
+    described = DescribeUserScramCredentialsRequest(users=[ScramUserName()] * 4 * COUNT)
+    answer = await asked_shortly(broker, described)
+    assert len(answer.results) == 4 * COUNT
+    assert {one.error_code for one in answer.results} == {REFUSED}
+    names = [f"u{one}" for one in range(COUNT // 2)]
+    altered = AlterUserScramCredentialsRequest(
+        deletions=[ScramCredentialDeletion(name=one) for one in names],
+        upsertions=[ScramCredentialUpsertion(name=one) for one in (names[0], "last")],
+    )
+    answer = await asked_shortly(broker, altered)
+    assert [one.user for one in answer.results] == [*names, "last"]
+
+
+async def test_very_many_topics_of_a_transaction(broker: Secured) -> None:
+    """Each is refused with the transactional id."""
+    records = bytearray(61)
+    records[MAGIC_POSITION], records[FLAGS_POSITION] = 2, TRANSACTIONAL
+    data = [PartitionProduceData(records=bytes(records))]
+    topics = [TopicProduceData(name=f"t{one}", partition_data=data) for one in range(COUNT // 2)]
+    request = ProduceRequest(transactional_id="t", acks=1, timeout_ms=1, topic_data=topics)
+    answer = await asked_shortly(broker, request, 12)
+    codes = {one.partition_responses[0].error_code for one in answer.responses}
+    assert codes == {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+    assert len(answer.responses) == len(topics)
+
+
+@pytest.mark.parametrize("inner", [False, True], ids=["topics", "partitions"])
+async def test_very_many_commits(broker: Secured, inner: bool) -> None:
+    """Of a group that is refused, whatever the array is that is large."""
+    outer_count, inner_count = (1, COUNT) if inner else (COUNT, 1)
+    partitions = [OffsetCommitRequestPartition(partition_index=one) for one in range(inner_count)]
+    topics = [
+        OffsetCommitRequestTopic(name=f"t{one}", partitions=partitions)
+        for one in range(outer_count)
+    ]
+    answer = await asked_shortly(broker, OffsetCommitRequest(group_id="g", topics=topics), 9)
+    told = [one for topic in answer.topics for one in topic.partitions]
+    assert len(told) == COUNT
+    assert {one.error_code for one in told} == {ErrorCode.GROUP_AUTHORIZATION_FAILED}
+
+
+async def test_very_many_acls(broker: Secured) -> None:
+    """The answer has the general form."""
+    creation = AclCreation(
+        resource_type=2,
+        resource_name="n",
+        resource_pattern_type=3,
+        principal="User:a",
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+    answer = await asked_shortly(broker, CreateAclsRequest(creations=[creation] * COUNT))
+    assert {one.error_code for one in answer.results} == {REFUSED}
+    assert len(answer.results) == COUNT

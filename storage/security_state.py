@@ -74,7 +74,7 @@ class SecurityState:
             ) from error
 
     def _load_whole(self, contents: bytes) -> None:
-        sections = json.loads(contents)
+        sections = _parsed(contents)
         if sections.pop("version") != _VERSION:
             raise ValueError(f"its version is not {_VERSION}")
         for name, entries in sections.items():
@@ -89,7 +89,7 @@ class SecurityState:
         self._is_torn = bool(rest)
         for number, line in enumerate(lines, start=1):
             try:
-                change = json.loads(line)
+                change = _parsed(line)
             except ValueError:
                 if rest or number < len(lines):
                     raise
@@ -206,6 +206,14 @@ class SecurityState:
             self._disk.sync_directory(self._directory)
         self._changes_bytes = 0
         self._is_torn = False
+
+
+def _parsed(contents: bytes) -> Any:
+    """JSON whose texts can be sent: it may name half of a character. Raises ValueError."""
+    parsed = json.loads(contents.decode())
+    if b"\\ud" in contents.lower():
+        json.dumps(parsed, ensure_ascii=False).encode()
+    return parsed
 
 
 def kept(name: str, entry: Mapping[str, Any]) -> Kept:

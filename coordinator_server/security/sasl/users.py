@@ -219,6 +219,10 @@ def parse_users(text: str) -> list[ConfiguredUser]:
     `SCRAM-SHA-256=[name=alice,iterations=8192,password=secret]`, several with ; between. The
     password stands last, so that it may hold any sign. Raises ConfigError, without passwords.
     """
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes of a variable that are no UTF-8
+        raise ConfigError("scram.users: it is no text in UTF-8") from None
     users: list[ConfiguredUser] = []
     position = 0
     while position < len(text.rstrip()):

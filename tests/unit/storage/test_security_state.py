@@ -196,6 +196,7 @@ def test_every_failure_leaves_the_state_as_it_was(torn: bool) -> None:
         "{}",
         '{"version":2}',
         '{"version":1,"acls":[1]}',
+        '{"version":1,"acls":[{"name":"\\ud800"}]}',
         pytest.param("[" * 9999, id="deep"),
     ],
 )

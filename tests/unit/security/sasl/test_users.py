@@ -149,6 +149,7 @@ def test_users_of_a_setting_that_counts_for_more() -> None:
         "SCRAM-SHA-256=[name=a,iterations=5,password=secret]",
         "SCRAM-SHA-256=[name=a,iterations=99999,password=secret]",
         "SCRAM-SHA-256=[name=a,password=x];secret",
+        "SCRAM-SHA-256=[name=a,password=secret\udcff]",
     ],
 )
 def test_a_setting_that_is_wrong(text: str) -> None:

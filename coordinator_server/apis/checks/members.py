@@ -94,8 +94,9 @@ def init_producer_id(asking: Asking, request: Any) -> Generator[None, None, bool
         is_allowed = access.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
     else:
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        is_allowed = access.cluster(Operation.IDEMPOTENT_WRITE) or access.any_of(
-            Operation.WRITE, ResourceType.TOPIC
+        # Who may neither is denied the first; who may write is not told of it.
+        is_allowed = access.any_of(Operation.WRITE, ResourceType.TOPIC) or access.cluster(
+            Operation.IDEMPOTENT_WRITE
         )
     if not is_allowed:
         asking.call.refuse(error)

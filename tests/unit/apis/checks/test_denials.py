@@ -132,8 +132,10 @@ async def test_what_was_asked_for_is_told(
 
 
 async def test_what_is_allowed_is_not_told(broker: Secured, reports: Reports) -> None:
-    """Neither is a super user's."""
+    """Neither is a super user's, nor one of two rights where the other is there."""
     await broker.ask(HEARTBEAT, 4, "root")
+    broker.allow(topic("b", Operation.WRITE))
+    await broker.ask(InitProducerIdRequest(transactional_id=None), 5)
     await broker.ask(MetadataRequest(topics=_named("a")), 12)
     assert not [event for event in reports.events if event["event"] == "access.denied"]
 

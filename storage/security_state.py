@@ -78,9 +78,7 @@ class SecurityState:
         if sections.pop("version") != _VERSION:
             raise ValueError(f"its version is not {_VERSION}")
         for name, entries in sections.items():
-            if not all(isinstance(entry, dict) for entry in entries):
-                raise ValueError(f"section {name} is no list of objects")
-            self._apply(name, _kept(name, entries), (), replaces=True)
+            self._apply(name, _read(name, entries), (), replaces=True)
         self._whole_bytes = len(contents)
 
     def _load_changes(self, contents: bytes) -> None:
@@ -96,7 +94,7 @@ class SecurityState:
                 self._is_torn = True  # a power cut kept the end of the last write alone
                 return
             name = change["section"]
-            put, drop = _kept(name, change["put"]), _kept(name, change["drop"])
+            put, drop = _read(name, change["put"]), _read(name, change["drop"])
             self._apply(name, put, drop, replaces=change["replaces"])
 
     def _apply(
@@ -224,3 +222,10 @@ def kept(name: str, entry: Mapping[str, Any]) -> Kept:
 
 def _kept(name: str, entries: Iterable[Mapping[str, Any]]) -> list[Kept]:
     return [kept(name, entry) for entry in entries]
+
+
+def _read(name: str, entries: Any) -> list[Kept]:
+    """The same of what a file has. Raises ValueError, TypeError."""
+    if not all(isinstance(entry, dict) for entry in entries):
+        raise ValueError(f"section {name} is no list of objects")
+    return _kept(name, entries)

@@ -207,7 +207,16 @@ def test_a_damaged_file_is_named(tmp_path: Path, contents: str) -> None:
         SecurityState(LocalDisk(), str(tmp_path))
 
 
-@pytest.mark.parametrize("line", ["x", "[]", '{"section":"acls"}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x",
+        "[]",
+        '{"section":"acls"}',
+        '{"section":"acls","replaces":false,"drop":[],"put":[""]}',
+        '{"section":"acls","replaces":false,"drop":[""],"put":[]}',
+    ],
+)
 def test_damaged_changes_are_named(tmp_path: Path, line: str) -> None:
     """But for the last one, which a power cut may have left."""
     good = '{"section":"acls","replaces":false,"drop":[],"put":[{"name":"t"}]}\n'

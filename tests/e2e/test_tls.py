@@ -223,11 +223,13 @@ def test_a_session_that_is_resumed(papers: Papers, tmp_path: Path, version: ssl.
         assert not reused
         reused, _ = connected(address, session)
         assert reused
-        assert len(broker.serve.log_lines("client.authenticated", "User:CN=alice,O=Tests")) == 2
+        found = partial(broker.serve.log_lines, "client.authenticated", "User:CN=alice,O=Tests")
+        wait_for(lambda: len(found()) == 2, "both are in the log")
         replace(trusted, papers.stranger.pem())
         with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
             connected(address, session)
-        assert broker.serve.log_lines("handshake.failed", "no certificate of the trust store")
+        refused = partial(broker.serve.log_lines, "handshake.failed", "no certificate of the trust")
+        wait_for(refused, "the refusal is in the log")
 
 
 def replace(path: Path, content: bytes) -> None:

@@ -56,6 +56,7 @@ def test_without_a_key(tmp_path: Path) -> None:
         assert not differences(pair, token_cases.disabled)
 
 
+@pytest.mark.real_time
 def test_without_an_authorizer(tmp_path: Path) -> None:
     """Everybody may have everybody's tokens; those that have expired are removed by and by."""
     settings = {

@@ -193,6 +193,7 @@ def test_a_client_is_told_the_same(listener: str, theirs: Addresses, ours: Addre
     assert not differences, "\n".join(differences)
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize("listener", ["USERS", "AGAIN"])
 def test_delegation_tokens(listener: str, theirs: Addresses, ours: Addresses) -> None:
     """Logins with tokens: good, wrong and expired ones, and one after the other."""

@@ -37,7 +37,7 @@ def handle(broker: Broker, call: Call, request: AddOffsetsToTxnRequest) -> None:
     if not request.transactional_id:
         done(refused(ErrorCode.INVALID_REQUEST))
         return
-    error = broker.groups.ensure_offsets_topic()
+    error = broker.groups.ensure_topic()
     if error is not ErrorCode.NONE:
         done(refused(error))
         return

@@ -50,7 +50,7 @@ def _find(broker: Broker, call: Call, key_type: int, key: str) -> Coordinator:
     error, message = ErrorCode.NONE, ""
     node_id = broker.node_id
     if key_type == _GROUP:
-        error = broker.groups.ensure_offsets_topic()
+        error = broker.groups.ensure_topic()
         if error is ErrorCode.NONE:
             node_id = broker.groups.coordinator_of(key)
     elif key_type == _TRANSACTION:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator_server.coordinator.group_apis import row_of
+from coordinator_server.coordinator.led_coordinator import LedCoordinator
 from coordinator_server.coordinator.led_partitions import LedPartitions, PartitionState
 from coordinator_server.coordinator.offsets_partition import OffsetsPartition
 from coordinator_server.coordinator.operations import InternalOperation, PendingRequest
@@ -28,7 +29,7 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from coordinator_server.clock.broker_clock import BrokerClock, Timer
+    from coordinator_server.clock.broker_clock import BrokerClock
     from coordinator_server.clock.step_runner import StepRunner, Steps
     from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
     from coordinator_server.coordinator.operations import GroupCall
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 _EXPIRED_PER_STEP = 100  # groups asked to expire offsets before others may go on
 
 
-class GroupCoordinator:
+class GroupCoordinator(LedCoordinator[OffsetsPartition]):
     """All groups of a broker, by id in `tasks`.
 
     `node_id` is the broker's id; `topics` and `offsets_topic` are shared with the other brokers of
@@ -70,18 +71,17 @@ class GroupCoordinator:
         keeps_snapshots: bool = True,
         log: EventLog = LOG,
     ) -> None:
+        super().__init__(clock, topics)
         self.tasks: dict[str, GroupTask] = {}
         self._settings = environment.settings
         self._environment = environment
-        self.clock = clock
         self.step_runner = step_runner
         self.log = log
         self.explain = explain
         self.persister = persister
-        self._topics = topics
         self._offsets_topic = offsets_topic
         self._keeps_snapshots = keeps_snapshots
-        self._led: LedPartitions[OffsetsPartition, Group] = LedPartitions(
+        self._led = LedPartitions(
             offsets_topic,
             clock,
             step_runner,
@@ -95,39 +95,13 @@ class GroupCoordinator:
         # By partition and producer id: the groups that take part in its open transaction.
         self._in_transaction: dict[tuple[int, int], set[str]] = {}
         self._is_expiring = False
-        self._expiry_timer: Timer | None = None
 
     # --- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin to load the groups that the log holds, and to look for expired offsets."""
-        self._topics.on_deleted.append(self._on_topics_deleted)
-        self._led.look()
-        self._expire_later()
-
-    def stop(self) -> None:
-        """Answer what is parked with NOT_COORDINATOR and end every task."""
-        self._led.close()
-        if self._expiry_timer is not None:
-            self._expiry_timer.cancel()
-        self._topics.on_deleted.remove(self._on_topics_deleted)
-        self.emigrate_all()
-
-    def immigrate(self, partition: Partition) -> None:
-        """Begin to load the groups of a partition that this broker leads from now on."""
-        self._led.immigrate(partition)
-
-    def emigrate(self, index: int) -> None:
-        """Unload the groups of a partition: nothing is written any more, the tasks end.
-
-        What is in the mailboxes is handled, with this broker as leader if it still is. Parked
-        requests are answered NOT_COORDINATOR, a load in progress is abandoned.
-        """
-        self._unload(self._led.release((index,)))
-
-    def emigrate_all(self) -> None:
-        """Unload every group, as `emigrate` does."""
-        self._unload(self._led.release())
+        super().start()
+        self._repeat(self.expire_offsets, self._settings.offsets_retention_check_interval_ms)
 
     def _take_over(self, partition: Partition) -> OffsetsPartition:
         return OffsetsPartition(partition, self.clock)
@@ -197,11 +171,6 @@ class GroupCoordinator:
             elapsed_ms=elapsed_ms,
         )
 
-    @property
-    def is_loading(self) -> bool:
-        """Whether some groups are not known yet because their partition is being loaded."""
-        return self._led.is_loading
-
     # --- requests ---------------------------------------------------------------------------------
 
     def submit(self, call: GroupCall[A], request: Q) -> None:
@@ -238,10 +207,6 @@ class GroupCoordinator:
     def unavailable(self, group_id: str) -> ErrorCode:
         """Why the group of this id cannot be served now; NONE if it can."""
         return self._led.unavailable(group_id)
-
-    def ensure_offsets_topic(self) -> ErrorCode:
-        """Create the offsets topic if it does not exist. NONE, or why it cannot be created."""
-        return self._led.ensure_topic()
 
     def partition_index(self, group_id: str) -> int:
         """The partition of the offsets topic that a group lives in; the topic must exist."""
@@ -358,15 +323,6 @@ class GroupCoordinator:
             if number % _EXPIRED_PER_STEP == 0:
                 yield
         self._is_expiring = False
-
-    def _expire_later(self) -> None:
-        """Look for expired offsets every offsets.retention.check.interval.ms."""
-        delay_seconds = self._settings.offsets_retention_check_interval_ms / 1000
-        self._expiry_timer = self.clock.call_maintenance(delay_seconds, self._on_expiry_timer)
-
-    def _on_expiry_timer(self) -> None:
-        self.expire_offsets()
-        self._expire_later()
 
 
 LOAD_FINISHED = InternalOperation(load_finished)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from coordinator_server.coordinator.led_coordinator import LedCoordinator
 from coordinator_server.coordinator.led_partitions import LedPartitions, PartitionState
 from coordinator_server.coordinator.share_state_partition import ShareStatePartition
 from coordinator_server.events.log import LOG
@@ -23,9 +24,9 @@ from coordinator_server.topics.names import SHARE_STATE_TOPIC
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from coordinator_server.clock.broker_clock import BrokerClock, Timer
+    from coordinator_server.clock.broker_clock import BrokerClock
     from coordinator_server.clock.step_runner import StepRunner, Steps
     from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
     from coordinator_server.events.log import EventLog
@@ -42,7 +43,7 @@ _RECORDS_PER_BATCH = 20
 R = TypeVar("R", Outcome, ShareState, ShareStateSummary)
 
 
-class ShareCoordinator:
+class ShareCoordinator(LedCoordinator[ShareStatePartition]):
     """The share partitions of a broker. `node_id` is the broker's id."""
 
     def __init__(
@@ -56,13 +57,12 @@ class ShareCoordinator:
         node_id: int,
         log: EventLog = LOG,
     ) -> None:
+        super().__init__(clock, topics)
         self.settings = settings
-        self._clock = clock
         self._step_runner = step_runner
-        self._topics = topics
         self._topic = share_state_topic
         self._log = log
-        self._led: LedPartitions[ShareStatePartition, None] = LedPartitions(
+        self._led = LedPartitions(
             share_state_topic,
             clock,
             step_runner,
@@ -73,40 +73,22 @@ class ShareCoordinator:
             serve=self._serve,
             log=log,
         )
-        self._timers: dict[str, Timer] = {}
 
     # --- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin to load what the log holds, and to look after the log."""
-        self._topics.on_deleted.append(self._on_topics_deleted)
-        self._led.look()
-        self._prune_later()
-        self._rewrite_later()
+        super().start()
+        self._repeat(self.prune, self.settings.prune_interval_ms)
+        self._repeat(self.rewrite_cold, self.settings.cold_snapshot_interval_ms)
 
-    def stop(self) -> None:
-        """Answer NOT_COORDINATOR from now on."""
-        self._led.close()
-        for timer in self._timers.values():
-            timer.cancel()
-        self._topics.on_deleted.remove(self._on_topics_deleted)
-        self.emigrate_all()
-
-    def immigrate(self, partition: Partition) -> None:
-        """Begin to load a partition that this broker leads from now on."""
-        self._led.immigrate(partition)
-
-    def emigrate(self, index: int) -> None:
-        """Let a partition go: another broker goes on with its share partitions."""
-        _close(self._led.release((index,)))
-
-    def emigrate_all(self) -> None:
-        """Let every partition go, as `emigrate` does."""
-        _close(self._led.release())
+    def _unload(self, closing: set[ShareStatePartition]) -> None:
+        for led in closing:
+            led.state = PartitionState.CLOSED
 
     def _take_over(self, partition: Partition) -> ShareStatePartition:
         shard = ShareCoordinatorShard(self.settings.updates_per_snapshot, self._partition_count)
-        return ShareStatePartition(partition, self._clock, shard)
+        return ShareStatePartition(partition, self.clock, shard)
 
     def _partition_count(self, topic_id: bytes) -> int:
         topic = self._topics.topic_by_id(topic_id)
@@ -123,18 +105,9 @@ class ShareCoordinator:
 
     # --- questions --------------------------------------------------------------------------------
 
-    def ensure_topic(self) -> ErrorCode:
-        """Create the topic if it does not exist. NONE, or why it cannot be created."""
-        return self._led.ensure_topic()
-
     def coordinator_of(self, key: SharePartitionKey) -> int:
         """The id of the broker that keeps a share partition, -1 for none; the topic must exist."""
         return self._topic.partition_of(coordinator_key(key)).leader_id
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether some share partitions are not known yet: their partition is being loaded."""
-        return self._led.is_loading
 
     # --- requests ---------------------------------------------------------------------------------
 
@@ -214,7 +187,7 @@ class ShareCoordinator:
         if led is None or error is not ErrorCode.NONE:
             done(failed(error, error.message))
             return
-        decision = decide(led.shard, self._clock.now_ms())
+        decision = decide(led.shard, self.clock.now_ms())
         if decision.record is not None:
             error = led.append([decision.record])
             if error is not ErrorCode.NONE:
@@ -264,9 +237,9 @@ class ShareCoordinator:
     def _rewrite_cold(self) -> Iterator[None]:
         interval_ms = self.settings.cold_snapshot_interval_ms
         for led in self._led.active():
-            keys = led.shard.cold_keys(self._clock.now_ms(), interval_ms)
+            keys = led.shard.cold_keys(self.clock.now_ms(), interval_ms)
             for start in range(0, len(keys), _RECORDS_PER_BATCH):
-                now_ms = self._clock.now_ms()
+                now_ms = self.clock.now_ms()
                 cold = keys[start : start + _RECORDS_PER_BATCH]
                 rewritten = [led.shard.rewritten(key, now_ms) for key in cold]
                 records = [record for record in rewritten if record is not None]
@@ -288,27 +261,6 @@ class ShareCoordinator:
             yield
         if moved:
             yield from self._topics.checkpoint_log_starts(moved)
-
-    def _prune_later(self) -> None:
-        delay_seconds = self.settings.prune_interval_ms / 1000
-        self._timers["prune"] = self._clock.call_maintenance(delay_seconds, self._on_prune_timer)
-
-    def _on_prune_timer(self) -> None:
-        self.prune()
-        self._prune_later()
-
-    def _rewrite_later(self) -> None:
-        delay_seconds = self.settings.cold_snapshot_interval_ms / 1000
-        self._timers["cold"] = self._clock.call_maintenance(delay_seconds, self._on_cold_timer)
-
-    def _on_cold_timer(self) -> None:
-        self.rewrite_cold()
-        self._rewrite_later()
-
-
-def _close(closing: Iterable[ShareStatePartition]) -> None:
-    for led in closing:
-        led.state = PartitionState.CLOSED
 
 
 def _failed(verb: str) -> Callable[[ErrorCode, str], Outcome]:

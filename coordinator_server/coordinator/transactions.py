@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coordinator_server.coordinator.led_coordinator import LedCoordinator
 from coordinator_server.coordinator.led_partitions import LedPartitions, PartitionState
 from coordinator_server.coordinator.transactions_partition import TransactionsPartition
 from coordinator_server.events.log import LOG
@@ -34,14 +35,14 @@ from storage.errors import StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from coordinator_server.clock.broker_clock import BrokerClock, Timer
+    from coordinator_server.clock.broker_clock import BrokerClock
     from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
     from coordinator_server.coordinator.markers import Markers
     from coordinator_server.events.log import EventLog
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.producer_ids import ProducerIdManager
-    from coordinator_server.topics.topic import Partition, Topic
+    from coordinator_server.topics.topic import Topic
     from coordinator_server.transactions.settings import TransactionSettings
 
     Decide = Callable[[TransactionMetadata | None, int], Decision]
@@ -77,7 +78,7 @@ class TransactionalId:
         self.waiting: list[Callable[[ErrorCode], None]] = []
 
 
-class TransactionCoordinator:
+class TransactionCoordinator(LedCoordinator[TransactionsPartition]):
     """All transactional ids of a broker, by id in `ids`.
 
     `node_id` is the broker's id. `peer(node_id)` is the coordinator of another broker of the
@@ -98,17 +99,16 @@ class TransactionCoordinator:
         peer: Callable[[int], TransactionCoordinator | None],
         log: EventLog = LOG,
     ) -> None:
+        super().__init__(clock, topics)
         self.ids: dict[str, TransactionalId] = {}
         self.settings = settings
         self.producer_ids = producer_ids
-        self._clock = clock
         self._step_runner = step_runner
-        self._topics = topics
         self._topic = transactions_topic
         self._markers = markers
         self._peer = peer
         self._log = log
-        self._led: LedPartitions[TransactionsPartition, TransactionMetadata] = LedPartitions(
+        self._led = LedPartitions(
             transactions_topic,
             clock,
             step_runner,
@@ -119,36 +119,14 @@ class TransactionCoordinator:
             serve=self._serve,
             log=log,
         )
-        self._timers: dict[str, Timer] = {}
 
     # --- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin to load the ids that the log holds, and to look for what time ends."""
-        self._topics.on_deleted.append(self._on_topics_deleted)
-        self._led.look()
-        self._abort_later()
-        self._expire_later()
-
-    def stop(self) -> None:
-        """Answer whoever waits with NOT_COORDINATOR. Ends that are under way go on at a restart."""
-        self._led.close()
-        for timer in self._timers.values():
-            timer.cancel()
-        self._topics.on_deleted.remove(self._on_topics_deleted)
-        self.emigrate_all()
-
-    def immigrate(self, partition: Partition) -> None:
-        """Begin to load the ids of a partition that this broker leads from now on."""
-        self._led.immigrate(partition)
-
-    def emigrate(self, index: int) -> None:
-        """Let the ids of a partition go: another broker goes on with them."""
-        self._unload(self._led.release((index,)))
-
-    def emigrate_all(self) -> None:
-        """Let every id go, as `emigrate` does."""
-        self._unload(self._led.release())
+        super().start()
+        self._repeat(self.abort_timed_out, self.settings.abort_interval_ms)
+        self._repeat(self.remove_expired, self.settings.expiration_interval_ms)
 
     def _unload(self, closing: set[TransactionsPartition]) -> None:
         for led in closing:
@@ -180,10 +158,6 @@ class TransactionCoordinator:
 
     # --- requests ---------------------------------------------------------------------------------
 
-    def ensure_topic(self) -> ErrorCode:
-        """Create the transactions topic if it does not exist. NONE, or why it cannot be created."""
-        return self._led.ensure_topic()
-
     def coordinator_of(self, transactional_id: str) -> int:
         """The id of the broker that coordinates an id, -1 for none; the topic must exist."""
         return self._topic.partition_of(transactional_id).leader_id
@@ -205,11 +179,6 @@ class TransactionCoordinator:
         entry = self.ids[transactional_id]
         return entry.metadata.partitions if entry.unmarked is None else entry.unmarked
 
-    @property
-    def is_loading(self) -> bool:
-        """Whether some ids are not known yet because their partition is being loaded."""
-        return self._led.is_loading
-
     def submit(
         self,
         transactional_id: str,
@@ -228,7 +197,7 @@ class TransactionCoordinator:
             return
         entry = self.ids.get(transactional_id)
         try:
-            decision = decide(None if entry is None else entry.metadata, self._clock.now_ms())
+            decision = decide(None if entry is None else entry.metadata, self.clock.now_ms())
         except StorageError:
             # No producer id could be kept; the client tries again.
             done(refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
@@ -367,12 +336,12 @@ class TransactionCoordinator:
         """All markers are written: write the end, now or as soon as the disk lets us."""
         if not self._is_current(entry, metadata):
             return
-        ended = completed(metadata, self._clock.now_ms())
+        ended = completed(metadata, self.clock.now_ms())
         error = entry.partition.append(metadata.transactional_id, ended)
         if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             return  # the next leader does it
         if error is not ErrorCode.NONE:
-            self._clock.call_later(_RETRY_MS / 1000, lambda: self._complete(entry, metadata))
+            self.clock.call_later(_RETRY_MS / 1000, lambda: self._complete(entry, metadata))
             return
         entry.metadata, entry.unmarked = ended, None
         self._log.emit(
@@ -399,7 +368,7 @@ class TransactionCoordinator:
 
     def _abort_timed_out(self) -> Iterator[None]:
         for number, (transactional_id, entry) in enumerate(tuple(self.ids.items()), start=1):
-            if entry.metadata.is_timed_out(self._clock.now_ms()):
+            if entry.metadata.is_timed_out(self.clock.now_ms()):
                 self._log.emit(
                     "transaction.expired",
                     transactional_id=transactional_id,
@@ -424,7 +393,7 @@ class TransactionCoordinator:
     def _remove_expired(self) -> Iterator[None]:
         expiration_ms = self.settings.id_expiration_ms
         for number, (transactional_id, entry) in enumerate(tuple(self.ids.items()), start=1):
-            if is_expired(entry.metadata, self._clock.now_ms(), expiration_ms):
+            if is_expired(entry.metadata, self.clock.now_ms(), expiration_ms):
                 error = entry.partition.append(transactional_id, None)
                 if error is ErrorCode.NONE and self.ids.get(transactional_id) is entry:
                     del self.ids[transactional_id]
@@ -432,22 +401,6 @@ class TransactionCoordinator:
                 yield
             if not number % _IDS_PER_STEP:
                 yield
-
-    def _abort_later(self) -> None:
-        delay_seconds = self.settings.abort_interval_ms / 1000
-        self._timers["abort"] = self._clock.call_maintenance(delay_seconds, self._on_abort_timer)
-
-    def _on_abort_timer(self) -> None:
-        self.abort_timed_out()
-        self._abort_later()
-
-    def _expire_later(self) -> None:
-        delay_seconds = self.settings.expiration_interval_ms / 1000
-        self._timers["expire"] = self._clock.call_maintenance(delay_seconds, self._on_expiry_timer)
-
-    def _on_expiry_timer(self) -> None:
-        self.remove_expired()
-        self._expire_later()
 
 
 def _ignore(_: Decision) -> None:

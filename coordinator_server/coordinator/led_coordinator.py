@@ -6,6 +6,7 @@ Groups, transactional ids and the state of share partitions have one each.
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
 from coordinator_server.coordinator.led_partitions import L
@@ -69,12 +70,12 @@ class LedCoordinator(Generic[L]):
 
     def _repeat(self, work: Callable[[], None], interval_ms: int) -> None:
         """Do maintenance each time that the interval has passed."""
-
-        def due() -> None:
-            work()
-            self._repeat(work, interval_ms)
-
+        due = partial(self._do_and_repeat, work, interval_ms)
         self._timers[work] = self.clock.call_maintenance(interval_ms / 1000, due)
+
+    def _do_and_repeat(self, work: Callable[[], None], interval_ms: int) -> None:
+        work()
+        self._repeat(work, interval_ms)
 
     @abstractmethod
     def _unload(self, closing: set[L]) -> None:

@@ -85,7 +85,7 @@ TRANSACTION_BUGS = [
     _bug(
         "time aborts nothing",
         "coordinator.transactions",
-        "if entry.metadata.is_timed_out(self._clock.now_ms()):",
+        "if entry.metadata.is_timed_out(self.clock.now_ms()):",
         "if entry.metadata.is_new:",
     ),
     _bug(

@@ -96,9 +96,9 @@ SHARE_MEMBER_BUGS = [
     _bug(
         "sessions of a share group are not renewed",
         "timers",
-        "    group.purgatory.schedule(session, now_ms + config(group, SESSION_TIMEOUT))",
-        "    if session.deadline_ms is None:\n"
-        "        group.purgatory.schedule(session, now_ms + config(group, SESSION_TIMEOUT))",
+        "    renew(group, DelayedSession, member_id, now_ms + config(group, SESSION_TIMEOUT))",
+        "    if member_id not in group.sessions:\n"
+        "        renew(group, DelayedSession, member_id, now_ms + config(group, SESSION_TIMEOUT))",
     ),
     _bug(
         "a broker that starts waits for no member of a share group",

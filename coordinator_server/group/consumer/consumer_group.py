@@ -27,7 +27,7 @@ from coordinator_server.group.consumer.records import (
 )
 from coordinator_server.group.consumer.regex import NEVER_RESOLVED
 from coordinator_server.group.consumer.state import ConsumerGroupState
-from coordinator_server.group.modern.modern_group import ModernGroup
+from coordinator_server.group.modern.modern_group import MEMBER_EPOCHS_SINCE, ModernGroup
 from coordinator_server.group.settings import GroupKind
 from protocol.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -57,9 +57,6 @@ if TYPE_CHECKING:
     from coordinator_server.group.records import CoordinatorRecord
     from coordinator_server.group.settings import GroupEnvironment
     from protocol.apis.offset_commit import OffsetCommitRequest
-
-MEMBER_EPOCHS_SINCE = 9
-"""The version of OffsetCommit from which on it carries a member epoch."""
 
 EMPTY, ASSIGNING, RECONCILING, STABLE, DEAD = ConsumerGroupState
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.group.consumer.member import CurrentAssignment, Member
 from coordinator_server.group.consumer.regex import ResolvedRegex
-from coordinator_server.group.consumer.state import member_state
+from coordinator_server.group.consumer.state import MemberState
 from protocol.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -129,7 +129,7 @@ def current_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> CurrentAssig
     return CurrentAssignment(
         epoch=value.member_epoch,
         previous_epoch=value.previous_member_epoch,
-        state=member_state(value.state),
+        state=MemberState(value.state),
         assigned=_owned(value.assigned_partitions, value.member_epoch),
         revoking=_owned(value.partitions_pending_revocation, value.member_epoch),
     )

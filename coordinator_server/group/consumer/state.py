@@ -23,10 +23,7 @@ class MemberState(IntEnum):
     UNRELEASED_PARTITIONS = 2
     UNKNOWN = 127
 
-
-def member_state(number: int) -> MemberState:
-    """The state of that number; UNKNOWN for those of later versions."""
-    try:
-        return MemberState(number)
-    except ValueError:
-        return MemberState.UNKNOWN
+    @classmethod
+    def _missing_(cls, _: object) -> MemberState:
+        """Of a later version."""
+        return cls.UNKNOWN

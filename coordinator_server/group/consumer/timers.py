@@ -15,6 +15,11 @@ from coordinator_server.group.consumer.state import MemberState
 from coordinator_server.group.consumer.subscriptions import resolve_expressions
 from coordinator_server.group.explain import Absence, Trigger
 from coordinator_server.group.modern.configs import config
+from coordinator_server.group.modern.timers import (
+    MemberTimer,
+    revocation_expired,
+    session_expired,
+)
 from coordinator_server.group.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
@@ -34,37 +39,30 @@ _TRIGGERS = {
 }
 
 
-class DelayedSession(DelayedOperation["ConsumerGroup"]):
+class DelayedSession(MemberTimer["ConsumerGroup"]):
     """Ends the session of a member."""
 
-    __slots__ = ("member_id", "timeout_ms")
+    __slots__ = ("timeout_ms",)
 
     def __init__(self, member_id: str) -> None:
-        super().__init__()
-        self.member_id = member_id
+        super().__init__(member_id)
         self.timeout_ms = 0
 
     def on_expiration(self, group: ConsumerGroup, now_ms: int, effects: Effects) -> Steps:
         """The member is fenced."""
-        effects.event(
-            "member.expired",
-            group=group.group_id,
-            member=self.member_id,
-            session_timeout_ms=self.timeout_ms,
-        )
+        session_expired(group, self.member_id, self.timeout_ms, effects)
         return fence(
             group, self.member_id, self, Trigger.MEMBER_EXPIRED, self.timeout_ms, now_ms, effects
         )
 
 
-class DelayedRevocation(DelayedOperation["ConsumerGroup"]):
+class DelayedRevocation(MemberTimer["ConsumerGroup"]):
     """Fences a member that has not given its partitions up in time, at the `epoch` it was at."""
 
-    __slots__ = ("epoch", "member_id")
+    __slots__ = ("epoch",)
 
     def __init__(self, member_id: str, epoch: int) -> None:
-        super().__init__()
-        self.member_id = member_id
+        super().__init__(member_id)
         self.epoch = epoch
 
     def on_expiration(self, group: ConsumerGroup, now_ms: int, effects: Effects) -> Steps | None:
@@ -72,24 +70,18 @@ class DelayedRevocation(DelayedOperation["ConsumerGroup"]):
         if group.current(self.member_id).epoch != self.epoch:
             return None
         timeout_ms = group.members[self.member_id].rebalance_timeout_ms
-        effects.event(
-            "revocation.expired",
-            group=group.group_id,
-            member=self.member_id,
-            rebalance_timeout_ms=timeout_ms,
-        )
+        revocation_expired(group, self.member_id, timeout_ms, effects)
         return fence(group, self.member_id, self, Trigger.STALLED, timeout_ms, now_ms, effects)
 
 
-class DelayedAbsence(DelayedOperation["ConsumerGroup"]):
+class DelayedAbsence(MemberTimer["ConsumerGroup"]):
     """Fences a member of the classic protocol that does not rejoin, or sync, within its rebalance
     timeout."""
 
-    __slots__ = ("member_id", "why")
+    __slots__ = ("why",)
 
     def __init__(self, member_id: str, why: Absence) -> None:
-        super().__init__()
-        self.member_id = member_id
+        super().__init__(member_id)
         self.why = why
 
     def on_expiration(self, group: ConsumerGroup, now_ms: int, effects: Effects) -> Steps:

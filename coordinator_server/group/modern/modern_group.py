@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from coordinator_server.group.purgatory import DelayedOperation
     from coordinator_server.group.settings import GroupEnvironment
 
+MEMBER_EPOCHS_SINCE = 9
+"""The version of OffsetCommit from which on it carries a member epoch."""
+
 FIRST_EPOCH = 1
 """Of the group and of its assignment, before a record says otherwise."""
 

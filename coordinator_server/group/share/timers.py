@@ -11,7 +11,7 @@ from coordinator_server.group.explain import Trigger
 from coordinator_server.group.modern.account import cause_of
 from coordinator_server.group.modern.configs import config
 from coordinator_server.group.modern.retry import retried
-from coordinator_server.group.purgatory import DelayedOperation
+from coordinator_server.group.modern.timers import MemberTimer, renew, session_expired
 from coordinator_server.group.share.leaving import removal
 
 if TYPE_CHECKING:
@@ -26,24 +26,13 @@ SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL = (
 """The configs that a group may have of its own."""
 
 
-class DelayedSession(DelayedOperation["ShareGroup"]):
+class DelayedSession(MemberTimer["ShareGroup"]):
     """Ends the session of a member."""
-
-    __slots__ = ("member_id",)
-
-    def __init__(self, member_id: str) -> None:
-        super().__init__()
-        self.member_id = member_id
 
     def on_expiration(self, group: ShareGroup, now_ms: int, effects: Effects) -> Steps:
         """The member is fenced; it learns of it when it speaks again."""
         timeout_ms = config(group, SESSION_TIMEOUT)
-        effects.event(
-            "member.expired",
-            group=group.group_id,
-            member=self.member_id,
-            session_timeout_ms=timeout_ms,
-        )
+        session_expired(group, self.member_id, timeout_ms, effects)
         member = group.members[self.member_id]
         records = yield from removal(group, member)
         write = effects.write(records, retried(group, self))
@@ -52,10 +41,7 @@ class DelayedSession(DelayedOperation["ShareGroup"]):
 
 def renew_session(group: ShareGroup, member_id: str, now_ms: int) -> None:
     """Start a member's session again."""
-    session = group.sessions.get(member_id)
-    if session is None:
-        session = group.sessions[member_id] = DelayedSession(member_id)
-    group.purgatory.schedule(session, now_ms + config(group, SESSION_TIMEOUT))
+    renew(group, DelayedSession, member_id, now_ms + config(group, SESSION_TIMEOUT))
 
 
 def load_finished(group: ShareGroup, now_ms: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.group.streams.assignors.spec import MemberTasks
 from coordinator_server.group.streams.member import CurrentTasks, Member
-from coordinator_server.group.streams.state import member_state
+from coordinator_server.group.streams.state import MemberState
 from coordinator_server.group.streams.tasks import OwnedTasks
 from protocol.streams_group_records import (
     CurrentTaskIds,
@@ -180,7 +180,7 @@ def current_of(value: StreamsGroupCurrentMemberAssignmentValue) -> CurrentTasks:
     return CurrentTasks(
         epoch=epoch,
         previous_epoch=value.previous_member_epoch,
-        state=member_state(value.state),
+        state=MemberState(value.state),
         assigned=OwnedTasks(
             _epochs(value.active_tasks, epoch),
             _tasks(value.standby_tasks),

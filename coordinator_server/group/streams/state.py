@@ -68,10 +68,7 @@ class MemberState(IntEnum):
     UNRELEASED_TASKS = 3
     UNKNOWN = 127
 
-
-def member_state(number: int) -> MemberState:
-    """The state of that number; UNKNOWN for those of later versions."""
-    try:
-        return MemberState(number)
-    except ValueError:
-        return MemberState.UNKNOWN
+    @classmethod
+    def _missing_(cls, _: object) -> MemberState:
+        """Of a later version."""
+        return cls.UNKNOWN

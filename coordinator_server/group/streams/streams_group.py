@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.modern.modern_group import ModernGroup
+from coordinator_server.group.modern.modern_group import MEMBER_EPOCHS_SINCE, ModernGroup
 from coordinator_server.group.settings import GroupKind
 from coordinator_server.group.streams.holders import Holders
 from coordinator_server.group.streams.member import NO_TASKS
@@ -57,9 +57,6 @@ if TYPE_CHECKING:
     from coordinator_server.group.streams.member import CurrentTasks, Member
     from coordinator_server.group.streams.topology import Topology
     from protocol.apis.offset_commit import OffsetCommitRequest
-
-MEMBER_EPOCHS_SINCE = 9
-"""The version of OffsetCommit from which on it carries a member epoch."""
 
 
 class StreamsGroup(ModernGroup):

@@ -14,6 +14,12 @@ from coordinator_server.group.explain import Trigger
 from coordinator_server.group.modern.account import cause_of
 from coordinator_server.group.modern.configs import config
 from coordinator_server.group.modern.retry import retried
+from coordinator_server.group.modern.timers import (
+    MemberTimer,
+    renew,
+    revocation_expired,
+    session_expired,
+)
 from coordinator_server.group.purgatory import DelayedOperation
 from coordinator_server.group.streams.configs import SESSION_TIMEOUT
 from coordinator_server.group.streams.state import MemberState
@@ -24,51 +30,29 @@ if TYPE_CHECKING:
     from coordinator_server.group.streams.streams_group import StreamsGroup
 
 
-class DelayedSession(DelayedOperation["StreamsGroup"]):
+class DelayedSession(MemberTimer["StreamsGroup"]):
     """Ends the session of a member."""
-
-    __slots__ = ("member_id",)
-
-    def __init__(self, member_id: str) -> None:
-        super().__init__()
-        self.member_id = member_id
 
     def on_expiration(self, group: StreamsGroup, now_ms: int, effects: Effects) -> None:
         """The member is fenced; it learns of it when it speaks again."""
         timeout_ms = config(group, SESSION_TIMEOUT)
-        effects.event(
-            "member.expired",
-            group=group.group_id,
-            member=self.member_id,
-            session_timeout_ms=timeout_ms,
-        )
+        session_expired(group, self.member_id, timeout_ms, effects)
         _fence(group, self, Trigger.MEMBER_EXPIRED, timeout_ms, effects)
 
 
-class DelayedRevocation(DelayedOperation["StreamsGroup"]):
+class DelayedRevocation(MemberTimer["StreamsGroup"]):
     """Ends a member that does not give its tasks up in time."""
-
-    __slots__ = ("member_id",)
-
-    def __init__(self, member_id: str) -> None:
-        super().__init__()
-        self.member_id = member_id
 
     def on_expiration(self, group: StreamsGroup, now_ms: int, effects: Effects) -> None:
         """The member is fenced."""
         timeout_ms = group.members[self.member_id].rebalance_timeout_ms
-        effects.event(
-            "revocation.expired",
-            group=group.group_id,
-            member=self.member_id,
-            rebalance_timeout_ms=timeout_ms,
-        )
+        revocation_expired(group, self.member_id, timeout_ms, effects)
         _fence(group, self, Trigger.STALLED, timeout_ms, effects)
 
 
 def _fence(
     group: StreamsGroup,
-    timer: DelayedSession | DelayedRevocation,
+    timer: MemberTimer[StreamsGroup],
     trigger: Trigger,
     timeout_ms: int,
     effects: Effects,
@@ -88,10 +72,7 @@ class DelayedAssignment(DelayedOperation["StreamsGroup"]):
 
 def renew_session(group: StreamsGroup, member_id: str, now_ms: int) -> None:
     """Start a member's session again."""
-    session = group.sessions.get(member_id)
-    if session is None:
-        session = group.sessions[member_id] = DelayedSession(member_id)
-    group.purgatory.schedule(session, now_ms + config(group, SESSION_TIMEOUT))
+    renew(group, DelayedSession, member_id, now_ms + config(group, SESSION_TIMEOUT))
 
 
 def watch_revocation(group: StreamsGroup, member_id: str, now_ms: int) -> None:

@@ -12,7 +12,7 @@ from coordinator_server.group.streams.reconcile import (
     Target,
     UnknownStateError,
 )
-from coordinator_server.group.streams.state import MemberState, member_state
+from coordinator_server.group.streams.state import MemberState
 from coordinator_server.group.streams.tasks import OwnedTasks
 from protocol.errors import ErrorCode
 from protocol.streams_group_records import (
@@ -206,7 +206,7 @@ def test_tasks_that_may_be_in_two_processes(
 def test_a_state_of_a_later_release() -> None:
     """The member has to begin anew, unless it has nothing."""
     current = CurrentTasks(3, 2, UNKNOWN)
-    assert member_state(77) is UNKNOWN
+    assert MemberState(77) is UNKNOWN
     for listed in (None, MemberTasks(two(1))):
         with pytest.raises(UnknownStateError):
             step(current, MemberTasks(two(1)), listed)

@@ -91,7 +91,7 @@ class Side:
         load.ensure_topic(self.client, TOPIC, PARTITIONS)
         load.ensure_topic(self.client, RECORDS_TOPIC, 1)
         self.topic_ids = {one: self._topic_id(one) for one in (TOPIC, RECORDS_TOPIC)}
-        # Kafka makes the topic of the groups when somebody asks for a coordinator.
+        # Kafka creates __consumer_offsets on the first FindCoordinator.
         self.client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["group"]))
 
     def cpu_seconds(self) -> float:
@@ -143,13 +143,12 @@ def beat(group: str, member_id: str, epoch: int, **fields: Any) -> ConsumerGroup
 
 def joined(client: Client, request: Any) -> Any:
     """The answer to who joins, as soon as the coordinator is there."""
-    end = time.monotonic() + PATIENCE_SECONDS
-    while True:
+
+    def answered() -> Any:
         answer = client.ask(request)
-        if not answer.error_code:
-            return answer
-        assert time.monotonic() < end, answer
-        time.sleep(0.05)
+        return None if answer.error_code else answer
+
+    return wait_for(answered, "the coordinator is there", PATIENCE_SECONDS, 0.05)
 
 
 class Heartbeats:
@@ -293,11 +292,13 @@ class Shared:
             resource_type=32, resource_name=self.GROUP, configs=[earliest]
         )
         side.client.ask(IncrementalAlterConfigsRequest(resources=[resource]))
-        # Kafka makes the topic of their states when somebody asks for its coordinator.
+        # Kafka creates __share_group_state on the first FindCoordinator of a share partition.
         key = f"{self.GROUP}:{uuid_to_text(self._topic_id)}:0"
         find = FindCoordinatorRequest(key_type=2, coordinator_keys=[key])
-        while side.client.ask(find).coordinators[0].error_code:
-            time.sleep(0.1)
+        wait_for(
+            lambda: not side.client.ask(find).coordinators[0].error_code,
+            "the share coordinator is there",
+        )
         request = ShareGroupHeartbeatRequest(
             group_id=self.GROUP, member_id=_MEMBER, subscribed_topic_names=[RECORDS_TOPIC]
         )

@@ -6,8 +6,8 @@ One member's heartbeats, from a process of their own, a millisecond after each a
 else is there, then the loads take turns, with a quiet time before each. The ratio is of the p99 to
 that of the quiet time before it. The floor's column is the same probe at a bare server (see
 `benchmarks.floor`) at the same time: what of it is the machine's. Then the floods of
-`tests.floods` come to another broker, which has TLS and SASL: the probe is in plain text, as
-whoever comes by the same listener has the flood's queue before it.
+`tests.floods` come to another broker, which has TLS and SASL: the probe uses a plaintext listener,
+as connections to the flooded listener would queue behind the flood.
 """
 
 from __future__ import annotations

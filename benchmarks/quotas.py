@@ -2,8 +2,8 @@
 
     python -m benchmarks.quotas [--seconds 3]
 
-The quotas are so large that nobody waits. One of bytes is not in the way of a heartbeat; one of
-requests is counted with each.
+The quotas are too large to throttle anybody. A quota of bytes does not apply to heartbeats; a
+request quota counts every request.
 """
 
 from __future__ import annotations

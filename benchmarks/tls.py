@@ -45,7 +45,7 @@ class Side:
         self.name, self.addresses, self.pid = name, addresses, pid
         self.address = addresses["PLAIN"]
         with load.client_of(self) as client:
-            # Kafka makes the topic of the groups when somebody asks for a coordinator.
+            # Kafka creates __consumer_offsets on the first FindCoordinator.
             client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["group"]))
             end = time.monotonic() + 60
             while True:

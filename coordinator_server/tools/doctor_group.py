@@ -13,7 +13,6 @@ from protocol.errors import ErrorCode
 
 _PROTOCOL_TYPE, _ASSIGNOR = "consumer", "range"
 _SESSION_TIMEOUT_MS = 10_000
-_PAUSE_S = 0.1
 _DELAY_MS = 1_000
 _AGAIN = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -47,10 +46,8 @@ class _Member:
             code = answer.error_code
             if code == ErrorCode.MEMBER_ID_REQUIRED:
                 self.member_id = answer.member_id
-            elif code not in _AGAIN or self._step.left_s() < 2 * _PAUSE_S:
+            elif code not in _AGAIN or not self._step.may_try_again():
                 break
-            else:
-                time.sleep(_PAUSE_S)
         took_ms = (time.monotonic() - begin_s) * 1000
         self.times.append(f"{name} {took_ms:.1f} ms")
         if name == "JoinGroup" and not code and took_ms > _DELAY_MS:

@@ -9,6 +9,8 @@ from typing import Any
 from coordinator_server.client import Address
 from coordinator_server.config.config import format_address
 
+_PAUSE_S = 0.1
+
 
 class StepFailedError(Exception):
     """What ends a step: the reason, and what to change on either side."""
@@ -39,6 +41,13 @@ class Step:
     def left_s(self) -> float:
         """What is left of its time, never quite nothing: a timeout of 0 means another thing."""
         return max(self.deadline_s - time.monotonic(), 0.001)
+
+    def may_try_again(self) -> bool:
+        """Wait a moment before another try; False, at once, if there is no time for one."""
+        if self.left_s() < 2 * _PAUSE_S:
+            return False
+        time.sleep(_PAUSE_S)
+        return True
 
     def fail(self, error: StepFailedError) -> None:
         """Take in why it failed."""

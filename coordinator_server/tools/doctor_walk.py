@@ -38,7 +38,6 @@ from protocol.codec import decoder, encoder
 from protocol.errors import ErrorCode
 from protocol.registry import SPEC_BY_NAME
 
-_PAUSE_S = 0.1
 _ONLY_KAFKAS_OWN = 34
 """AlterReplicaLogDirs: Apache Kafka has always served it, brokers that are like it do not."""
 _RELEASES = (
@@ -338,9 +337,8 @@ class Walk:
                 raise StepFailedError(f"no answer to FindCoordinator: {error}") from error
             found = answer.coordinators[0] if answer.coordinators else answer
             retriable = found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-            if not retriable or step.left_s() < 2 * _PAUSE_S:
+            if not retriable or not step.may_try_again():
                 break
-            time.sleep(_PAUSE_S)
         if found.error_code:
             raise _no_coordinator(found.error_code, found.error_message, self._group)
         node = Address(found.host, found.port)

@@ -341,7 +341,7 @@ def produce(t: Stage, place: Place, *sizes: int) -> None:
 def _prepare(t: Stage) -> None:
     """Wait, once per broker and unrecorded, until the share coordinator answers.
 
-    Kafka makes its topic on the first question for a coordinator. A group that is there before it
+    Kafka creates its topic on the first FindCoordinator. A group that is there before it
     would try again to initialize its partitions after 30 seconds only.
     """
     if getattr(t.env, "shares_prepared", False):

@@ -125,10 +125,14 @@ class SecurityState:
         """The entries of a section, none if it was never written."""
         return [json.loads(text) for text in self._sections.get(name, {}).values()]
 
-    def put(self, name: str, entries: Iterable[Mapping[str, Any]]) -> None:
-        """Replace a section; on the disk when this returns. Raises StorageError, and changes
-        nothing then."""
-        self._write(name, _kept(name, entries), (), replaces=True)
+    def has(self, name: str) -> bool:
+        """Whether a section has an entry."""
+        return bool(self._sections.get(name))
+
+    def clear(self, name: str) -> None:
+        """Remove all entries of a section; on the disk when this returns. Raises StorageError,
+        and changes nothing then."""
+        self._write(name, (), (), replaces=True)
 
     def change(
         self,

@@ -233,7 +233,7 @@ class DelegationTokens:
     def clear(self) -> None:
         """Forget all tokens. Raises StorageError."""
         if self._tokens:
-            self._state.put(SECTION, ())
+            self._state.clear(SECTION)
             for one in (self._tokens, self._id_by_hmac, self._hmacs, self._sizes):
                 one.clear()
             self._credentials, self._bytes = {}, 0

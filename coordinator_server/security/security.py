@@ -61,7 +61,7 @@ class Security:
 
             self.authorizer = load_authorizer(config, state.section(_ACLS))
             self._new_access = partial(Access, self.authorizer)
-        if config.optional_text("scram.users") is not None or state.section(_USERS):
+        if config.optional_text("scram.users") is not None or state.has(_USERS):
             self.users.users()  # adds them; very many are not read by the first login
 
     @property
@@ -162,7 +162,7 @@ class Security:
         if not self.state:
             return  # without loading what would have nothing to forget
         if self.authorizer is not None and len(self.authorizer):
-            self.state.put(_ACLS, ())
+            self.state.clear(_ACLS)
             self.authorizer.clear()
         self.users.clear()
         self.tokens.clear()

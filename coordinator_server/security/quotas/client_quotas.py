@@ -91,7 +91,7 @@ class ClientQuotas:
     def clear(self) -> None:
         """Forget all of them."""
         if self._quotas:
-            self._state.put(_SECTION, ())
+            self._state.clear(_SECTION)
             self._quotas, self._addresses = {}, {}
             self._tell()
 

@@ -168,7 +168,7 @@ class ScramUsers:
     def clear(self) -> None:
         """Forget all users but those of the settings. Raises StorageError."""
         if self._credentials:
-            self._state.put(SECTION, ())
+            self._state.clear(SECTION)
             self._credentials.clear()
             self._add_configured()
 

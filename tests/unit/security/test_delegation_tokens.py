@@ -289,7 +289,7 @@ def test_a_change_that_cannot_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place()
     place.create()
     before = list(place.tokens)
-    for name in ("change", "put"):
+    for name in ("change", "clear"):
         monkeypatch.setattr(place.state, name, _fails)
     for call in (
         lambda: place.create("other"),
@@ -317,6 +317,7 @@ def test_a_damaged_token(damage: dict[str, object]) -> None:
     entry = place.create().to_entry() | damage
     if "expires" in damage:
         del entry["expires_at_ms"]
-    place.state.put("delegation_tokens", [entry])
+    place.state.clear("delegation_tokens")
+    place.state.change("delegation_tokens", put=[entry])
     with pytest.raises(StorageError, match=r"a token in .* is damaged"):
         place.restart()

@@ -33,9 +33,9 @@ def test_a_reset_forgets_what_was_kept() -> None:
     disk = MemoryDisk()
     disk.mkdir("/d")
     state = SecurityState(disk, "/d")
-    state.put(
+    state.change(
         "scram_users",
-        [
+        put=[
             {
                 "user": "alice",
                 "mechanism": "SCRAM-SHA-256",
@@ -100,7 +100,7 @@ def test_a_line_that_was_cut_off_is_told() -> None:
     disk = MemoryDisk()
     disk.mkdir("/d")
     state = SecurityState(disk, "/d")
-    state.put("acls", [])
+    state.clear("acls")
     file = disk.open(f"/d/{CHANGES_FILE}")
     file.append([b'{"section"'])
     file.close()
@@ -111,7 +111,7 @@ def test_a_line_that_was_cut_off_is_told() -> None:
         Security(Config(), state, FakeClock(), FakeClock())
         assert ("security_state.truncated" in log.getvalue()) == told
         log.truncate(0)
-        state.put("acls", [])
+        state.clear("acls")
 
 
 def test_expired_tokens_that_cannot_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:

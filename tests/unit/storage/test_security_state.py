@@ -41,9 +41,9 @@ def test_sections_are_kept_apart() -> None:
     """What was put is there after a restart; another section stays as it was."""
     disk = _disk()
     state = SecurityState(disk, "/d")
-    state.put("acls", [{"host": "*"}])
-    state.put("quotas", [_quota("a", 1), _quota("b", 2)])
-    state.put("acls", [])
+    state.change("acls", put=[{"host": "*"}])
+    state.change("quotas", put=[_quota("a", 1), _quota("b", 2)])
+    state.clear("acls")
     again = SecurityState(disk, "/d")
     assert again.section("acls") == again.section("tokens") == []
     assert again.section("quotas") == [_quota("a", 1), _quota("b", 2)]
@@ -69,7 +69,7 @@ def test_a_change_writes_what_it_says() -> None:
     """However many entries there are, and however many it leaves alone."""
     disk = _disk()
     state = SecurityState(disk, "/d")
-    state.put("acls", [{"name": f"topic-{number}"} for number in range(20_000)])
+    state.change("acls", put=[{"name": f"topic-{number}"} for number in range(20_000)])
     before = disk.size(f"/d/{CHANGES_FILE}")
     state.change("scram_users", put=[_user("a")])  # the changes are the whole by now
     assert disk.size(f"/d/{SECURITY_FILE}") == pytest.approx(before, rel=0.01)
@@ -103,7 +103,7 @@ def test_nobody_else_may_read_it(tmp_path: Path, often_rewritten: None) -> None:
     """It holds salted passwords and secrets of tokens."""
     state = SecurityState(LocalDisk(), str(tmp_path))
     for name in ("alice", "bob"):
-        state.put("users", [{"name": name}])
+        state.change("users", put=[{"name": name}])
     for file in (SECURITY_FILE, CHANGES_FILE):
         assert stat.S_IMODE((tmp_path / file).stat().st_mode) == 0o600
 
@@ -113,17 +113,19 @@ def test_a_failed_write_changes_nothing() -> None:
     state = SecurityState(MemoryDisk(), "/missing")
     for _ in range(2):
         with pytest.raises(StorageError, match="cannot be written"):
-            state.put("acls", [{"host": "*"}])
+            state.change("acls", put=[{"host": "*"}])
         assert state.section("acls") == []
 
 
 def _work(state: SecurityState, acknowledged: list[int]) -> None:
-    """Each change sets a user to its number, and every third replaces another section."""
+    """Each change sets a user to its number, and every third clears another section."""
     for number in range(12):
         state.change("scram_users", put=[_user("a", str(number))])
         acknowledged.append(number)
         if number % 3 == 0:
-            state.put("acls", [{"name": str(number)}] if number % 2 else [])
+            state.clear("acls")
+        if number % 6 == 3:
+            state.change("acls", put=[{"name": str(number)}])
 
 
 def _salt(state: SecurityState) -> int:

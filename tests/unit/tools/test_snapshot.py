@@ -61,8 +61,9 @@ def test_a_batch_in_the_making_is_left_out(data: Path, tmp_path: Path) -> None:
 def test_security_is_copied(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Users and ACLs with their changes, readable by the owner alone; damage is no copy."""
     state = SecurityState(LocalDisk(), str(data))
-    state.put("acls", [{"name": str(number)} for number in range(5000)])
-    state.put("acls", [{"name": "t"}])  # in the whole by now, and this in the changes
+    state.change("acls", put=[{"name": str(number)} for number in range(5000)])
+    state.clear("acls")  # in the whole by now, and this in the changes
+    state.change("acls", put=[{"name": "t"}])
     user = {"user": "a", "mechanism": "SCRAM-SHA-256"}
     state.change("scram_users", put=[user])
     assert run("snapshot", "--data-dir", data, tmp_path / "copy") == 0
@@ -84,7 +85,7 @@ def test_security_that_is_written_anew_meanwhile(
 ) -> None:
     """Old changes are not copied with a newer whole."""
     state = SecurityState(LocalDisk(), str(data))
-    state.put("acls", [{"name": "old"}])
+    state.change("acls", put=[{"name": "old"}])
     read_bytes = Path.read_bytes
 
     def read_late(path: Path) -> bytes:

@@ -277,7 +277,7 @@ def test_a_damaged_quota_is_told(entry: dict[str, Any]) -> None:
     disk = MemoryDisk()
     disk.mkdir("/d")
     state = SecurityState(disk, "/d")
-    state.put("quotas", [entry])
+    state.change("quotas", put=[entry])
     with pytest.raises(StorageError, match=r"a quota in the data directory is damaged"):
         ClientQuotas(state)
 

@@ -200,7 +200,8 @@ def test_a_damaged_user_is_told(change: dict[str, Any]) -> None:
     _alter(ScramUsers(state), _put("a"))
     (entry,) = state.section("scram_users")
     for damaged in ({**entry, **change}, {key: one for key, one in entry.items() if key != "salt"}):
-        state.put("scram_users", [damaged])
+        state.clear("scram_users")
+        state.change("scram_users", put=[damaged])
         with pytest.raises(StorageError, match=r"a user in the data directory is damaged"):
             ScramUsers(state)
         with pytest.raises(StorageError, match=r"a user in the data directory is damaged"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterable
 from typing import TYPE_CHECKING
 
+from coordinator_server.net.error_response import Failure, error_response_steps
 from coordinator_server.topics.names import name_error
 from coordinator_server.topics.topic_configs import (
     DescribedConfig,
@@ -40,7 +41,12 @@ def handle(broker: Broker, call: Call, request: DescribeConfigsRequest) -> Steps
     """Answer with one result per resource; a type that Kafka does not know fails all of them."""
     for resource in request.resources:
         if resource.resource_type not in _KNOWN:
-            call.reply((yield from _refusal(request)))
+            failure = Failure(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
+            refusal = yield from error_response_steps(
+                DescribeConfigsResponse, request, call.api_version, failure
+            )
+            assert refusal is not None
+            call.reply(refusal)
             return
         yield
     response = DescribeConfigsResponse()
@@ -48,22 +54,6 @@ def handle(broker: Broker, call: Call, request: DescribeConfigsRequest) -> Steps
         response.results.append((yield from _result(broker, request, resource)))
         yield
     call.reply(response)
-
-
-def _refusal(request: DescribeConfigsRequest) -> Generator[None, None, DescribeConfigsResponse]:
-    """INVALID_REQUEST for each resource."""
-    response = DescribeConfigsResponse()
-    for resource in request.resources:
-        response.results.append(
-            DescribeConfigsResult(
-                error_code=ErrorCode.INVALID_REQUEST,
-                error_message=ErrorCode.INVALID_REQUEST.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
-        yield
-    return response
 
 
 def _result(

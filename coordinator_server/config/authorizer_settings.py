@@ -43,7 +43,7 @@ def split_super_users(text: str) -> list[str]:
 
 
 def authorizer_doubts(name: str, super_users: str, *, allows_everyone: bool) -> list[str]:
-    """What is possible, and hardly what was meant: most are typed once by everybody."""
+    """Settings that are allowed and probably a mistake."""
     doubts = []
     users = split_super_users(super_users)
     if not name:

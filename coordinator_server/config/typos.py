@@ -25,7 +25,7 @@ def most_similar(name: str) -> str | None:
         return _most_similar_of_listener(name)
     if name in OF_KAFKA or name.startswith(PREFIXES):
         return None
-    return _closest(name, (*SETTINGS, *OF_KAFKA))
+    return closest(name, (*SETTINGS, *OF_KAFKA))
 
 
 def _most_similar_of_listener(name: str) -> str | None:
@@ -38,11 +38,12 @@ def _most_similar_of_listener(name: str) -> str | None:
             stem, setting = f"{stem}{mechanism}.", rest
     if setting in OF_KAFKA or setting in SETTINGS:
         return None  # known, but of no effect for a listener
-    similar = _closest(setting, LISTENER_SETTINGS)
+    similar = closest(setting, LISTENER_SETTINGS)
     return None if similar is None else stem + similar
 
 
-def _closest(name: str, known: Iterable[str]) -> str | None:
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that resembles `name` most; None if none does."""
     from difflib import get_close_matches  # only a typo needs it
 
     similar = get_close_matches(name.lower(), known, n=1, cutoff=0.8)

@@ -25,6 +25,11 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
 
 def read_client_settings(options: argparse.Namespace, defaults: ClientSettings) -> ClientSettings:
     """What they say, over the tool's own defaults. Raises ClientError."""
+    return read_settings(read_client_properties(options), defaults)
+
+
+def read_client_properties(options: argparse.Namespace) -> dict[str, str]:
+    """What they say, by name. Raises ClientError."""
     properties: dict[str, str] = {}
     if options.command_config is not None:
         from coordinator_server.config.properties import read_properties
@@ -34,7 +39,7 @@ def read_client_settings(options: argparse.Namespace, defaults: ClientSettings) 
         except ValueError as error:
             raise invalid(f"--command-config {options.command_config}: {error}") from error
     properties.update(options.set)
-    return read_settings(properties, defaults)
+    return properties
 
 
 def _setting(text: str) -> tuple[str, str]:

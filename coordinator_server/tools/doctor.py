@@ -10,10 +10,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
-from coordinator_server.client import Address, ClientError, ClientSettings, parse_addresses
-from coordinator_server.tools.client_options import add_client_options, read_client_settings
+from coordinator_server.client import (
+    Address,
+    ClientError,
+    ClientSettings,
+    parse_addresses,
+    read_settings,
+)
+from coordinator_server.tools.client_options import add_client_options, read_client_properties
 from coordinator_server.tools.doctor_step import Step, shown
 
 _TIMEOUT_S = 10.0
@@ -24,14 +31,17 @@ def main(arguments: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
-        settings = _settings(options)
+        properties = read_client_properties(options)
+        settings = _settings(properties, options.timeout)
     except ClientError as error:
         parser.error(str(error))
+    from coordinator_server.tools.doctor_settings import look_at_names
     from coordinator_server.tools.doctor_walk import Walk
 
     steps: list[Step] = []
     show = steps.append if options.json else _print
     group = f"{options.group_prefix}{os.urandom(6).hex()}"
+    look_at_names(properties, show)
     try:
         is_well = Walk(options.address, settings, options.timeout, group, show).run()
     except KeyboardInterrupt:
@@ -75,10 +85,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _settings(options: argparse.Namespace) -> ClientSettings:
+def _settings(properties: Mapping[str, str], timeout_s: float) -> ClientSettings:
     """The client's settings. Raises ClientError."""
-    timeout_ms = int(options.timeout * 1000)
-    return read_client_settings(options, ClientSettings(client_id="doctor"))._replace(
+    timeout_ms = int(timeout_s * 1000)
+    return read_settings(properties, ClientSettings(client_id="doctor"))._replace(
         request_timeout_ms=timeout_ms, socket_connection_setup_timeout_ms=timeout_ms
     )
 

@@ -7,10 +7,12 @@ import ssl
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
 
 from coordinator_server.client import Address
 from coordinator_server.tools.doctor import main
+from coordinator_server.tools.doctor_settings import OF_LIBRDKAFKA
 from protocol.apis.find_coordinator import FindCoordinatorResponse
 from protocol.apis.metadata import MetadataResponse, MetadataResponseBroker
 from protocol.apis.sasl_authenticate import SaslAuthenticateResponse
@@ -96,6 +98,43 @@ def test_it_is_a_command_and_refuses_wrong_arguments(capsys: pytest.CaptureFixtu
             code = int(end.code or 0)
         assert code == 2, arguments
         assert PASSWORD not in capsys.readouterr().err
+
+
+def test_misspelt_settings_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """Clients ignore them, so that the step which fails for it says another thing."""
+    with Broker() as broker:
+        told = doctor(
+            capsys,
+            broker.bootstrap_servers,
+            f"ssl.truststore.pasword={PASSWORD}",
+            f"secruity_protocol={PASSWORD}",
+            "ssl.whatever=1",
+            "retry.backoff.max.ms=1000",
+            "https.ca.location=/none",
+            timeout=10,
+        )
+    assert (told.code, told.names) == (0, ["settings", *STEPS])
+    assert told.steps[0]["details"] == [
+        "ssl.truststore.pasword: no client has such a setting, did you mean"
+        " ssl.truststore.password?",
+        "secruity_protocol: no client has such a setting, did you mean security.protocol?",
+        "ssl.whatever: no client has such a setting",
+    ]
+
+
+def test_the_names_of_librdkafka_are_its_names() -> None:
+    """It refuses the values here, not the names."""
+
+    def answer(name: str) -> str:
+        try:
+            confluent_kafka.Producer({"bootstrap.servers": "localhost:1", name: "x"})
+        except confluent_kafka.KafkaException as error:
+            return str(error)
+        return ""
+
+    unknown = "No such configuration property"
+    assert unknown in answer("ssl.whatever")
+    assert [name for name in sorted(OF_LIBRDKAFKA) if unknown in answer(name)] == []
 
 
 def test_nobody_is_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from coordinator_server.apis.checks.refusals import Refused
 from coordinator_server.security.acl import AUTHORIZATION_FAILED, Operation, ResourceType
 from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID
@@ -30,8 +31,6 @@ class Place(Enum):
 
 NameOf = Callable[["Broker", Any], "str | None"]
 """`name(broker, entry)` is the resource of an entry; None leaves the entry to the handler."""
-Refused = Callable[[Any, "ErrorCode"], Any]
-"""`refused(entry, error)` is what the answer has for an entry that is refused."""
 
 
 class Entries(NamedTuple):
@@ -72,7 +71,7 @@ class Entries(NamedTuple):
             ):
                 left.append(entry)
             else:
-                refused[number] = self.refused(entry, error)
+                refused[number] = yield from self.refused(entry, error)
             yield
         if not refused:
             return True

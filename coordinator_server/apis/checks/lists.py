@@ -118,7 +118,7 @@ class DescribedGroups:
             Operation.DESCRIBE,
             ResourceType.GROUP,
             lambda broker, one: str(one),
-            refused,
+            refusals.in_one_step(refused),
             field,
             "groups",
             Place.FIRST,

@@ -162,8 +162,7 @@ def produce(asking: Asking, request: Any) -> Generator[None, None, bool]:
             if request.acks:
                 refused = []
                 for topic in request.topic_data:
-                    refused.append(refusals.produce(topic, error))
-                    yield
+                    refused.append((yield from refusals.produce(topic, error)))
                 call.reply(ProduceResponse(responses=refused))
             else:
                 call.connection.refuse(f"acks=0 and {error.name}", call.api_name, call.api_version)

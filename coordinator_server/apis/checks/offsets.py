@@ -70,7 +70,7 @@ class _Group:
         self,
         topics: list[Any],
         name_of: Callable[[Any], str],
-        refused: Callable[[Any, ErrorCode], Any],
+        refused: refusals.Refused,
     ) -> Generator[None, None, list[Any]]:
         """The topics of the answer, after those that the handler has answered."""
         shown = []
@@ -79,8 +79,7 @@ class _Group:
                 shown.append(topic)
             yield
         for topic, error in self.refused:
-            shown.append(refused(topic, error))
-            yield
+            shown.append((yield from refused(topic, error)))
         return shown
 
 
@@ -158,7 +157,9 @@ def _offset_fetch_of_one(asking: Asking, request: Any) -> Generator[None, None, 
         if call.api_version >= _TOP_LEVEL_ERROR_SINCE:
             call.reply(OffsetFetchResponse(error_code=_GROUP_REFUSED))
         else:
-            topics = [_refused_topic(topic, _GROUP_REFUSED) for topic in request.topics]
+            topics = []
+            for topic in request.topics:
+                topics.append((yield from _refused_topic(topic, _GROUP_REFUSED)))
             call.reply(OffsetFetchResponse(topics=topics))
         return False
     yield from group.ask(_name)
@@ -178,11 +179,10 @@ def _name(topic: Any) -> str:
     return str(topic.name)
 
 
-def _refused_topics(topic: Any, error: ErrorCode) -> OffsetFetchResponseTopics:
-    return OffsetFetchResponseTopics(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partitions=[
+def _refused_topics(topic: Any, error: ErrorCode) -> refusals.Refusal:
+    return refusals.with_partitions(
+        OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id),
+        (
             OffsetFetchResponsePartitions(
                 partition_index=index,
                 committed_offset=-1,
@@ -190,19 +190,19 @@ def _refused_topics(topic: Any, error: ErrorCode) -> OffsetFetchResponseTopics:
                 error_code=error,
             )
             for index in topic.partition_indexes
-        ],
+        ),
     )
 
 
-def _refused_topic(topic: Any, error: ErrorCode = _TOPIC_REFUSED) -> OffsetFetchResponseTopic:
-    return OffsetFetchResponseTopic(
-        name=topic.name,
-        partitions=[
+def _refused_topic(topic: Any, error: ErrorCode = _TOPIC_REFUSED) -> refusals.Refusal:
+    return refusals.with_partitions(
+        OffsetFetchResponseTopic(name=topic.name),
+        (
             OffsetFetchResponsePartition(
                 partition_index=index, committed_offset=-1, metadata="", error_code=error
             )
             for index in topic.partition_indexes
-        ],
+        ),
     )
 
 
@@ -264,10 +264,10 @@ def _topic_name(topic: Any) -> str:
     return str(topic.topic_name)
 
 
-def _refused_offsets(topic: Any, error: ErrorCode) -> DescribeShareGroupOffsetsResponseTopic:
-    return DescribeShareGroupOffsetsResponseTopic(
-        topic_name=topic.topic_name,
-        partitions=[
+def _refused_offsets(topic: Any, error: ErrorCode) -> refusals.Refusal:
+    return refusals.with_partitions(
+        DescribeShareGroupOffsetsResponseTopic(topic_name=topic.topic_name),
+        (
             DescribeShareGroupOffsetsResponsePartition(
                 partition_index=index,
                 start_offset=-1,
@@ -275,5 +275,5 @@ def _refused_offsets(topic: Any, error: ErrorCode) -> DescribeShareGroupOffsetsR
                 error_message=error.message,
             )
             for index in topic.partitions
-        ],
+        ),
     )

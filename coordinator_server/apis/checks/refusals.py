@@ -1,7 +1,11 @@
-"""What answers have for entries that are refused."""
+"""What answers have for entries that are refused.
+
+A topic of a request may have a million partitions: it is refused in steps.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.apis.config_changes import BROKER_LOGGER
@@ -40,113 +44,136 @@ from protocol.apis.txn_offset_commit import (
 if TYPE_CHECKING:
     from protocol.errors import ErrorCode
 
+Refusal = Generator[None, None, Any]
+"""Steps that return the entry of the answer."""
+Refused = Callable[[Any, "ErrorCode"], Refusal]
+"""`refused(entry, error)` is what the answer has for an entry that is refused."""
 
-def produce(topic: Any, error: ErrorCode) -> TopicProduceResponse:
+
+def in_one_step(refused: Callable[[Any, ErrorCode], Any]) -> Refused:
+    """A refusal of an entry that has no entries of its own."""
+
+    def in_steps(entry: Any, error: ErrorCode) -> Refusal:
+        yield
+        return refused(entry, error)
+
+    return in_steps
+
+
+def with_partitions(topic: Any, partitions: Iterable[Any], field: str = "partitions") -> Refusal:
+    """A topic of the answer; its partitions are made one in a step."""
+    made = []
+    for partition in partitions:
+        made.append(partition)
+        yield
+    setattr(topic, field, made)
+    return topic
+
+
+def produce(topic: Any, error: ErrorCode) -> Refusal:
     """Produce."""
-    return TopicProduceResponse(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partition_responses=[
+    return with_partitions(
+        TopicProduceResponse(name=topic.name, topic_id=topic.topic_id),
+        (
             PartitionProduceResponse(index=one.index, error_code=error, base_offset=-1)
             for one in topic.partition_data
-        ],
+        ),
+        "partition_responses",
     )
 
 
-def list_offsets(topic: Any, error: ErrorCode) -> ListOffsetsTopicResponse:
+def list_offsets(topic: Any, error: ErrorCode) -> Refusal:
     """ListOffsets."""
-    return ListOffsetsTopicResponse(
-        name=topic.name,
-        partitions=[
+    return with_partitions(
+        ListOffsetsTopicResponse(name=topic.name),
+        (
             ListOffsetsPartitionResponse(partition_index=one.partition_index, error_code=error)
             for one in topic.partitions
-        ],
+        ),
     )
 
 
-def offset_commit(topic: Any, error: ErrorCode) -> OffsetCommitResponseTopic:
+def offset_commit(topic: Any, error: ErrorCode) -> Refusal:
     """OffsetCommit."""
-    return OffsetCommitResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partitions=[
+    return with_partitions(
+        OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id),
+        (
             OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=error)
             for one in topic.partitions
-        ],
+        ),
     )
 
 
-def txn_offset_commit(topic: Any, error: ErrorCode) -> TxnOffsetCommitResponseTopic:
+def txn_offset_commit(topic: Any, error: ErrorCode) -> Refusal:
     """TxnOffsetCommit."""
-    return TxnOffsetCommitResponseTopic(
-        name=topic.name,
-        partitions=[
+    return with_partitions(
+        TxnOffsetCommitResponseTopic(name=topic.name),
+        (
             TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=error)
             for one in topic.partitions
-        ],
+        ),
     )
 
 
-def offset_delete(topic: Any, error: ErrorCode) -> OffsetDeleteResponseTopic:
+def offset_delete(topic: Any, error: ErrorCode) -> Refusal:
     """OffsetDelete."""
-    return OffsetDeleteResponseTopic(
-        name=topic.name,
-        partitions=[
+    return with_partitions(
+        OffsetDeleteResponseTopic(name=topic.name),
+        (
             OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=error)
             for one in topic.partitions
-        ],
+        ),
     )
 
 
-def delete_records(topic: Any, error: ErrorCode) -> DeleteRecordsTopicResult:
+def delete_records(topic: Any, error: ErrorCode) -> Refusal:
     """DeleteRecords."""
-    return DeleteRecordsTopicResult(
-        name=topic.name,
-        partitions=[
+    return with_partitions(
+        DeleteRecordsTopicResult(name=topic.name),
+        (
             DeleteRecordsPartitionResult(
                 partition_index=one.partition_index, low_watermark=-1, error_code=error
             )
             for one in topic.partitions
-        ],
+        ),
     )
 
 
-def offset_for_leader_epoch(topic: Any, error: ErrorCode) -> OffsetForLeaderTopicResult:
+def offset_for_leader_epoch(topic: Any, error: ErrorCode) -> Refusal:
     """OffsetForLeaderEpoch."""
-    return OffsetForLeaderTopicResult(
-        topic=topic.topic,
-        partitions=[
-            EpochEndOffset(partition=one.partition, error_code=error) for one in topic.partitions
-        ],
+    return with_partitions(
+        OffsetForLeaderTopicResult(topic=topic.topic),
+        (EpochEndOffset(partition=one.partition, error_code=error) for one in topic.partitions),
     )
 
 
-def describe_producers(topic: Any, error: ErrorCode) -> DescribedProducersTopic:
+def describe_producers(topic: Any, error: ErrorCode) -> Refusal:
     """DescribeProducers."""
-    return DescribedProducersTopic(
-        name=topic.name,
-        partitions=[
+    return with_partitions(
+        DescribedProducersTopic(name=topic.name),
+        (
             DescribedProducersPartition(
                 partition_index=index, error_code=error, error_message=error.message
             )
             for index in topic.partition_indexes
-        ],
+        ),
     )
 
 
-def alter_share_group_offsets(topic: Any, error: ErrorCode) -> AlterShareGroupOffsetsResponseTopic:
+def alter_share_group_offsets(topic: Any, error: ErrorCode) -> Refusal:
     """AlterShareGroupOffsets; the id of the topic is to be added."""
-    return AlterShareGroupOffsetsResponseTopic(
-        topic_name=topic.topic_name,
-        partitions=[
+    return with_partitions(
+        AlterShareGroupOffsetsResponseTopic(topic_name=topic.topic_name),
+        (
             AlterShareGroupOffsetsResponsePartition(
                 partition_index=one.partition_index, error_code=error, error_message=error.message
             )
             for one in topic.partitions
-        ],
+        ),
     )
 
 
+@in_one_step
 def delete_share_group_offsets(
     topic: Any, error: ErrorCode
 ) -> DeleteShareGroupOffsetsResponseTopic:
@@ -156,6 +183,7 @@ def delete_share_group_offsets(
     )
 
 
+@in_one_step
 def create_topic(topic: Any, error: ErrorCode) -> CreatableTopicResult:
     """CreateTopics."""
     return CreatableTopicResult(
@@ -163,11 +191,13 @@ def create_topic(topic: Any, error: ErrorCode) -> CreatableTopicResult:
     )
 
 
+@in_one_step
 def create_partitions(topic: Any, error: ErrorCode) -> CreatePartitionsTopicResult:
     """CreatePartitions."""
     return CreatePartitionsTopicResult(name=topic.name, error_code=error)
 
 
+@in_one_step
 def delete_group(group_id: str, error: ErrorCode) -> DeletableGroupResult:
     """DeleteGroups."""
     return DeletableGroupResult(group_id=group_id, error_code=error)
@@ -193,6 +223,7 @@ def describe_streams_group(group_id: str, error: ErrorCode) -> DescribedStreamsG
     return DescribedStreamsGroup(group_id=group_id, error_code=error, topology=None)
 
 
+@in_one_step
 def describe_transaction(transactional_id: str, error: ErrorCode) -> DescribedTransaction:
     """DescribeTransactions."""
     return DescribedTransaction(transactional_id=transactional_id, error_code=error)

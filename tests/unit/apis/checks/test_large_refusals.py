@@ -16,15 +16,25 @@ from protocol.apis.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from protocol.apis.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersTopicRequest,
+)
 from protocol.apis.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     ScramUserName,
+)
+from protocol.apis.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
 )
 from protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.batch_header import FLAGS_POSITION, MAGIC_POSITION, TRANSACTIONAL
 from protocol.errors import ErrorCode
@@ -147,6 +157,52 @@ async def test_very_many_commits(broker: Secured, inner: bool) -> None:
     told = [one for topic in answer.topics for one in topic.partitions]
     assert len(told) == COUNT
     assert {one.error_code for one in told} == {ErrorCode.GROUP_AUTHORIZATION_FAILED}
+
+
+MANY = range(5 * COUNT)
+
+
+def producing() -> Message:
+    """Produce to very many partitions of a topic."""
+    data = [PartitionProduceData(index=one) for one in MANY]
+    topic = TopicProduceData(name="t", partition_data=data)
+    return ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic])
+
+
+def listing() -> Message:
+    """ListOffsets of very many partitions of a topic."""
+    partitions = [ListOffsetsPartition(partition_index=one, timestamp=-1) for one in MANY]
+    topic = ListOffsetsTopic(name="t", partitions=partitions)
+    return ListOffsetsRequest(replica_id=-1, topics=[topic])
+
+
+def describing() -> Message:
+    """DescribeProducers of very many partitions of a topic."""
+    topic = DescribeProducersTopicRequest(name="t", partition_indexes=list(MANY))
+    return DescribeProducersRequest(topics=[topic])
+
+
+def fetching_offsets() -> Message:
+    """OffsetFetch of very many partitions of a topic."""
+    topic = OffsetFetchRequestTopic(name="t", partition_indexes=list(MANY))
+    return OffsetFetchRequest(group_id="g", topics=[topic])
+
+
+@pytest.mark.parametrize(
+    ("make", "version"),
+    [(producing, 12), (listing, None), (describing, None), (fetching_offsets, 1)],
+)
+async def test_very_many_partitions_of_one_topic(
+    broker: Secured, make: Any, version: int | None
+) -> None:
+    """Each is refused, in a step of its own."""
+    answer = await asked_shortly(broker, make(), version)
+    (topic,) = answer.responses if make is producing else answer.topics
+    told = topic.partition_responses if make is producing else topic.partitions
+    assert len(told) == len(MANY)
+    (code,) = {one.error_code for one in told}
+    expected = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert code == (ErrorCode.GROUP_AUTHORIZATION_FAILED if make is fetching_offsets else expected)
 
 
 async def test_very_many_acls(broker: Secured) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Protocol
 
@@ -45,6 +46,28 @@ def text_of(token: bytes) -> str:
         return token.decode()
     except UnicodeDecodeError:
         raise UnreadableTokenError("a long token that is no UTF-8") from None
+
+
+_NAME = re.compile(r"[\x01-\x2b\x2d-\x3c\x3e-\x7f]+")
+
+
+def is_sasl_name(text: str) -> bool:
+    """Whether a text is a name as messages have it: "=2C" is a comma, "=3D" an equals sign."""
+    return _NAME.fullmatch(text.replace("=2C", "x").replace("=3D", "x")) is not None
+
+
+def are_items(pattern: re.Pattern[str], text: str) -> bool:
+    """Whether a text is nothing but items of one pattern, one after the other.
+
+    A group that an expression repeats would remember each place at which it may end.
+    """
+    position = 0
+    while position < len(text):
+        item = pattern.match(text, position)
+        if item is None:
+            return False
+        position = item.end()
+    return True
 
 
 class Mechanism(Protocol):

@@ -16,6 +16,8 @@ from coordinator_server.security.sasl.mechanism import (
     SaslAuthenticationError,
     SaslError,
     UnreadableTokenError,
+    are_items,
+    is_sasl_name,
     text_of,
 )
 
@@ -32,9 +34,8 @@ UNSECURED_OPTIONS = "unsecuredValidator"
 """What the options of a login module begin with that ask for tokens without a signature."""
 
 _KEPT_WAITING = b"\x01"
-_SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)++"
-_PAIRS = r"(?:[A-Za-z]++=[\x21-\x7e \t\r\n]++\x01)*+"
-_INITIAL = re.compile(rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,\x01(?P<pairs>{_PAIRS})\x01")
+_INITIAL = re.compile(r"n,(?:a=(?P<authzid>[^,]+))?,\x01(?P<pairs>.*)\x01", re.DOTALL)
+_PAIR = re.compile(r"[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01")
 _AUTH = re.compile(r"(?P<scheme>[a-zA-Z_0-9]+)[ ]+(?P<token>[-_~+/.a-zA-Z0-9]+=*)")
 
 
@@ -116,7 +117,10 @@ def _is_text(name: str) -> bool:
 def _parse(message: str) -> tuple[str, str]:
     """The authorization id and the token of a client's first message. Raises SaslError."""
     match = _INITIAL.fullmatch(message)
-    if match is None:
+    if match is None or not are_items(_PAIR, match["pairs"]):
+        raise SaslError("Invalid OAUTHBEARER client first message")
+    authorization_id = match["authzid"] or ""
+    if authorization_id and not is_sasl_name(authorization_id):
         raise SaslError("Invalid OAUTHBEARER client first message")
     # Of extensions nothing is used; their form has been looked at.
     pairs = dict(pair.split("=", 1) for pair in match["pairs"].split("\x01") if pair)
@@ -127,7 +131,7 @@ def _parse(message: str) -> tuple[str, str]:
         raise SaslError("Invalid OAUTHBEARER client first message: invalid 'auth' format")
     if auth["scheme"].lower() != "bearer":
         raise UnreadableTokenError("Invalid scheme in OAUTHBEARER client first message")
-    return match["authzid"] or "", auth["token"]
+    return authorization_id, auth["token"]
 
 
 def new_oauthbearer(

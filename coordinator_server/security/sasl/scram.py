@@ -18,6 +18,8 @@ from coordinator_server.security.sasl.mechanism import (
     SaslAuthenticationError,
     SaslError,
     UnreadableTokenError,
+    are_items,
+    is_sasl_name,
     text_of,
 )
 
@@ -81,21 +83,60 @@ def random_text() -> str:
     return digits or "0"
 
 
-# What a quantifier has taken it keeps ("++", "*+"): no message has two readings, and remembering
-# others would take 100 bytes for each letter of half a million.
-_VALUE = r"[\x01-\x2b\x2d-\x7f]++"
-_PRINTABLE = r"[\x21-\x2b\x2d-\x7e]++"
-_SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)++"
-_BASE64 = r"(?:[a-zA-Z0-9/+]{4})*+(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
-_EXTENSION = rf",[A-Za-z]++={_VALUE}"
+# None repeats a group: what these match has no comma in it, so that no message has two readings.
+_VALUE = r"[\x01-\x2b\x2d-\x7f]+"
+_PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
+_BASE64 = r"[a-zA-Z0-9/+]*={0,2}"
+_EXTENSION = re.compile(rf",[A-Za-z]+={_VALUE}")
 _CLIENT_FIRST = re.compile(
-    rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,(?:m={_VALUE},)?"
-    rf"n=(?P<name>{_SASL_NAME}),r=(?P<nonce>{_PRINTABLE})(?P<extensions>(?:{_EXTENSION})*+)"
+    rf"n,(?:a=(?P<authzid>[^,]+))?,(?:m={_VALUE},)?"
+    rf"n=(?P<name>[^,]+),r=(?P<nonce>{_PRINTABLE})(?P<extensions>,.*)?",
+    re.DOTALL,
 )
 _CLIENT_FINAL = re.compile(
-    rf"c=(?P<channel>{_BASE64}),r=(?P<nonce>{_PRINTABLE})(?:{_EXTENSION}(?=,))*+,"
-    rf"p=(?P<proof>{_BASE64})"
+    rf"c=(?P<channel>{_BASE64}),r=(?P<nonce>{_PRINTABLE})(?P<extensions>,.*)?"
+    rf",p=(?P<proof>{_BASE64})",
+    re.DOTALL,
 )
+
+
+class ClientFirst(NamedTuple):
+    """The parts of a client's first message; `extensions` begin with a comma each."""
+
+    authorization_id: str
+    name: str
+    nonce: str
+    extensions: str
+
+
+class ClientFinal(NamedTuple):
+    """The parts of a client's final message."""
+
+    channel: bytes
+    nonce: str
+    proof: bytes
+
+
+def read_first(message: str) -> ClientFirst:
+    """A client's first message. Raises SaslError."""
+    match = _CLIENT_FIRST.fullmatch(message)
+    if match is not None:
+        first = ClientFirst(*match.groups(""))
+        names = (first.name, first.authorization_id or first.name)
+        if all(map(is_sasl_name, names)) and are_items(_EXTENSION, first.extensions):
+            return first
+    raise SaslError("Invalid SCRAM client first message format")
+
+
+def read_final(message: str) -> ClientFinal:
+    """A client's final message. Raises SaslError."""
+    match = _CLIENT_FINAL.fullmatch(message)
+    if match is not None:
+        channel, nonce, extensions, proof = match.groups("")
+        is_whole = len(channel) % 4 == len(proof) % 4 == 0
+        if is_whole and are_items(_EXTENSION, extensions):
+            return ClientFinal(base64.b64decode(channel), nonce, base64.b64decode(proof))
+    raise SaslError("Invalid SCRAM client final message format")
 
 
 def user_name(sasl_name: str) -> str:
@@ -135,25 +176,22 @@ class Scram:
         return answer.encode()
 
     def _first(self, message: str) -> str:
-        match = _CLIENT_FIRST.fullmatch(message)
-        if match is None:
-            raise SaslError("Invalid SCRAM client first message format")
-        name = user_name(match["name"])
-        extensions = _extensions(match["extensions"])
+        first = read_first(message)
+        name = user_name(first.name)
+        extensions = _extensions(first.extensions)
         self.has_token = extensions.get("tokenauth", "").lower() == "true"
         credential = self._of_token(name) if self.has_token else self._of_user(name)
-        authorization_id = match["authzid"] or ""
-        if authorization_id and authorization_id != name:
+        if first.authorization_id and first.authorization_id != name:
             raise SaslAuthenticationError(
                 "Authentication failed: Client requested an authorization id that is different "
                 "from username"
             )
         self._credential = credential
-        self._nonce = match["nonce"] + random_text()
+        self._nonce = first.nonce + random_text()
         salt = base64.b64encode(credential.salt).decode()
         answer = f"r={self._nonce},s={salt},i={credential.iterations}"
         listed = "".join(f",{name}={value}" for name, value in extensions.items())
-        self._first_messages = f"n={match['name']},r={match['nonce']}{listed},{answer}"
+        self._first_messages = f"n={first.name},r={first.nonce}{listed},{answer}"
         return answer
 
     def _of_user(self, name: str) -> ScramCredential:
@@ -171,20 +209,17 @@ class Scram:
         return credential
 
     def _final(self, message: str, credential: ScramCredential) -> str:
-        match = _CLIENT_FINAL.fullmatch(message)
-        if match is None:
-            raise SaslError("Invalid SCRAM client final message format")
-        if not hmac.compare_digest(match["nonce"], self._nonce):
+        final = read_final(message)
+        if not hmac.compare_digest(final.nonce, self._nonce):
             raise SaslError("Invalid client nonce in the final client message.")
         mechanism = self._mechanism
         # The channel is encoded anew, as Kafka does: bits that mean nothing are dropped.
-        channel = base64.b64encode(base64.b64decode(match["channel"])).decode()
+        channel = base64.b64encode(final.channel).decode()
         signed = f"{self._first_messages},c={channel},r={self._nonce}".encode()
         signature = mechanism.hmac(credential.stored_key, signed)
-        proof = base64.b64decode(match["proof"])
-        if len(proof) != len(signature):
+        if len(final.proof) != len(signature):
             raise UnreadableTokenError("a proof of another length")
-        client_key = bytes(one ^ other for one, other in zip(signature, proof, strict=True))
+        client_key = bytes(one ^ other for one, other in zip(signature, final.proof, strict=True))
         if not hmac.compare_digest(mechanism.hash(client_key), credential.stored_key):
             raise SaslError("Invalid client credentials")
         server_signature = mechanism.hmac(credential.server_key, signed)

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from coordinator_server.config.config import Config
 
 _BEGIN = re.compile(r"-BEGIN ([A-Z0-9 ]*(?:CERTIFICATE|PRIVATE KEY))-++(?=\s)")
-# "Proc-Type: ..." of old files
-_HEADER = re.compile(r"\s*+(?:[^\r\n:-]|-(?!-|BEGIN|END))*+:[^\r\n]*+(?=[\r\n])")
+_NO_SPACE = re.compile(r"\S")
+_HEADER_NAME_END = re.compile(r"[:\r\n]|-(?=-|BEGIN|END)")
+_LINE_END = re.compile(r"[\r\n]")
 _BODY = re.compile(r"[a-zA-Z0-9/+=\s]*")
 _END = re.compile(r"-+END ([A-Z0-9 ]+)-")
 _KEY_STORE = ("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.password")
@@ -301,8 +302,8 @@ def _pem(text: str) -> list[tuple[str, bytes]]:
     position = 0
     while (begin := _BEGIN.search(text, position)) is not None:
         position = begin.end()
-        while (header := _HEADER.match(text, position)) is not None:
-            position = header.end()
+        while (end_of_header := _end_of_header(text, position)) is not None:
+            position = end_of_header
         body = _BODY.match(text, position)
         assert body is not None  # it matches nothing, too
         position = body.end()
@@ -311,6 +312,16 @@ def _pem(text: str) -> list[tuple[str, bytes]]:
             position = end.end()
             entries.append((begin.group(1), base64.b64decode("".join(body.group().split()))))
     return entries
+
+
+def _end_of_header(text: str, position: int) -> int | None:
+    """Where a line such as "Proc-Type: ..." of old files ends; None if there is none."""
+    start = _NO_SPACE.search(text, position)
+    name_end = None if start is None else _HEADER_NAME_END.search(text, start.start())
+    if name_end is None or name_end[0] != ":":
+        return None
+    end = _LINE_END.search(text, name_end.end())
+    return None if end is None else end.start()
 
 
 def _pem_certificates(text: str, store: _Store, suffix: str) -> list[x509.Certificate]:

@@ -22,6 +22,8 @@ from coordinator_server.security.sasl.scram import (
     TokenLogin,
     credential_of,
     new_credential,
+    read_final,
+    read_first,
 )
 from tests.oracle.sasl_conversations import scram_final
 
@@ -205,12 +207,54 @@ def test_long_messages_take_little_memory(repeated: str) -> None:
 
 def test_extensions_of_both_messages() -> None:
     """Any number, and one may be called p as well."""
-    for extensions in ("", ",a=b", ",a=b,c=d,p=e"):
-        matched = scram._CLIENT_FIRST.fullmatch(f"n,,n=a,r=b{extensions}")
-        assert matched is not None
-        assert matched["extensions"] == extensions
-        matched = scram._CLIENT_FINAL.fullmatch(f"c=biws,r=b{extensions},p=AAAA")
-        assert matched is not None
-        assert (matched["nonce"], matched["proof"]) == ("b", "AAAA")
-    for wrong in ("c=biws,r=b,p=AAAA,", "c=biws,r=b,a=b", "c=biws,r=b,p=AAAA,a=b", "c=biws,p=AAAA"):
-        assert scram._CLIENT_FINAL.fullmatch(wrong) is None
+    for extensions in ("", ",a=b", ",a=b,c=d,p=e", ",a=b=c"):
+        assert read_first(f"n,,n=a,r=b{extensions}").extensions == extensions
+        final = read_final(f"c=biws,r=b{extensions},p=AAAA")
+        assert (final.nonce, final.proof) == ("b", bytes(3))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "c=biws,r=b,p=AAAA,",
+        "c=biws,r=b,a=b",
+        "c=biws,r=b,p=AAAA,a=b",
+        "c=biws,p=AAAA",
+        "c=biws,r=b,,p=AAAA",
+        "c=biws,r=b,a,p=AAAA",
+        "c=biws,r=b,p=AAA",
+        "c=biws,r=b,p=AA==AA==",
+        "c=biws,r=b,p=A===",
+        "c=biw,r=b,p=AAAA",
+        "c=biws,r=b\n,p=AAAA",
+        "c=biws,r=b,p=AAAA\n",
+    ],
+)
+def test_final_messages_of_another_form(wrong: str) -> None:
+    """A comma too many, no proof at the end, what is no base64."""
+    with pytest.raises(SaslError, match="final message format"):
+        read_final(wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "n,,n=a,r=b,",
+        "n,,n=a,r=b,a",
+        "n,,n=a=,r=b",
+        "n,,n=a=2c,r=b",
+        "n,,n==3=2CD,r=b",
+        "n,,n=,r=b",
+        "n,a=,n=a,r=b",
+        "n,a==,n=a,r=b",
+        "n,,m=,n=a,r=b",
+        "n,,n=\u00e4,r=b",
+        "n,,n=a,r=b c",
+        "n,,n=a,r=b\n",
+        "y,,n=a,r=b",
+    ],
+)
+def test_first_messages_of_another_form(wrong: str) -> None:
+    """Signs that names and nonces cannot have, parts that are missing."""
+    with pytest.raises(SaslError, match="first message format"):
+        read_first(wrong)

@@ -16,6 +16,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -389,13 +390,10 @@ def measured(broker: Broker | Serve, heart: Probe, case: Case) -> Figure:
     return Figure(case.api, case.what, len(frame), answer_bytes, seconds, heart.waits_ms()[-1])
 
 
-def all_cases(
-    broker: Broker | Serve, count: int, topics: int, *, oldest: bool = True
-) -> Iterator[Case]:
-    """Every array of every API, then the large work."""
+def array_cases(count: int, *, oldest: bool = True) -> Iterator[Case]:
+    """Every array of every API."""
     for spec in SPEC_BY_NAME.values():
         yield from large_arrays(spec, count, oldest=oldest)
-    yield from large_work(broker, topics)
 
 
 def issue_cases() -> Iterator[Case]:
@@ -442,7 +440,8 @@ def main(arguments: list[str]) -> int:
     print(HEAD)
     with broker, heart(broker) as probe:
         count = int(arguments[0]) if arguments and not is_issue else 100_000
-        for case in issue_cases() if is_issue else all_cases(broker, count, count):
+        everything = chain(array_cases(count), large_work(broker, count))
+        for case in issue_cases() if is_issue else everything:
             print(measured(broker, probe, case), flush=True)
     return 0
 

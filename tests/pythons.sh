@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# The unit tests and the main client tests on each Python that is found, but for that of .venv, which
-# `make test` uses. Says at the end which were tested and which were not found. With arguments: only
-# these versions.
+# The unit tests on each Python that is found, but for the release in .venv, which `make test` uses; on
+# other versions the main client tests as well. Says at the end which were tested and which were not
+# found. With arguments: only these versions.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# On the path (pyenv's shims are there for versions that are switched off), or installed by pyenv.
+# On the path (pyenv's shims are there for versions that are switched off), the system's, or installed
+# by pyenv; not the very release of .venv.
 find_python() {
   local python
-  for python in "python$1" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python3; do
-    if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+  for python in "python$1" /usr/bin/"python$1" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python3; do
+    if "$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version.split()[0] == sys.argv[1])' \
+      "$own" 2>/dev/null; then
       echo "$python"
       return
     fi
@@ -17,11 +19,10 @@ find_python() {
   return 1
 }
 
-own=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+own=$(.venv/bin/python -c 'import sys; print(sys.version.split()[0])')
 tested=() missing=()
 [ $# -gt 0 ] || set -- 3.11 3.12 3.13 3.14
 for version; do
-  [ "$version" != "$own" ] || continue
   if ! python=$(find_python "$version"); then
     missing+=("$version")
     continue
@@ -34,11 +35,15 @@ for version; do
     "$bin/python" -m pip install --quiet -c requirements.lock -e . --group test
     touch "$bin/../installed"
   fi
+  tests=(tests/unit)
+  [ "$version" = "${own%.*}" ] || tests+=(
+    tests/testing tests/e2e/test_loops.py
+    tests/clients/test_{kafka_python,confluent_kafka,aiokafka}.py
+  )
   # Without the rules about our text and imports, whose tools are not installed.
   "$bin/python" -m pytest -q -p no:cacheprovider -n "${WORKERS:-4}" -m "not slow" \
     --ignore=tests/unit/test_tidy.py --ignore=tests/unit/test_import_circles.py \
-    tests/unit tests/testing tests/e2e/test_loops.py \
-    tests/clients/test_{kafka_python,confluent_kafka,aiokafka}.py
-  tested+=("$version")
+    "${tests[@]}"
+  tested+=("$("$bin/python" -c 'import sys; print(sys.version.split()[0])')")
 done
 echo "Python: tested ${tested[*]:-none} beside $own; not found: ${missing[*]:-none}"

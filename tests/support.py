@@ -10,6 +10,7 @@ that is only there to end a broken test.
 from __future__ import annotations
 
 import os
+import random
 import select
 import signal
 import socket
@@ -177,10 +178,20 @@ def resident_mb(pid: int) -> float:
     raise AssertionError("no VmRSS")
 
 
+PORTS = range(10_240, 32_768)
+"""Systems give none of these to who asks for any: not to the outgoing connections of other tests
+either, while the process for which a port was chosen is still starting."""
+
+
 def free_port() -> int:
-    """A port of the loopback interface that is free at this moment."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
+    """A port of the loopback interface that is free at this moment, and likely to stay so."""
+    while True:
+        port = random.choice(PORTS)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return port
 
 
 def address_of(bootstrap_servers: str) -> tuple[str, int]:

@@ -1,8 +1,8 @@
 """Does anybody notice? `python -m tests.sim.mutations` tries one deliberate bug after the other.
 
-Each bug is put into a copy of the package in a temporary directory, never into the tree. First the
-seeds look for it, then the small worlds, and at last the unit tests of the group. A bug that nobody
-sees makes the exit code 1.
+Each bug is put into a copy of the package in a temporary directory, never into the tree. What saw
+it the last time looks first (`killers.txt`, which `--keep` writes anew), then the seeds, then the
+small worlds, and at last the unit tests of the group. A bug that nobody sees makes the exit code 1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +27,14 @@ from tests.sim.bugs import BUGS
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path("coordinator_server")
 LINKED = ("protocol", "storage", "tests", "docs", "pyproject.toml")
+KILLERS = Path(__file__).with_name("killers.txt")
 SEEDS = "0-39"
+UNIT_TESTS = (
+    "tests/unit/group",
+    "tests/unit/transactions",
+    "tests/unit/coordinator",
+    "tests/unit/share",
+)
 CLASSIC_GROUPS = "tests.sim"
 STEPS = {
     CLASSIC_GROUPS: 600,
@@ -79,7 +86,9 @@ def try_bug(bug: Bug, *, is_quick: bool = False) -> Result:
     with tempfile.TemporaryDirectory(prefix="mutation-") as name:
         directory = Path(name)
         stage(directory, bug)
-        killer, how = _simulate(directory, bug.world)
+        killer, how = _known(directory, bug)
+        if killer is None:
+            killer, how = _simulate(directory, bug.world)
         if killer is None and not is_quick and bug.world == CLASSIC_GROUPS:
             killer, how = _explore(directory)
         if killer is None and not is_quick:
@@ -100,9 +109,37 @@ def check_health() -> None:
         sys.exit(f"without any bug there is already a failure: {killer}")
 
 
-def _simulate(directory: Path, world: str) -> tuple[str | None, str]:
+@cache
+def _killers() -> dict[str, str]:
+    """What saw each bug the last time: a seed, or a unit test."""
+    lines = KILLERS.read_text(encoding="utf-8").splitlines()
+    return dict(line.rsplit(": ", 1) for line in lines if not line.startswith("#"))
+
+
+def _keep(results: Sequence[Result]) -> None:
+    """Note what saw each bug; a small world is looked for anew each time."""
+    lines = ["# What saw each deliberate bug the last time; python -m tests.sim.mutations --keep"]
+    for result in results:
+        killer = result.killer or ""
+        if seed := re.match(r"seed (\d+)", killer):
+            lines.append(f"{result.bug.name}: {seed[1]}")
+        elif killer.endswith(".py"):
+            lines.append(f"{result.bug.name}: {killer}")
+    KILLERS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _known(directory: Path, bug: Bug) -> tuple[str | None, str]:
+    killer = _killers().get(bug.name)
+    if killer is None:
+        return None, ""
+    if killer.isdecimal():
+        return _simulate(directory, bug.world, f"{killer}-{killer}")
+    return _unit_test(directory, (killer,)) if (ROOT / killer).exists() else (None, "")
+
+
+def _simulate(directory: Path, world: str, seeds: str = SEEDS) -> tuple[str | None, str]:
     code, _, errors = _run(
-        directory, *world.split(), "--seeds", SEEDS, "--steps", str(STEPS[world])
+        directory, *world.split(), "--seeds", seeds, "--steps", str(STEPS[world])
     )
     if code == 0:
         return None, ""
@@ -126,22 +163,13 @@ def _complaint(errors: str) -> str:
     return said[-1].removeprefix("AssertionError: ").replace("|", "/")[:80] if said else ""
 
 
-def _unit_test(directory: Path) -> tuple[str | None, str]:
-    code, output, _ = _run(
-        directory,
-        "pytest",
-        "-q",
-        "-x",
-        "tests/unit/group",
-        "tests/unit/transactions",
-        "tests/unit/coordinator",
-        "tests/unit/share",
-    )
+def _unit_test(directory: Path, paths: Sequence[str] = UNIT_TESTS) -> tuple[str | None, str]:
+    code, output, _ = _run(directory, "pytest", "-q", "-x", *paths)
     if code == 0:
         return None, ""
-    failed = re.search(r"^(?:FAILED|ERROR) \S*?([\w.]+)::(\w+)", output, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+?\.py)(?:::(\w+))?", output, re.MULTILINE)
     assert failed is not None, f"the tests do not run:\n{output}"
-    return failed[1], failed[2]
+    return failed[1], failed[2] or ""
 
 
 def _run(directory: Path, *module_and_arguments: str) -> tuple[int, str, str]:
@@ -175,6 +203,7 @@ def main() -> int:
     """Try every bug, or those whose name contains the word given; 1 when one survives."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.mutations", description=__doc__)
     parser.add_argument("word", nargs="?", default="", help="only bugs whose name contains it")
+    parser.add_argument("--keep", action="store_true", help="note what saw each of them")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     arguments = parser.parse_args()
     bugs = [bug for bug in BUGS if arguments.word in bug.name]
@@ -182,9 +211,11 @@ def main() -> int:
         broken((ROOT / module_path(bug)).read_text(encoding="utf-8"), bug)
     check_health()
     results = try_all(bugs, arguments.jobs)
+    if arguments.keep:
+        _keep(results)
     survivors = [result for result in results if result.killer is None]
     seeds = sum((result.killer or "").startswith("seed") for result in results)
-    tests = sum((result.killer or "").startswith("test_") for result in results)
+    tests = sum((result.killer or "").endswith(".py") for result in results)
     worlds = len(results) - seeds - tests - len(survivors)
     print(
         f"{len(results)} bugs: {seeds} seen by a seed, {worlds} by a small world, "

@@ -38,7 +38,7 @@ def late(
 ) -> dict[Key, Figure]:
     """The requests, all or some, that held up a heartbeat for more than WORST_MS."""
     print(HEAD)
-    found = {}
+    found: dict[Key, Figure] = {}
     looked_at = 0
 
     def look(case: Case) -> None:

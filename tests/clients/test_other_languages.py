@@ -176,6 +176,9 @@ def test_two_members_of_the_consumer_protocol(
         killed.kill()
         wait(copy, lambda: shares(broker) == [PARTITIONS], "the other one has all of them")
         wait(copy, lambda: copied(broker) == COUNT, "all are copied")
+        # What the killed one left open hides what comes behind it.
+        done = ("CompleteAbort", "CompleteCommit")
+        wait(copy, lambda: state_of(broker, "one") in done, "no transaction is open")
     assert read(broker.bootstrap_servers) == expected(written)
 
 

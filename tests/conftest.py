@@ -73,6 +73,15 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no type
                 return f"{folder}{share}"
         return nodeid if nodeid.startswith(APART) else file
 
+    def remove_node(self, node: Any) -> str | None:
+        """The test that a worker has died of; xdist would hand it to the next worker again."""
+        units = self.assigned_work[node].values()
+        left = [(unit, name) for unit in units for name, is_done in unit.items() if not is_done]
+        for unit, crashed in left[:1]:
+            unit[crashed] = True
+        super().remove_node(node)
+        return left[0][1] if left else None
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:

@@ -30,7 +30,12 @@ def test_a_snippet_runs(pytester: pytest.Pytester, number: int) -> None:
         assert outcomes(pytester.runpytest_subprocess(*QUIET)) == {"passed": count}
     else:
         done = subprocess.run(
-            [sys.executable, "-c", snippet], cwd=ROOT, capture_output=True, text=True, check=False
+            [sys.executable, "-c", snippet],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
 

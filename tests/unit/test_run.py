@@ -125,6 +125,15 @@ def test_six_failures_are_no_accident(tmp_path: Path) -> None:
     assert re.search(r"=+ 1 failed, 5 passed, 5 rerun in ", output)
 
 
+def test_what_ends_its_worker_fails_once(tmp_path: Path) -> None:
+    """As what hangs does after its time: the other tests of its file run all the same."""
+    ends = "def test_before():\n    pass\n\ndef test_ends():\n    import os\n    os._exit(1)\n"
+    status, output = run(tmp_path, {"a": ends + GOOD, "b": GOOD}, "-n", "2")
+    assert status == 1
+    assert "crashed while running 'test_a.py::test_ends'" in output
+    assert re.search(r"=+ 1 failed, 3 passed in ", output)
+
+
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["one by one", "in workers"])
 def test_slow_tests_that_are_left_out_are_counted(tmp_path: Path, workers: list[str]) -> None:
     """One line says how many, and what runs them."""

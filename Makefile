@@ -12,7 +12,7 @@ PIPELINE_DIR ?= .pipeline
 # More than there are processors, as most of a test with real clients is waiting.
 WORKERS ?= 4
 # A test that takes longer than `faulthandler_timeout` says where it hangs, and fails.
-PYTEST := python -m pytest -o faulthandler_exit_on_timeout=true
+PYTEST := $(BIN)/python -m pytest -o faulthandler_exit_on_timeout=true
 
 # Tests start hundreds of processes; without byte code on disk each would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -25,12 +25,12 @@ run: .venv/.installed
 
 # What a contributor runs. One test or file: .venv/bin/pytest tests/...; see CONTRIBUTING.md.
 test: .venv/.installed-dev
-	$(BIN)/$(PYTEST) -n $(WORKERS) -m "not slow" $(PYTEST_ARGUMENTS)
+	$(PYTEST) -n $(WORKERS) -m "not slow" $(PYTEST_ARGUMENTS)
 
 # What `make test` leaves out: slow oracles, long fuzz, containers, a Spark cluster.
 test-all: .venv/.installed-dev
 	tests/compose/engine-up.sh
-	$(BIN)/$(PYTEST) -n $(WORKERS) -m slow --durations=5 $(PYTEST_ARGUMENTS)
+	$(PYTEST) -n $(WORKERS) -m slow --durations=5 $(PYTEST_ARGUMENTS)
 	$(MAKE) test-lowest
 
 # The lower bounds in pyproject.toml hold: both packages of the core, each client, the tables of Spark.

@@ -77,10 +77,10 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no type
         """The test that a worker has died of; xdist would hand it to the next worker again."""
         units = self.assigned_work[node].values()
         left = [(unit, name) for unit in units for name, is_done in unit.items() if not is_done]
-        for unit, crashed in left[:1]:
-            unit[crashed] = True
+        unit, crashed = left[0] if left else ({}, None)
+        unit[crashed] = True
         super().remove_node(node)
-        return left[0][1] if left else None
+        return crashed
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,4 +1,4 @@
-"""Settings of a client that no client knows: a misspelt name is ignored without a word."""
+"""Client settings that no client knows: a misspelt name is silently ignored."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import chain
 
 import pytest
 
@@ -10,7 +11,6 @@ from benchmarks.largest_requests import (
     HEAD,
     SETTINGS,
     WITHOUT_ARRAYS,
-    Case,
     Figure,
     array_cases,
     heart,
@@ -36,27 +36,22 @@ Key = tuple[str, str]
 def late(
     count: int, topics: int, *, oldest: bool, only: Collection[Key] | None = None
 ) -> dict[Key, Figure]:
-    """The requests, all or some, that held up a heartbeat for more than WORST_MS."""
+    """The requests, with `only` those of the arrays, that held up a heartbeat beyond WORST_MS."""
     print(HEAD)
+    arrays = (
+        case
+        for case in array_cases(count, oldest=oldest)
+        if only is None or (case.api, case.what) in only
+    )
     found: dict[Key, Figure] = {}
-    looked_at = 0
-
-    def look(case: Case) -> None:
-        nonlocal looked_at
-        looked_at += 1
-        figure = measured(broker, probe, case)
-        print(figure)
-        assert figure.answer_bytes, f"not answered: {figure}"
-        if figure.worst_ms > WORST_MS:
-            found[figure.api, figure.what] = figure
-
     with Broker(SETTINGS) as broker, heart(broker) as probe:
-        for case in array_cases(count, oldest=oldest):
-            if only is None or (case.api, case.what) in only:
-                look(case)
-        if only is None or looked_at < len(only):
-            for case in large_work(broker, topics):  # these need what the ones before have made
-                look(case)
+        # Of the large work all is done each time: it needs what the requests before have made.
+        for case in chain(arrays, large_work(broker, topics)):
+            figure = measured(broker, probe, case)
+            print(figure)
+            assert figure.answer_bytes, f"not answered: {figure}"
+            if figure.worst_ms > WORST_MS:
+                found[figure.api, figure.what] = figure
     return found
 
 

@@ -32,10 +32,9 @@ TIMES = (
     "issueTimestampMs", "expiryTimestampMs", "maxTimestampMs",
     "issueTimestamp", "expiryTimestamp", "maxTimestamp",
 )  # fmt: skip
-NEAR_MS = 600_000
-"""The periods that are asked for are hours, or next to nothing; a scenario takes a minute on a busy
-machine."""
-DAY_MS = 86_400_000
+NEAR_MS = 60_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 LONG_MAX = 2**63 - 1
 
 Pair = tuple[Any, Any]
@@ -153,8 +152,8 @@ class Asked:
                 one["hmac"] = "good" if _decoded(one["hmac"]) == digest else one["hmac"]
             for name in TIMES:
                 if one.get(name, -1) > 0:
-                    one[name] = _told_time(one[name] - before_ms)
-        tokens.sort(key=str)  # those of Kafka are in the order of a hash table
+                    one[name] = Ahead(one[name] - before_ms)
+        tokens.sort(key=_rank)  # those of Kafka are in the order of a hash table
         return answer
 
 
@@ -164,11 +163,27 @@ def _decoded(text: str) -> bytes:
     return b64decode(text)
 
 
-def _told_time(ahead_ms: float) -> str:
-    """A time from now on, as exact as both brokers are alike."""
-    if abs(ahead_ms) < NEAR_MS:
-        return "near"
-    return f"{round(ahead_ms / NEAR_MS)}0 min"
+class Ahead(float):
+    """Milliseconds from the request on; those of the two brokers are equal if they are near, as
+    each has taken a time of its own to get there."""
+
+    __hash__ = None  # type: ignore[assignment]  # what is near to both of two is not the same
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ahead) and abs(float(self) - float(other)) < NEAR_MS
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+def _rank(token: dict[str, Any]) -> str:
+    """An order that both brokers' tokens have alike: the periods that are asked for are hours."""
+    return str(
+        {
+            name: round(value / HOUR_MS) if isinstance(value, Ahead) else value
+            for name, value in token.items()
+        }
+    )
 
 
 def _describe(owners: tuple[Pair, ...] | None) -> DescribeDelegationTokenRequest:

@@ -1,8 +1,8 @@
 """Does anybody notice? `python -m tests.sim.mutations` tries one deliberate bug after the other.
 
-Each bug is put into a copy of the package in a temporary directory, never into the tree. What saw
-it the last time looks first (`killers.txt`, which `--keep` writes anew), then the seeds, then the
-small worlds, and at last the unit tests of the group. A bug that nobody sees makes the exit code 1.
+Each bug is put into a copy of the package in a temporary directory, never into the tree. The seed
+or unit test that caught it last time runs first (`killers.txt`; `--keep` rewrites the file), then
+the seeds, the small worlds, and finally the unit tests. Exit code 1 if a bug goes undetected.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def try_bug(bug: Bug, *, is_quick: bool = False) -> Result:
     with tempfile.TemporaryDirectory(prefix="mutation-") as name:
         directory = Path(name)
         stage(directory, bug)
-        killer, how = _known(directory, bug)
+        killer, how = _known(directory, bug, is_quick=is_quick)
         if killer is None:
             killer, how = _simulate(directory, bug.world)
         if killer is None and not is_quick and bug.world == CLASSIC_GROUPS:
@@ -111,14 +111,14 @@ def check_health() -> None:
 
 @cache
 def _killers() -> dict[str, str]:
-    """What saw each bug the last time: a seed, or a unit test."""
+    """The seed or unit test that caught each bug last time."""
     lines = KILLERS.read_text(encoding="utf-8").splitlines()
     return dict(line.rsplit(": ", 1) for line in lines if not line.startswith("#"))
 
 
 def _keep(results: Sequence[Result]) -> None:
-    """Note what saw each bug; a small world is looked for anew each time."""
-    lines = ["# What saw each deliberate bug the last time; python -m tests.sim.mutations --keep"]
+    """Record the seed or unit test that caught each bug; small worlds are searched every time."""
+    lines = ["# What caught each bug last time; python -m tests.sim.mutations --keep rewrites this"]
     for result in results:
         killer = result.killer or ""
         if seed := re.match(r"seed (\d+)", killer):
@@ -128,13 +128,14 @@ def _keep(results: Sequence[Result]) -> None:
     KILLERS.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _known(directory: Path, bug: Bug) -> tuple[str | None, str]:
-    killer = _killers().get(bug.name)
-    if killer is None:
-        return None, ""
+def _known(directory: Path, bug: Bug, *, is_quick: bool) -> tuple[str | None, str]:
+    """Whether what caught a bug last time does so again (quick: only if that was a seed)."""
+    killer = _killers().get(bug.name, "")
     if killer.isdecimal():
         return _simulate(directory, bug.world, f"{killer}-{killer}")
-    return _unit_test(directory, (killer,)) if (ROOT / killer).exists() else (None, "")
+    if killer and not is_quick and (ROOT / killer).exists():
+        return _unit_test(directory, (killer,))
+    return None, ""
 
 
 def _simulate(directory: Path, world: str, seeds: str = SEEDS) -> tuple[str | None, str]:
@@ -203,7 +204,7 @@ def main() -> int:
     """Try every bug, or those whose name contains the word given; 1 when one survives."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.mutations", description=__doc__)
     parser.add_argument("word", nargs="?", default="", help="only bugs whose name contains it")
-    parser.add_argument("--keep", action="store_true", help="note what saw each of them")
+    parser.add_argument("--keep", action="store_true", help="record what caught each of them")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     arguments = parser.parse_args()
     bugs = [bug for bug in BUGS if arguments.word in bug.name]

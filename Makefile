@@ -17,21 +17,25 @@ PYTEST := $(BIN)/python -m pytest -o faulthandler_exit_on_timeout=true
 # Tests start hundreds of processes; without byte code on disk each would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all test-lowest test-pythons pipeline compose-test lint lock coverage sim mutations bench bench-keep profile \
+.PHONY: run test test-all nightly test-lowest test-pythons pipeline compose-test lint lock coverage print-covered sim mutations bench bench-keep profile \
 	settings audit clean
 
 run: .venv/.installed
 	@exec $(BIN)/coordinator-server serve --listener $(LISTENER) --data-dir $(DATA_DIR)
 
 # What a contributor runs. One test or file: .venv/bin/pytest tests/...; see CONTRIBUTING.md.
+MARKERS ?= not slow
 test: .venv/.installed-dev
-	$(PYTEST) -n $(WORKERS) -m "not slow" $(PYTEST_ARGUMENTS)
+	$(PYTEST) -n $(WORKERS) -m "$(MARKERS)" $(PYTEST_ARGUMENTS)
 
-# What `make test` leaves out: slow oracles, long fuzz, containers, a Spark cluster.
+# `make test`, and with it slow oracles, containers, a Spark cluster.
 test-all: .venv/.installed-dev
 	tests/compose/engine-up.sh
-	$(PYTEST) -n $(WORKERS) -m slow --durations=5 $(PYTEST_ARGUMENTS)
-	$(MAKE) test-lowest
+	$(MAKE) test MARKERS="not nightly"
+
+# What takes too long for every run of CI. SLICES=NAME runs one slice of it; see tests/nightly.py.
+nightly: .venv/.installed-dev
+	$(BIN)/python -m tests.nightly $(SLICES)
 
 # The lower bounds in pyproject.toml hold: both packages of the core, each client, the tables of Spark.
 # Without what uses no library: the group core, and the rules about our text and our imports.
@@ -67,10 +71,14 @@ lint: .venv/.installed-dev
 	done
 	$(BIN)/lint-imports
 
-# Every branch of both cores is taken by their unit tests and those of their runtime.
+# Every branch of the cores is taken by their unit tests and those of their runtime.
+COVERED := $(addprefix tests/unit/,group transactions share coordinator security)
 coverage: .venv/.installed-dev
-	$(BIN)/python -m coverage run -m pytest -q tests/unit/group tests/unit/transactions tests/unit/share tests/unit/coordinator tests/unit/security
+	$(BIN)/python -m coverage run -m pytest -q $(COVERED)
 	$(BIN)/python -m coverage report
+
+print-covered:
+	@echo $(COVERED)
 
 # `make sim SEEDS=0-999`; see docs/simulation.md.
 sim: .venv/.installed-dev

@@ -6,6 +6,8 @@ plain `pytest tests/...` runs one test after the other.
 
 from __future__ import annotations
 
+import argparse
+import re
 import zlib
 from collections.abc import Generator, Sequence
 from typing import Any
@@ -17,7 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.left_out import LINES
 from tests.turns import Turns
 
-ALONE, REAL_TIME, SLOW = "alone", "real_time", "slow"
+ALONE, NIGHTLY, REAL_TIME, SLOW = "alone", "nightly", "real_time", "slow"
 ORACLE = "tests/oracle/"
 TOGETHER = (ORACLE, "tests/pipeline/", "tests/compose/")
 """Folders whose tests one worker runs: one Spark session serves all, a small machine bears few
@@ -36,14 +38,46 @@ hypothesis.settings.load_profile("tests")
 _TURNS = pytest.StashKey[Turns]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--slice=K/N`, which runs every Nth of the nightly tests."""
+    parser.addoption(
+        "--slice", type=_parse_slice, default=(1, 1), help="run slice K of N of the nightly tests"
+    )
+
+
+def _parse_slice(text: str) -> tuple[int, int]:
+    """Return (K, N) of the text "K/N"; raise ArgumentTypeError unless 1 <= K <= N."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    number, count = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= number <= count:
+        raise argparse.ArgumentTypeError(f"{text!r} is not K/N with 1 <= K <= N")
+    return number, count
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let tests in real time run once more when they fail; what takes longest comes first."""
+    """Mark tests that may be rerun, deselect other slices, and put the longest tests first."""
     for item in items:
         if item.get_closest_marker(REAL_TIME) is not None:
             item.add_marker(pytest.mark.flaky(reruns=1))
+        if item.get_closest_marker(NIGHTLY) is not None:
+            item.add_marker(SLOW)
+    _keep_slice(config, items)
     if _is_worker(config):
         items.sort(key=_rank)
+
+
+def _keep_slice(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the nightly tests that belong to another slice.
+
+    Neighbours in a file go to different slices: they tend to take equally long.
+    """
+    number, count = config.getoption("slice")
+    nightly = [item for item in items if item.get_closest_marker(NIGHTLY) is not None]
+    nightly.sort(key=lambda item: item.nodeid)
+    away = set(nightly) - set(nightly[number - 1 :: count])
+    config.hook.pytest_deselected(items=list(away))
+    items[:] = [item for item in items if item not in away]
 
 
 def _rank(item: pytest.Item) -> int:
@@ -124,7 +158,7 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     slow = [item for item in items if item.get_closest_marker(SLOW) is not None]
     if slow and slow[0].config.option.markexpr == f"not {SLOW}":
         lines = slow[0].config.stash.setdefault(LINES, [])
-        lines.append(f"{len(slow)} slow tests left out: make test-all runs them")
+        lines.append(f"{len(slow)} slow tests left out: make test-all and make nightly run them")
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The unit tests on each Python that is found, but for the release in .venv, which `make test` uses; on
 # other versions the main client tests as well. Says at the end which were tested and which were not
-# found. With arguments: only these versions.
+# found. With arguments: only these versions. With --list: print the versions that are found.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,8 +20,15 @@ find_python() {
 }
 
 own=$(.venv/bin/python -c 'import sys; print(sys.version.split()[0])')
+versions=(3.11 3.12 3.13 3.14)
+if [ "${1:-}" = --list ]; then
+  for version in "${versions[@]}"; do
+    ! find_python "$version" >/dev/null || echo "$version"
+  done
+  exit
+fi
 tested=() missing=()
-[ $# -gt 0 ] || set -- 3.11 3.12 3.13 3.14
+[ $# -gt 0 ] || set -- "${versions[@]}"
 for version; do
   if ! python=$(find_python "$version"); then
     missing+=("$version")

@@ -86,7 +86,7 @@ def test_the_answers_of_a_cluster_are_those_of_kafka(tmp_path: Path) -> None:
     assert played.keys() == {one.name for one in scenarios}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.real_time
 def test_slow_answers_are_those_of_kafka() -> None:
     """The scenarios that take minutes all pass."""

@@ -1,4 +1,4 @@
-"""Random frames against the real process: some in each run, a million in `make test-all`."""
+"""Random frames against the real process: some in each run, a million in `make nightly`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.machine import slowness, stolen_seconds
 from tests.support import API_VERSIONS_REQUEST, Broker, Serve
 
 FRAMES = int(os.environ.get("FUZZ_FRAMES", "1000000"))
+FRAMES_AT_ONCE = 250_000
 SOME_FRAMES = 100_000
 SEED = int(os.environ.get("FUZZ_SEED", "3"))
 NOTICEABLE_SECONDS = 2.0
@@ -80,21 +81,29 @@ def check_waits(waits: Sequence[Wait]) -> None:
     assert statistics.median(wait.seconds for wait in waits) < NOTICEABLE_SECONDS
 
 
-@pytest.mark.parametrize("frames", [SOME_FRAMES, pytest.param(FRAMES, marks=pytest.mark.slow)])
-def test_random_frames_do_no_harm(frames: int) -> None:
-    """The broker stays up and small, no handler fails, and a neighbour is served all the time.
+def test_random_frames_do_no_harm() -> None:
+    """The broker stays up and small, no handler fails, and a neighbour is served all the time."""
+    check_frames(SOME_FRAMES, SEED)
 
-    FUZZ_FRAMES and FUZZ_SEED choose another long run.
-    """
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("first", range(0, FRAMES, FRAMES_AT_ONCE))
+def test_very_many_random_frames_do_no_harm(first: int) -> None:
+    """The same holds for a million frames. FUZZ_FRAMES and FUZZ_SEED choose another long run."""
+    check_frames(min(FRAMES_AT_ONCE, FRAMES - first), SEED + first)
+
+
+def check_frames(frames: int, seed: int) -> None:
+    """Send random frames to a broker; fail unless it serves a neighbour and stays small."""
     settings = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "false"}
     with Broker(settings) as broker:
         neighbour = Neighbour(broker)
         neighbour.start()
-        fuzzer = Fuzzer(broker.address, SEED)
+        fuzzer = Fuzzer(broker.address, seed)
         uvloop.run(fuzzer.run(frames))
         neighbour.end()
         assert fuzzer.handled >= frames
         assert fuzzer.answered > fuzzer.closed > 0
-        assert first_bug(broker.log) == "", f"seed {SEED}"
+        assert first_bug(broker.log) == "", f"seed {seed}"
         check_waits(neighbour.waits)
         assert broker.resident_mb() < MOST_RESIDENT_MB

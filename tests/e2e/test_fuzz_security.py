@@ -54,7 +54,7 @@ def test_parsers_bear_some_inputs() -> None:
     check([work(name, count) for name, count in shares(SOME_INPUTS)])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_parsers_bear_many_inputs() -> None:
     """The same with all of a long run's inputs but those over sockets, on two processors."""
     work = partial(fuzz, slowness=slowness())
@@ -77,7 +77,9 @@ def socket_inputs(total: int = INPUTS) -> dict[str, int]:
     return {name: ceil(total * share) for name, share in SHARES.items()}
 
 
-@pytest.mark.parametrize("total", [SOME_INPUTS * 3, pytest.param(INPUTS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "total", [SOME_INPUTS * 3, pytest.param(INPUTS, marks=pytest.mark.nightly)]
+)
 def test_listeners_bear_damaged_conversations(tmp_path: Path, total: int) -> None:
     """SASL in every state, with TLS and without, and records of TLS.
 

@@ -66,7 +66,7 @@ def check(count: int, topics: int, *, oldest: bool) -> None:
 @pytest.mark.alone
 @pytest.mark.parametrize(
     ("count", "topics", "oldest"),
-    [(20_000, 5_000, False), pytest.param(60_000, 50_000, True, marks=pytest.mark.slow)],
+    [(20_000, 5_000, False), pytest.param(60_000, 50_000, True, marks=pytest.mark.nightly)],
 )
 def test_large_requests_do_not_hold_up_heartbeats(count: int, topics: int, oldest: bool) -> None:
     """A heartbeat on another connection is answered within 100 ms."""

@@ -11,7 +11,7 @@ from tests.sim.test_kinds import KINDS
 from tests.sim.transactions import run as run_transactions
 from tests.sim.world import run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 SEEDS = range(400)
 SEEDS_AT_ONCE = 20

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from tests import nightly
 from tests.support import ROOT
 
 INI = """
@@ -17,6 +20,7 @@ INI = """
 addopts = -p tests.conftest --import-mode=importlib --strict-markers --max-suite-reruns=5
 markers =
     slow: .
+    nightly: .
     real_time: .
     alone: .
 """
@@ -52,6 +56,12 @@ SLOW = """
 def test_slow(number):
     pass
 """
+NIGHTLY = """
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", range(7))
+def test_nightly(number):
+    pass
+"""
 GOOD = "def test_good():\n    pass\n"
 ALONE = """
 import os, time
@@ -76,11 +86,19 @@ def test_turns(which, number):
 
 
 def run(directory: Path, tests: dict[str, str], *arguments: str) -> tuple[int, str]:
-    """Exit status and output of a run over these tests, with the conftest of this checkout."""
+    """Run these tests with the conftest of this checkout; return exit status and output."""
+    done = start(directory, tests, *arguments)
+    return done.returncode, done.stdout
+
+
+def start(
+    directory: Path, tests: dict[str, str], *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Run these tests with the conftest of this checkout."""
     (directory / "pytest.ini").write_text(INI)
     for name, text in tests.items():
         (directory / f"test_{name}.py").write_text(HEAD + text)
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
         cwd=directory,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -89,7 +107,6 @@ def run(directory: Path, tests: dict[str, str], *arguments: str) -> tuple[int, s
         check=False,
         timeout=100,
     )
-    return done.returncode, done.stdout
 
 
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["one by one", "in workers"])
@@ -136,13 +153,45 @@ def test_what_ends_its_worker_fails_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["one by one", "in workers"])
 def test_slow_tests_that_are_left_out_are_counted(tmp_path: Path, workers: list[str]) -> None:
-    """One line says how many, and what runs them."""
-    slow = (
-        "@pytest.mark.slow\n@pytest.mark.parametrize('n', range(3))\ndef test_slow(n):\n    pass\n"
-    )
-    status, output = run(tmp_path, {"a": slow + GOOD}, "-m", "not slow", *workers)
+    """`make test` leaves slow and nightly tests out, and says how many and what runs them."""
+    status, output = run(tmp_path, {"a": SLOW + NIGHTLY + GOOD}, "-m", "not slow", *workers)
     assert status == 0
-    assert "3 slow tests left out: make test-all runs them\n" in output
+    assert "10 slow tests left out: make test-all and make nightly run them\n" in output
+    assert re.search(r"=+ 1 passed", output)
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["one by one", "in workers"])
+def test_the_slices_of_the_nightly_tests_are_all_of_them(
+    tmp_path: Path, workers: list[str]
+) -> None:
+    """Each nightly test runs in one of the slices, and no other test runs in any."""
+    tests: list[str] = []
+    for number in (1, 2, 3):
+        arguments = ["-v", "-m", "nightly", f"--slice={number}/3", *workers]
+        status, output = run(tmp_path, {"a": SLOW + NIGHTLY + GOOD}, *arguments)
+        assert status == 0
+        passed = [line for line in output.splitlines() if "PASSED" in line]
+        assert len(passed) in (2, 3)
+        tests += [name for line in passed for name in re.findall(r"test_a.py::\S+", line)]
+    assert sorted(tests) == [f"test_a.py::test_nightly[{number}]" for number in range(7)]
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1/0", "x", "1/2/3"])
+def test_a_slice_that_does_not_exist_is_refused(tmp_path: Path, text: str) -> None:
+    """The error names the option and the value; no test runs."""
+    done = start(tmp_path, {"a": NIGHTLY}, f"--slice={text}")
+    assert done.returncode == 4
+    assert f"--slice: {text!r} is not K/N with 1 <= K <= N" in done.stderr
+
+
+def test_every_slice_gets_its_turn() -> None:
+    """The hashes of commits select all slices, about equally often."""
+    names = list(nightly.find_slices())
+    assert len(names) >= nightly.TEST_SLICES + 1
+    commits = [hashlib.sha1(str(number).encode()).hexdigest() for number in range(100 * len(names))]
+    turns = Counter(nightly.select_slice(commit, names) for commit in commits)
+    assert set(turns) == set(names)
+    assert min(turns.values()) > 50
 
 
 def test_nothing_runs_beside_a_test_that_is_alone(tmp_path: Path) -> None:

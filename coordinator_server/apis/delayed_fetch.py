@@ -18,6 +18,7 @@ from coordinator_server.security.acl import Operation
 from coordinator_server.topics.keyed_purgatory import KeyedOperation
 from protocol.apis.fetch import (
     AbortedTransaction,
+    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -45,11 +46,6 @@ _ANSWER_BYTES, _PARTITION_BYTES = 16, 58  # without records, a partition with it
 _FIRST_VERSION_WITH_ZSTD = 10
 _FIRST_VERSION_WITH_LEADERS = 16
 _LEADER_IS_NEWS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-_NOT_LOOKED_AT = (
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-)
 
 
 def _reads_nothing(name: str) -> bool:
@@ -65,10 +61,12 @@ class _Found(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
-    records: bytes
-    aborted: list[AbortedTransaction]
+    records: bytes = b""
+    aborted: list[AbortedTransaction] | None = None
     readable_bytes: int = 0
     """Of the whole log, when it was read; 0 if a byte is enough."""
+    diverging: tuple[int, int] | None = None
+    """The epoch up to which the reader's log agrees with this log, and where that epoch ends."""
 
 
 class DelayedFetch(KeyedOperation):
@@ -85,6 +83,7 @@ class DelayedFetch(KeyedOperation):
         "_max_bytes",
         "_min_bytes",
         "_node_id",
+        "_recreated",
         "_to_read",
         "_unknown",
     )
@@ -114,34 +113,35 @@ class DelayedFetch(KeyedOperation):
         self._found: list[_Found] = []  # before the fetch was parked
         self._to_read: list[tuple[FetchTarget, Partition]] = []
         self._unknown: list[_Found] = []
+        self._recreated: set[FetchTarget] = set()
+        """Targets whose topic id was replaced by another one of the same name."""
 
     def look_up(self) -> Steps:
         """Look up the partitions: before anything else."""
         topics = self._broker.topics
         secured = self._broker.security.authorizer is not None
         may_read = self._may_read() if secured else None
-        later: list[_Found] = []  # answered behind ids that no topic has
+        later: list[_Found] = []  # placed after unknown topic ids in the response
         for target in self._context.targets:
-            topic = (
-                topics.topic_by_id(target.topic)
-                if isinstance(target.topic, bytes)
-                else topics.topic(target.topic)
-            )
-            if topic is None:
-                if may_read is _reads_nothing:
-                    later.append(_failed(target, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-                elif self._context.uses_topic_ids:
-                    self._unknown.append(_failed(target, ErrorCode.UNKNOWN_TOPIC_ID))
-                elif may_read is not None and not may_read(str(target.topic)):
-                    later.append(_failed(target, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-                else:
-                    later.append(_failed(target, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            elif may_read is not None and not may_read(topic.name):
-                later.append(_failed(target, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-            elif 0 <= target.partition < len(topic.partitions):
+            topic = None
+            if not isinstance(target.topic, bytes):
+                topic = topics.topic(target.topic)
+            elif (topic := topics.topic_by_id(target.topic)) is not None:
+                target.name = topic.name
+            elif target.name is not None:
+                # As in Kafka a session keeps the name: the topic is deleted or created again.
+                topic = topics.topic(target.name)
+                self._recreated.add(target)
+            if may_read is _reads_nothing:
+                later.append(_unread(target, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            elif target.name is None:
+                self._unknown.append(_unread(target, ErrorCode.UNKNOWN_TOPIC_ID))
+            elif may_read is not None and not may_read(target.name):
+                later.append(_unread(target, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            elif topic is not None and 0 <= target.partition < len(topic.partitions):
                 self._to_read.append((target, topic.partitions[target.partition]))
             else:
-                later.append(_failed(target, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                later.append(_unread(target, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             yield
         self._unknown += later
 
@@ -167,7 +167,7 @@ class DelayedFetch(KeyedOperation):
             max_wait_ms <= 0
             or not found
             or sum([len(one.records) for one in found]) >= self._min_bytes
-            or any(one.error for one in found)
+            or any(one.error or one.diverging for one in found)
         ):
             self.is_completed = True
             yield from self._answer(found)
@@ -252,7 +252,7 @@ class DelayedFetch(KeyedOperation):
         self, target: FetchTarget, partition: Partition, limit: int, at_least_one: bool
     ) -> _Found:
         records = b""
-        aborted: list[AbortedTransaction] = []
+        aborted: list[AbortedTransaction] | None = [] if self._committed else None
         try:
             error = self._error_of(target, partition)
             if error is not ErrorCode.NONE:
@@ -260,6 +260,17 @@ class DelayedFetch(KeyedOperation):
             log = partition.log
             high_watermark = log.high_watermark
             last_stable_offset = log.last_stable_offset
+            if target.last_fetched_epoch >= 0 and (diverging := _diverging(target, log)):
+                return _Found(
+                    target,
+                    ErrorCode.NONE,
+                    high_watermark,
+                    last_stable_offset,
+                    log.log_start_offset,
+                    diverging=diverging,
+                )
+            if not log.log_start_offset <= target.fetch_offset <= high_watermark:
+                return _failed(target, ErrorCode.OFFSET_OUT_OF_RANGE)
             end = self._end_of(log)
             if target.fetch_offset < end and (limit or at_least_one):
                 records = log.read(target.fetch_offset, limit, at_least_one=at_least_one, up_to=end)
@@ -280,10 +291,11 @@ class DelayedFetch(KeyedOperation):
         )
 
     def _error_of(self, target: FetchTarget, partition: Partition) -> ErrorCode:
-        """Why a partition cannot be read at this offset."""
+        """Return why a partition cannot be read, whatever the offset."""
+        if target in self._recreated:
+            return ErrorCode.INCONSISTENT_TOPIC_ID
         if partition.is_deleted:
-            by_id = self._context.uses_topic_ids
-            return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if self._is_replica or partition.leader_id != self._node_id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         log = partition.log
@@ -291,9 +303,7 @@ class DelayedFetch(KeyedOperation):
             error = partition.leader_epoch_error(target.current_leader_epoch)
             if error is not ErrorCode.NONE:
                 return error
-        if not log.log_start_offset <= target.fetch_offset <= log.high_watermark:
-            return ErrorCode.OFFSET_OUT_OF_RANGE
-        if target.last_fetched_epoch != -1 and target.last_fetched_epoch > log.leader_epoch:
+        if target.last_fetched_epoch > log.leader_epoch:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         if self._is_old and log.config.compression_type == "zstd":
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
@@ -324,8 +334,10 @@ class DelayedFetch(KeyedOperation):
         for one in chain(found, self._unknown):
             yield
             target, error, high_watermark, last_stable_offset, log_start_offset, records, *_ = one
-            if session_id and not target.has_news(
-                error, high_watermark, log_start_offset, len(records)
+            if (
+                session_id
+                and not target.has_news(error, high_watermark, log_start_offset, len(records))
+                and one.diverging is None
             ):
                 if session is not None:
                     continue
@@ -335,19 +347,19 @@ class DelayedFetch(KeyedOperation):
                 last_name = target.topic
                 last_topic = _topic_response(last_name)
                 response.responses.append(last_topic)
-            last_topic.partitions.append(
-                PartitionData(
-                    partition_index=target.partition,
-                    error_code=error,
-                    high_watermark=high_watermark,
-                    last_stable_offset=last_stable_offset,
-                    log_start_offset=log_start_offset,
-                    aborted_transactions=(
-                        one.aborted if self._committed or error in _NOT_LOOKED_AT else None
-                    ),
-                    records=records,
-                )
+            data = PartitionData(
+                partition_index=target.partition,
+                error_code=error,
+                high_watermark=high_watermark,
+                last_stable_offset=last_stable_offset,
+                log_start_offset=log_start_offset,
+                aborted_transactions=one.aborted,
+                records=records,
             )
+            if one.diverging is not None:
+                epoch, end_offset = one.diverging
+                data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+            last_topic.partitions.append(data)
         response.session_id = session_id
         if self._call.api_version >= _FIRST_VERSION_WITH_LEADERS and [
             one for one in found if one.error
@@ -427,5 +439,17 @@ def answer_bytes(found: Collection[_Fetched]) -> int:
     return _ANSWER_BYTES + sum([_PARTITION_BYTES + len(one.records or b"") for one in found])
 
 
+def _diverging(target: FetchTarget, log: PartitionLog) -> tuple[int, int] | None:
+    """Return where the reader's log diverges from this log (KIP-595); None while both agree."""
+    epoch, end_offset = log.end_offset_of_epoch(target.last_fetched_epoch)
+    if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
+        return epoch, end_offset
+    return None
+
+
 def _failed(target: FetchTarget, error: ErrorCode) -> _Found:
-    return _Found(target, error, -1, -1, -1, b"", [])
+    return _Found(target, error, -1, -1, -1)
+
+
+def _unread(target: FetchTarget, error: ErrorCode) -> _Found:
+    return _Found(target, error, -1, -1, -1, aborted=[])

@@ -44,7 +44,7 @@ from protocol.apis.share_fetch import (
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
@@ -58,11 +58,13 @@ class _Context(NamedTuple):
     """What a request is about, after its session was looked up.
 
     `error` not NONE: answer nothing but that. `session` None: the answer names all partitions.
+    `names` has the topic names that the session knows, by topic id.
     """
 
     error: ErrorCode
     session: ShareSession | None = None
     partitions: list[PartitionKey] = []
+    names: dict[bytes, str] = {}
 
 
 def handle(broker: Broker, call: Call, request: ShareFetchRequest) -> Steps:
@@ -81,8 +83,8 @@ def handle(broker: Broker, call: Call, request: ShareFetchRequest) -> Steps:
     key = ShareSessionKey(group_id, member_id)
     context = yield from _context_of(broker, call, key, request, has_acknowledgements)
     if context.error is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
-        late = _LateAnswer(broker, call, request.max_wait_ms, context.error)
-        broker.fetch_purgatory.watch(late, [late])
+        refusal = ShareFetchResponse(error_code=context.error)
+        _wait(broker, call, request.max_wait_ms, partial(call.reply, refusal))
         return
     if context.error is not ErrorCode.NONE:
         call.reply(ShareFetchResponse(error_code=context.error))
@@ -133,9 +135,10 @@ def _context_of(
             yield
         if call.connection.closed:  # meanwhile: nothing would end the session any more
             return _Context(ErrorCode.SHARE_SESSION_NOT_FOUND)
-        if sessions.open(key, partitions, call.connection) is None:
+        opened = sessions.open(key, partitions, call.connection)
+        if opened is None:
             return _Context(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
-        return _Context(ErrorCode.NONE, None, list(partitions))
+        return _Context(ErrorCode.NONE, None, list(partitions), opened.names)
     session = sessions.get(key)
     if session is None:
         return _Context(ErrorCode.SHARE_SESSION_NOT_FOUND)
@@ -145,7 +148,7 @@ def _context_of(
         return _Context(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
     session.epoch = next_epoch(epoch)
     yield from session.update(_asked(request), _forgotten(request))
-    return _Context(ErrorCode.NONE, session, list(session.partitions))
+    return _Context(ErrorCode.NONE, session, list(session.partitions), session.names)
 
 
 def _asked(request: ShareFetchRequest) -> Iterator[PartitionKey]:
@@ -171,24 +174,35 @@ def _fetch(
     """Fetch from the partitions of the session, or wait until that is worth it."""
     fetched: Fetched = {}
     wanted: list[PartitionKey] = []
+    has_recreated = False
     access = broker.security.access(call.connection, call.api_name)
     for key in context.partitions:
         topic = broker.topics.topic_by_id(key[0])
-        if topic is None:
-            # Kafka fails to answer with it. What was acknowledged and acquired stays so.
-            answer.fails = True
+        if topic is not None:
+            context.names[key[0]] = topic.name
+        name = context.names.get(key[0])
+        if name is None:
             fetched[key] = _failed(key, ErrorCode.UNKNOWN_TOPIC_ID)
-        elif access is not None and not access.topic(Operation.READ, topic.name):
+        elif access is not None and not access.topic(Operation.READ, name):
             fetched[key] = _failed(key, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        elif not 0 <= key[1] < len(topic.partitions):
+        elif not 0 <= key[1] < broker.topics.partition_count(name):
             fetched[key] = _failed(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif topic is None:
+            # As in Kafka a session keeps the name, and the topic of that name has another id.
+            fetched[key] = _failed(key, ErrorCode.UNKNOWN_SERVER_ERROR)
+            has_recreated = True
         else:
             wanted.append(key)
         yield
     if wanted and request.share_acquire_mode not in _ACQUIRE_MODES:
         call.reply(ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
         return
-    if not wanted or request.max_records == 0 or request.max_bytes == 0:
+    reads_nothing = request.max_records == 0 or request.max_bytes == 0
+    if has_recreated and not wanted and not reads_nothing:
+        # Kafka finds out while the fetch waits for the share partition of the deleted topic.
+        _wait(broker, call, request.max_wait_ms, partial(answer.fetched, fetched))
+        return
+    if not wanted or reads_nothing:
         answer.fetched(fetched)
         return
     # Each request begins with another partition, so that each gets its turn.
@@ -248,22 +262,30 @@ def _free(fetched: Fetched, named: Fetched) -> Steps:
         yield
 
 
-class _LateAnswer(KeyedOperation):
-    """An error that is told once the time has passed that the client would have waited.
+def _wait(broker: Broker, call: Call, wait_ms: int, answer: Callable[[], None]) -> None:
+    """Call `answer` after the longest wait of a request, unless the client has gone."""
+    late = _LateAnswer(broker, call, wait_ms, answer)
+    broker.fetch_purgatory.watch(late, [late])
 
-    Nothing else ends the wait: its key is itself, which nobody knows.
+
+class _LateAnswer(KeyedOperation):
+    """A response that is sent once the time has passed that the client would have waited.
+
+    Nothing else ends the wait: the operation is its own key, which is never notified.
     """
 
-    __slots__ = ("_call", "_error")
+    __slots__ = ("_answer", "_call")
 
-    def __init__(self, broker: Broker, call: Call, wait_ms: int, error: ErrorCode) -> None:
+    def __init__(
+        self, broker: Broker, call: Call, wait_ms: int, answer: Callable[[], None]
+    ) -> None:
         super().__init__(broker.client_clock.now_ms() + max(wait_ms, 0))
         self._call = call
-        self._error = error
+        self._answer = answer
 
     def on_complete(self) -> None:
-        """Tell the error."""
-        self._call.reply(ShareFetchResponse(error_code=self._error))
+        """Send the response."""
+        self._answer()
 
     def is_abandoned(self) -> bool:
         """Whether the client has gone."""
@@ -282,7 +304,6 @@ class _Answer:
         "_is_final",
         "_key",
         "_session_epoch",
-        "fails",
     )
 
     def __init__(
@@ -301,8 +322,6 @@ class _Answer:
         self._session_epoch = next_epoch(request.share_session_epoch)
         self._fetched: Fetched | None = None
         self._acknowledged: Outcomes | None = None
-        self.fails = False
-        """Whether there is no answer but an error, whatever happened."""
 
     def fetched(self, fetched: Fetched) -> None:
         """What was fetched is there."""
@@ -341,10 +360,6 @@ class _Answer:
             ):
                 named[key] = data
             yield
-        if self.fails:
-            self._call.reply(ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
-            yield from _free(fetched, named)
-            return
         self._name_leaders(response, named)
         for key, (error, message) in outcomes.items():
             data = named.setdefault(key, SharePartitionData(partition_index=key[1]))

@@ -36,7 +36,7 @@ def next_epoch(epoch: int) -> int:
 class ShareSession:
     """What one member fetches. `epoch` is the one that its next request must carry."""
 
-    __slots__ = ("connection", "epoch", "key", "partitions")
+    __slots__ = ("connection", "epoch", "key", "names", "partitions")
 
     def __init__(
         self, key: ShareSessionKey, partitions: dict[PartitionKey, bool], connection: Hashable
@@ -44,6 +44,8 @@ class ShareSession:
         self.key = key
         self.partitions = partitions
         """With each, whether the next answer names it even if there is nothing to say of it."""
+        self.names: dict[bytes, str] = {}
+        """The name of each topic that was there when it was fetched, by topic id."""
         self.connection = connection
         self.epoch = next_epoch(INITIAL_EPOCH)
 

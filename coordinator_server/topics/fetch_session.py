@@ -36,8 +36,8 @@ _EPOCH_MAX = 2**31 - 1
 class FetchTarget:
     """One partition that is fetched, and what the session last answered for it.
 
-    `topic` is the name up to version 12 and the id from 13 on. `high_watermark` -1 makes sure that
-    the next answer is told.
+    `topic` is the name up to version 12 and the id from 13 on. `name` is the name, None until a
+    topic with the id has been seen. With `high_watermark` -1 the next response has the partition.
     """
 
     __slots__ = (
@@ -47,12 +47,14 @@ class FetchTarget:
         "last_fetched_epoch",
         "log_start_offset",
         "max_bytes",
+        "name",
         "partition",
         "topic",
     )
 
     def __init__(self, topic: str | bytes, partition: int) -> None:
         self.topic = topic
+        self.name = topic if isinstance(topic, str) else None
         self.partition = partition
         self.fetch_offset = 0
         self.max_bytes = 0

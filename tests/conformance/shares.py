@@ -8,6 +8,7 @@ for the N-th time.
 from __future__ import annotations
 
 import base64
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
@@ -28,12 +29,18 @@ Range = tuple[int, int, int | Sequence[int]]
 Acknowledgements = Sequence[Range] | Mapping[Place, Sequence[Range]]
 """Ranges of the member's first partition, or of each partition."""
 
+_NEARLY = 0.95  # of the longest wait, as two processes have two clocks
 _BUSY = (14, 15, 16)  # loading, not available, not the coordinator
 _WORDS = ("gap", "accept", "release", "reject", "renew")
 
 
 class ShareMember:
-    """One member of the scenario's group. `home` is the partition that it acknowledges in."""
+    """One member of the scenario's group. `home` is the partition that it acknowledges in.
+
+    With `shows_waits` the response to a ShareFetch is recorded with whether it was waited for.
+    """
+
+    shows_waits = False
 
     def __init__(
         self, t: Stage, name: str = "A", home: Place | None = None, *, group: str | None = None
@@ -158,11 +165,13 @@ class ShareMember:
         said = f"with {self._described(acked)}" if acked else ""
         words = [self.name, "fetch", note, said]
         label = " ".join(filter(None, words))
-        return self.t.send(self._connection, "ShareFetch", version, body, label)
+        return timed(self.t.send(self._connection, "ShareFetch", version, body, label))
 
     def fetched(self, pending: Pending) -> Any:
         """Await and record the answer to a ShareFetch."""
-        return self._finish(pending, self._of_fetch)
+        if not self.shows_waits:
+            return self._finish(pending, self._of_fetch)
+        return self._finish(pending, lambda answer: [waited(pending), self._of_fetch(answer)])
 
     def nothing(self, *partitions: Place, note: str = "", **options: Any) -> Any:
         """A fetch that does not wait for long if there is nothing.
@@ -323,6 +332,19 @@ class ShareMember:
         return dict(sorted((place, error(one["error_code"])) for place, one in places))
 
 
+def timed(pending: Pending) -> Pending:
+    """Note when a fetch was sent; `waited` needs it."""
+    pending.sent_s = time.monotonic()
+    return pending
+
+
+def waited(pending: Pending) -> str:
+    """Return "waited" if the response to a fetch took the longest wait of the request."""
+    longest_ms = pending.body["max_wait_ms"]
+    elapsed_ms = (time.monotonic() - pending.sent_s) * 1000
+    return "waited" if 0 < longest_ms * _NEARLY <= elapsed_ms else "at once"
+
+
 def produce(t: Stage, place: Place, *sizes: int) -> None:
     """Append batches of so many records each, unrecorded."""
     for records in sizes:
@@ -377,9 +399,8 @@ def topic_id(t: Stage, topic: str | bytes) -> bytes:
 
 def shown_topic(t: Stage, one: bytes) -> str:
     """The symbol of a topic that is given by its id."""
-    for name, known in t.own_topics.items():
-        if one == known:
-            return str(t.sub(name))
+    if one in t.topic_symbols:
+        return t.topic_symbols[one]
     if one in t.env.topic_ids:
         return str(t.env.topic_ids[one]).replace("<id:", "<")
     return "<zero id>" if one == bytes(16) else "<unknown id>"

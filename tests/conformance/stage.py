@@ -29,6 +29,7 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
     def __init__(self, environment: Any, name: str) -> None:
         super().__init__(environment, name)
         self.own_topics: dict[str, bytes] = {}  # by name, with their ids
+        self.topic_symbols: dict[bytes, str] = {}  # by id, of deleted topics too
         self._producers: dict[int, str] = {}
         self._coordinator_epochs: dict[int, str] = {}
 
@@ -156,7 +157,9 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
         }
         created = self.raw("CreateTopics", 7, {"topics": [wanted], "timeout_ms": 9000})
         assert created["topics"][0]["error_code"] == 0, created
+        symbol = f"<{suffix} again>" if name in self.own_topics else f"<{suffix}>"
         self.own_topics[name] = created["topics"][0]["topic_id"]
+        self.topic_symbols[self.own_topics[name]] = symbol
         indexes = range(partitions)
         asked = [{"partition_index": one, "timestamp": -1} for one in indexes]
         body = {"replica_id": -1, "topics": [{"name": name, "partitions": asked}]}

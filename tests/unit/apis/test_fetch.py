@@ -425,18 +425,6 @@ def test_unknown_topics_stay_in_a_session() -> None:
     assert brief(session.ask()) == [("new", 0, 0, 0)]
 
 
-def test_sessions_by_topic_id() -> None:
-    """From version 13 on a session is kept by ids, and a recreated topic is another one."""
-    made = broker()
-    session = Session(made, ("t", 0, 0), version=13)
-    assert brief(session.ask()) == []
-    topic = made.topics.topic("t")
-    assert topic is not None
-    run_all(made.topics.delete([topic]))
-    made.topics.create("t", 1, {})
-    assert [found[2] for found in brief(session.ask())] == [ErrorCode.UNKNOWN_TOPIC_ID]
-
-
 def test_errors_of_sessions_are_told_at_the_top() -> None:
     """Unknown session, wrong epoch, names for ids: an error and nothing else."""
     made = broker()

@@ -386,34 +386,78 @@ def test_acquire_modes() -> None:
 
 
 def test_topics_that_are_unknown() -> None:
-    """All of it fails, though the session goes on."""
+    """An unknown topic id is answered in its place, and the others are served."""
     broker = ShareBroker()
     broker.produce("t", 1)
-    failed = {"error": ErrorCode.UNKNOWN_SERVER_ERROR}
-    assert broker.fetched(T0, ("?", 0)) == failed
-    assert broker.fetched(epoch=1, forgotten=(("?", 0),), max_wait_ms=0) == {}
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID
+    assert broker.fetched(T0, ("?", 0)) == {"t-0": [(0, 0, 1)], "?-0": unknown}
+    assert broker.fetched(epoch=1, max_wait_ms=0) == {"?-0": unknown}
+    assert broker.fetched(epoch=2, max_records=0) == {"?-0": unknown}
+    assert broker.fetched(epoch=3, forgotten=(("?", 0),), max_wait_ms=0) == {}
     answer = broker.fetched(epoch=-1, said=(("?", 0, 0, 0, ACCEPT),))
-    assert answer == {"?-0": [], "?-0=": ErrorCode.UNKNOWN_TOPIC_ID}
+    assert answer == {"?-0": [], "?-0=": unknown}
+
+
+def delete(broker: ShareBroker, name: str) -> bytes:
+    """Delete a topic; returns its id."""
+    topic = broker.topics.topic(name)
+    assert topic is not None
+    run_all(broker.topics.delete([topic]))
+    return topic.topic_id
 
 
 def test_a_topic_that_is_deleted() -> None:
-    """As for one that was never there; its share partitions are forgotten."""
+    """A session keeps the name: UNKNOWN_TOPIC_OR_PARTITION; share partitions are forgotten."""
     broker = ShareBroker()
     broker.produce("t", 1)
     broker.fetch(T0, U0)
-    topic = broker.topics.topic("t")
-    assert topic is not None
     assert len(broker.share_partitions) == 2
-    for _ in broker.topics.delete([topic]):
-        pass
+    delete(broker, "t")
     assert len(broker.share_partitions) == 1
-    failed = {"error": ErrorCode.UNKNOWN_SERVER_ERROR}
-    assert broker.fetched(epoch=1, max_wait_ms=0) == failed
-    topic = broker.topics.topic("u")
-    assert topic is not None
+    assert broker.fetched(epoch=1, max_wait_ms=0) == {"?-0": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     broker.share_partitions.remove(broker.key("u"))
-    for _ in broker.topics.delete([topic]):
-        pass
+    delete(broker, "u")
+    call = broker.fetch(epoch=2)
+    (response,) = call.replies
+    assert [one.partitions[0].error_code for one in response.responses] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    ] * 2
+
+
+def test_a_topic_that_is_created_again() -> None:
+    """The id in the session is in error once the wait is over, whatever else is in the session."""
+    broker = ShareBroker()
+    broker.fetch(T0, max_wait_ms=0)
+    gone = delete(broker, "t")
+    broker.topics.create("t", 1, {})
+    call = broker.fetch(epoch=1)
+    broker.scheduler.advance(499)
+    assert call.replies == []
+    broker.scheduler.advance(1)
+    (response,) = call.replies
+    (answered,) = response.responses
+    assert answered.topic_id == gone
+    assert answered.partitions[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert broker.fetched(epoch=2, max_records=0) == {"?-0": ErrorCode.UNKNOWN_SERVER_ERROR}
+    call = broker.fetch(U0, epoch=3)
+    assert call.replies == []
+    broker.produce("u", 1)
+    assert broker.brief(call) == {
+        "u-0": [(0, 0, 1)],
+        "?-0": ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+
+
+def test_the_client_goes_while_a_deleted_topic_is_waited_for() -> None:
+    """No response is sent."""
+    broker = ShareBroker()
+    broker.fetch(T0, max_wait_ms=0)
+    delete(broker, "t")
+    broker.topics.create("t", 1, {})
+    call = broker.fetch(epoch=1)
+    call.connection.closed = True
+    broker.scheduler.advance(500)
+    assert call.replies == []
 
 
 def test_partitions_that_are_unknown() -> None:
@@ -679,7 +723,7 @@ def test_a_topic_is_deleted_in_the_middle_of_a_request() -> None:
         )
         if broker.topics.topic("t") is not None:
             break
-    assert -1 in outcomes
+    assert {False: ErrorCode.UNKNOWN_TOPIC_ID, True: 0} in outcomes
     assert {False: 3, True: 0} in outcomes
     assert {True: 0} in outcomes
     assert outcomes[-1] == {False: 0, True: 0}

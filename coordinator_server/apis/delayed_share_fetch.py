@@ -9,6 +9,7 @@ up to the limit of the request. Reading and acquiring is one step that nothing i
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.clock.step_runner import run_all
@@ -20,7 +21,7 @@ from protocol.errors import ErrorCode
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Hashable, Iterator
+    from collections.abc import Callable, Collection, Generator, Hashable, Iterator
 
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
@@ -89,13 +90,48 @@ class DelayedShareFetch(KeyedOperation):
             yield target.partition
             yield target.share_partition
 
-    def fetch_if_enough(self, max_wait_ms: int) -> Generator[None, None, bool]:
-        """Fetch if there is enough, or must not wait; whether it was."""
-        if not (yield from self._is_enough()) and max_wait_ms > 0:
+    def fetch_if_enough(
+        self, max_wait_ms: int, unread: Collection[PartitionKey] = ()
+    ) -> Generator[None, None, bool]:
+        """Fetch if there is enough, or must not wait; return whether it was done.
+
+        `unread` are the partitions whose state was read for this fetch.
+        """
+        targets = self._targets
+        if unread and max_wait_ms > 0:
+            yield from self._leave_out(unread)
+        is_enough = yield from self._is_enough()
+        if not is_enough and self._targets is not targets:  # a topic was deleted in between
+            self._targets = targets
+            is_enough = yield from self._is_enough()
+        if not is_enough and max_wait_ms > 0:
             return False
         self.is_completed = True
         yield from self._fetch()
         return True
+
+    def _leave_out(self, unread: Collection[PartitionKey]) -> Steps:
+        """Leave out the `unread` partitions that come after enough bytes in the others.
+
+        Kafka reads the states one after the other, and answers as soon as there is enough.
+        """
+        limit = max(self._max_bytes, 0) // len(self._targets)
+        found_bytes, has_acquirable = 0, False
+        seen: set[PartitionKey] = set()
+        known = (one for one in self._targets if one.key not in unread)
+        for target in chain(known, (one for one in self._targets if one.key in unread)):
+            yield
+            key, partition, share_partition = target
+            if key in unread and has_acquirable and found_bytes >= self._min_bytes:
+                break
+            seen.add(key)
+            if share_partition.is_active and share_partition.can_acquire():
+                has_acquirable = True
+                if found_bytes < self._min_bytes:
+                    offset = share_partition.next_fetch_offset()
+                    found_bytes += self._bytes_from(offset, partition, limit)
+        if len(seen) < len(self._targets):
+            self._targets = [one for one in self._targets if one.key in seen]
 
     def try_complete(self) -> bool:
         """Fetch once there is enough.

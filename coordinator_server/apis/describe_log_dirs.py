@@ -48,7 +48,7 @@ def handle(broker: Broker, call: Call, request: DescribeLogDirsRequest) -> Steps
 def _wanted(broker: Broker, request: DescribeLogDirsRequest) -> Iterator[tuple[str, Iterable[int]]]:
     """Topics and the indexes of their partitions."""
     if request.topics is None:
-        for topic in broker.topics.all_topics():
+        for topic in broker.topics.listed_topics():
             yield topic.name, range(len(topic.partitions))
     else:
         for named in request.topics:

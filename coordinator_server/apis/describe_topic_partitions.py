@@ -40,7 +40,7 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
     access = broker.security.access(call.connection, call.api_name)
     refused: list[tuple[bytes, str]] = []  # likewise
     has_cursor_name, has_empty_name = not request.topics, False
-    for one in request.topics or broker.topics.all_topics():
+    for one in request.topics or broker.topics.listed_topics():
         name = one.name
         has_empty_name = has_empty_name or not name
         has_cursor_name = has_cursor_name or (cursor is not None and name == cursor.topic_name)

@@ -40,7 +40,7 @@ def handle(broker: Broker, call: Call, request: ListConfigResourcesRequest) -> S
         if kind in types:
             names += [(str(one.node_id), kind) for one in broker.endpoints(call.connection)]
     if TOPIC in types:
-        names += [(topic.name, TOPIC) for topic in broker.topics.all_topics()]
+        names += [(topic.name, TOPIC) for topic in broker.topics.listed_topics()]
     resources: list[ListedConfigResource] = []
     for name, kind in names:
         resources.append(ListedConfigResource(resource_name=name, resource_type=kind))

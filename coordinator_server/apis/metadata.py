@@ -51,7 +51,7 @@ def handle(broker: Broker, call: Call, request: MetadataRequest) -> Steps:
     )
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     if asked is None or (call.api_version == 0 and not asked):
-        for topic in broker.topics.all_topics():
+        for topic in broker.topics.listed_topics():
             if broker.topics.topic(topic.name) is topic:  # not deleted between the steps
                 response.topics.append((yield from _known(broker, topic, operations)))
             yield

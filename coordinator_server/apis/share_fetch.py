@@ -208,7 +208,8 @@ def _fetch(
     # Each request begins with another partition, so that each gets its turn.
     turn = request.share_session_epoch % len(wanted)
     wanted = wanted[turn:] + wanted[:turn]
-    targets = yield from _look_up(broker, group_id, wanted, fetched)
+    unread: set[PartitionKey] = set()
+    targets = yield from _look_up(broker, group_id, wanted, fetched, unread)
     if not targets:
         answer.fetched(fetched)
         return
@@ -216,7 +217,7 @@ def _fetch(
     fetch = DelayedShareFetch(broker, call, request, settings, targets, fetched, answer.fetched)
     purgatory = broker.fetch_purgatory
     changes = purgatory.changes
-    if not (yield from fetch.fetch_if_enough(request.max_wait_ms)):
+    if not (yield from fetch.fetch_if_enough(request.max_wait_ms, unread)):
         purgatory.watch(fetch, fetch.keys())
         if purgatory.changes != changes:
             # Between two steps, so perhaps where it had been looked: look once more.
@@ -224,9 +225,16 @@ def _fetch(
 
 
 def _look_up(
-    broker: Broker, group_id: str, wanted: list[PartitionKey], fetched: Fetched
+    broker: Broker,
+    group_id: str,
+    wanted: list[PartitionKey],
+    fetched: Fetched,
+    unread: set[PartitionKey],
 ) -> Generator[None, None, list[ShareFetchTarget]]:
-    """The share partitions to fetch from; why not, where that is known."""
+    """Return the share partitions to fetch from, and note the errors of the others in `fetched`.
+
+    `unread` gets the partitions whose state had not been read before.
+    """
     manager = broker.share_partitions
     targets: list[ShareFetchTarget] = []
 
@@ -243,6 +251,8 @@ def _look_up(
         if isinstance(found, ErrorCode):
             failed(key, found)
         else:
+            if not found.is_active:
+                unread.add(key)
             manager.load(found, partition, partial(failed, key))
             if key not in fetched:
                 targets.append(ShareFetchTarget(key, partition, found))

@@ -143,6 +143,9 @@ _GROUPS = (
     _int("group.max.size", INT_MAX, "Most members of a classic group.", least=1),
     _boolean("group.events.enable", True,
          "Whether rebalances are written to the topic __group_events (ours)."),
+    _boolean("group.events.listed", False,
+             "Whether listings of all topics have __group_events, which is there by its name in "
+             "any case (ours)."),
     _int("group.events.history.size", 32,
          "Records of rebalances that are kept in memory for each group (ours)."),
     _list("group.coordinator.rebalance.protocols", ("classic", "consumer", "streams"),

@@ -102,8 +102,8 @@ class TopicsView(Protocol):
     def topic_by_id(self, topic_id: bytes) -> KnownTopic | None:
         """The topic of this id."""
 
-    def all_topics(self) -> Iterator[KnownTopic]:
-        """Every topic."""
+    def listed_topics(self) -> Iterator[KnownTopic]:
+        """Every topic that regular expressions are matched with."""
 
 
 class NoTopics:
@@ -118,7 +118,7 @@ class NoTopics:
     def topic_by_id(self, topic_id: bytes) -> KnownTopic | None:
         """None."""
 
-    def all_topics(self) -> Iterator[KnownTopic]:
+    def listed_topics(self) -> Iterator[KnownTopic]:
         """No topic."""
         return iter(())
 

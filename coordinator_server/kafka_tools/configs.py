@@ -22,6 +22,7 @@ from coordinator_server.kafka_tools.configs_read import (
     TOPIC,
     read_configs,
 )
+from coordinator_server.kafka_tools.filters import known_topics
 from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
@@ -368,6 +369,8 @@ def _exists(client: Client, kind: str, name: str) -> bool:
         return not name or int(name) in client.nodes
     if kind == "groups" and _with_settings(client, GROUP) is None:
         return True  # as Kafka's tool takes it where the broker cannot list the groups
+    if kind == "topics":
+        return any(topic.name == name for topic in known_topics(client, name))
     return name in _all_names(client, kind)
 
 

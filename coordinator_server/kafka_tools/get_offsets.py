@@ -13,7 +13,7 @@ from coordinator_server.client import (
     ClientSettings,
     parse_addresses,
 )
-from coordinator_server.kafka_tools.filters import INTERNAL_TOPICS, topic_filter
+from coordinator_server.kafka_tools.filters import INTERNAL_TOPICS, known_topics, topic_filter
 from coordinator_server.kafka_tools.frame import (
     COMMAND_CONFIG,
     EXECUTION,
@@ -85,7 +85,8 @@ def run(options: Options) -> int:
     is_wanted = _filter(options)
     client = connect(options, settings=SETTINGS)
     try:
-        partitions = _partitions(client, is_wanted, options.has("exclude-internal-topics"))
+        topics = known_topics(client, options.value("topic"))
+        partitions = _partitions(topics, is_wanted, options.has("exclude-internal-topics"))
         if not partitions:
             message = "Could not match any topic-partitions with the specified filters"
             raise ToolError(_TERSE, message)
@@ -217,8 +218,9 @@ def _rule(text: str) -> PartitionFilter:
     return lambda name, index: matches(name) and low <= index < high
 
 
-def _partitions(client: Client, is_wanted: PartitionFilter, no_internal: bool) -> list[Partition]:
-    topics = client.call("listTopics", lambda: client.metadata(None)).topics
+def _partitions(
+    topics: list[Any], is_wanted: PartitionFilter, no_internal: bool
+) -> list[Partition]:
     return [
         (topic.name, partition.partition_index)
         for topic in topics

@@ -9,7 +9,7 @@ import re
 import sys
 
 from coordinator_server.client import Client, ClientError, check
-from coordinator_server.kafka_tools.filters import INTERNAL_TOPICS, topic_filter
+from coordinator_server.kafka_tools.filters import INTERNAL_TOPICS, known_topics, topic_filter
 from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
@@ -180,13 +180,12 @@ def _only_with(options: Options, name: str, *actions: str) -> None:
 def _topics(client: Client, options: Options) -> list[str]:
     """The names of the topics that the options select, in order."""
     excluded = options.has("exclude-internal")
-    answer = client.call("listTopics", lambda: client.metadata(None))
+    expression = options.value("topic")
     names = sorted(
         topic.name
-        for topic in answer.topics
+        for topic in known_topics(client, expression)
         if not (excluded and (topic.is_internal or topic.name in INTERNAL_TOPICS))
     )
-    expression = options.value("topic")
     return names if expression is None else list(filter(topic_filter(expression), names))
 
 

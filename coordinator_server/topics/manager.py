@@ -22,6 +22,7 @@ from coordinator_server.topics.names import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
+    UNLISTED_TOPICS,
     collision_key,
     is_internal,
     name_error,
@@ -109,6 +110,8 @@ class TopicManager:
         self._config = config
         self._changed = changed
         self._auto_create = config.boolean("auto.create.topics.enable")
+        listed = config.boolean("group.events.listed")
+        self._unlisted: frozenset[str] = frozenset() if listed else UNLISTED_TOPICS
         self.revision = 0
         """Another number after topics were created, deleted or extended; it only rises."""
         self.created_revision = 0
@@ -157,6 +160,10 @@ class TopicManager:
     def all_topics(self) -> Iterator[Topic]:
         """Every topic, in no order that means anything."""
         return iter(tuple(self._by_name.values()))
+
+    def listed_topics(self) -> Iterator[Topic]:
+        """Return the topics of a listing of all topics, in no order (see UNLISTED_TOPICS)."""
+        return (one for one in self.all_topics() if one.name not in self._unlisted)
 
     # --- changing ---------------------------------------------------------------------------------
 

@@ -17,6 +17,13 @@ INTERNAL_TOPICS = frozenset(
 )
 """Topics that the broker itself writes: clients may read and delete, but not produce to them."""
 
+UNLISTED_TOPICS = frozenset((GROUP_EVENTS_TOPIC,))
+"""Topics that listings of all topics leave out, unless `group.events.listed` is set.
+
+Clients that ignore the flag `is_internal`, such as librdkafka and those in Go, would otherwise
+consume the topic with a pattern such as `^.*`.
+"""
+
 MAX_NAME_LENGTH = 249
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # has none
 
 from pipeline.sources.errors import InputError
-from pipeline.sources.logdir import RETENTION
+from pipeline.sources.logdir import EVENTS_TOPIC, RETENTION
 from pipeline.sources.source import Holder
 
 TIMEOUT_MS = 30_000
@@ -84,16 +84,21 @@ class ClusterAdmin:
         return None if cluster_id is None else str(cluster_id)
 
     def topics(self) -> dict[str, TopicFacts]:
-        """Every topic that the principal may see, internal ones as well."""
+        """Every topic that the principal may see, internal ones as well.
+
+        `EVENTS_TOPIC` is asked for by its name, as our broker leaves it out of its listing.
+        """
         options = self._kafka.clients.admin.ListTopicsOptions().listInternal(True)
-        names = self._get(self._client.listTopics(options).names())
+        names = self._java.java.util.HashSet(self._get(self._client.listTopics(options).names()))
+        is_listed = not names.add(EVENTS_TOPIC)
         answers = self._client.describeTopics(names).topicNameValues()
         topics = {}
         for name in names:
             try:
                 answer = self._get(answers.get(name))
             except ClusterError as error:
-                if error.kind == _GONE:  # deleted since it was listed
+                # Deleted since it was listed, or nothing that the principal may know of.
+                if error.kind == _GONE or (name == EVENTS_TOPIC and not is_listed):
                     continue
                 raise
             topic_id = str(answer.topicId().toString())

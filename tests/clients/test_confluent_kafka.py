@@ -1,5 +1,6 @@
 """Everyday use of confluent-kafka (librdkafka): producing, consuming, offsets and groups."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -324,3 +325,36 @@ def test_unsubscribing_gives_partitions_away(bootstrap: str, name: str, consume:
     wait_for(lambda: (len(owned(one)), len(owned(two))) == (1, 1), "one each")
     two.unsubscribe()
     wait_for(lambda: len(owned(one)) + len(owned(two)) == 2 and len(owned(one)) == 2, "both")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_pattern_leaves_the_broker_s_own_topic_out(
+    start_broker: Callable[..., Any], name: str, protocol: str
+) -> None:
+    """`^.*` gives user topics and Kafka's internal topics; `__group_events` is read by its name."""
+    bootstrap = start_broker().bootstrap_servers
+    create_topic(bootstrap, name)
+    quick = {
+        "auto.offset.reset": "earliest",
+        "topic.metadata.refresh.interval.ms": 300,
+        "bootstrap.servers": bootstrap,
+        "group.protocol": protocol,
+    }
+    one = confluent_kafka.Consumer({**quick, "group.id": f"{name}-1"})
+    two = confluent_kafka.Consumer({**quick, "group.id": f"{name}-2"})
+    three = confluent_kafka.Consumer({**quick, "group.id": f"{name}-3"})
+    try:
+        one.subscribe([name])
+        wait_for(lambda: owned(one), "an assignment, which makes the topic of explained rebalances")
+        three.subscribe(["__group_events"])
+        wait_for(lambda: owned(three) == {("__group_events", 0)}, "the topic by its name")
+        (event,) = three.consume(1, 10)
+        assert json.loads(event.value())["group"] == f"{name}-1"
+        two.subscribe(["^.*"])
+        wait_for(lambda: owned(two), "the topics of the pattern")
+        assert {topic for topic, _ in owned(two)} == {name, "__consumer_offsets"}
+        assert set(two.list_topics().topics) == {name, "__consumer_offsets"}
+        assert set(two.list_topics("__group_events").topics) == {"__group_events"}
+    finally:
+        for consumer in (one, two, three):
+            consumer.close()

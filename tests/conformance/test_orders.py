@@ -27,14 +27,6 @@ EXPLAINED = {
 
 _HANGS = "Kafka leaves its transaction open for ever; it gets its marker when it has a leader again"
 
-_AT_ONCE = "the state of a share partition is read in the process, so the first fetch has it"
-
-EXPLAINED_OF_SHARE_GROUPS = {
-    "share_acknowledges.without_ranges_fetch": _AT_ONCE,
-    "share_acknowledges.without_ranges_acknowledge": _AT_ONCE,
-    "share_fetches.in_another_session_of_two_topics": _AT_ONCE,
-}
-
 EXPLAINED_IN_A_CLUSTER = {f"txn_moves.ending_without_a_leader_{v}": _HANGS for v in (1, 2)}
 
 SLOW_AREAS = ("txn_exhaustion",)
@@ -64,8 +56,8 @@ def test_the_answers_to_consumer_groups_are_those_of_kafka() -> None:
 
 @pytest.mark.real_time
 def test_the_answers_to_share_groups_are_those_of_kafka() -> None:
-    """All scenarios of KIP-932 pass but for those explained."""
-    compare(all_scenarios(), EXPLAINED_OF_SHARE_GROUPS, "ab", SHARE_ANSWERS)
+    """All scenarios of KIP-932 pass."""
+    compare(all_scenarios(), {}, "ab", SHARE_ANSWERS)
 
 
 @pytest.mark.real_time

@@ -432,7 +432,7 @@ class SimulatedTopics:
         """The topic of this id."""
         return self.topic(topic_id.decode(errors="replace").rstrip("-"))
 
-    def all_topics(self) -> Iterator[SimulatedTopic]:
+    def listed_topics(self) -> Iterator[SimulatedTopic]:
         """Every topic."""
         return (topic for name in self.counts if (topic := self.topic(name)) is not None)
 

@@ -53,7 +53,7 @@ def resolve(
     One that RE2 does not accept matches none.
     """
     revision = topics.revision
-    names = [topic.name for topic in topics.all_topics()]
+    names = [topic.name for topic in topics.listed_topics()]
     pace = Pace()
     resolved: dict[str, ResolvedRegex] = {}
     for expression in expressions:

@@ -7,7 +7,15 @@ from typing import Any
 from tests.conformance import share_looks as looks
 from tests.conformance.producers import Partition
 from tests.conformance.share_setups import group
-from tests.conformance.shares import ACCEPT, CLOSE, Place, ShareMember, produce, topic_id
+from tests.conformance.shares import (
+    ACCEPT,
+    CLOSE,
+    RENEW,
+    Place,
+    ShareMember,
+    produce,
+    topic_id,
+)
 from tests.conformance.stage import Area, Stage
 
 AREA = Area("share_topics")
@@ -63,6 +71,32 @@ def unknown_partition(t: Stage, index: int) -> None:
     a.acknowledge({unknown: [(0, 0, ACCEPT)], place: [(0, 0, ACCEPT)]})
     a.fetch(note="forgets it", forget=[unknown], wait_ms=_WAIT_MS)
     a.fetch(note="goes on without it", wait_ms=_WAIT_MS)
+
+
+@AREA.each(index=[-1, 7])
+def unknown_partition_acknowledged(t: Stage, index: int) -> None:
+    """Partition {index} is acknowledged with fetches that read nothing, renew, or close."""
+    place, (a,) = _members(t)
+    unknown = (place[0], index)
+    nothing: dict[str, Any] = {"max_bytes": 0, "min_bytes": 0, "max_records": 0, "wait_ms": 0}
+    a.fetch(place, unknown, note="opens, reads nothing", max_records=0)
+    a.fetch(place, wait_ms=_WAIT_MS)
+    a.fetch(note="reads nothing", acks={unknown: [(0, 0, ACCEPT)]}, max_records=0)
+    a.fetch(note="backwards", acks={unknown: [(3, 1, ACCEPT)]}, max_records=0)
+    a.fetch(
+        note="renews",
+        acks={place: [(0, 0, RENEW)], unknown: [(0, 0, RENEW)]},
+        is_renew_ack=True,
+        **nothing,
+    )
+    a.fetch(note="renews nothing", acks={unknown: []}, is_renew_ack=True, **nothing)
+    a.fetch(note="without ranges", acks={unknown: [], place: [(1, 1, ACCEPT)]}, wait_ms=_WAIT_MS)
+    a.fetch(note="forgets it", acks={unknown: [(0, 0, ACCEPT)]}, forget=[unknown], wait_ms=_WAIT_MS)
+    a.acknowledge({unknown: [], place: [(2, 2, ACCEPT)]}, "without ranges")
+    a.acknowledge({unknown: []}, "nothing")
+    a.fetch(note="closes", acks={unknown: [(0, 0, ACCEPT)]}, share_session_epoch=CLOSE)
+    a.fetch(unknown, note="opens again", wait_ms=_WAIT_MS)
+    a.fetch(unknown, note="closes", share_session_epoch=CLOSE)
 
 
 @AREA.each(records=["acquired", "none"])

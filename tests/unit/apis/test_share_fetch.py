@@ -27,6 +27,13 @@ T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 NO_LIMITS = {"max_bytes": 0, "min_bytes": 0, "max_records": 0, "max_wait_ms": 0}
 
 
+def reading(*places: tuple[str, int]) -> ShareBroker:
+    """A broker that has read the states of these share partitions."""
+    broker = ShareBroker()
+    broker.fetch(*places, member="reader", max_wait_ms=0)
+    return broker
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_records_are_acquired(version: int) -> None:
     """The batches of the log, and how long they are locked."""
@@ -44,7 +51,7 @@ def test_records_are_acquired(version: int) -> None:
 
 def test_the_first_answer_names_all_partitions() -> None:
     """Later ones only what has records, what joins, errors, and acknowledgements."""
-    broker = ShareBroker()
+    broker = reading(T0, T1)
     broker.produce("t", 1)
     assert broker.fetched(T0, T1) == {"t-0": [(0, 0, 1)], "t-1": []}
     assert broker.fetched(epoch=1, max_wait_ms=0) == {}
@@ -53,6 +60,36 @@ def test_the_first_answer_names_all_partitions() -> None:
     assert broker.fetched(epoch=4, max_wait_ms=0, forgotten=(T0, T1, ("?", 0))) == {}
     broker.produce("t", 1)
     assert broker.fetched(epoch=5, max_wait_ms=0) == {}
+
+
+def test_states_that_are_first_read_come_one_after_the_other() -> None:
+    """The first fetch ends with the first partition that has enough; the next one has the rest."""
+    broker = ShareBroker()
+    broker.produce("t", 1, index=1)
+    broker.produce("u", 1)
+    assert broker.fetched(T0, T1, U0) == {"t-0": [], "t-1": [(0, 0, 1)]}
+    assert broker.fetched(epoch=1) == {"u-0": [(0, 0, 1)]}
+
+
+def test_a_state_that_is_first_read_is_left_out_beside_records() -> None:
+    """A partition that joins a session is fetched the next time if others have enough."""
+    broker = ShareBroker()
+    broker.fetch(T0, max_wait_ms=0)
+    broker.produce("t", 1)
+    broker.produce("u", 1)
+    assert broker.fetched(U0, epoch=1) == {"t-0": [(0, 0, 1)]}
+    assert broker.fetched(epoch=2) == {"u-0": [(0, 0, 1)]}
+
+
+def test_states_that_are_first_read_make_up_min_bytes() -> None:
+    """As many partitions are read as are needed; a fetch that must not wait reads all of them."""
+    for max_wait_ms, third in ((500, {}), (0, {"u-0": [(0, 0, 1)]})):
+        broker = ShareBroker()
+        for name, index in (T0, T1, U0):
+            broker.produce(name, 1, index=index)
+        least = len(batch(b"v")) + 1
+        answer = broker.fetched(T0, T1, U0, min_bytes=least, max_wait_ms=max_wait_ms)
+        assert answer == {"t-0": [(0, 0, 1)], "t-1": [(0, 0, 1)], **third}
 
 
 def test_a_fetch_waits_for_records() -> None:
@@ -160,7 +197,7 @@ def test_limits_of_zero() -> None:
 
 def test_max_bytes_are_shared() -> None:
     """Each partition gets as many; the first one at least a batch."""
-    broker = ShareBroker()
+    broker = reading(T0, T1, U0)
     size = len(batch(b"v"))
     for name, index in (T0, T1, U0):
         broker.produce(name, 1, 1, 1, index=index)
@@ -172,7 +209,7 @@ def test_max_bytes_are_shared() -> None:
 
 def test_max_records_are_of_all_partitions() -> None:
     """What one partition leaves the next one gets."""
-    broker = ShareBroker()
+    broker = reading(T0, T1, U0)
     for name, index in (T0, T1, U0):
         broker.produce(name, 2, 2, index=index)
     call = broker.fetch(T0, T1, U0, max_records=6)
@@ -182,7 +219,7 @@ def test_max_records_are_of_all_partitions() -> None:
 def test_partitions_take_turns() -> None:
     """Those that had records move to the end, each request begins with another one, and where
     nobody has looked yet comes last."""
-    broker = ShareBroker()
+    broker = reading(T0, T1, U0)
     for name, index in (T0, T1, U0):
         broker.produce(name, *[1] * 9, index=index)
     first = broker.fetched(T0, T1, U0, max_records=1)
@@ -294,7 +331,7 @@ def test_acknowledgements_cannot_open_a_session() -> None:
 
 def test_what_is_released_is_not_fetched_by_the_same_request() -> None:
     """It is written after that; then a fetch that waits gets it."""
-    broker = ShareBroker()
+    broker = reading(T1)
     broker.produce("t", 3, 2)
     broker.fetch(T0, max_records=1)
     said = (("t", 0, 0, 2, [ACCEPT, RELEASE, 0]),)
@@ -707,7 +744,7 @@ def test_a_topic_is_deleted_in_the_middle_of_a_request() -> None:
     """The other one is fetched."""
     outcomes = []
     for number in range(40):
-        broker = ShareBroker()
+        broker = reading(T0, U0)
         broker.produce("t", 1)
         broker.produce("u", 1)
         topic = broker.topics.topic("t")
@@ -727,6 +764,18 @@ def test_a_topic_is_deleted_in_the_middle_of_a_request() -> None:
     assert {False: 3, True: 0} in outcomes
     assert {True: 0} in outcomes
     assert outcomes[-1] == {False: 0, True: 0}
+
+
+def test_a_topic_is_deleted_while_states_are_first_read() -> None:
+    """Whenever that happens, the fetch does not wait for the topic that is gone."""
+    for number in range(40):
+        broker = ShareBroker()
+        broker.produce("t", 1)
+        broker.produce("u", 1)
+        topic = broker.topics.topic("t")
+        assert topic is not None
+        handle = between_steps(number, partial(run_all, broker.topics.delete([topic])))
+        assert broker.fetch(T0, U0, handle=handle).replies
 
 
 def test_the_client_goes_while_its_session_is_opened() -> None:

@@ -42,6 +42,7 @@ OURS = {
     "broker.count",
     "group.events.enable",
     "group.events.history.size",
+    "group.events.listed",
     "ssl.handshake.timeout.ms",
     "scram.users",
     "dev.security.dir",

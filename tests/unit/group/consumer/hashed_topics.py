@@ -27,7 +27,7 @@ class HashedTopics:
         """The topic of this id."""
         return next((one for one in self._topics if one.topic_id == topic_id), None)
 
-    def all_topics(self) -> Iterator[SimulatedTopic]:
+    def listed_topics(self) -> Iterator[SimulatedTopic]:
         """Every topic."""
         return iter(self._topics)
 

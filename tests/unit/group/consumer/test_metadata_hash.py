@@ -24,7 +24,7 @@ def test_topics_that_do_not_exist_do_not_count() -> None:
     """Without any that does, the hash is 0."""
     nothing = NoTopics()
     assert at_once(metadata_hash(["nowhere"], nothing)) == 0
-    assert [*nothing.all_topics()] == []
+    assert [*nothing.listed_topics()] == []
     assert nothing.topic_by_id(ONE.topic_id) is None
     topics = HashedTopics([ONE, TWO])
     assert at_once(metadata_hash(["nowhere", "one"], topics)) == CASES[0].hashed

@@ -1,0 +1,119 @@
+"""`__group_events` is missing from listings of all topics, and is there for those who name it."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator_server.apis import (
+    describe_log_dirs,
+    describe_topic_partitions,
+    list_config_resources,
+    metadata,
+)
+from coordinator_server.group.consumer.regex import resolve
+from coordinator_server.group.pace import at_once
+from coordinator_server.topics.names import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
+from protocol.apis.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from protocol.apis.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from protocol.apis.list_config_resources import ListConfigResourcesRequest
+from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.errors import ErrorCode
+from tests.unit.topics.fakes import FakeBroker
+
+ALL = [OFFSETS_TOPIC, "a"]
+
+
+def made(**settings: str) -> FakeBroker:
+    """A broker with a topic of a user, and two internal topics."""
+    broker = FakeBroker(**settings)
+    broker.topics.create("a", 1, {})
+    broker.topics.create_internal(OFFSETS_TOPIC)
+    broker.topics.create(GROUP_EVENTS_TOPIC, 1, {})
+    return broker
+
+
+def in_metadata(broker: FakeBroker, version: int = 12) -> list[str]:
+    """The topics in the answer to a Metadata request for all topics."""
+    asked = MetadataRequest(topics=None if version else [])
+    return sorted(one.name for one in broker.ask(metadata.handle, asked, version).topics)
+
+
+def in_pages(broker: FakeBroker, cursor: Cursor | None = None) -> list[str]:
+    """The topics in the answer to a DescribeTopicPartitions request for all topics."""
+    asked = DescribeTopicPartitionsRequest(response_partition_limit=100, cursor=cursor)
+    answer = broker.ask(describe_topic_partitions.handle, asked, 0)
+    return sorted(one.name for one in answer.topics)
+
+
+def in_log_dirs(broker: FakeBroker, *names: str) -> list[str]:
+    """The topics in the answer to a DescribeLogDirs request, for all topics if none is named."""
+    topics = [DescribableLogDirTopic(topic=one, partitions=[0]) for one in names]
+    asked = DescribeLogDirsRequest(topics=topics or None)
+    (result,) = broker.ask(describe_log_dirs.handle, asked, 4).results
+    return sorted(one.name for one in result.topics)
+
+
+def in_resources(broker: FakeBroker) -> list[str]:
+    """The topics in the answer to a ListConfigResources request."""
+    asked = ListConfigResourcesRequest(resource_types=[2])
+    answer = broker.ask(list_config_resources.handle, asked, 1)
+    return sorted(one.resource_name for one in answer.config_resources)
+
+
+def in_regex(broker: FakeBroker) -> list[str]:
+    """The topics that the expression `.*` of a consumer group matches."""
+    return sorted(at_once(resolve([".*"], broker.topics, 0))[".*"].topics)
+
+
+def test_no_listing_has_it() -> None:
+    """Users' topics and Kafka's internal topics are listed, `__group_events` is not."""
+    broker = made()
+    assert in_metadata(broker) == in_metadata(broker, 0) == ALL
+    assert in_pages(broker) == ALL
+    assert in_pages(broker, Cursor(topic_name=GROUP_EVENTS_TOPIC, partition_index=0)) == ["a"]
+    assert in_log_dirs(broker) == ALL
+    assert in_resources(broker) == ALL
+    assert in_regex(broker) == ALL
+
+
+def test_every_listing_has_it_if_a_setting_says_so() -> None:
+    """With group.events.listed the topic is in each listing."""
+    broker = made(group_events_listed="true")
+    everything = sorted([*ALL, GROUP_EVENTS_TOPIC])
+    listings = (in_metadata, in_pages, in_log_dirs, in_resources, in_regex)
+    assert [listing(broker) for listing in listings] == [everything] * len(listings)
+
+
+@pytest.mark.parametrize("version", [0, 12])
+def test_metadata_by_name_has_it(version: int) -> None:
+    """By its name the topic is described, as an internal one."""
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=GROUP_EVENTS_TOPIC)])
+    (topic,) = made().ask(metadata.handle, asked, version).topics
+    assert (topic.error_code, topic.name) == (ErrorCode.NONE, GROUP_EVENTS_TOPIC)
+    assert topic.is_internal == (version > 0)
+    assert len(topic.partitions) == 1
+
+
+def test_metadata_by_id_has_it() -> None:
+    """By its id the topic is described."""
+    broker = made()
+    topic = broker.topics.topic(GROUP_EVENTS_TOPIC)
+    assert topic is not None
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=topic.topic_id)])
+    (answered,) = broker.ask(metadata.handle, asked, 12).topics
+    assert (answered.error_code, answered.name) == (ErrorCode.NONE, GROUP_EVENTS_TOPIC)
+
+
+def test_the_other_listings_by_name_have_it() -> None:
+    """DescribeTopicPartitions and DescribeLogDirs answer for the topic when it is named."""
+    broker = made()
+    asked = DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name=GROUP_EVENTS_TOPIC)], response_partition_limit=9
+    )
+    (topic,) = broker.ask(describe_topic_partitions.handle, asked, 0).topics
+    assert (topic.error_code, topic.is_internal, len(topic.partitions)) == (0, True, 1)
+    assert in_log_dirs(broker, GROUP_EVENTS_TOPIC) == [GROUP_EVENTS_TOPIC]

@@ -1,9 +1,12 @@
-"""JAAS text in a setting: login modules with their options.
+"""JAAS text in a setting or in a file: login modules with their options.
 
 As Kafka's JaasConfig reads it by Java's StreamTokenizer: `MODULE FLAG NAME=VALUE ... ;`. Words are
 of letters, digits and . - _ $; anything else stands in quotes of either kind, where a backslash
 escapes. // and /* */ are comments, and so is / to the end of the line. A number is no word there:
 NAME=5 has to be NAME="5".
+
+A file has sections: `NAME { MODULE FLAG NAME=VALUE ... ; ... };`. It is read as Java's ConfigFile
+reads it: only double quotes count, * is part of a word, ${NAME} in a value is a system property.
 
 An error names the position and never the text, which has passwords.
 """
@@ -11,6 +14,7 @@ An error names the position and never the text, which has passwords.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 _FLAGS = ("REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL")
@@ -20,6 +24,8 @@ _OCTAL = "01234567"
 _DIGITS = "0123456789"
 _END = ""
 _END_OF_LINE = re.compile(r"[\n\r]")
+_LINE_BREAK = re.compile(r"\r\n|\n|\r")
+_PROPERTY = re.compile(r"\$\{\{(?:.*?\}\}|.*)|\$\{(?P<name>[^}]*)\}", re.DOTALL)
 
 
 class JaasError(ValueError):
@@ -65,37 +71,104 @@ def parse_login_module(text: str) -> LoginModule:
     return modules[0]
 
 
+def parse_jaas_file(text: str, properties: Mapping[str, str]) -> dict[str, list[LoginModule]]:
+    """Return the login modules of a JAAS file by section. Raises JaasError with the line.
+
+    `properties` are the system properties that ${NAME} in the value of an option stands for.
+    """
+    tokens = _Tokenizer(text, is_file=True)
+    sections: dict[str, list[LoginModule]] = {}
+    while (name := tokens.next()).kind:
+        if name.text is None:
+            raise JaasError(f"{tokens.at(name)}: the name of a section is expected")
+        if name.text in sections:
+            raise JaasError(f"{tokens.at(name)}: there is another section of this name")
+        _expect("{", "after the name of a section", tokens)
+        modules = sections[name.text] = []
+        while (token := tokens.next()).kind != "}":
+            module = _parse_module(token, tokens)
+            try:
+                options = {key: _expand(one, properties) for key, one in module.options.items()}
+            except JaasError as error:
+                raise JaasError(f"{tokens.at(token)}: {error}") from None
+            modules.append(LoginModule(module.name, options))
+        _expect(";", "after the } of a section", tokens)
+    return sections
+
+
+def render_login_module(module: LoginModule) -> str:
+    """Return the module as the text of a setting."""
+    options = "".join(f" {_quote(name)}={_quote(text)}" for name, text in module.options.items())
+    return f"{module.name} required{options};"
+
+
+def _quote(text: str) -> str:
+    for character, escape in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(character, escape)
+    return f'"{text}"'
+
+
+def _expect(character: str, place: str, tokens: _Tokenizer) -> None:
+    token = tokens.next()
+    if token.kind != character:
+        raise JaasError(f"{tokens.at(token)}: {character} is expected {place}")
+
+
+def _expand(text: str, properties: Mapping[str, str]) -> str:
+    """Replace ${NAME} by the system property, as Java's PropertyExpander does. Raises JaasError."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name is None:  # ${{ }}, which is left for others
+            return match[0]
+        if name == "/":
+            return "/"
+        if name not in properties:
+            raise JaasError("an option names a system property that is not set")
+        return properties[name]
+
+    expanded = _PROPERTY.sub(value, text)
+    if text and not expanded:
+        raise JaasError("a system property that an option names is empty")
+    return expanded
+
+
 def _parse_module(first: _Token, tokens: _Tokenizer) -> LoginModule:
     if first.text is None:
-        raise JaasError(f"{_at(first)}: the name of a login module is expected in JAAS config")
+        expected = "the name of a login module is expected in JAAS config"
+        raise JaasError(f"{tokens.at(first)}: {expected}")
     flag = tokens.next()
     if flag.text is None:
-        raise JaasError(f"{_at(flag)}: Login module control flag not specified in JAAS config")
+        missing = "Login module control flag not specified in JAAS config"
+        raise JaasError(f"{tokens.at(flag)}: {missing}")
     if flag.text.upper() not in _FLAGS:
-        raise JaasError(f"{_at(flag)}: Invalid login module control flag in JAAS config")
+        raise JaasError(f"{tokens.at(flag)}: Invalid login module control flag in JAAS config")
     options: dict[str, str] = {}
     while (key := tokens.next()).kind not in (_END, ";"):
         sign = tokens.next()
         value = tokens.next() if sign.kind == "=" else sign
         if sign.kind != "=" or key.text is None or value.text is None:
             # The name may be a piece of a password that a quote is missing of.
-            raise JaasError(f"{_at(key)}: Value not specified for a key in JAAS config")
+            raise JaasError(f"{tokens.at(key)}: Value not specified for a key in JAAS config")
         options[key.text] = value.text
     if key.kind != ";":
-        raise JaasError("JAAS config entry not terminated by semi-colon")
+        raise JaasError(f"{tokens.at(key)}: JAAS config entry not terminated by semi-colon")
     return LoginModule(first.text, options)
 
 
-def _at(token: _Token) -> str:
-    return f"character {token.position + 1}"
-
-
 class _Tokenizer:
-    """Java's StreamTokenizer, as JaasConfig sets it up."""
+    """Java's StreamTokenizer, as JaasConfig sets it up, or ConfigFile for a file."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, is_file: bool = False) -> None:
         self._text = text
         self._position = 0
+        self._is_file = is_file
+
+    def at(self, token: _Token) -> str:
+        """Return where a token is: the line of a file, the character of a setting."""
+        if self._is_file:
+            return f"line {len(_LINE_BREAK.findall(self._text, 0, token.position)) + 1}"
+        return f"character {token.position + 1}"
 
     def next(self) -> _Token:
         """The next token."""
@@ -107,15 +180,18 @@ class _Tokenizer:
         character = text[start]
         if character in _DIGITS + ".-" and self._skip_number():
             return _Token("number", None, start)
-        if _is_word(character) and character != "-":
+        more = _DIGITS + "." + "*" * self._is_file
+        if (_is_word(character) and character != "-") or (self._is_file and character == "*"):
             end = start + 1
-            while end < len(text) and (_is_word(text[end]) or text[end] in _DIGITS + "."):
+            while end < len(text) and (_is_word(text[end]) or text[end] in more):
                 end += 1
             self._position = end
             return _Token("word", text[start:end], start)
         self._position += 1
         if character in _QUOTES:
-            return _Token(character, self._quoted(character), start)
+            quoted = self._quoted(character)
+            is_text = character == '"' or not self._is_file
+            return _Token(character, quoted if is_text else None, start)
         return _Token(character, None, start)
 
     def _skip_blanks(self) -> None:

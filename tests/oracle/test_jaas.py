@@ -1,17 +1,21 @@
-"""JAAS texts mean the same to Kafka and to us: those of the unit tests, and thousands at random."""
+"""JAAS texts mean the same to Kafka and to us: those of the unit tests, and thousands at random.
+
+JAAS files mean the same to Java and to us.
+"""
 
 from __future__ import annotations
 
 import base64
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from coordinator_server.credentials.jaas import JaasError, parse_jaas
+from coordinator_server.credentials.jaas import JaasError, LoginModule, parse_jaas, parse_jaas_file
 from tests.oracle.kafka_process import SECONDS, java
-from tests.unit.credentials.test_jaas import BAD, GOOD
+from tests.unit.credentials.test_jaas import BAD, BAD_FILES, GOOD, GOOD_FILES
 
 pytestmark = pytest.mark.slow
 
@@ -30,12 +34,27 @@ def _ours(text: str) -> str:
         return "refused"
     if len(modules) != 1:  # Kafka takes one alone
         return "refused"
-    [module] = modules
+    return _told(modules[0])
+
+
+def _told(module: LoginModule) -> str:
     # Java's order of texts is that of UTF-16 units; all here are of the lowest plane.
     options = (
         f" {_encoded(name)}={_encoded(module.options[name])}" for name in sorted(module.options)
     )
     return _encoded(module.name) + "".join(options)
+
+
+def _ours_of_file(text: str) -> str:
+    try:
+        sections = parse_jaas_file(text, {"jaas.known": "known value"})
+    except JaasError:
+        return "refused"
+    return "".join(
+        f"{{{name}" + "".join(f"|{_told(module)}" for module in sections[name])
+        for name in ("a", "b")
+        if sections.get(name)
+    )
 
 
 def _encoded(text: str) -> str:
@@ -51,16 +70,41 @@ def test_texts_mean_the_same() -> None:
         texts.append("".join(pieces))
         texts.append(f"a required {''.join(pieces)};")
         texts.append(f'a required x="{"".join(pieces)}";')
-    command = java(str(Path(__file__).with_name("JaasTexts.java")))
+    assert not _differences(texts, _ours)
+
+
+def test_files_mean_the_same() -> None:
+    """Java refuses the same files, and reads the same sections, names and values from the rest."""
+    random = Random(29)
+    texts = [*GOOD_FILES, *BAD_FILES]
+    pieces = (*PIECES, "{", "}", "};", "*", "${jaas.known}", "${", "${{x}}", "b {", "a required;")
+    for _ in range(COUNT):
+        piece = "".join(random.choices(pieces, k=random.randrange(1, 10)))
+        texts += [piece, f"a {{ {piece} }};", f'a {{ M required x="{piece}"; }}; b {{ }};']
+    # Java takes a section without a name, which nothing can ask for.
+    texts = [text for text in texts if not _is_nameless(text)]
+    assert not _differences(texts, _ours_of_file, "files")
+
+
+def _is_nameless(text: str) -> bool:
+    try:
+        parse_jaas_file(text, {})
+    except JaasError as error:
+        return str(error).endswith("the name of a section is expected")
+    return False
+
+
+def _differences(texts: list[str], ours: Callable[[str], str], *arguments: str) -> list[object]:
+    """Return the first texts that Java reads otherwise than `ours`, with both readings."""
+    command = java(str(Path(__file__).with_name("JaasTexts.java")), *arguments)
     lines = "".join(f"{_encoded(text)}\n" for text in texts)
     done = subprocess.run(
         command, input=lines, capture_output=True, text=True, timeout=SECONDS, check=True
     )
     told = done.stdout.splitlines()
     assert len(told) == len(texts)
-    different = [
-        (text, theirs, _ours(text))
+    return [
+        (text, theirs, ours(text))
         for text, theirs in zip(texts, told, strict=True)
-        if theirs != _ours(text)
-    ]
-    assert not different, f"{len(different)}: {different[:20]}"
+        if theirs != ours(text)
+    ][:20]

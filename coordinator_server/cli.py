@@ -11,7 +11,7 @@ import gc
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from coordinator_server import __version__
@@ -25,11 +25,17 @@ from coordinator_server.config.config import (
 from coordinator_server.kafka_tools.script_names import BY_COMMAND, SCRIPTS, run_script
 from coordinator_server.tools import TOOLS, installed_tools, run_tool
 
+_LOGIN_CONFIG = "java.security.auth.login.config"
 _COMMANDS = ("serve", "settings", "pipeline", "protocol", *TOOLS, *BY_COMMAND)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
+def main(
+    arguments: Sequence[str] | None = None, *, origins: Mapping[str, str] | None = None
+) -> int:
+    """Run one command and return its exit code.
+
+    `origins` has what the user wrote for settings that were derived from it, for error messages.
+    """
     argv = list(sys.argv[1:] if arguments is None else arguments)
     if argv[:1] == ["protocol"]:
         return _protocol(argv[1:])
@@ -50,7 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _serve(options)
     except ConfigError as error:
-        print(f"coordinator-server: {error}", file=sys.stderr)
+        derived = [
+            f"{name} is {text}" for name, text in (origins or {}).items() if name in str(error)
+        ]
+        hint = f" ({', '.join(derived)})" if derived else ""
+        print(f"coordinator-server: {error}{hint}", file=sys.stderr)
         return 2
 
 
@@ -69,12 +79,7 @@ def load_config(options: argparse.Namespace) -> Config:
             raise ConfigError(f"--config {options.config}: {error}") from error
     overrides = settings_in_arguments(options.set)
     if options.listener is not None:
-        try:
-            parse_address(options.listener)
-        except ValueError as error:
-            raise ConfigError(f"--listener: {error}") from error
-        protocol = "PLAINTEXT" if options.dev_security is None else "SASL_SSL"
-        overrides["listeners"] = f"{protocol}://{options.listener}"
+        overrides["listeners"] = _listeners(options.listener, options.dev_security is not None)
     if options.data_dir is not None:
         overrides["log.dirs"] = options.data_dir
     if options.dev_security is not None:
@@ -91,9 +96,36 @@ def load_config(options: argparse.Namespace) -> Config:
     if config.optional_text("dev.security.dir") is not None:
         from coordinator_server.security import dev_security
 
-        config = read(file={**dev_security.prepare(config), **file})
+        file = {**dev_security.prepare(config), **file}
+        config = read(file=file)
         dev_security.check(config)
+    if _LOGIN_CONFIG in os.environ.get("KAFKA_OPTS", ""):
+        from coordinator_server.security.sasl import jaas_file
+
+        options_of_jvm = jaas_file.parse_jvm_options(os.environ["KAFKA_OPTS"])
+        if settings := jaas_file.settings_of_jaas_file(config, options_of_jvm):
+            config = read(file={**settings, **file})
+            config.ignored.remove("KAFKA_OPTS")
+            if options_of_jvm.others:
+                config.ignored.append(f"KAFKA_OPTS ({' '.join(options_of_jvm.others)})")
     return config
+
+
+def _listeners(text: str, is_secured: bool) -> str:
+    """Return the setting `listeners` for HOST:PORT or NAME://HOST:PORT. Raises ConfigError."""
+    listeners = []
+    for listener in text.split(","):
+        name, separator, address = listener.strip().rpartition("://")
+        if not separator:
+            name = "SASL_SSL" if is_secured else "PLAINTEXT"
+        try:
+            parse_address(address)
+        except ValueError:
+            name = ""
+        if not name:
+            raise ConfigError(f"--listener: {listener!r} is neither HOST:PORT nor NAME://HOST:PORT")
+        listeners.append(f"{name}://{address}")
+    return ",".join(listeners)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -104,7 +136,9 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     serve = commands.add_parser("serve", help="run the broker")
-    serve.add_argument("--listener", metavar="HOST:PORT", help="where to listen; port 0 picks one")
+    serve.add_argument(
+        "--listener", metavar="[NAME://]HOST:PORT", help="where to listen; port 0 picks one"
+    )
     data = serve.add_mutually_exclusive_group()
     data.add_argument("--data-dir", metavar="DIR", help="where the data lies (log.dirs)")
     data.add_argument(

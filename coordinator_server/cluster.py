@@ -19,6 +19,7 @@ from coordinator_server.broker import Broker
 from coordinator_server.clock.step_runner import StepRunner, run_all
 from coordinator_server.config.config import ConfigError
 from coordinator_server.config.group_configs import GroupConfigs
+from coordinator_server.config.hosts import in_container
 from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
 from coordinator_server.coordinator.markers import Markers
 from coordinator_server.events.log import LOG
@@ -30,7 +31,7 @@ from coordinator_server.net.connection_gate import ConnectionGate
 from coordinator_server.net.dispatch import Dispatcher
 from coordinator_server.net.endpoint import Endpoint
 from coordinator_server.net.metering import Metering
-from coordinator_server.net.networks import RoutingTable, in_container
+from coordinator_server.net.networks import RoutingTable
 from coordinator_server.net.socket_server import SocketServer
 from coordinator_server.rebalances.journal import RebalanceJournal
 from coordinator_server.security.security import Security
@@ -158,6 +159,7 @@ class Cluster:
             broker = self.brokers[node_id] = Broker(self, broker_config)
             broker.start()
         self.security.start()
+        self.topics.create_initial()
         self._maintain()
 
     async def listen(self) -> tuple[Listener, ...]:
@@ -304,6 +306,7 @@ class Cluster:
             self.group_configs.clear()
             self.security.forget()
             self.journal.forget()
+            self.topics.create_initial()
             self._reset_clocks()
             await asyncio.gather(*[server.disconnect() for server in left])
         LOG.emit("cluster.reset", **told)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.clock.broker_clock import SystemClock
 from coordinator_server.config.authorizer_settings import authorizer_doubts
+from coordinator_server.config.settings import QUORUM_VOTERS
 from coordinator_server.config.typos import describe_unknown
 from coordinator_server.events.log import LOG
 from coordinator_server.maintenance.collector import CollectionTimer
@@ -28,6 +29,7 @@ from storage.errors import StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from coordinator_server.cluster import Cluster
     from coordinator_server.config.config import Config
 
 
@@ -99,11 +101,7 @@ async def _serve(
             LOG.emit("settings.ignored", settings=", ".join(config.ignored))
         if config.unknown:
             LOG.emit("settings.unrecognized", settings=describe_unknown(config.unknown))
-        if doubts := authorizer_doubts(
-            config.text("authorizer.class.name"),
-            config.text("super.users"),
-            allows_everyone=config.boolean("allow.everyone.if.no.acl.found"),
-        ):
+        if doubts := _doubts(cluster):
             LOG.emit("settings.doubted", settings="; ".join(doubts))
         reason = await stop
         LOG.emit("broker.stopping", reason=reason)
@@ -115,6 +113,33 @@ async def _serve(
         except StorageError as error:
             raise StartError(f"the data directory could not be left in order: {error}") from error
     LOG.emit("broker.stopped")
+
+
+def _doubts(cluster: Cluster) -> list[str]:
+    """Return warnings about settings that are allowed and probably not meant so."""
+    config = cluster.config
+    doubts = authorizer_doubts(
+        config.text("authorizer.class.name"),
+        config.text("super.users"),
+        allows_everyone=config.boolean("allow.everyone.if.no.acl.found"),
+    )
+    voters = len(config.items(QUORUM_VOTERS))
+    if voters > 1 and config.integer("broker.count") == 1:
+        doubts.append(
+            f"{QUORUM_VOTERS}: several containers or processes do not form a cluster: one "
+            f"with broker.count={voters} (KAFKA_BROKER_COUNT={voters}) and the names of the others "
+            "as network aliases replaces them, see docs/docker.md"
+        )
+    if config.optional_text("create.topics") is not None:
+        from coordinator_server.topics.initial_topics import initial_topic_doubts
+
+        doubts += initial_topic_doubts(config)
+    if listeners := cluster.security.unsecured_listeners:
+        doubts.append(
+            f"listener {', '.join(listeners)}: tokens of OAUTHBEARER need no signature, as in "
+            "Kafka without sasl.oauthbearer.jwks.endpoint.url: clients name themselves as they like"
+        )
+    return doubts
 
 
 def _announce(line: str) -> None:

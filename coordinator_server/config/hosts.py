@@ -6,6 +6,7 @@ millisecond (Python before 3.13 has it by then, through pathlib).
 
 from __future__ import annotations
 
+import os
 import socket
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
 
     Address = IPv4Address | IPv6Address
+
+_CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
+"""Files that Docker and Podman put into their containers."""
 
 
 @lru_cache(maxsize=1024)
@@ -67,3 +71,8 @@ def is_loopback(host: str) -> bool:
 def is_address(host: str) -> bool:
     """Whether a host is an IP address, not a name."""
     return parse_address(host) is not None
+
+
+def in_container() -> bool:
+    """Return whether this process runs in a container of Docker or Podman."""
+    return any(map(os.path.exists, _CONTAINER_MARKS))

@@ -26,7 +26,6 @@ controller.quorum.fetch.snapshot.max.bytes
 controller.quorum.fetch.timeout.ms
 controller.quorum.request.timeout.ms
 controller.quorum.retry.backoff.ms
-controller.quorum.voters
 controller.socket.timeout.ms
 create.topic.policy.class.name
 delete.records.purgatory.purge.interval.requests

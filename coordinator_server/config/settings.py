@@ -89,6 +89,9 @@ CONSUMER_ASSIGNOR_CLASSES = {
 """Kafka's classes of the assignors that there are, and their names."""
 SHARE_ASSIGNOR_CLASS = "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"
 
+QUORUM_VOTERS = "controller.quorum.voters"
+"""Several of them are warned about; nothing else depends on the setting."""
+
 # One row is one or two lines: a table, not a page of calls.
 # fmt: off
 _LISTENERS = (
@@ -110,6 +113,8 @@ _LISTENERS = (
          "protocol."),
     _list("controller.listener.names", None,
          "Listeners of a KRaft controller; they are left out, there is no controller here."),
+    _list(QUORUM_VOTERS, (), "Controllers, ID@HOST:PORT; there are none here.",
+         may_be_empty=True),
     _int("node.id", 1, "Id of this broker."),
     _int("broker.id", -1, "Older name of node.id, for which it counts.", least=-1),
     _string("broker.rack", None, "Rack of this broker, or of all brokers of the process."),
@@ -234,6 +239,12 @@ _OFFSETS = (
 
 _TOPICS = (
     _boolean("auto.create.topics.enable", True, "Whether asking for a topic may create it."),
+    _string("create.topics", None,
+            "Topics (ours) that are created at the start unless they exist, as wurstmeister/kafka "
+            "does: NAME:PARTITIONS:REPLICAS[:CLEANUP.POLICY][ --config NAME=VALUE]..."),
+    _string("create.topics.separator", ",",
+            "Characters (ours), each of which separates topics in create.topics; line breaks and "
+            "blanks do so always."),
     _boolean("delete.topic.enable", True, "Whether topics can be deleted."),
     _int("num.partitions", 1, "Partitions of a topic that names none.", least=1),
     _int("default.replication.factor", 1,
@@ -370,6 +381,7 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
     {
         "add.partitions.to.txn.retry.backoff.max.ms",
         "add.partitions.to.txn.retry.backoff.ms",
+        QUORUM_VOTERS,
         "cordoned.log.dirs",
         "group.coordinator.append.linger.ms",
         "group.coordinator.background.threads",

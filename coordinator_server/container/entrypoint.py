@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple, NoReturn
 
 if __name__ == "__main__":  # the settings need the package `storage`
@@ -54,10 +56,14 @@ _BITNAMI_PREFIX = "KAFKA_CFG_"
 
 
 class Prepared(NamedTuple):
-    """The settings of the container, and the file that some of them come from."""
+    """The settings of the container, and the file that some of them come from.
+
+    `origins` has what the user wrote for settings that were derived from other variables.
+    """
 
     config: Config
     properties_file: str | None
+    origins: Mapping[str, str] = MappingProxyType({})
 
 
 def prepare(
@@ -65,16 +71,15 @@ def prepare(
     *,
     files: Sequence[str] = PROPERTIES_FILES,
     is_mount: Callable[[str], bool] = os.path.ismount,
+    reads_secrets: bool = True,
 ) -> Prepared:
-    """Complete the environment with what Kafka's image would add. Raises ConfigError.
+    """Complete the environment with what Kafka's images would add. Raises ConfigError.
 
-    KAFKA_CFG_NAME of Bitnami's image becomes KAFKA_NAME, unless that is set.
+    KAFKA_CFG_NAME of Bitnami's image becomes KAFKA_NAME, unless that is set. Without
+    `reads_secrets` the files of key stores and passwords are left alone: the listeners are right.
     """
-    for variable in [name for name in environment if name.startswith(_BITNAMI_PREFIX)]:
-        environment.setdefault(
-            "KAFKA_" + variable.removeprefix(_BITNAMI_PREFIX), environment[variable]
-        )
-        del environment[variable]
+    is_bitnami = _rename_bitnami_variables(environment)
+    _advertise_host_name(environment)
     file = next((path for path in files if os.path.isfile(path)), None)
     properties = _properties(file)
     advertised = environment.get("KAFKA_ADVERTISED_LISTENERS", "")
@@ -85,7 +90,13 @@ def prepare(
         mounted = next((path for path in DATA_MOUNTS if is_mount(path)), DATA_DIRECTORY)
         environment["KAFKA_LOG_DIRS"] = DATA_MOUNTS[mounted]
         config = Config(file=properties, environment=environment)
-    return Prepared(config, file)
+    protocols = [config.security_protocol(listener.name) for listener in config.listeners()]
+    if not reads_secrets or not any(one.uses_tls or one.uses_sasl for one in protocols):
+        return Prepared(config, file)
+    from coordinator_server.container.image_variables import ImageVariables
+
+    origins = ImageVariables(environment, config, is_bitnami=is_bitnami).origins
+    return Prepared(Config(file=properties, environment=environment), file, origins)
 
 
 def command(arguments: Sequence[str], prepared: Prepared, cluster_id: str | None) -> list[str]:
@@ -114,9 +125,41 @@ def run() -> None:
     # The images of Kafka format new data with it.
     ids = [os.environ.pop(variable, "") for variable in _CLUSTER_ID_VARIABLES]
     sys.argv[1:] = command(arguments, prepared, next(filter(None, ids), None))
-    from coordinator_server.__main__ import run as run_command
+    from coordinator_server.__main__ import exit_with, open_standard_streams
 
-    run_command()
+    open_standard_streams()
+    from coordinator_server.cli import main
+
+    exit_with(partial(main, origins=prepared.origins))
+
+
+def _rename_bitnami_variables(environment: MutableMapping[str, str]) -> bool:
+    """Rename KAFKA_CFG_NAME to KAFKA_NAME; return whether there is any.
+
+    In Bitnami's image `_` is always `.`, except in the names of the protocols SASL_*.
+    """
+    variables = [name for name in environment if name.startswith(_BITNAMI_PREFIX)]
+    for variable in variables:
+        name = "KAFKA_" + variable.removeprefix(_BITNAMI_PREFIX)
+        for protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
+            name = name.replace(protocol, protocol.replace("_", "__"))
+        environment.setdefault(name, environment[variable])
+        del environment[variable]
+    return bool(variables)
+
+
+def _advertise_host_name(environment: MutableMapping[str, str]) -> None:
+    """Replace KAFKA_ADVERTISED_HOST_NAME, a setting of Kafka before 3.0."""
+    if environment.keys() & {"KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS"}:
+        return
+    host = environment.get("KAFKA_ADVERTISED_HOST_NAME", "").strip()
+    if host:
+        port = environment.get("KAFKA_PORT", "9092")
+        advertised = environment.pop("KAFKA_ADVERTISED_PORT", port)
+        environment["KAFKA_LISTENERS"] = f"PLAINTEXT://:{port}"
+        environment["KAFKA_ADVERTISED_LISTENERS"] = f"PLAINTEXT://{host}:{advertised}"
+        for variable in ("KAFKA_ADVERTISED_HOST_NAME", "KAFKA_PORT"):
+            environment.pop(variable, None)
 
 
 def _is_command(name: str) -> bool:

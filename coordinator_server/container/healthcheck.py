@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
         if arguments:
             host, port = parse_address(arguments[0])
         else:
-            host, port, uses_tls = _address(prepare(os.environ).config)
+            host, port, uses_tls = _address(prepare(os.environ, reads_secrets=False).config)
         if host in ("", "0.0.0.0", "::"):
             host = "127.0.0.1"
         count = ask(host, port, uses_tls=uses_tls)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from coordinator_server.config.hosts import Address
 
-_CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")  # Docker's and Podman's
 _RTF_LOCAL = 0x80000000  # an address of this machine, no network
 _RTF_REJECT = 0x0200
 
@@ -76,11 +75,6 @@ class RoutingTable:
             for entry in self._entries
             if entry.gateway.is_unspecified and entry.network.prefixlen
         ]
-
-
-def in_container() -> bool:
-    """Whether this process runs in a container of Docker or Podman."""
-    return any(Path(mark).exists() for mark in _CONTAINER_MARKS)
 
 
 def _ipv4_entries(table: str) -> Iterator[_RoutingEntry]:

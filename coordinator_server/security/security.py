@@ -49,6 +49,8 @@ class Security:
         self._tokens: DelegationTokens | None = None
         self._expiry_timer: Timer | None = None
         self._users: ScramUsers | None = None
+        self.unsecured_listeners: dict[str, None] = {}
+        """Names of the listeners that take unsigned tokens although no setting asks for that."""
         self._jwks: dict[tuple[object, ...], Jwks] = {}
         if state.is_cut:
             LOG.emit("security_state.truncated", file=CHANGES_FILE)

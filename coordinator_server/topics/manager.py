@@ -247,6 +247,23 @@ class TopicManager:
         configs = {**INTERNAL_TOPIC_CONFIGS[name], **given}
         return self.create(name, self._config.integer(partitions), configs)
 
+    def create_initial(self) -> None:
+        """Create the topics of create.topics that do not exist. Raises ConfigError, StorageError.
+
+        They get their replication factor, or as many replicas as there are brokers.
+        """
+        if self._config.optional_text("create.topics") is None:
+            return
+        from coordinator_server.topics.initial_topics import parse_initial_topics, refuse
+
+        for topic in parse_initial_topics(self._config):
+            error = self.creation_error(topic.name)
+            if error is None:
+                factor = min(topic.factor, len(self.broker_ids))
+                self.create(topic.name, topic.partitions, topic.configs, factor)
+            elif error[0] is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                refuse(self._config, error[1])
+
     def auto_create(
         self, names: Sequence[str], may_create: Callable[[int], bool] = lambda _: True
     ) -> Steps:

@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from coordinator_server.security.sasl.oauthbearer import VALIDATED
 from protocol.apis.metadata import MetadataRequest
 from tests.faults.client import Client
 from tests.support import Serve, address_of, wait_for
@@ -153,7 +154,15 @@ def _listening(broker: Serve) -> list[str]:
     ("settings", "words"),
     [
         ({"sasl.enabled.mechanisms": "GSSAPI"}, "GSSAPI is not served, only PLAIN"),
-        ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "jwks.endpoint.url"),
+        (
+            {
+                "sasl.enabled.mechanisms": "OAUTHBEARER",
+                "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class": (
+                    VALIDATED
+                ),
+            },
+            "jwks.endpoint.url",
+        ),
         ({"listener.name.sasl_plaintext.plain.sasl.jaas.config": "geheim"}, "JAAS"),
         ({"scram.users": "geheim"}, "scram.users: user 1"),
     ],

@@ -94,7 +94,9 @@ def _is_nameless(text: str) -> bool:
     return False
 
 
-def _differences(texts: list[str], ours: Callable[[str], str], *arguments: str) -> list[object]:
+def _differences(
+    texts: list[str], ours: Callable[[str], str], *arguments: str
+) -> list[tuple[str, str, str]]:
     """Return the first texts that Java reads otherwise than `ours`, with both readings."""
     command = java(str(Path(__file__).with_name("JaasTexts.java")), *arguments)
     lines = "".join(f"{_encoded(text)}\n" for text in texts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coordinator_server.config.config import ConfigError
+from coordinator_server.config.config import ConfigError, Listener
 from coordinator_server.config.sasl_settings import MECHANISMS
 from coordinator_server.credentials.jaas import JaasError, parse_login_module
 from coordinator_server.security.sasl.plain import PLAIN_MODULE, USER_PREFIX, Plain
@@ -71,7 +71,9 @@ class SaslListener:
             from coordinator_server.security.sasl.oauthbearer import new_oauthbearer
 
             module = self._module(mechanism, config)
-            return new_oauthbearer(config, module, self._security, self._setting("oauthbearer."))
+            own = [one for one in config.listeners() if one.name == self.name]
+            listener = own[0] if own else Listener(self.name, "", 0)
+            return new_oauthbearer(config, module, self._security, listener)
         from coordinator_server.credentials.scram_mechanisms import SCRAM_BY_NAME
         from coordinator_server.security.sasl.scram import Scram
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.config.config import ConfigError
+from coordinator_server.config.hosts import in_container, is_loopback
 from coordinator_server.security.sasl.mechanism import (
     SaslAuthenticationError,
     SaslError,
@@ -22,7 +23,7 @@ from coordinator_server.security.sasl.mechanism import (
 )
 
 if TYPE_CHECKING:
-    from coordinator_server.config.config import Config
+    from coordinator_server.config.config import Config, Listener
     from coordinator_server.credentials.jaas import LoginModule
     from coordinator_server.security.sasl.mechanism import NewMechanism
     from coordinator_server.security.security import Security
@@ -135,13 +136,14 @@ def _parse(message: str) -> tuple[str, str]:
 
 
 def new_oauthbearer(
-    config: Config, module: LoginModule | None, security: Security, prefix: str
+    config: Config, module: LoginModule | None, security: Security, listener: Listener
 ) -> NewMechanism:
-    """The mechanism by the settings of a listener, whose names begin with `prefix`.
+    """Return the mechanism by the settings of a listener. Raises ConfigError.
 
-    Raises ConfigError. Kafka takes unsigned tokens unless it is told otherwise; here they have to
-    be asked for.
+    Kafka takes unsigned tokens unless a setting says otherwise. Here a setting has to ask for them
+    where other machines can connect; on loopback and in a container they are taken with a warning.
     """
+    prefix = f"listener.name.{listener.name.lower()}.oauthbearer."
     handler = config.optional_text("sasl.server.callback.handler.class")
     options = {} if module is None else module.options
     if handler not in (None, VALIDATED, UNSECURED):
@@ -150,15 +152,25 @@ def new_oauthbearer(
             f"{VALIDATED} and {UNSECURED}"
         )
     asks_for_unsecured = any(name.startswith(UNSECURED_OPTIONS) for name in options)
+    has_keys = config.optional_text("sasl.oauthbearer.jwks.endpoint.url") is not None
+    if handler is None and not asks_for_unsecured and not has_keys:
+        if not (is_loopback(listener.host) or in_container()):
+            raise ConfigError(
+                f"{prefix}sasl.oauthbearer.jwks.endpoint.url: OAUTHBEARER needs the keys that "
+                f"tokens are signed with: {listener} is neither a loopback address nor in a "
+                "container, so tokens without a signature are taken only with "
+                f"{prefix}sasl.server.callback.handler.class={UNSECURED}"
+            )
+        security.unsecured_listeners[listener.name] = None
+        asks_for_unsecured = True
     if handler == UNSECURED or (handler is None and asks_for_unsecured):
         from coordinator_server.security.sasl.unsecured_jws import new_unsecured
 
         return partial(OAuthBearer, new_unsecured(options, prefix))
-    if config.optional_text("sasl.oauthbearer.jwks.endpoint.url") is None:
+    if not has_keys:
         raise ConfigError(
-            f"{prefix}sasl.oauthbearer.jwks.endpoint.url: OAUTHBEARER needs the keys that tokens "
-            f"are signed with; tokens without a signature are taken with "
-            f"{prefix}sasl.server.callback.handler.class={UNSECURED}"
+            f"{prefix}sasl.oauthbearer.jwks.endpoint.url: {VALIDATED} needs the keys that tokens "
+            "are signed with"
         )
     from coordinator_server.security.sasl.jwt_validator import JwtValidator
 

@@ -116,11 +116,16 @@ def trusted_certificates(config: Config) -> list[bytes] | None:
     else:
         data = store.read()
         if data[:4] == MAGIC:
-            trusted = [entry for entry in _jks(data, store) if entry.protected_key is None]
-            found = [_certificate(one, store) for entry in trusted for one in entry.chain]
+            # Of a key's chain Java trusts the first certificate (its TrustStoreUtil).
+            chains = [entry.chain[:1] for entry in _jks(data, store)]
+            found = [_certificate(one, store) for chain in chains for one in chain]
         else:
             opened = _pkcs12(data, store)
             found = [one.certificate for one in opened.additional_certs]
+            if opened.key is not None and opened.cert is not None:
+                own = opened.cert.certificate
+                chain_of_key = _chain(own, found)
+                found = [own, *(one for one in found if one not in chain_of_key)]
     if not found:
         raise store.error("location", "there is no trusted certificate in it")
     return [one.public_bytes(Encoding.DER) for one in found]

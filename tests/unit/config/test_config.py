@@ -37,6 +37,8 @@ KAFKAS = json.loads((ROOT / "tests" / "data" / "reference" / "settings.json").re
 """Kafka's own tables, read from its ConfigDefs: type, default, limits, whether it is internal."""
 
 OURS = {
+    "create.topics",
+    "create.topics.separator",
     "published.host",
     "published.port",
     "broker.count",
@@ -52,6 +54,7 @@ OURS = {
 }
 
 DIFFERENT = {
+    "controller.quorum.voters": "there is no controller, so it may be empty",
     "advertised.listeners": "auto is ours; Kafka takes the listeners",
     "node.id": "required in Kafka",
     "sasl.server.callback.handler.class": "no class is loaded here, its name alone counts",

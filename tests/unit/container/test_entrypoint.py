@@ -24,7 +24,7 @@ def nothing_is_mounted(_: str) -> bool:
 def test_without_anything_the_volume_is_used() -> None:
     """The defaults of a bare `docker run`: all interfaces, port 9092, the image's volume."""
     environment = {"PATH": "/bin"}
-    config, file = prepare(environment, files=(), is_mount=nothing_is_mounted)
+    config, file, _ = prepare(environment, files=(), is_mount=nothing_is_mounted)
     assert file is None
     assert [str(one) for one in config.listeners()] == ["PLAINTEXT://:9092"]
     assert config.data_directory == DATA_DIRECTORY
@@ -36,7 +36,7 @@ def test_without_anything_the_volume_is_used() -> None:
 def test_data_lies_where_a_volume_is_mounted(mounted: str, directory: str) -> None:
     """A volume at a default of an image of Kafka is used without KAFKA_LOG_DIRS."""
     environment: dict[str, str] = {}
-    config, _ = prepare(environment, files=(), is_mount=lambda path: path == mounted)
+    config, *_ = prepare(environment, files=(), is_mount=lambda path: path == mounted)
     assert config.data_directory == directory
 
 
@@ -44,7 +44,7 @@ def test_data_lies_where_a_volume_is_mounted(mounted: str, directory: str) -> No
 def test_the_volume_of_the_image_comes_last(mounted: str) -> None:
     """Docker mounts it even if nobody asks for it: a volume that somebody asked for counts."""
     is_mount = {mounted, DATA_DIRECTORY}.__contains__
-    config, _ = prepare({}, files=(), is_mount=is_mount)
+    config, *_ = prepare({}, files=(), is_mount=is_mount)
     assert config.data_directory == DATA_MOUNTS[mounted]
 
 
@@ -52,7 +52,7 @@ def test_the_volume_of_the_image_comes_last(mounted: str) -> None:
 def test_a_data_directory_that_is_set_stays(name: str) -> None:
     """What the user says comes before what is mounted."""
     environment = {name: "/elsewhere"}
-    config, _ = prepare(environment, files=(), is_mount=lambda _: True)
+    config, *_ = prepare(environment, files=(), is_mount=lambda _: True)
     assert config.data_directory == "/elsewhere"
     assert environment == {name: "/elsewhere"}
 
@@ -63,7 +63,7 @@ def test_a_mounted_file_counts_and_variables_override_it(tmp_path: Path) -> None
     file.write_text("log.dirs=/from/file\nnum.partitions=3\ngroup.max.size=5\n")
     environment = {"KAFKA_NUM_PARTITIONS": "7"}
     files = (str(tmp_path / "missing"), str(file))
-    config, found = prepare(environment, files=files, is_mount=lambda _: True)
+    config, found, _ = prepare(environment, files=files, is_mount=lambda _: True)
     assert found == str(file)
     assert config.data_directory == "/from/file"
     assert config.integer("num.partitions") == 7
@@ -85,10 +85,10 @@ def test_listeners_come_from_those_that_are_advertised() -> None:
         "KAFKA_ADVERTISED_LISTENERS": "INSIDE://broker:19092, OUTSIDE://localhost:9092",
         "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
     }
-    config, _ = prepare(environment, files=(), is_mount=nothing_is_mounted)
+    config, *_ = prepare(environment, files=(), is_mount=nothing_is_mounted)
     assert [str(one) for one in config.listeners()] == ["INSIDE://:19092", "OUTSIDE://:9092"]
     given = {"KAFKA_ADVERTISED_LISTENERS": "auto"}
-    config, _ = prepare(given, files=(), is_mount=nothing_is_mounted)
+    config, *_ = prepare(given, files=(), is_mount=nothing_is_mounted)
     assert [str(one) for one in config.listeners()] == ["PLAINTEXT://:9092"]
     with pytest.raises(ConfigError, match=r"^advertised\.listeners: 'nonsense' is not"):
         prepare({"KAFKA_ADVERTISED_LISTENERS": "nonsense"}, files=())
@@ -133,7 +133,7 @@ def test_the_variables_of_bitnamis_image() -> None:
         "KAFKA_CFG_NUM_PARTITION": "1",
         "ALLOW_PLAINTEXT_LISTENER": "yes",
     }
-    config, _ = prepare(environment, files=(), is_mount=lambda path: path == "/bitnami/kafka")
+    config, *_ = prepare(environment, files=(), is_mount=lambda path: path == "/bitnami/kafka")
     assert (config.node_id, config.integer("num.partitions")) == (4, 5)
     assert [str(one) for one in config.listeners()] == ["PLAINTEXT://:9092"]
     assert config.data_directory == "/bitnami/kafka/data"

@@ -18,6 +18,7 @@ from coordinator_server.security.sasl.listener import (
     AUTHENTICATION_TIMEOUT_SECONDS,
     SaslListener,
 )
+from coordinator_server.security.sasl.oauthbearer import VALIDATED
 from coordinator_server.security.sasl.plain import PLAIN_MODULE, Plain
 from coordinator_server.security.security import Security
 from protocol.apis.api_versions import ApiVersionsRequest
@@ -409,7 +410,13 @@ def test_a_long_token_that_is_no_utf8_is_closed() -> None:
         ),
         ({"plain.sasl.jaas.config": 'x required user_a="geheim" y'}, "Value not specified"),
         ({"plain.sasl.jaas.config": JAAS + JAAS}, "2 login modules, should be 1 module"),
-        ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "jwks.endpoint.url"),
+        (
+            {
+                "sasl.enabled.mechanisms": "OAUTHBEARER",
+                "oauthbearer.sasl.server.callback.handler.class": VALIDATED,
+            },
+            "jwks.endpoint.url",
+        ),
     ],
 )
 def test_settings_that_are_refused(settings: dict[str, str], words: str) -> None:

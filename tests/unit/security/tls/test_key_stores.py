@@ -255,6 +255,15 @@ def test_trust_stores(tmp_path: Path) -> None:
     assert trusted_certificates(Config()) is None
 
 
+def test_of_a_key_its_own_certificate_is_trusted(tmp_path: Path) -> None:
+    """A key store as trust store: of the chain of a key Java trusts the first certificate alone."""
+    for name, write in (("p12", Identity.write_pkcs12), ("jks", Identity.write_jks)):
+        path = write(BROKER, tmp_path / name, SECRET)
+        settings = {"ssl.truststore.location": str(path), "ssl.truststore.password": SECRET}
+        trusted = trusted_certificates(Config(overrides=settings))
+        assert trusted == [BROKER.certificate.public_bytes(Encoding.DER)]
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
@@ -293,7 +302,7 @@ def test_a_damaged_store_without_a_password(
     path.write_bytes(damage(whole))
     settings = {"truststore.location": str(path)}
     assert refusal(settings, of_trust=True).startswith(f"ssl.truststore.location: {path}: ")
-    BROKER.write_jks(path, SECRET)
+    path.write_bytes(jks([], SECRET))
     assert "no trusted certificate" in refusal(settings, of_trust=True)
     path.write_bytes(whole)
     key_settings = {"keystore.location": str(path), "keystore.password": SECRET}

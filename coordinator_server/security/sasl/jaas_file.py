@@ -1,0 +1,117 @@
+"""The JAAS file of -Djava.security.auth.login.config in KAFKA_OPTS: users of SASL listeners.
+
+Source: Kafka's JaasContext. A listener's own `sasl.jaas.config` counts before the file, and in the
+file the section NAME.KafkaServer of a listener before KafkaServer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.config.config import ConfigError
+from coordinator_server.credentials.jaas import (
+    JaasError,
+    LoginModule,
+    parse_jaas_file,
+    render_login_module,
+)
+from coordinator_server.security.sasl.plain import PLAIN_MODULE, USER_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from coordinator_server.config.config import Config
+
+VARIABLE = "KAFKA_OPTS"
+LOGIN_CONFIG = "java.security.auth.login.config"
+_SECTION = "KafkaServer"
+_OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+
+
+class JvmOptions(NamedTuple):
+    """The options in KAFKA_OPTS: system properties by name, and the names of all other options."""
+
+    properties: dict[str, str]
+    others: list[str]
+
+    @property
+    def jaas_file(self) -> str | None:
+        """Return the path of the JAAS file. `==` in front of it means that no other file counts."""
+        path = self.properties.get(LOGIN_CONFIG)
+        return None if path is None else path.removeprefix("=").removeprefix("file:")
+
+
+def parse_jvm_options(text: str) -> JvmOptions:
+    """Split the options as kafka-run-class.sh does, at blanks; the last value of a property counts.
+
+    Values of other options are left out, as they may be passwords.
+    """
+    options = JvmOptions({}, [])
+    for option in text.split():
+        name, separator, value = option.partition("=")
+        if name.startswith("-D"):
+            options.properties[name.removeprefix("-D")] = value
+        if name != f"-D{LOGIN_CONFIG}":
+            options.others.append(name.partition(":")[0] if separator else name)
+    return options
+
+
+def settings_of_jaas_file(config: Config, options: JvmOptions) -> dict[str, str]:
+    """Return sasl.jaas.config of the listeners and mechanisms that have none of their own.
+
+    The file is not read if no listener needs it. Raises ConfigError, which names KAFKA_OPTS.
+    """
+    path = options.jaas_file
+    wanted = list(_without_own_text(config))
+    if path is None or not wanted:
+        return {}
+    try:
+        with open(path, encoding="utf-8") as stream:
+            sections = parse_jaas_file(stream.read(), options.properties)
+    except OSError as error:
+        raise ConfigError(f"{VARIABLE}: {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, JaasError) as error:
+        raise ConfigError(f"{VARIABLE}: {path}: {error}") from None
+    settings: dict[str, str] = {}
+    for listener, mechanism in wanted:
+        own = f"{listener.lower()}.{_SECTION}"
+        section = own if sections.get(own) else _SECTION
+        module = _module(mechanism, sections.get(section, []))
+        if module is not None:
+            name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+            settings[name] = render_login_module(module)
+        elif mechanism == "PLAIN" and config.optional_text("sasl.jaas.config") is None:
+            missing = f"there is no section {own} or {_SECTION}"
+            if section in sections:
+                missing = f"section {section} has no {PLAIN_MODULE} with an option user_NAME"
+            raise ConfigError(
+                f"{VARIABLE}: {path}: {missing}, and listener {listener} needs users for PLAIN"
+            )
+    return settings
+
+
+def _without_own_text(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield listener and mechanism for which no sasl.jaas.config is set."""
+    for listener in config.listeners():
+        if config.security_protocol(listener.name).uses_sasl:
+            own = config.own_settings(listener.name)
+            for mechanism in config.of_listener(listener.name).items("sasl.enabled.mechanisms"):
+                names = ("sasl.jaas.config", f"{mechanism.lower()}.sasl.jaas.config")
+                if all(own.get(name) is None for name in names):
+                    yield listener.name, mechanism
+
+
+def _module(mechanism: str, modules: list[LoginModule]) -> LoginModule | None:
+    """Return the module with what the mechanism needs of a section; None if nothing is there."""
+    if mechanism == "OAUTHBEARER":
+        return next((module for module in modules if module.name == _OAUTH_MODULE), None)
+    if mechanism != "PLAIN":
+        return None  # the users of SCRAM are in the data directory
+    users: Mapping[str, str] = {
+        name: password
+        for module in reversed(modules)  # of two modules with the same user the first counts
+        if module.name == PLAIN_MODULE
+        for name, password in module.options.items()
+        if name.startswith(USER_PREFIX)
+    }
+    return LoginModule(PLAIN_MODULE, dict(users)) if users else None

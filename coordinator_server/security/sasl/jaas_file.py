@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 VARIABLE = "KAFKA_OPTS"
 LOGIN_CONFIG = "java.security.auth.login.config"
 _SECTION = "KafkaServer"
+_MECHANISMS = ("PLAIN", "OAUTHBEARER")
 _OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
 
@@ -91,13 +92,13 @@ def settings_of_jaas_file(config: Config, options: JvmOptions) -> dict[str, str]
 
 
 def _without_own_text(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield listener and mechanism for which no sasl.jaas.config is set."""
+    """Yield listener and mechanism that need a sasl.jaas.config and have none; SCRAM needs none."""
     for listener in config.listeners():
         if config.security_protocol(listener.name).uses_sasl:
             own = config.own_settings(listener.name)
             for mechanism in config.of_listener(listener.name).items("sasl.enabled.mechanisms"):
                 names = ("sasl.jaas.config", f"{mechanism.lower()}.sasl.jaas.config")
-                if all(own.get(name) is None for name in names):
+                if mechanism in _MECHANISMS and all(own.get(name) is None for name in names):
                     yield listener.name, mechanism
 
 
@@ -105,8 +106,6 @@ def _module(mechanism: str, modules: list[LoginModule]) -> LoginModule | None:
     """Return the module with what the mechanism needs of a section; None if nothing is there."""
     if mechanism == "OAUTHBEARER":
         return next((module for module in modules if module.name == _OAUTH_MODULE), None)
-    if mechanism != "PLAIN":
-        return None  # the users of SCRAM are in the data directory
     users: Mapping[str, str] = {
         name: password
         for module in reversed(modules)  # of two modules with the same user the first counts

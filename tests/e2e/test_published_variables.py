@@ -1,0 +1,202 @@
+"""Published compose files: the entry point as a process with their variables, and real clients."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from coordinator_server.config.config import Config
+from tests.certificates import Authority, jks, jks_trusted
+from tests.compose.published import ROWS, Login, Published
+from tests.support import ROOT, Serve, free_port, wait_for
+
+START = """
+import sys
+from coordinator_server.container import entrypoint, image_variables
+image_variables.SECRETS_DIRECTORY, *image_variables.BITNAMI_DIRECTORIES = sys.argv[1:3]
+del sys.argv[1:3]
+entrypoint.run()
+"""
+"""The entry point with directories of the test in place of those of the images."""
+
+PASSWORD = "certificatePassword123"  # of key stores; one row has it in its variables
+_LISTENER = re.compile(r"([A-Za-z0-9_-]+)://[^:,]*:\d+")
+_TIMEOUT_SECONDS = 20
+
+
+class Container:
+    """Files, addresses and variables of a row as this test has them."""
+
+    def __init__(self, row: Published, directory: Path) -> None:
+        self.secrets = directory / "etc-kafka" / "secrets"
+        self.bitnami = directory / "bitnami"
+        for path in (self.secrets, self.bitnami / "certs"):
+            path.mkdir(parents=True)
+        self.ports: dict[str, int] = {}
+        self._row = row
+        self.environment = {
+            "PATH": "/usr/bin:/bin",
+            **{name: self._moved(name, value) for name, value in row.environment.items()},
+            "KAFKA_LOG_DIRS": str(directory / "data"),
+        }
+        if "KAFKA_ADVERTISED_HOST_NAME" in row.environment:
+            self.ports["PLAINTEXT"] = port = free_port()
+            self.environment |= {"KAFKA_ADVERTISED_HOST_NAME": "127.0.0.1"}
+            self.environment |= dict.fromkeys(("KAFKA_PORT", "KAFKA_ADVERTISED_PORT"), str(port))
+        self.authority = Authority()
+        self._write_stores()
+        if row.jaas:
+            options = self.environment.get("KAFKA_OPTS", "").split()
+            named = [option.partition("=")[2] for option in options if "login.config" in option]
+            path = Path(named[0]) if named else self.bitnami / "kafka_jaas.conf"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(row.jaas)
+
+    def _moved(self, name: str, value: str) -> str:
+        """Return a value with files in the directories of the test, and free ports on loopback."""
+        if name.endswith("LISTENERS"):
+            return _LISTENER.sub(self._address, value)
+        value = value.replace("/etc/kafka", str(self.secrets.parent))
+        value = value.replace("/opt/kafka/config", str(self.secrets.parent))
+        return value.replace("/opt/bitnami/kafka/config", str(self.bitnami))
+
+    def _address(self, match: re.Match[str]) -> str:
+        return f"{match[1]}://127.0.0.1:{self.ports.setdefault(match[1].upper(), free_port())}"
+
+    def _write_stores(self) -> None:
+        """Write the key stores and passwords that the variables name."""
+        self.broker = self.authority.issue("broker")
+        variables = self._row.environment
+        for name, value in variables.items():
+            if name.endswith("_CREDENTIALS"):
+                (self.secrets / value).write_text(f"{PASSWORD}\n")
+        trusted = jks([jks_trusted(self.authority.certificate)], PASSWORD)
+        keys, trust = (
+            variables.get(f"KAFKA_SSL_{kind}_FILENAME") for kind in ("KEYSTORE", "TRUSTSTORE")
+        )
+        if trust is not None and trust != keys:
+            (self.secrets / trust).write_bytes(trusted)
+        if keys is not None and variables.get("KAFKA_SSL_KEYSTORE_TYPE") == "PKCS12":
+            self.broker.write_pkcs12(self.secrets / keys, PASSWORD)
+        elif keys is not None:
+            self.broker.write_jks(self.secrets / keys, PASSWORD)
+        if "KAFKA_CERTIFICATE_PASSWORD" in variables:
+            self.broker.write_jks(self.bitnami / "certs" / "kafka.keystore.jks", PASSWORD)
+            (self.bitnami / "certs" / "kafka.truststore.jks").write_bytes(trusted)
+
+    def serve(self) -> Serve:
+        """Return the broker, not started yet."""
+        command = [sys.executable, "-c", START, str(self.secrets), str(self.bitnami)]
+        return Serve(listener=None, command=command, environment=self.environment)
+
+    def client(self, login: Login, config: Config, directory: Path) -> dict[str, Any]:
+        """Return the settings of a librdkafka client."""
+        protocol = config.security_protocol(login.listener.upper())
+        settings: dict[str, Any] = {
+            "bootstrap.servers": f"127.0.0.1:{self.ports[login.listener]}",
+            "security.protocol": protocol.name,
+            "socket.timeout.ms": 10_000,
+        }
+        if protocol.uses_tls:
+            # The row with one file for both stores trusts the broker's certificate alone.
+            one = self._row.environment.get("KAFKA_SSL_TRUSTSTORE_FILENAME", "")
+            is_same = one and one == self._row.environment.get("KAFKA_SSL_KEYSTORE_FILENAME")
+            own = self.broker if is_same else self.authority.issue("client", hosts=())
+            key, chain = directory / "client.key", directory / "client.pem"
+            key.write_bytes(own.key_pem())
+            chain.write_bytes(own.chain_pem())
+            settings |= {
+                "ssl.ca.location": str(self.authority.write(directory / "ca.pem")),
+                "ssl.key.location": str(key),
+                "ssl.certificate.location": str(chain),
+            }
+        if login.mechanism:
+            settings["sasl.mechanism"] = login.mechanism
+        if login.mechanism == "OAUTHBEARER":
+            settings["oauth_cb"] = lambda _: (_unsigned(login.user), time.time() + 3600)
+        elif login.mechanism:
+            settings |= {"sasl.username": login.user, "sasl.password": login.password}
+        return settings
+
+
+def _unsigned(user: str) -> str:
+    now = int(time.time())
+    parts = ({"alg": "none"}, {"sub": user, "iat": now, "exp": now + 3600})
+    encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()) for part in parts)
+    return ".".join(part.decode().rstrip("=") for part in encoded) + "."
+
+
+def _round_trip(settings: Mapping[str, Any], topic: str) -> None:
+    """Create a topic, write a record and read it back."""
+    admin = AdminClient(dict(settings))
+    new = confluent_kafka.admin.NewTopic(topic, 1, 1)
+    admin.create_topics([new])[topic].result(_TIMEOUT_SECONDS)
+    producer = confluent_kafka.Producer(dict(settings))
+    producer.produce(topic, b"value")
+    assert producer.flush(_TIMEOUT_SECONDS) == 0
+    consumer = confluent_kafka.Consumer({**settings, "group.id": topic})
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    message = consumer.poll(_TIMEOUT_SECONDS)
+    consumer.close()
+    assert message is not None
+    assert message.error() is None, message.error()
+    assert message.value() == b"value"
+
+
+def _is_refused(settings: Mapping[str, Any]) -> bool:
+    """Return whether a client with a wrong password cannot authenticate."""
+    errors: list[confluent_kafka.KafkaError] = []
+    wrong = {**settings, "sasl.password": "wrong", "error_cb": errors.append}
+    admin = AdminClient(wrong)
+    wait_for(lambda: admin.poll(0.1) or errors, "the refusal")
+    return errors[0].code() == confluent_kafka.KafkaError._AUTHENTICATION
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.source.split()[0]}-{row.service}")
+def test_the_variables_of_a_published_file(row: Published, tmp_path: Path) -> None:
+    """The broker starts with these warnings, and clients log in; or it says why it does not."""
+    container = Container(row, tmp_path)
+    broker = container.serve()
+    if row.refusal:
+        assert broker.run() == 2
+        assert broker.log.startswith(f"coordinator-server: {row.refusal}")
+        assert broker.log.count("\n") == 1
+        return
+    names = row.environment.get("KAFKA_LISTENER_SECURITY_PROTOCOL_MAP") or row.environment.get(
+        "KAFKA_CFG_LISTENER_SECURITY_PROTOCOL_MAP"
+    )
+    config = Config(overrides={"listener.security.protocol.map": names} if names else {})
+    with broker:
+        for number, login in enumerate(row.clients):
+            settings = container.client(login, config, tmp_path)
+            _round_trip(settings, f"topic-{number}")
+            if login.password:
+                assert _is_refused(settings)
+        if row.topics:
+            found = AdminClient(container.client(row.clients[0], config, tmp_path)).list_topics()
+            for name, partitions in map(str.split, row.topics):
+                assert len(found.topics[name].partitions) == int(partitions)
+        assert broker.stop() == 0
+    usual = ("settings.ignored", "authentication.failed")
+    lines = [line for line in broker.log.splitlines() if "[warning" in line]
+    warnings = [line for line in lines if not any(event in line for event in usual)]
+    assert all(any(words in line for line in warnings) for words in row.warnings), warnings
+    assert all(any(words in line for words in row.warnings) for line in warnings), warnings
+    assert len([line for line in warnings if "settings.doubted" in line]) <= 1
+
+
+def test_the_documentation_has_the_rows() -> None:
+    """docs/docker.md has one line for each row, with what becomes of it."""
+    lines = (ROOT / "docs" / "docker.md").read_text().splitlines()
+    missing = [row.line_of_documentation for row in ROWS if row.line_of_documentation not in lines]
+    assert not missing, "\n".join(missing)

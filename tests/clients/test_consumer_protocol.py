@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+import confluent_kafka
 import pytest
 
 from coordinator_server.client import Client
@@ -20,6 +21,8 @@ from tests.clients.worker import CONFLUENT_KAFKA_CONSUMER
 from tests.support import Broker
 
 PARTITIONS = 6
+FIRST_HEARTBEAT_SECONDS = 3
+"""A consumer that is assigned within this time has not waited for its second heartbeat."""
 
 
 def partitions_of(topic: str) -> list[tuple[str, int]]:
@@ -45,6 +48,33 @@ def progress(group: Group, count: int) -> None:
     """Wait until the group has processed so many records more."""
     before = len(group.processed())
     group.wait_until(lambda: len(group.processed()) >= before + count, f"{count} records more")
+
+
+@pytest.mark.real_time
+def test_reopening_the_only_consumer_of_a_group_takes_no_interval(
+    bootstrap: str, name: str
+) -> None:
+    """A consumer that follows the only consumer of a group is assigned in its first heartbeat.
+
+    librdkafka sends the next heartbeat 5 s later, so that an assignment that waits for
+    `group.consumer.assignment.interval.ms` takes 5 s.
+    """
+    create_topic(bootstrap, name, PARTITIONS)
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": name,
+        "group.protocol": "consumer",
+        "auto.offset.reset": "earliest",
+    }
+    for _ in range(4):
+        consumer = confluent_kafka.Consumer(settings)
+        started = time.monotonic()
+        consumer.subscribe([name])
+        while not consumer.assignment() and time.monotonic() < started + 10:
+            consumer.poll(0.02)
+        elapsed = time.monotonic() - started
+        consumer.close()
+        assert elapsed < FIRST_HEARTBEAT_SECONDS
 
 
 @pytest.mark.parametrize(

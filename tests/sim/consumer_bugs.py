@@ -118,8 +118,14 @@ CONSUMER_BUGS = [
     _bug(
         "the epoch does not rise when a member goes",
         "leaving",
-        "records.append(epoch_record(group_id, group.epoch + 1, hashed))",
-        "records.append(epoch_record(group_id, group.epoch, hashed))",
+        "records.append(epoch_record(group_id, epoch, hashed))",
+        "records.append(epoch_record(group_id, epoch - 1, hashed))",
+    ),
+    _bug(
+        "a group that has lost its last member waits for an assignment",
+        "leaving",
+        "    if len(members) == group.member_count:\n",
+        "    if not members:\n",
     ),
     _bug(
         "the target of a member that goes stays",

@@ -211,6 +211,8 @@ class ConsumerWorld(GroupWorld):
                 target = group.targets.get(member_id, {})
                 for topic_id, partition in current.held():
                     assert partition in target.get(topic_id, ()), "more than the target"
+        if not group.members:
+            assert group.assignment_epoch == group.epoch, "an empty group has something to assign"
         is_stable = bool(group.members) and group.epoch == group.assignment_epoch
         for current in group.currents.values():
             is_stable &= current.is_reconciled_to(group.epoch)

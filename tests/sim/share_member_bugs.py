@@ -25,6 +25,12 @@ SHARE_MEMBER_BUGS = [
         "if received == current.epoch:",
     ),
     _bug(
+        "a share group that has lost its last member waits for an assignment",
+        "leaving",
+        "    if group.member_count == 1:\n",
+        "    if group.member_count == 0:\n",
+    ),
+    _bug(
         "new partitions are not told in share groups",
         "heartbeat",
         "if is_full or moved.assigned != current.assigned:",

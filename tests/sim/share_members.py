@@ -313,6 +313,8 @@ class ShareMembersWorld(GroupWorld):
     def check_members(self, group: ShareGroup) -> None:
         """The laws of epochs, assignments and sessions."""
         self._check_sessions(group)
+        if not group.members:
+            assert group.assignment_epoch == group.epoch, "an empty group has something to assign"
         begun = {(key.topic_id, key.partition) for key in self.broker.persister.states}
         for member_id, current in group.currents.items():
             assert member_id in group.members, "a stranger reads"

@@ -65,6 +65,12 @@ STREAMS_BUGS = [
         "                self.holders.remove(member.process_id, current.assigned)\n",
     ),
     _bug(
+        "a streams group that has lost its last thread waits for an assignment",
+        "streams_group",
+        "        if self.member_count == 1:\n",
+        "        if self.member_count == 0:\n",
+    ),
+    _bug(
         "a thread whose record could not be written never goes",
         "timers",
         "effects.write(group.removal(timer.member_id), retried(group, timer))",

@@ -345,6 +345,8 @@ class StreamsWorld(GroupWorld):
         self._check_sessions(group)
         for current in group.currents.values():
             assert current.epoch <= group.assignment_epoch <= group.epoch, "an epoch too high"
+        if not group.members:
+            assert group.assignment_epoch == group.epoch, "an empty group has something to assign"
 
     def _check_tasks(self, group: StreamsGroup) -> None:
         runners: dict[Task, str] = {}

@@ -16,9 +16,11 @@ from coordinator_server.group.consumer.records import (
     epoch_record,
     member_tombstones,
     regex_tombstone,
+    target_epoch_record,
 )
 from coordinator_server.group.modern.account import cause_of
 from coordinator_server.group.modern.metadata_hash import metadata_hash
+from coordinator_server.group.modern.modern_group import NEVER_ASSIGNED_MS
 from coordinator_server.group.modern.retry import retried
 from protocol.errors import ErrorCode
 
@@ -41,7 +43,12 @@ class Removal(NamedTuple):
 
 
 def removal(group: ConsumerGroup, members: Sequence[Member], now_ms: int) -> Computation[Removal]:
-    """How members are removed: the group epoch rises, or the group becomes a classic one."""
+    """Return the records by which members are removed: the group epoch rises, or the group becomes
+    a classic one.
+
+    A group that loses its last member has nothing to assign: its assignment epoch rises as well,
+    without a time, so that the next member is assigned in its first heartbeat.
+    """
     back = yield from downgrade.without(group, members, now_ms)
     if back is not None:
         return Removal(back.records, back)
@@ -57,7 +64,10 @@ def removal(group: ConsumerGroup, members: Sequence[Member], now_ms: int) -> Com
             records.append(regex_tombstone(group_id, regex))
     names = group.subscribed_topics(gone=members)
     hashed = yield from metadata_hash(names, group.environment.topics)
-    records.append(epoch_record(group_id, group.epoch + 1, hashed))
+    epoch = group.epoch + 1
+    records.append(epoch_record(group_id, epoch, hashed))
+    if len(members) == group.member_count:
+        records.append(target_epoch_record(group_id, epoch, NEVER_ASSIGNED_MS))
     return Removal(records)
 
 

@@ -30,6 +30,10 @@ MEMBER_EPOCHS_SINCE = 9
 FIRST_EPOCH = 1
 """Of the group and of its assignment, before a record says otherwise."""
 
+NEVER_ASSIGNED_MS = 0
+"""The assignment timestamp of a group without a computed assignment: none yet, or the last member
+has gone. The next assignment need not wait for the assignment interval."""
+
 
 class ModernGroup(Group):
     """A group whose members have epochs.
@@ -46,8 +50,8 @@ class ModernGroup(Group):
         super().__init__(group_id, environment)
         self.epoch = self.assignment_epoch = FIRST_EPOCH
         self.metadata_hash = 0
-        self.assigned_at_ms = 0
-        """When the target assignment was computed; 0 if that is not known."""
+        self.assigned_at_ms = NEVER_ASSIGNED_MS
+        """When the target assignment was computed."""
         self.hashed_revision = -1
         """The revision of the topics that `metadata_hash` was computed of; soft."""
         self.sessions: dict[str, DelayedOperation[Any]] = {}

@@ -8,8 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.group.modern.metadata_hash import metadata_hash
+from coordinator_server.group.modern.modern_group import NEVER_ASSIGNED_MS
 from coordinator_server.group.pace import Pace
-from coordinator_server.group.share.records import epoch_record, member_tombstones
+from coordinator_server.group.share.records import (
+    epoch_record,
+    member_tombstones,
+    target_epoch_record,
+)
 
 if TYPE_CHECKING:
     from coordinator_server.group.pace import Computation
@@ -20,11 +25,18 @@ if TYPE_CHECKING:
 
 
 def removal(group: ShareGroup, member: ShareMember) -> Computation[list[CoordinatorRecord]]:
-    """The records that end a member; the group epoch rises. Source: shareGroupFenceMember."""
-    records = member_tombstones(group.group_id, member.member_id)
+    """Return the records that remove a member: the group epoch rises.
+
+    If it is the last member, the assignment epoch rises as well, without a time. Source:
+    shareGroupFenceMember.
+    """
+    group_id, epoch = group.group_id, group.epoch + 1
+    records = member_tombstones(group_id, member.member_id)
     names = yield from topics_with(group, member, None)
     hashed = yield from metadata_hash(names, group.environment.topics)
-    records.append(epoch_record(group.group_id, group.epoch + 1, hashed))
+    records.append(epoch_record(group_id, epoch, hashed))
+    if group.member_count == 1:
+        records.append(target_epoch_record(group_id, epoch, NEVER_ASSIGNED_MS))
     return records
 
 

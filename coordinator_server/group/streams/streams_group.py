@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.modern.modern_group import MEMBER_EPOCHS_SINCE, ModernGroup
+from coordinator_server.group.modern.modern_group import (
+    MEMBER_EPOCHS_SINCE,
+    NEVER_ASSIGNED_MS,
+    ModernGroup,
+)
 from coordinator_server.group.settings import GroupKind
 from coordinator_server.group.streams.holders import Holders
 from coordinator_server.group.streams.member import NO_TASKS
@@ -180,9 +184,16 @@ class StreamsGroup(ModernGroup):
         )
 
     def removal(self, member_id: str) -> list[CoordinatorRecord]:
-        """The records that end a member; the group epoch rises."""
-        records = member_tombstones(self.group_id, member_id)
-        return [*records, self._epoch_record(self.epoch + 1)]
+        """Return the records that remove a member: the group epoch rises.
+
+        If it is the last member, the assignment epoch rises as well, without a time. Source:
+        streamsGroupFenceMember.
+        """
+        epoch = self.epoch + 1
+        records = [*member_tombstones(self.group_id, member_id), self._epoch_record(epoch)]
+        if self.member_count == 1:
+            records.append(target_epoch_record(self.group_id, epoch, NEVER_ASSIGNED_MS))
+        return records
 
     def tombstones(self) -> list[CoordinatorRecord]:
         """The records that end the group."""

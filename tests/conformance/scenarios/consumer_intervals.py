@@ -188,7 +188,7 @@ def leaves_and_comes_back(t: Stage) -> None:
 
 @AREA.scenario
 def last_one_leaves_and_joins(t: Stage) -> None:
-    """The only member leaves and joins again within the interval: an Empty group waits too."""
+    """The only member leaves and joins again within the interval: it is assigned at once."""
     wait_long(t)
     a = ConsumerMember(t, "A").joined()
     a.leave()

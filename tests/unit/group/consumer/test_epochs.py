@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from protocol.errors import ErrorCode
-from tests.unit.group.consumer.context import ConsumerContext
+from tests.unit.group.consumer.context import ConsumerContext, ConsumerMember
+
+SESSION_MS = 45_000
 
 
 def test_a_new_subscription_raises_the_group_epoch() -> None:
@@ -125,6 +129,50 @@ def test_the_assignment_waits_for_its_interval() -> None:
     context.reconcile(a, b)
     assert (a.count, b.count) in {(1, 2), (2, 1)}
     context.check()
+
+
+def leaves(member: ConsumerMember) -> None:
+    """The member leaves for good."""
+    assert member.leave() is ErrorCode.NONE
+
+
+def leaves_and_expires(member: ConsumerMember) -> None:
+    """The member leaves for a while and does not return within its session."""
+    assert member.leave(-2) is ErrorCode.NONE
+    member.broker.advance(SESSION_MS)
+
+
+def stays_silent(member: ConsumerMember) -> None:
+    """The member misses its session timeout."""
+    member.broker.advance(SESSION_MS)
+
+
+@pytest.mark.parametrize("goes", [leaves, leaves_and_expires, stays_silent])
+def test_the_first_member_after_the_last_is_assigned_at_once(
+    goes: Callable[[ConsumerMember], None],
+) -> None:
+    """An empty group has no assignment to wait for: the next member has its partitions in the
+    first response, within the assignment interval (Kafka since 4.4)."""
+    context = ConsumerContext(consumer_assignment_interval_ms=10 * SESSION_MS)
+    a, b = (context.member(name, "three", instance_id="i") for name in "ab")
+    assert a.join().error is ErrorCode.NONE
+    goes(a)
+    assert (context.state, context.epochs) == ("Empty", (3, 3))
+    context.broker.crash()
+    assert b.join().error is ErrorCode.NONE
+    assert (b.epoch, b.owned) == (4, {"three": [0, 1, 2]})
+    assert (context.state, context.epochs) == ("Stable", (4, 4))
+    context.check()
+
+
+def test_a_member_that_leaves_others_behind_assigns_nothing() -> None:
+    """The remaining members are assigned when the assignment interval is over."""
+    context = ConsumerContext(consumer_assignment_interval_ms=1000)
+    a, b = context.member("a", "three"), context.member("b", "three")
+    assert a.join().error is ErrorCode.NONE
+    assert b.join().error is ErrorCode.NONE
+    leaves(b)
+    assert (context.state, context.epochs) == ("Assigning", (4, 2))
 
 
 def test_the_group_may_have_an_interval_of_its_own() -> None:

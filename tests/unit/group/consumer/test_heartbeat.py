@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.group.modern.modern_group import NEVER_ASSIGNED_MS
 from protocol.errors import ErrorCode
 from tests.unit.group.consumer.context import ConsumerContext, ConsumerMember
 
@@ -235,7 +236,7 @@ def test_nothing_changes_when_the_records_cannot_be_written() -> None:
 
 
 def test_members_leave() -> None:
-    """Each leave raises the group epoch; the last member leaves an Empty group."""
+    """Each leave raises the group epoch; of the last member the assignment epoch as well."""
     context = ConsumerContext()
     members = [context.member(name, "three") for name in "ab"]
     context.joined(*members)
@@ -251,7 +252,15 @@ def test_members_leave() -> None:
     ]
     answer = members[1].send(member_epoch=-1)
     assert (answer.response.member_id, answer.response.member_epoch) == ("b", -1)
-    assert (context.state, context.epochs) == ("Empty", (epoch + 2, epoch))
+    assert context.written() == [
+        "-current b",
+        "-target b",
+        "-member b",
+        f"epoch {epoch + 2}",
+        f"target epoch {epoch + 2}",
+    ]
+    assert (context.state, context.epochs) == ("Empty", (epoch + 2, epoch + 2))
+    assert context.group.assigned_at_ms == NEVER_ASSIGNED_MS
     assert context.group.metadata_hash == 0
     assert member_epoch_error(members[1]) is ErrorCode.UNKNOWN_MEMBER_ID
     context.check()

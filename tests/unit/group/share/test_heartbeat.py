@@ -117,6 +117,25 @@ def test_the_interval_of_assignments() -> None:
     t.check()
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+def test_the_first_member_after_the_last_is_assigned_at_once(leaves: bool) -> None:
+    """A group that lost its last member does not wait for the assignment interval (Kafka since
+    4.4)."""
+    t = ShareContext(share_assignment_interval_ms=1_000_000)
+    a = t.member("A", "one")
+    a.join()
+    if leaves:
+        a.leave()
+    else:
+        t.broker.advance(45_000)
+    assert (t.group.state.value, t.epochs) == ("Empty", (3, 3))
+    t.broker.crash()
+    b = t.member("B", "one")
+    b.join()
+    assert (b.epoch, b.assigned, t.epochs) == (4, {"one": [0]}, (4, 4))
+    t.check()
+
+
 def test_a_member_that_joins_again() -> None:
     """With its id it is the same member: nothing is written, its assignment is told again."""
     t = ShareContext()

@@ -55,7 +55,7 @@ def test_describe() -> None:
     assert (described.group_state, described.group_epoch, described.assignment_epoch) == (
         "Empty",
         4,
-        3,
+        4,
     )
     assert (described.members, described.authorized_operations) == ([], -(2**31))
 

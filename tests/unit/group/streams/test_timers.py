@@ -56,7 +56,7 @@ def test_nobody_is_left_after_the_delay() -> None:
     assert DELAYED in statuses(member.join())
     member.leave()
     context.broker.advance(1000)
-    assert context.group.assignment_epoch == 1
+    assert context.epochs == (5, 5)
     assert DELAYED in statuses(member.join())
     assert context.broker.delete().error is ErrorCode.NON_EMPTY_GROUP
 
@@ -96,8 +96,8 @@ def test_an_interval_does_not_outlast_a_clock_that_was_set_back() -> None:
     assert context.epochs == (3, 3)
 
 
-def test_the_first_assignment_keeps_the_interval_too() -> None:
-    """A group that was empty for a moment: the delay is over before the interval is."""
+def test_the_first_member_after_the_last_waits_for_the_delay_alone() -> None:
+    """A group that was empty for a moment does not wait for the assignment interval."""
     context = StreamsContext(
         streams_initial_rebalance_delay_ms=100, streams_assignment_interval_ms=1000
     )
@@ -107,10 +107,12 @@ def test_the_first_assignment_keeps_the_interval_too() -> None:
     context.broker.advance(100)
     assert context.epochs == (2, 2)
     member.leave()
+    assert context.epochs == (3, 3)
     member.join()
+    assert context.epochs == (4, 3)
     context.broker.advance(100)
-    assert context.epochs == (4, 2)
-    assert statuses(member.own()) == {DELAYED: BY_INTERVAL}
+    assert context.epochs == (4, 4)
+    assert statuses(member.own()) == {}
 
 
 def test_sessions_end() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import os
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,6 +120,56 @@ def _hidden(key: bytes, password: str) -> bytes:
 def _long(tag: int, content: bytes) -> bytes:
     """An element in DER, its length in two bytes."""
     return pack(">BBH", tag, 0x82, len(content)) + content
+
+
+OLD_CERTIFICATES = {
+    "sha1": ("sha1", "rsa:2048"),
+    "rsa1024": ("sha256", "rsa:1024"),
+    "md5": ("md5", "rsa:2048"),
+    "rsa768": ("sha256", "rsa:768"),
+    "p224": ("sha256", "ec:secp224r1"),
+}
+"""By name: the digest that signs a certificate and the key of the certificate."""
+
+
+class OldAuthority:
+    """An authority for old certificates, made by `openssl`, which signs with any digest."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._run(
+            "req", "-x509", "-new", "-sha1", "-subj", "/CN=old", *self._key("old", "rsa:2048")
+        )
+
+    def pem(self) -> bytes:
+        """Return the authority's certificate."""
+        return (self._directory / "old.crt").read_bytes()
+
+    def issue(self, name_: str) -> Path:
+        """Write a key store of type PEM for one of OLD_CERTIFICATES and return the path."""
+        digest, key = OLD_CERTIFICATES[name_]
+        request, extensions = f"{name_}.csr", self._directory / "extensions"
+        extensions.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
+        self._run("req", "-new", "-subj", f"/CN={name_}", *self._key(name_, key), out=request)
+        signer = ("-CA", "old.crt", "-CAkey", "old.key", "-CAcreateserial")
+        options = ("-days", "2", f"-{digest}", "-extfile", "extensions")
+        self._run("x509", "-req", "-in", request, *signer, *options, out=f"{name_}.crt")
+        store = self._directory / f"{name_}.pem"
+        parts = (self._directory / f"{name_}.{part}" for part in ("key", "crt"))
+        store.write_bytes(b"".join(part.read_bytes() for part in parts))
+        return store
+
+    def _key(self, name_: str, key: str) -> tuple[str, ...]:
+        """Make a key, and return the options of `openssl req` that name the key."""
+        algorithm, size = key.split(":")
+        option = "rsa_keygen_bits" if algorithm == "rsa" else "ec_paramgen_curve"
+        options = ("-algorithm", algorithm, "-pkeyopt", f"{option}:{size}")
+        self._run("genpkey", *options, out=f"{name_}.key")
+        return "-key", f"{name_}.key"
+
+    def _run(self, *arguments: str, out: str = "old.crt") -> None:
+        command = ["openssl", *arguments, "-out", out]
+        subprocess.run(command, cwd=self._directory, check=True, capture_output=True)
 
 
 class Authority:

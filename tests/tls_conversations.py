@@ -20,7 +20,7 @@ from typing import NamedTuple
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from tests.certificates import Authority, Identity, name
+from tests.certificates import OLD_CERTIFICATES, Authority, Identity, OldAuthority, name
 
 API_VERSIONS = bytes.fromhex("00000010 0012 0000 00000007 0006") + b"wordy!"
 SECONDS = 20.0
@@ -47,7 +47,10 @@ class Papers:
             "server": self.authority.issue("server", usages=[ExtendedKeyUsageOID.SERVER_AUTH]),
         }
         self.authority.issue("broker").write(self.directory / "broker.pem")
-        trusted = self.authority.pem() + friend.chain_pem()
+        old_authority = OldAuthority(self.directory)
+        for name_ in OLD_CERTIFICATES:
+            old_authority.issue(name_)
+        trusted = self.authority.pem() + friend.chain_pem() + old_authority.pem()
         (self.directory / "trusted.pem").write_bytes(trusted)
         self.authority.write(self.directory / "ca.pem")
         for name_, identity in self.identities.items():
@@ -74,6 +77,8 @@ class Papers:
     def client_context(self, name_: str | None = None) -> ssl.SSLContext:
         """The context of a client."""
         context = ssl.create_default_context(cafile=self.directory / "ca.pem")
+        if name_ in OLD_CERTIFICATES:
+            context.set_ciphers("DEFAULT:@SECLEVEL=0")
         if name_ is not None:
             context.load_cert_chain(self.directory / f"{name_}.pem")
         return context
@@ -170,6 +175,8 @@ def _cases() -> dict[str, Conversation]:
         for listener in ("REQUIRED", "REQUESTED", "NONE"):
             for identity in (None, "alice", "expired", "unknown", "friend", "server"):
                 cases[f"{listener} {identity} {title}"] = _with(listener, identity, version)
+        for identity in OLD_CERTIFICATES:
+            cases[f"REQUIRED {identity} {title}"] = _with("REQUIRED", identity, version)
     old = "ALL:@SECLEVEL=0"
     cases["only 1.1"] = _with("NONE", None, ssl.TLSVersion.TLSv1_1, old)
     cases["only 1.0"] = _with("NONE", None, ssl.TLSVersion.TLSv1, old)
@@ -220,7 +227,15 @@ _WITHOUT_CERTIFICATE = {
     "1.2": Outcome("SSLV3_ALERT_BAD_CERTIFICATE", "SSLV3_ALERT_HANDSHAKE_FAILURE"),
     "1.3": Outcome("SSLV3_ALERT_BAD_CERTIFICATE", "TLSV13_ALERT_CERTIFICATE_REQUIRED"),
 }
+# Ours closes the connection after the handshake: OpenSSL has accepted these certificates.
 _OTHERS = {
+    "REQUIRED md5 1.2": Outcome("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "closed"),
+    "REQUIRED md5 1.3": Outcome("SSLV3_ALERT_BAD_CERTIFICATE", "closed"),
+    "REQUIRED rsa768 1.2": Outcome("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "closed"),
+    "REQUIRED rsa768 1.3": Outcome("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "closed"),
+    # OpenSSL refuses this curve.
+    "REQUIRED p224 1.2": Outcome("SSLV3_ALERT_HANDSHAKE_FAILURE", "SSLV3_ALERT_ILLEGAL_PARAMETER"),
+    "REQUIRED p224 1.3": _WITHOUT_CERTIFICATE["1.3"],
     "only 1.1": Outcome("TLSV1_ALERT_PROTOCOL_VERSION", "TLSV1_ALERT_PROTOCOL_VERSION"),
     "only 1.0": Outcome("TLSV1_ALERT_PROTOCOL_VERSION", "TLSV1_ALERT_PROTOCOL_VERSION"),
     "no common cipher": Outcome("SSLV3_ALERT_HANDSHAKE_FAILURE", "SSLV3_ALERT_HANDSHAKE_FAILURE"),

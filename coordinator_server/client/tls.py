@@ -17,6 +17,10 @@ from pathlib import Path
 from coordinator_server.client.errors import ClientError, TlsError, UnsupportedSettingError
 from coordinator_server.client.security import Secret, Store, TlsSettings, invalid
 from coordinator_server.client.settings import Address
+from coordinator_server.credentials.certificate_strength import (
+    accept_old_algorithms,
+    chain_weakness,
+)
 from coordinator_server.credentials.jks import (
     MAGIC,
     JksEntry,
@@ -33,6 +37,7 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 def context_of(settings: TlsSettings) -> ssl.SSLContext:
     """The context for some settings, made once. Raises ClientError (INVALID_CONFIG)."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    accept_old_algorithms(context)
     versions = [_VERSIONS[name] for name in settings.versions]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     context.check_hostname = settings.verifies_name and settings.verifies_chain
@@ -61,13 +66,18 @@ def handshake(
     """
     plain.settimeout(timeout_s)
     try:
-        return context.wrap_socket(plain, server_hostname=address.host)
+        wire = context.wrap_socket(plain, server_hostname=address.host)
     except OSError:
         plain.close()
         raise
     except ValueError as error:  # a name that no certificate can have
         plain.close()
         raise OSError(str(error)) from error
+    weakness = None if context.verify_mode is ssl.CERT_NONE else chain_weakness(wire)
+    if weakness is not None:
+        wire.close()
+        raise ssl.SSLError(f"the broker's certificate is refused: {weakness}")
+    return wire
 
 
 def failure(error: OSError, where: str) -> ClientError:

@@ -1,6 +1,8 @@
-"""Elements in DER, as far as names and hidden keys need it (X.690)."""
+"""Elements in DER, as far as certificates and hidden keys need it (X.690)."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 
 def header(encoded: bytes, position: int) -> tuple[int, int, int]:
@@ -17,3 +19,16 @@ def header(encoded: bytes, position: int) -> tuple[int, int, int]:
         length = int.from_bytes(encoded[position : position + count], "big")
         position += count
     return tag, position, length
+
+
+def elements(encoded: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """Yield tag, content and whole of each element in DER. Raises ValueError."""
+    position = 0
+    while position < len(encoded):
+        start = position
+        tag, position, length = header(encoded, start)
+        end = position + length
+        if end > len(encoded):
+            raise ValueError("an element is cut off")
+        yield tag, encoded[position:end], encoded[start:end]
+        position = end

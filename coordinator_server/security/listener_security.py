@@ -62,6 +62,7 @@ class ListenerSecurity:
 
         Raises ValueError if it cannot be said, or if the connection is not as the settings want it.
         """
+        from coordinator_server.credentials.certificate_strength import chain_weakness
         from coordinator_server.security.tls.distinguished_name import subject_of
         from coordinator_server.security.tls.principal_mapping import NoMatchingRuleError
 
@@ -69,6 +70,9 @@ class ListenerSecurity:
         is_limited = bool(self._tls13_suites) and session.version() == "TLSv1.3"
         if is_limited and cipher is not None and cipher[0] not in self._tls13_suites:
             raise ValueError(f"cipher suite {cipher[0]} is not in ssl.cipher.suites")
+        weakness = chain_weakness(session)
+        if weakness is not None:
+            raise ValueError(f"the client's certificate is refused: {weakness}")
         certificate = session.getpeercert(binary_form=True)
         if certificate is None or self.protocol.uses_sasl:
             return ANONYMOUS

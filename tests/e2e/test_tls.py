@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from coordinator_server.client.security import Store, TlsSettings
+from coordinator_server.client.settings import Address
+from coordinator_server.client.tls import context_of, handshake
 from protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tests.certificates import Authority
 from tests.e2e.test_container_parts import check
@@ -24,6 +27,7 @@ from tests.tls_conversations import (
     CASES,
     OUTCOMES,
     RENEGOTIATION,
+    SECONDS,
     Papers,
     client_hello,
     in_plain,
@@ -61,6 +65,19 @@ def test_other_loops(papers: Papers, system: str) -> None:
         ended = {title: converse(papers, broker.addresses) for title, converse in CASES.items()}
         assert ended == {title: outcome.ours for title, outcome in OUTCOMES.items()}
         assert not broker.serve.log_lines("[error"), broker.serve.log
+
+
+@pytest.mark.parametrize("name", ["sha1", "rsa1024"])
+def test_an_old_certificate_of_the_broker(papers: Papers, name: str) -> None:
+    """A SHA-1 signature or a 1024-bit RSA key is served, and our client accepts both."""
+    store = str(papers.directory / f"{name}.pem")
+    with serving(papers, ssl_keystore_location=store) as broker:
+        settings = TlsSettings(truststore=Store("", str(papers.directory / "trusted.pem")))
+        address = Address(*broker.addresses["NONE"])
+        plain = socket.create_connection(address, timeout=SECONDS)
+        with handshake(plain, address, context_of(settings), SECONDS) as wire:
+            wire.sendall(API_VERSIONS)
+            assert wire.recv(4)
 
 
 def test_the_healthcheck_of_a_container(broker: TlsBroker) -> None:

@@ -8,9 +8,7 @@ hexadecimal for everything else. A test compares many names with those that a JV
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from coordinator_server.credentials.der import header
+from coordinator_server.credentials.der import elements
 
 _OBJECT_IDENTIFIER, _VERSION = 0x06, 0xA0
 # UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString: Java takes the bytes
@@ -41,15 +39,15 @@ def subject_of(certificate: bytes) -> str:
 def rfc2253(name: bytes) -> str:
     """A Name in DER as text. Raises ValueError."""
     return ",".join(
-        "+".join(_attribute(attribute) for _, attribute, _ in _elements(relative_name))
-        for _, relative_name, _ in reversed(list(_elements(_inside(name))))
+        "+".join(_attribute(attribute) for _, attribute, _ in elements(relative_name))
+        for _, relative_name, _ in reversed(list(elements(_inside(name))))
     )
 
 
 def _subject(certificate: bytes) -> bytes:
     """The Name of the subject: the sixth field of what is signed, the fifth without a version."""
     to_be_signed = _inside(_inside(certificate))
-    fields = [whole for tag, _, whole in _elements(to_be_signed) if tag != _VERSION]
+    fields = [whole for tag, _, whole in elements(to_be_signed) if tag != _VERSION]
     if len(fields) < 5:
         raise ValueError("no certificate")
     return fields[4]
@@ -57,7 +55,7 @@ def _subject(certificate: bytes) -> bytes:
 
 def _attribute(encoded: bytes) -> str:
     """TYPE=VALUE of one AttributeTypeAndValue."""
-    parts = list(_elements(encoded))
+    parts = list(elements(encoded))
     if len(parts) != 2 or parts[0][0] != _OBJECT_IDENTIFIER:
         raise ValueError("no attribute of a name")
     identifier = _identifier(parts[0][1])
@@ -99,17 +97,4 @@ def _identifier(encoded: bytes) -> str:
 
 def _inside(encoded: bytes) -> bytes:
     """What the first element holds; nothing if there is none."""
-    return next(_elements(encoded), (0, b"", b""))[1]
-
-
-def _elements(encoded: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Tag, content and whole of each element in DER. Raises ValueError."""
-    position = 0
-    while position < len(encoded):
-        start = position
-        tag, position, length = header(encoded, start)
-        end = position + length
-        if end > len(encoded):
-            raise ValueError("an element is cut off")
-        yield tag, encoded[position:end], encoded[start:end]
-        position = end
+    return next(elements(encoded), (0, b"", b""))[1]

@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from coordinator_server.config.config import ConfigError
+from coordinator_server.credentials.certificate_strength import accept_old_algorithms
 from coordinator_server.events.log import LOG
 from coordinator_server.security.tls import cipher_suites, key_stores
 
@@ -110,6 +111,7 @@ class ReloadingContext:
             entry = key_stores.key_entry(self._config)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.options |= ssl.OP_NO_RENEGOTIATION
+        accept_old_algorithms(context)
         _set_versions(context, self._config)
         with _naming(_KEY_STORE, self._config):
             _load_key(context, entry)

@@ -1,0 +1,63 @@
+"""Certificates that Java refuses are refused, and those that only OpenSSL refuses are not."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from coordinator_server.credentials.certificate_strength import accept_old_algorithms, weakness
+from tests.certificates import Authority, OldAuthority
+
+EXPECTED = {
+    "sha1": None,
+    "rsa1024": None,
+    "md5": "the signature is MD5withRSA",
+    "rsa768": "the RSA key has 768 bits",
+    "p224": "the curve of the key is not supported",
+}
+
+
+def der(store: Path) -> bytes:
+    """The certificate of a PEM key store."""
+    return x509.load_pem_x509_certificate(store.read_bytes()).public_bytes(Encoding.DER)
+
+
+@pytest.fixture(scope="module")
+def old_authority(tmp_path_factory: pytest.TempPathFactory) -> OldAuthority:
+    """The authority of the old certificates."""
+    return OldAuthority(tmp_path_factory.mktemp("old"))
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_an_old_certificate(old_authority: OldAuthority, name: str) -> None:
+    """Each certificate has the verdict of a client certificate at a running Kafka 4.4.0."""
+    assert weakness(der(old_authority.issue(name))) == EXPECTED[name]
+
+
+@pytest.mark.parametrize("is_rsa", [True, False])
+def test_a_certificate_of_today(is_rsa: bool) -> None:
+    """RSA with 2048 bits and P-256 are accepted."""
+    assert (
+        weakness(Authority().issue("new", is_rsa=is_rsa).certificate.public_bytes(Encoding.DER))
+        is None
+    )
+
+
+def test_every_truncation_is_malformed() -> None:
+    """A certificate that is cut anywhere raises ValueError."""
+    whole = Authority().certificate.public_bytes(Encoding.DER)
+    for length in range(len(whole)):
+        with pytest.raises(ValueError, match=r"element|certificate"):
+            weakness(whole[:length])
+
+
+@pytest.mark.parametrize("protocol", [ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT])
+def test_the_cipher_suites_stay(protocol: int) -> None:
+    """Accepting old certificates adds no cipher suite."""
+    context, default = ssl.SSLContext(protocol), ssl.SSLContext(protocol)
+    accept_old_algorithms(context)
+    assert context.get_ciphers() == default.get_ciphers()

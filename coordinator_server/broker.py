@@ -195,6 +195,10 @@ class Broker:
             return None
         return self._cluster.endpoint(node_id, self.node_id, connection)
 
+    def advertised_listeners(self, connection: Connection) -> str:
+        """Return this broker's `advertised.listeners` as the client of a connection sees it."""
+        return self._cluster.advertised_listeners(self.node_id, connection)
+
 
 def group_settings(config: Config) -> GroupSettings:
     """What the group coordinator reads of the broker's settings."""

@@ -215,6 +215,12 @@ class Cluster:
         rack = self.topics.racks.get(node_id)
         return Endpoint(node_id, host, port, node_id not in self.brokers, rack)
 
+    def advertised_listeners(self, node_id: int, connection: Connection) -> str:
+        """Return `advertised.listeners` of a broker as a client of that broker sees it."""
+        return self._address_book.advertised_listeners(
+            connection, node_id, self._addresses[node_id]
+        )
+
     def addresses(self, node_id: int) -> tuple[Listener, ...]:
         """Where a broker listens, or will when it runs."""
         return self._addresses[node_id]

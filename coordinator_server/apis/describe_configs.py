@@ -51,20 +51,20 @@ def handle(broker: Broker, call: Call, request: DescribeConfigsRequest) -> Steps
         yield
     response = DescribeConfigsResponse()
     for resource in request.resources:
-        response.results.append((yield from _result(broker, request, resource)))
+        response.results.append((yield from _result(broker, call, request, resource)))
         yield
     call.reply(response)
 
 
 def _result(
-    broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    broker: Broker, call: Call, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> Generator[None, None, DescribeConfigsResult]:
     result = DescribeConfigsResult(
         error_message="",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
-    error, configs = _find(broker, resource)
+    error, configs = _find(broker, call, resource)
     if error is not None:
         result.error_code, result.error_message = error
         return result
@@ -83,7 +83,7 @@ def _result(
 
 
 def _find(
-    broker: Broker, resource: DescribeConfigsResource
+    broker: Broker, call: Call, resource: DescribeConfigsResource
 ) -> tuple[tuple[ErrorCode, str | None] | None, Iterable[DescribedConfig]]:
     """The configs of a resource, or why there are none."""
     name = resource.resource_name
@@ -96,7 +96,7 @@ def _find(
             return (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""), ()
         return None, describe(broker.config, topic.configs)
     if resource.resource_type in (_BROKER, _BROKER_LOGGER):
-        return _find_broker(broker, resource)
+        return _find_broker(broker, call, resource)
     if resource.resource_type == _GROUP:
         if not name:
             return (ErrorCode.INVALID_REQUEST, "Group name must not be empty"), ()
@@ -105,7 +105,7 @@ def _find(
 
 
 def _find_broker(
-    broker: Broker, resource: DescribeConfigsResource
+    broker: Broker, call: Call, resource: DescribeConfigsResource
 ) -> tuple[tuple[ErrorCode, str | None] | None, Iterable[DescribedConfig]]:
     """The settings of this broker, the (never set) defaults of all brokers, or no loggers."""
     name = resource.resource_name
@@ -120,7 +120,9 @@ def _find_broker(
         expected = f"{broker.node_id}" if loggers else f"{broker.node_id} or empty string,"
         message = f"Unexpected broker id, expected {expected} but received {broker_id}"
         return (ErrorCode.INVALID_REQUEST, message), ()
-    return None, () if loggers else describe_broker(broker.config)
+    if loggers:
+        return None, ()
+    return None, describe_broker(broker.config, broker.advertised_listeners(call.connection))
 
 
 def _described(

@@ -99,7 +99,7 @@ _LISTENERS = (
          "Where to listen, NAME://HOST:PORT. An empty host is every interface, port 0 picks one."),
     _list("advertised.listeners", ("auto",),
          "Addresses that clients get, NAME://HOST:PORT. With `auto` (ours) each client gets the "
-         "address that it reached us by, see docker.md."),
+         "address that it reached us by, which DescribeConfigs shows; see docker.md."),
     _string("published.host", None,
          "Host (ours) for clients that came through a published port of a container: the "
          "gateway, and with a value also all who are in no network of ours. Without one it is "

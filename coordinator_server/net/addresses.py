@@ -17,9 +17,9 @@ from coordinator_server.config.hosts import is_address, is_loopback
 from coordinator_server.events.log import LOG
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from coordinator_server.config.config import Config
+    from coordinator_server.config.config import Config, Listener
     from coordinator_server.net.connection import Connection
     from coordinator_server.net.networks import RoutingTable
 
@@ -72,6 +72,30 @@ class AddressBook:
                 name, peer, address, "if it came through a published port, set published.host"
             )
         return address
+
+    def advertised_listeners(
+        self, connection: Connection, node_id: int, listeners: Iterable[Listener]
+    ) -> str:
+        """Return `advertised.listeners` of a broker as the client of a connection sees it.
+
+        `listeners` are where the broker listens. The listener that the client came in by has the
+        address that the client is given; another one the same host with the port of its own.
+        """
+        came_in_by = connection.listener_name
+        host, port = self.address(connection, node_id, connection.local_address[1])
+        shown: list[str] = []
+        for listener in listeners:
+            advertised = self._advertised[node_id].get(listener.name)
+            if listener.name == came_in_by:
+                address = format_address(host, port)
+            elif advertised is not None:
+                address = format_address(advertised.host, advertised.port)
+            elif came_in_by in self._advertised[node_id]:
+                address = format_address(connection.local_address[0], listener.port)
+            else:
+                address = format_address(host, listener.port)
+            shown.append(f"{listener.name}://{address}")
+        return ",".join(shown)
 
     def _came_through_published_port(self, peer: str) -> bool:
         if self._published_host is None:

@@ -1,7 +1,7 @@
-"""What a client may do, as bit sets for the authorized-operations fields (KIP-430).
+"""Bit sets of all operations of a resource, for the authorized-operations fields (KIP-430).
 
-There is no authorizer, so everything that exists for a resource is allowed: the numbers are those
-of Kafka without an authorizer. They are answered only when asked for.
+They are the answer while no authorizer is configured. With `authorizer.class.name` set,
+`apis.checks` replaces them by the operations that the principal is allowed.
 """
 
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = (1 << n for n in range(3, 9))

@@ -21,6 +21,8 @@ SOURCE_DEFAULT = 5
 SOURCE_GROUP = 8
 """Kafka's ConfigEntry.ConfigSource numbers."""
 
+ADVERTISED_LISTENERS, AUTO = "advertised.listeners", "auto"
+
 _INERT = "It is kept for tools that set it and has no effect on a single broker."
 
 
@@ -119,11 +121,16 @@ def describe(config: Config, overrides: Mapping[str, str]) -> Iterator[Described
         yield _described(name, value, setting, synonyms, documentation)
 
 
-def describe_broker(config: Config) -> Iterator[DescribedConfig]:
-    """All settings of the broker. They are read-only: a running broker changes none of them."""
+def describe_broker(config: Config, advertised: str) -> Iterator[DescribedConfig]:
+    """Return all settings of the broker, which are read-only.
+
+    `advertised` is shown for `advertised.listeners` where the setting leaves addresses open.
+    """
     for name, setting in SETTINGS.items():
         if not setting.internal:
             value = _shown(setting, config.value(name))
+            if name == ADVERTISED_LISTENERS and AUTO in config.items(name):
+                value = advertised
             yield _described(
                 name, value, setting, _synonyms(config, setting), setting.meaning, read_only=True
             )

@@ -86,7 +86,7 @@ def test_topics_are_created_described_and_deleted(admin: Any, name: str) -> None
     assert code(admin.delete_topics([name])) == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-def test_configs_are_described(admin: Any, name: str) -> None:
+def test_configs_are_described(admin: Any, bootstrap: str, name: str) -> None:
     """describe_configs tells a topic's own settings from defaults; a broker's are readable too."""
     one(admin.create_topics([NewTopic(name, 1, 1, config={"retention.ms": "1000000"})]))
     configs = one(admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]))
@@ -95,6 +95,7 @@ def test_configs_are_described(admin: Any, name: str) -> None:
     [broker] = admin.list_topics(timeout=30).brokers
     settings = one(admin.describe_configs([ConfigResource(ResourceType.BROKER, str(broker))]))
     assert settings["group.initial.rebalance.delay.ms"].value == "0"
+    assert settings["advertised.listeners"].value == f"PLAINTEXT://{bootstrap}"
     unknown = admin.describe_configs([ConfigResource(ResourceType.TOPIC, f"{name}-unknown")])
     assert code(unknown) == KafkaError.UNKNOWN_TOPIC_OR_PART
 

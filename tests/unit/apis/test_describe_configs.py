@@ -217,6 +217,21 @@ def test_the_settings_of_the_broker() -> None:
     assert told["log.retention.hours"].value == "168"
 
 
+@pytest.mark.parametrize(
+    ("setting", "value", "source"),
+    [
+        (None, "PLAINTEXT://127.0.0.1:9092", 5),
+        ("auto", "PLAINTEXT://127.0.0.1:9092", 4),
+        ("PLAINTEXT://pc.example:29092", "PLAINTEXT://pc.example:29092", 4),
+    ],
+)
+def test_advertised_listeners_are_addresses(setting: str | None, value: str, source: int) -> None:
+    """Where `auto` leaves the addresses open, the client sees those that it is given."""
+    made = broker(**({} if setting is None else {"advertised_listeners": setting}))
+    (one,) = describe(made, BROKER, "1", ["advertised.listeners"]).configs
+    assert (one.value, one.config_source) == (value, source)
+
+
 def test_nothing_is_set_for_all_brokers() -> None:
     """The empty broker name stands for dynamic defaults of all brokers: there are none."""
     result = describe(broker(), BROKER, "")

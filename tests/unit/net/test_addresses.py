@@ -131,6 +131,43 @@ def test_an_explicit_address_is_told_to_all() -> None:
 
 
 @pytest.mark.parametrize(
+    ("advertised", "listener", "peer", "expected"),
+    [
+        ("auto", "INSIDE", NEIGHBOUR, "INSIDE://172.18.0.2:9092,OUTSIDE://172.18.0.2:9093"),
+        ("auto", "INSIDE", GATEWAY, "INSIDE://localhost:9092,OUTSIDE://localhost:9093"),
+        ("auto", "OUTSIDE", NEIGHBOUR, "INSIDE://172.18.0.2:9092,OUTSIDE://172.18.0.2:9092"),
+        (
+            "OUTSIDE://pc.example:29092",
+            "INSIDE",
+            NEIGHBOUR,
+            "INSIDE://172.18.0.2:9092,OUTSIDE://pc.example:29092",
+        ),
+        (
+            "OUTSIDE://pc.example:29092",
+            "OUTSIDE",
+            NEIGHBOUR,
+            "INSIDE://172.18.0.2:9092,OUTSIDE://pc.example:29092",
+        ),
+    ],
+)
+def test_advertised_listeners_are_shown_as_addresses(
+    advertised: str, listener: str, peer: str, expected: str
+) -> None:
+    """Each listener has the address that this client is told, or would be told there."""
+    settings = {
+        "listeners": "INSIDE://:9092,OUTSIDE://:9093",
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+        "advertised.listeners": advertised,
+    }
+    connection = SimpleNamespace(
+        listener_name=listener, client_host=f"/{peer}", local_address=(CONTAINER, 9092)
+    )
+    listeners = Config(overrides=settings).listeners()
+    shown = book(settings).advertised_listeners(cast(Any, connection), 1, listeners)
+    assert shown == expected
+
+
+@pytest.mark.parametrize(
     ("peer", "in_container", "doubted"),
     [
         (NEIGHBOUR, True, True),

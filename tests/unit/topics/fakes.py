@@ -256,6 +256,10 @@ class FakeBroker:
         """Where clients are sent for one broker."""
         return self.endpoints(connection)[0] if node_id == self.node_id else None
 
+    def advertised_listeners(self, connection: object) -> str:
+        """The one address that clients are sent to."""
+        return "PLAINTEXT://127.0.0.1:9092"
+
     def call(
         self,
         handle: Callable[[Broker, Call, Any], Iterator[None] | None],

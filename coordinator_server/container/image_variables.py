@@ -100,6 +100,10 @@ class ImageVariables:
     # --- Apache, Confluent ------------------------------------------------------------------------
 
     def _name_secret_files(self) -> None:
+        if self._environment.keys() & _SECRET_FILES.keys():
+            for variable, setting in _SECRET_FILES.items():
+                if _variable(setting) not in self._environment:
+                    self.origins[setting] = f"{variable}, which is not set"
         for variable, setting in _SECRET_FILES.items():
             name = self._environment.get(variable, "").strip()
             path = os.path.join(SECRETS_DIRECTORY, name)

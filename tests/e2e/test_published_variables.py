@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
+import socket
 import sys
 import time
 from collections.abc import Mapping
@@ -35,9 +37,13 @@ _TIMEOUT_SECONDS = 20
 
 
 class Container:
-    """Files, addresses and variables of a row as this test has them."""
+    """Files, addresses and variables of a row as this test has them.
 
-    def __init__(self, row: Published, directory: Path) -> None:
+    The ports of two listeners are at least `apart` from each other.
+    """
+
+    def __init__(self, row: Published, directory: Path, *, apart: int = 1) -> None:
+        self._apart = apart
         self.secrets = directory / "etc-kafka" / "secrets"
         self.bitnami = directory / "bitnami"
         for path in (self.secrets, self.bitnami / "certs"):
@@ -71,7 +77,9 @@ class Container:
         return value.replace("/opt/bitnami/kafka/config", str(self.bitnami))
 
     def _address(self, match: re.Match[str]) -> str:
-        return f"{match[1]}://127.0.0.1:{self.ports.setdefault(match[1].upper(), free_port())}"
+        port = self.ports.get(match[1].upper()) or _free_ports(self._apart)
+        self.ports[match[1].upper()] = port
+        return f"{match[1]}://127.0.0.1:{port}"
 
     def _write_stores(self) -> None:
         """Write the key stores and passwords that the variables name."""
@@ -127,6 +135,16 @@ class Container:
         elif login.mechanism:
             settings |= {"sasl.username": login.user, "sasl.password": login.password}
         return settings
+
+
+def _free_ports(count: int) -> int:
+    """Return the first of so many free ports in a row."""
+    while True:
+        first = free_port()
+        with contextlib.ExitStack() as taken, contextlib.suppress(OSError):
+            for port in range(first, first + count):
+                taken.enter_context(socket.create_server(("127.0.0.1", port)))
+            return first
 
 
 def _unsigned(user: str) -> str:
@@ -193,6 +211,58 @@ def test_the_variables_of_a_published_file(row: Published, tmp_path: Path) -> No
     assert all(any(words in line for line in warnings) for words in row.warnings), warnings
     assert all(any(words in line for words in row.warnings) for line in warnings), warnings
     assert len([line for line in warnings if "settings.doubted" in line]) <= 1
+
+
+def test_the_three_brokers_of_the_documentation(tmp_path: Path) -> None:
+    """The variables of the page give three brokers that clients reach by any of their addresses."""
+    page = (ROOT / "docs" / "docker.md").read_text()
+    snippet = page.partition("## Three brokers")[2].partition("```yaml")[2].partition("```")[0]
+    lines = re.findall(r"^ +(KAFKA_[A-Z_]+): (.*)$", snippet, re.MULTILINE)
+    row = Published("page", "kafka-1", "", "", "\n".join(f"{name}={one}" for name, one in lines))
+    container = Container(row, tmp_path, apart=3)
+    with container.serve() as broker:
+        port = container.ports["PLAINTEXT_HOST"]
+        for number in range(3):
+            settings = {"bootstrap.servers": f"127.0.0.1:{port + number}"}
+            _round_trip(settings, f"topic-{number}")
+            brokers = AdminClient(settings).list_topics().brokers
+            told = {(one.id, one.host, one.port) for one in brokers.values()}
+            assert told == {(index + 1, "127.0.0.1", port + index) for index in range(3)}
+        assert broker.stop() == 0
+        assert not [line for line in broker.log.splitlines() if "[warning" in line]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        (
+            "keystore_creds",
+            "wrong",
+            "listener SSL: ssl.keystore.location: {}/kafka.keystore.jks: damaged, or "
+            "ssl.keystore.password is wrong (ssl.keystore.location is KAFKA_SSL_KEYSTORE_FILENAME, "
+            "ssl.keystore.password is KAFKA_SSL_KEYSTORE_CREDENTIALS)",
+        ),
+        (
+            "keystore_creds",
+            None,
+            "listener SSL: ssl.keystore.password: {}/kafka.keystore.jks: the key store needs its "
+            "password (ssl.keystore.password is KAFKA_SSL_KEYSTORE_CREDENTIALS, which is not set)",
+        ),
+    ],
+)
+def test_errors_name_the_variables(
+    name: str, content: str | None, words: str, tmp_path: Path
+) -> None:
+    """Settings that the user did not write are explained by the variables that the user wrote."""
+    [row] = [one for one in ROWS if one.source.endswith("single-node/ssl")]
+    container = Container(row, tmp_path)
+    if content is None:
+        del container.environment["KAFKA_SSL_KEYSTORE_CREDENTIALS"]
+    else:
+        (container.secrets / name).write_text(content)
+    broker = container.serve()
+    assert broker.run() == 2
+    assert broker.log == f"coordinator-server: {words.format(container.secrets)}\n"
 
 
 def test_the_documentation_has_the_rows() -> None:

@@ -264,6 +264,67 @@ def test_settings_that_were_hardly_meant_so_are_named() -> None:
         assert broker.stop() == 0
 
 
+def test_several_voters_are_explained_in_one_line() -> None:
+    """One line says what replaces several containers; with several brokers there is none."""
+    voters = "controller.quorum.voters=1@a:1,2@b:1,3@c:1"
+    with Serve("--ephemeral", "--set", voters) as broker:
+        wait_for(lambda: broker.log_lines("settings.doubted"), "the warning")
+        (line,) = broker.log_lines("settings.doubted")
+        assert "KAFKA_BROKER_COUNT=3" in line
+        assert "network aliases" in line
+        assert broker.stop() == 0
+    with Serve("--ephemeral", "--set", voters, "--set", "broker.count=3") as broker:
+        assert broker.stop() == 0
+        assert not broker.log_lines("settings.doubted")
+
+
+@pytest.mark.parametrize(
+    ("listener", "name"), [("PLAINTEXT://", "PLAINTEXT"), ("a://", "A"), ("PLAINTEXT://", None)]
+)
+def test_a_listener_may_have_its_name(listener: str, name: str | None) -> None:
+    """NAME://HOST:PORT is as in the setting `listeners`; several are separated by commas."""
+    address = f"{listener}127.0.0.1:0"
+    if name is None:
+        address += ",B://127.0.0.1:0"
+    protocols = "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT,PLAINTEXT:PLAINTEXT"
+    with Serve("--ephemeral", "--set", protocols, listener=address) as broker:
+        count = 2 if name is None else 1
+        wait_for(lambda: broker.output.count("listening 127.0.0.1:") == count, "all listen")
+        assert broker.stop() == 0
+
+
+@pytest.mark.parametrize("listener", ["nonsense", "A://nonsense", "://h:1", "h:1,x", "A://h:1,B"])
+def test_a_listener_that_is_none(listener: str) -> None:
+    """Exit code 2, and one line that names the flag and the part that is wrong."""
+    broker = Serve("--ephemeral", listener=listener)
+    assert broker.run() == 2
+    wrong = listener.split(",")[-1]
+    assert broker.log == (
+        f"coordinator-server: --listener: {wrong!r} is neither HOST:PORT nor NAME://HOST:PORT\n"
+    )
+
+
+def test_the_topics_of_the_settings(tmp_path: Path) -> None:
+    """They exist at the first start, stay as they are at the next one, and come back by a reset."""
+    arguments = ("--data-dir", str(tmp_path), "--set")
+    with Serve(*arguments, "create.topics=orders:3:1,audit:1:3:compact") as broker:
+        assert [line.split()[-2:] for line in broker.log_lines("topic.created")] == [
+            ["partitions=3", "topic=orders"],
+            ["partitions=1", "topic=audit"],
+        ]
+        wait_for(lambda: broker.log_lines("settings.doubted"), "the warning")
+        assert "create.topics: audit cannot have more replicas" in broker.log
+        assert broker.stop() == 0
+    with Serve(*arguments, "create.topics=orders:5:1,log:1:1") as broker:
+        (line,) = broker.log_lines("topic.created")
+        assert line.split()[-2:] == ["partitions=1", "topic=log"]
+        assert broker.stop() == 0
+    # Kafka has one topic for both names in its metrics, so it refuses the second.
+    broker = Serve(*arguments, "create.topics=a.b:1:1,a_b:1:1")
+    assert broker.run() == 2
+    assert "create.topics: Topic 'a_b' collides with existing topic: a.b\n" in broker.log
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_clients_are_told_the_address_they_used(host: str) -> None:
     """On every interface, Metadata names the very address that the client connected to."""

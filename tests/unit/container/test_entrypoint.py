@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.config.config import Config, ConfigError
+from coordinator_server.container import image_variables
 from coordinator_server.container.entrypoint import (
     DATA_DIRECTORY,
     DATA_MOUNTS,
@@ -14,6 +15,7 @@ from coordinator_server.container.entrypoint import (
     command,
     prepare,
 )
+from coordinator_server.security.sasl.plain import PLAIN_MODULE
 
 
 def nothing_is_mounted(_: str) -> bool:
@@ -153,3 +155,186 @@ def test_a_container_of_a_controller_says_why_it_does_not_serve() -> None:
     )
     with pytest.raises(ConfigError, match=expected):
         prepare(environment, files=(), is_mount=nothing_is_mounted)
+
+
+@pytest.mark.parametrize(
+    ("variable", "setting"),
+    [
+        ("KAFKA_CFG_SASL_ENABLED_MECHANISMS", "KAFKA_SASL_ENABLED_MECHANISMS"),
+        (
+            "KAFKA_CFG_LISTENER_NAME_SASL_SSL_PLAIN_SASL_JAAS_CONFIG",
+            "KAFKA_LISTENER_NAME_SASL__SSL_PLAIN_SASL_JAAS_CONFIG",
+        ),
+        (
+            "KAFKA_CFG_LISTENER_NAME_SASL__PLAINTEXT_SSL_CLIENT_AUTH",
+            "KAFKA_LISTENER_NAME_SASL__PLAINTEXT_SSL_CLIENT_AUTH",
+        ),
+    ],
+)
+def test_protocols_in_bitnamis_names(variable: str, setting: str) -> None:
+    """Bitnami's image writes the protocols SASL_* with one underscore."""
+    value = "required" if variable.endswith("AUTH") else "PLAIN"
+    environment = {variable: value}
+    prepare(environment, files=(), is_mount=nothing_is_mounted)
+    assert environment[setting] == value
+    assert variable not in environment
+
+
+def test_a_host_name_is_advertised() -> None:
+    """KAFKA_ADVERTISED_HOST_NAME counts if no listeners are set."""
+    given = {"KAFKA_ADVERTISED_HOST_NAME": "example", "KAFKA_ADVERTISED_PORT": "19092"}
+    config, *_ = prepare(dict(given), files=(), is_mount=nothing_is_mounted)
+    assert [str(one) for one in config.listeners()] == ["PLAINTEXT://:9092"]
+    assert str(config.advertised_listeners()["PLAINTEXT"]) == "PLAINTEXT://example:19092"
+    assert not config.unknown
+    given["KAFKA_LISTENERS"] = "PLAINTEXT://:9095"
+    config, *_ = prepare(given, files=(), is_mount=nothing_is_mounted)
+    assert [str(one) for one in config.listeners()] == ["PLAINTEXT://:9095"]
+    assert config.advertised_listeners() == {}
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of secrets and of Bitnami's files."""
+    monkeypatch.setattr(image_variables, "SECRETS_DIRECTORY", str(tmp_path))
+    monkeypatch.setattr(
+        image_variables, "BITNAMI_DIRECTORIES", (str(tmp_path / "no"), str(tmp_path))
+    )
+    (tmp_path / "certs").mkdir()
+    return tmp_path
+
+
+SSL = {"KAFKA_LISTENERS": "SSL://:9093", "KAFKA_SSL_KEYSTORE_FILENAME": "keys"}
+SASL = {
+    "KAFKA_CFG_LISTENERS": "INTERNAL://:9092,CLIENT://:9093",
+    "KAFKA_CFG_LISTENER_SECURITY_PROTOCOL_MAP": "INTERNAL:SASL_PLAINTEXT,CLIENT:SASL_PLAINTEXT",
+}
+
+
+def test_files_of_secrets(directory: Path) -> None:
+    """FILENAME is the store, CREDENTIALS has its password; mutual TLS needs the trust store."""
+    (directory / "keys").touch()
+    (directory / "words").write_text("secret\n\n")
+    given = SSL | {
+        "KAFKA_SSL_KEYSTORE_LOCATION": "/elsewhere",
+        "KAFKA_SSL_KEYSTORE_CREDENTIALS": "words",
+        "KAFKA_SSL_TRUSTSTORE_FILENAME": "missing",
+    }
+    config, _, origins = prepare(dict(given), files=(), is_mount=nothing_is_mounted)
+    assert config.text("ssl.keystore.location") == str(directory / "keys")
+    assert config.text("ssl.keystore.password") == "secret"
+    assert config.optional_text("ssl.truststore.location") is None
+    assert origins["ssl.keystore.location"] == "KAFKA_SSL_KEYSTORE_FILENAME"
+    given["KAFKA_SSL_CLIENT_AUTH"] = "required"
+    path = directory / "missing"
+    with pytest.raises(ConfigError, match=f"^KAFKA_SSL_TRUSTSTORE_FILENAME: {path}: there is no"):
+        prepare(dict(given), files=(), is_mount=nothing_is_mounted)
+    config, *_ = prepare(given, files=(), is_mount=nothing_is_mounted, reads_secrets=False)
+    assert [str(one) for one in config.listeners()] == ["SSL://:9093"]
+
+
+def test_without_tls_the_files_are_named_as_ignored() -> None:
+    """Variables of key stores mean nothing where no listener has TLS."""
+    given = {**SSL, "KAFKA_LISTENERS": "PLAINTEXT://:9092"}
+    config, *_ = prepare(given, files=(), is_mount=nothing_is_mounted)
+    assert config.ignored == ["KAFKA_SSL_KEYSTORE_FILENAME"]
+    assert not config.unknown
+
+
+def test_users_of_bitnamis_image(directory: Path) -> None:
+    """Each listener has the clients, the one between brokers one more user; files have values."""
+    (directory / "words").write_text("x y\n")
+    given = SASL | {
+        "KAFKA_CLIENT_USERS": "a;b",
+        "KAFKA_CLIENT_PASSWORDS_FILE": str(directory / "words"),
+        "KAFKA_INTER_BROKER_PASSWORD": 'i"',
+        "KAFKA_CONTROLLER_USER": "c",
+        "KAFKA_CONTROLLER_PASSWORD": "z",
+        "KAFKA_CFG_SASL_MECHANISM_INTER_BROKER_PROTOCOL": "SCRAM-SHA-256",
+        "KAFKA_CFG_SASL_MECHANISM_CONTROLLER_PROTOCOL": "SCRAM-SHA-512",
+    }
+    config, *_ = prepare(given, files=(), is_mount=nothing_is_mounted)
+    module = f"{PLAIN_MODULE} required"
+    own = {
+        name: config.own_settings(name)["plain.sasl.jaas.config"] for name in ("client", "internal")
+    }
+    assert own["client"] == f'{module} "user_a"="x" "user_b"="y";'
+    assert own["internal"] == f'{module} "user_a"="x" "user_b"="y" "user_user"="i\\"";'
+    assert config.text("scram.users").split(";") == [
+        "SCRAM-SHA-256=[name=a,password=x]",
+        "SCRAM-SHA-256=[name=b,password=y]",
+        'SCRAM-SHA-256=[name=user,password=i"]',
+        "SCRAM-SHA-512=[name=a,password=x]",
+        "SCRAM-SHA-512=[name=b,password=y]",
+        "SCRAM-SHA-512=[name=c,password=z]",
+    ]
+    assert config.items("sasl.enabled.mechanisms") == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    assert not [name for name in given if "PASSWORD" in name]
+
+
+def test_a_mounted_jaas_file_has_the_users(directory: Path) -> None:
+    """Where kafka_jaas.conf is mounted, KAFKA_CLIENT_USERS mean nothing, as in Bitnami's image."""
+    path = directory / "kafka_jaas.conf"
+    path.touch()
+    given = SASL | {"KAFKA_CLIENT_USERS": "a", "KAFKA_CLIENT_PASSWORDS": "x", "KAFKA_OPTS": "-Da=b"}
+    config, *_ = prepare(given, files=(), is_mount=nothing_is_mounted)
+    assert config.optional_text("scram.users") is None
+    assert given["KAFKA_OPTS"] == f"-Da=b -Djava.security.auth.login.config={path}"
+
+
+TLS = {"KAFKA_CFG_LISTENERS": "SSL://:9092", "KAFKA_CERTIFICATE_PASSWORD": "secret"}
+
+
+def test_stores_of_bitnamis_image(directory: Path) -> None:
+    """KAFKA_TLS_TYPE says which files of the folder certs are the stores."""
+    certs = directory / "certs"
+    for name in ("keystore.jks", "truststore.jks", "keystore.pem", "keystore.key", "other"):
+        (certs / f"kafka.{name}").write_text(f"the {name}\n")
+    config, *_ = prepare(dict(TLS), files=(), is_mount=nothing_is_mounted)
+    found = {name: config.value(f"ssl.{name}") for name in ("client.auth", "key.password")}
+    assert found == {"client.auth": "required", "key.password": "secret"}
+    for store in ("keystore", "truststore"):
+        assert config.text(f"ssl.{store}.location") == str(certs / f"kafka.{store}.jks")
+        assert config.text(f"ssl.{store}.password") == "secret"
+    given = TLS | {
+        "KAFKA_TLS_TYPE": "PEM",
+        "KAFKA_TLS_CLIENT_AUTH": "requested",
+        "KAFKA_TLS_TRUSTSTORE_FILE": str(certs / "kafka.other"),
+        "KAFKA_TLS_SSL_CLIENT_AUTH": "none",
+    }
+    config, *_ = prepare(given, files=(), is_mount=nothing_is_mounted)
+    assert config.text("ssl.keystore.certificate.chain") == "the keystore.pem"
+    assert config.text("ssl.keystore.key") == "the keystore.key"
+    assert config.text("ssl.truststore.certificates") == "the other"
+    assert config.text("ssl.client.auth") == "requested"
+    assert config.own_settings("ssl") == {"ssl.client.auth": "none"}
+    assert config.text("ssl.keystore.type") == config.text("ssl.truststore.type") == "PEM"
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        (SSL, "KAFKA_SSL_KEYSTORE_FILENAME: {}/keys: there is no such file"),
+        (
+            {"KAFKA_LISTENERS": "SSL://:1", "KAFKA_SSL_KEY_CREDENTIALS": "words"},
+            "KAFKA_SSL_KEY_CREDENTIALS: {}/words: No such file or directory",
+        ),
+        (TLS | {"KAFKA_TLS_TYPE": "BCFKS"}, "KAFKA_TLS_TYPE: BCFKS: only JKS and PEM are read"),
+        (TLS, "KAFKA_TLS_TYPE=JKS: {}/no/certs/kafka.keystore.jks: there is no such file"),
+        (
+            SASL | {"KAFKA_CLIENT_USERS": "a,b", "KAFKA_CLIENT_PASSWORDS": "x"},
+            "KAFKA_CLIENT_PASSWORDS: 1 passwords for 2 users in KAFKA_CLIENT_USERS",
+        ),
+        (
+            SASL | {"KAFKA_CLIENT_USERS_FILE": "/missing"},
+            "KAFKA_CLIENT_USERS_FILE: /missing: No such file or directory",
+        ),
+    ],
+)
+def test_variables_that_cannot_be_used(
+    directory: Path, given: dict[str, str], refusal: str
+) -> None:
+    """The message names the variable that the user wrote, and the file."""
+    with pytest.raises(ConfigError) as caught:
+        prepare(dict(given), files=(), is_mount=nothing_is_mounted)
+    assert str(caught.value) == refusal.format(directory)

@@ -23,8 +23,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jwt.algorithms import RSAAlgorithm
 
-from coordinator_server.config.config import Config, ConfigError
+from coordinator_server.config.config import Config, ConfigError, Listener
 from coordinator_server.security.sasl import jwks as jwks_module
+from coordinator_server.security.sasl import oauthbearer
 from coordinator_server.security.sasl.jwks import Jwks, parse_keys
 from coordinator_server.security.sasl.jwt_validator import JwtValidator
 from coordinator_server.security.sasl.mechanism import (
@@ -32,8 +33,17 @@ from coordinator_server.security.sasl.mechanism import (
     SaslError,
     UnreadableTokenError,
 )
-from coordinator_server.security.sasl.oauthbearer import Bearer, OAuthBearer, TokenError
+from coordinator_server.security.sasl.oauthbearer import (
+    Bearer,
+    OAuthBearer,
+    TokenError,
+    new_oauthbearer,
+)
 from coordinator_server.security.sasl.unsecured_jws import UnsecuredRules, new_unsecured, validate
+from coordinator_server.security.security import Security
+from storage.memory_disk import MemoryDisk
+from storage.security_state import SecurityState
+from tests.unit.topics.fakes import FakeClock
 
 KEY = rsa.generate_private_key(65537, 2048)
 NOW = int(time.time()) - 900  # as if all of it had waited for long
@@ -390,3 +400,42 @@ def test_too_much_is_no_key_set() -> None:
     for contents in (b" " * (jwks_module.MOST_BYTES + 1), b"[" * 100_000, b"[]", b'{"keys":[5]}'):
         with pytest.raises(ValueError):
             parse_keys(contents)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_in_container", "is_taken"),
+    [
+        ("127.0.0.1", False, True),
+        ("localhost", False, True),
+        ("::1", False, True),
+        ("", False, False),
+        ("0.0.0.0", False, False),
+        ("192.0.2.1", False, False),
+        ("", True, True),
+        ("192.0.2.1", True, True),
+    ],
+)
+def test_unsigned_tokens_without_being_asked_for(
+    host: str, is_in_container: bool, is_taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without keys they are taken on loopback and in containers, and nowhere else."""
+    monkeypatch.setattr(oauthbearer, "in_container", lambda: is_in_container)
+    state = SecurityState(MemoryDisk(), "/d")
+    security = Security(Config(), state, FakeClock(), FakeClock())
+    listener = Listener("OUT", host, 9092)
+    if is_taken:
+        mechanism = new_oauthbearer(Config(), None, security, listener)()
+        claims = {"sub": "alice", "iat": int(time.time()), "exp": int(time.time()) + 60}
+        assert mechanism.evaluate(_message(_unsigned(claims))) == b""
+        assert mechanism.user == "alice"
+        assert list(security.unsecured_listeners) == ["OUT"]
+        return
+    with pytest.raises(ConfigError) as caught:
+        new_oauthbearer(Config(), None, security, listener)
+    said = str(caught.value)
+    assert said.startswith("listener.name.out.oauthbearer.sasl.oauthbearer.jwks.endpoint.url: ")
+    assert f"{listener} is neither a loopback address nor in a container" in said
+    # A setting that asks for them is enough anywhere, and no warning.
+    asking = Config(overrides={"sasl.server.callback.handler.class": oauthbearer.UNSECURED})
+    new_oauthbearer(asking, None, security, listener)
+    assert not security.unsecured_listeners

@@ -1,0 +1,121 @@
+"""The JAAS file of KAFKA_OPTS: which listeners get users from it, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator_server.config.config import Config, ConfigError
+from coordinator_server.security.sasl.jaas_file import (
+    JvmOptions,
+    parse_jvm_options,
+    settings_of_jaas_file,
+)
+from coordinator_server.security.sasl.plain import PLAIN_MODULE
+
+LOGIN = "-Djava.security.auth.login.config"
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+LISTENERS = {
+    "listeners": "IN://:1,OUT://:2,PLAIN://:3",
+    "listener.security.protocol.map": "IN:SASL_PLAINTEXT,OUT:SASL_PLAINTEXT,PLAIN:PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+}
+NAME = "listener.name.{}.plain.sasl.jaas.config"
+
+
+def plain(**users: str) -> str:
+    """The module PLAIN with these users."""
+    return f"{PLAIN_MODULE} required" + "".join(f' user_{k}="{v}"' for k, v in users.items()) + ";"
+
+
+def rendered(**users: str) -> str:
+    """The same as the text of a setting."""
+    return (
+        f"{PLAIN_MODULE} required" + "".join(f' "user_{k}"="{v}"' for k, v in users.items()) + ";"
+    )
+
+
+def settings(text: str, path: Path, more: dict[str, str] | None = None) -> dict[str, str]:
+    """The settings that a file of this text gives."""
+    path.write_text(text)
+    options = parse_jvm_options(f"-Xmx1g -Dword=secret {LOGIN}={path}")
+    return settings_of_jaas_file(Config(overrides=LISTENERS | (more or {})), options)
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "others"),
+    [
+        ("", None, []),
+        (f"{LOGIN}=/a", "/a", []),
+        (f"{LOGIN}==/a -Dp=q", "/a", ["-Dp"]),
+        (f"{LOGIN}=/a {LOGIN}=file:/b", "/b", []),
+        (f"-javaagent:/x.jar=1:/y {LOGIN}=/a", "/a", ["-javaagent"]),
+    ],
+)
+def test_options_of_the_jvm(text: str, file: str | None, others: list[str]) -> None:
+    """The last file counts; of other options only the names are kept."""
+    options = parse_jvm_options(text)
+    assert (options.jaas_file, options.others) == (file, others)
+
+
+def test_listeners_get_the_users_of_their_section(tmp_path: Path) -> None:
+    """NAME.KafkaServer counts before KafkaServer, of two modules the first; others are ignored."""
+    text = f"""
+    Client {{}};
+    KafkaServer {{ x.Other required user_b="no"; {plain(a="1")} {plain(a="2", b="${word}")} }};
+    out.KafkaServer {{ {plain(c="4")} }};
+    """
+    path = tmp_path / "jaas"
+    assert settings(text, path) == {
+        NAME.format("in"): rendered(a="1", b="secret"),
+        NAME.format("out"): rendered(c="4"),
+    }
+    own = {NAME.format("out"): plain(d="5")}
+    assert settings(text, path, own) == {NAME.format("in"): rendered(a="1", b="secret")}
+
+
+def test_oauthbearer_gets_its_options(tmp_path: Path) -> None:
+    """Its module may be missing: then the options are the defaults."""
+    only = {"sasl.enabled.mechanisms": "OAUTHBEARER"}
+    text = f'in.KafkaServer {{ {OAUTH} required unsecuredValidatorRequiredScope="s"; }};'
+    name = "listener.name.in.oauthbearer.sasl.jaas.config"
+    assert settings(text, tmp_path / "jaas", only) == {
+        name: f'{OAUTH} required "unsecuredValidatorRequiredScope"="s";'
+    }
+
+
+def test_a_file_that_nobody_needs_is_not_read() -> None:
+    """Without a listener of SASL, or with texts of their own, KAFKA_OPTS may name any file."""
+    options = JvmOptions({"java.security.auth.login.config": "/missing"}, [])
+    own = {NAME.format(name): plain(a="1") for name in ("in", "out")}
+    for overrides in (
+        {},
+        LISTENERS | own,
+        LISTENERS | {"sasl.enabled.mechanisms": "SCRAM-SHA-512"},
+    ):
+        assert settings_of_jaas_file(Config(overrides=overrides), options) == {}
+    with pytest.raises(ConfigError, match=r"^KAFKA_OPTS: /missing: No such file or directory$"):
+        settings_of_jaas_file(Config(overrides=LISTENERS), options)
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ("", "there is no section in.KafkaServer or KafkaServer, and listener IN needs users"),
+        ("KafkaServer { x.Y required; };", f"section KafkaServer has no {PLAIN_MODULE} with"),
+        (f"KafkaServer {{\n{plain(a='geheim')}\n}}", "line 3: ; is expected after the }"),
+        ("KafkaServer {\n x required user_a=5; };", "line 2: Value not specified"),
+    ],
+)
+def test_a_file_that_cannot_be_used(tmp_path: Path, text: str, refusal: str) -> None:
+    """The message has KAFKA_OPTS and the file, and nothing of the text."""
+    with pytest.raises(ConfigError) as caught:
+        settings(text, tmp_path / "jaas")
+    assert str(caught.value).startswith(f"KAFKA_OPTS: {tmp_path}/jaas: {refusal}")
+    assert "geheim" not in str(caught.value)
+
+
+def test_a_text_for_all_listeners_counts_where_the_file_has_none(tmp_path: Path) -> None:
+    """`sasl.jaas.config` without a listener is the last choice."""
+    assert settings("Client {};", tmp_path / "jaas", {"sasl.jaas.config": plain(a="1")}) == {}

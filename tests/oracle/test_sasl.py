@@ -38,7 +38,7 @@ from tests.support import Serve, address_of, free_port, wait_for
 
 pytestmark = pytest.mark.slow
 
-LISTENERS = ("USERS", "AGAIN", "UNSECURED", "SIGNED")
+LISTENERS = ("USERS", "AGAIN", "UNSECURED", "UNASKED", "SIGNED")
 PLAIN = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "
     'user_alice="secret" user_bob="builder" user_zoë="sécret 1;2";'
@@ -66,6 +66,12 @@ def _settings(keys: Path) -> dict[str, str]:
     for mechanism in ("plain", "scram-sha-256"):
         settings[f"listener.name.again.{mechanism}.connections.max.reauth.ms"] = str(REAUTH_MS)
     package = "org.apache.kafka.common.security.oauthbearer"
+    # Without a callback handler Kafka takes unsigned tokens, and so do we on loopback.
+    unasked = "listener.name.unasked"
+    settings[f"{unasked}.sasl.enabled.mechanisms"] = "OAUTHBEARER"
+    settings[f"{unasked}.oauthbearer.sasl.jaas.config"] = (
+        f'{OAUTH} unsecuredLoginStringClaim_sub="x";'
+    )
     for name, options, handler in (
         (
             "unsecured",
@@ -201,11 +207,10 @@ def test_delegation_tokens(listener: str, theirs: Addresses, ours: Addresses) ->
     assert not differences, "\n".join(differences)
 
 
-def test_unsecured_tokens(theirs: Addresses, ours: Addresses) -> None:
+@pytest.mark.parametrize("listener", ["UNSECURED", "UNASKED"])
+def test_unsecured_tokens(listener: str, theirs: Addresses, ours: Addresses) -> None:
     """Tokens without a signature, and the messages that they come in."""
-    conversations = [
-        Conversation(name, "UNSECURED", talk) for name, talk in unsecured_conversations()
-    ]
+    conversations = [Conversation(name, listener, talk) for name, talk in unsecured_conversations()]
     differences = _differences(conversations, theirs, ours)
     assert not differences, "\n".join(differences)
 

@@ -21,6 +21,15 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x8000_0000 else value
 
 
+def java_bucket(text: str, table_size: int) -> int:
+    """Return the bucket of a string in a Java HashMap with this table size, a power of two.
+
+    Iteration visits buckets in ascending order, and the strings of one bucket as they were put.
+    """
+    value = java_hash(text) & _MASK_32
+    return (value ^ value >> 16) & (table_size - 1)
+
+
 def partition_for(group: str, partition_count: int) -> int:
     """The partition of `__consumer_offsets` that holds a group (Kafka's Utils.abs)."""
     return (abs(java_hash(group)) & 0x7FFF_FFFF) % partition_count

@@ -15,11 +15,15 @@ from coordinator_server.group.classic.member import (
     MemberMetadata,
     Protocols,
 )
-from protocol.hashing import java_hash
+from protocol.hashing import java_bucket
 
 if TYPE_CHECKING:
     from coordinator_server.group.effects import Reply
     from protocol.apis.join_group import JoinGroupResponse
+
+
+_TABLE_SIZE = 16
+"""The table size of a small HashMap of Java."""
 
 
 class Membership:
@@ -137,7 +141,7 @@ class Membership:
                     votes[name] += 1
                     break
         assert votes, "members without a common protocol"
-        return max(votes, key=lambda name: (votes[name], -_bucket(name)))
+        return max(votes, key=lambda name: (votes[name], -java_bucket(name, _TABLE_SIZE)))
 
     def _count(self, protocols: Protocols, by: int) -> None:
         """Count the protocols of a member, each name once even if it is listed twice.
@@ -155,9 +159,3 @@ class Membership:
                 self._supported[name] = count
             else:
                 del self._supported[name]
-
-
-def _bucket(name: str) -> int:
-    """The bucket of a name in a small HashMap of Java: where iteration meets it."""
-    value = java_hash(name) & 0xFFFF_FFFF
-    return (value ^ value >> 16) & 15

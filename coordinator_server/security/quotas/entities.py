@@ -10,6 +10,7 @@ from math import isnan
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode
+from protocol.hashing import java_bucket
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
@@ -48,6 +49,8 @@ _COMBINATION = (
     "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
 )
 _EPSILON = 1e-6
+_DEFAULT_TABLE_SIZE, _TABLE_SIZES = 16, (2, 4, 8)
+"""Table sizes of Java's HashMap: by default, and as it grows with up to 6 entries from the start."""
 _EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
 
 Entity = tuple[tuple[str, str | None], ...]
@@ -139,9 +142,18 @@ def alter(
 
 
 def changed(before: Quotas, wanted: Wanted) -> Quotas:
-    """The quotas of one entity after a change."""
+    """Return the quotas of one entity after a change, in the order in which Kafka describes them.
+
+    Kafka makes a new HashMap with each change. It puts the quotas that stay first, then the new
+    quotas, which come from the HashMap of the change. Source: ClientQuotaDelta.apply.
+    """
+    keys = [key for key in before if wanted.get(key, before[key]) is not None]
+    new = [key for key, value in wanted.items() if value is not None and key not in before]
+    keys += sorted(new, key=lambda key: java_bucket(key, _DEFAULT_TABLE_SIZE))
+    size = next(size for size in _TABLE_SIZES if len(keys) <= 0.75 * size)
+    keys.sort(key=lambda key: java_bucket(key, size))
     both = {**before, **wanted}
-    return {key: value for key, value in both.items() if value is not None}
+    return {key: value for key in keys if (value := both[key]) is not None}
 
 
 def _error(entity: Entity, wanted: Wanted, is_host: Callable[[str], bool]) -> Error:

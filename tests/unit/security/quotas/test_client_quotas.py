@@ -11,13 +11,16 @@ import pytest
 from coordinator_server.security.quotas import entities
 from coordinator_server.security.quotas.client_quotas import ClientQuotas, address_of
 from coordinator_server.security.quotas.entities import (
+    CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
     NO_ERROR,
     PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
     Change,
     Component,
     FilterError,
     TooManyChangesError,
+    changed,
     entity_of,
 )
 from coordinator_server.security.quotas.rates import UNLIMITED
@@ -312,3 +315,43 @@ def test_changes_may_overlap(disk: MemoryDisk) -> None:
         assert found.pop(entity_of({"user": "a"})) == a
         assert found.pop(entity_of({"user": "d"})) == {PRODUCER_BYTE_RATE: 7.0}
         assert set(found) == {entity_of({"user": "b"}), entity_of({"user": "c"})}
+
+
+KEYS = {
+    "p": PRODUCER_BYTE_RATE,
+    "c": CONSUMER_BYTE_RATE,
+    "r": REQUEST_PERCENTAGE,
+    "m": CONTROLLER_MUTATION_RATE,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "order"),
+    [
+        ("p r", "pr"),
+        ("r p", "rp"),
+        ("pr", "rp"),
+        ("pc", "cp"),
+        ("pm", "mp"),
+        ("cm", "cm"),
+        ("rm", "mr"),
+        ("pcr", "crp"),
+        ("p c r", "cpr"),
+        ("r c p", "crp"),
+        ("pcrm", "pcmr"),
+        ("m r c p", "pcmr"),
+        ("p c r m -c", "mpr"),
+        ("r p -r r", "pr"),
+        ("pcrm -m -c -p p", "rp"),
+        ("p cr p -pm p", "pcmr"),
+    ],
+)
+def test_values_are_in_the_order_of_a_java_hash_map(changes: str, order: str) -> None:
+    """Quotas are described in the order in which Kafka 4.4.0 described them after such changes: a
+    word is one request, and "-" before a letter removes a quota."""
+    quotas: dict[str, float] = {}
+    for change in changes.split():
+        gone = change[change.find("-") + 1] if "-" in change else ""
+        wanted = {KEYS[one]: None if one == gone else 5.0 for one in change if one != "-"}
+        quotas = changed(quotas, wanted)
+    assert list(quotas) == [KEYS[one] for one in order]

@@ -56,7 +56,7 @@ def forget_all(servers: str) -> None:
 
 
 def answers(servers: str) -> list[dict[str, Any]]:
-    """Return the answers of a broker; entities are sorted, as Kafka's order is that of their hashes.
+    """Return the answers of a broker; entities are sorted, as Kafka has them by hash.
 
     The values of an entity are in the order of the broker.
     """

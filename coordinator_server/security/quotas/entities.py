@@ -50,7 +50,7 @@ _COMBINATION = (
 )
 _EPSILON = 1e-6
 _DEFAULT_TABLE_SIZE, _TABLE_SIZES = 16, (2, 4, 8)
-"""Table sizes of Java's HashMap: by default, and as it grows with up to 6 entries from the start."""
+"""Table sizes of Java's HashMap: by default, and as it grows with its first 6 entries."""
 _EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
 
 Entity = tuple[tuple[str, str | None], ...]

@@ -135,6 +135,11 @@ def _read_headers(
     return headers, position
 
 
+def read_record_headers(data: bytes, position: int) -> list[tuple[str, bytes | None]]:
+    """Return the headers that begin at `position` with their count. Raises ProtocolError."""
+    return _read_headers(data, position, len(data))[0] if data[position] else []
+
+
 def _read_nullable_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     """Bytes after their zigzag length; a negative one is null."""
     length = data[position]

@@ -17,6 +17,9 @@ from protocol.varint import decode_unsigned_varint
 
 MAX_DECOMPRESSED_BYTES = 1 << 30
 
+_GZIP_MAGIC = b"\x1f\x8b\x08"
+# Java looks for another member in no less.
+_LEAST_GZIP_BYTES = 19
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + Struct(">ii").pack(1, 1)
 _XERIAL_CHUNK_BYTES = 32 * 1024
@@ -63,10 +66,25 @@ def decompress(compression: Compression, data: bytes | bytearray | memoryview) -
         if compression is Compression.ZSTD:
             return bytes(cramjam.zstd.decompress(data))
         if compression is Compression.LZ4:
-            return bytes(cramjam.lz4.decompress(data))
+            return _decompress_lz4(bytes(data))
         return _decompress_snappy(bytes(data))
     except cramjam.DecompressionError as error:
         raise ProtocolError(f"damaged {compression.name.lower()} data: {error}") from error
+
+
+def decompress_produced(compression: Compression, data: bytes) -> bytes:
+    """Return what was compressed, if Kafka's broker reads it. Raises ProtocolError.
+
+    Unlike `decompress` this takes no lz4 frame with blocks that depend on each other, only the
+    first of several lz4 frames, and no data of zstd as an empty section.
+    """
+    if compression is Compression.LZ4:
+        from protocol.lz4_frame import decompress_frame
+
+        return decompress_frame(data)
+    if compression is Compression.ZSTD and not data:
+        return b""
+    return decompress(compression, data)
 
 
 def _cramjam() -> Any:
@@ -76,19 +94,20 @@ def _cramjam() -> Any:
 
 
 def _decompress_gzip(data: bytes | bytearray | memoryview) -> bytes:
-    """All members of a gzip stream."""
+    """Return all members of a gzip stream; bytes after the last member are left out, as in Java."""
     out = b""
     rest = bytes(data)
     try:
-        while rest:
+        while True:
             member = zlib.decompressobj(wbits=31)
             out += member.decompress(rest, MAX_DECOMPRESSED_BYTES - len(out))
             if not member.eof:
                 raise ProtocolError("gzip data is cut off or too large")
             rest = member.unused_data
+            if len(rest) < _LEAST_GZIP_BYTES or not rest.startswith(_GZIP_MAGIC):
+                return out
     except zlib.error as error:
         raise ProtocolError(f"damaged gzip data: {error}") from error
-    return out
 
 
 def _compress_snappy(data: bytes) -> bytes:
@@ -101,17 +120,21 @@ def _compress_snappy(data: bytes) -> bytes:
 
 
 def _decompress_snappy(data: bytes) -> bytes:
-    """xerial's chunks, or raw snappy where xerial's magic is missing."""
-    if not data.startswith(_XERIAL_MAGIC):
+    """Return the data of xerial's chunks, or of raw snappy where xerial's magic is missing."""
+    header_size = len(_XERIAL_HEADER)
+    if not data.startswith(_XERIAL_MAGIC) or len(data) < header_size:
         return _decompress_snappy_chunk(data)
     parts = []
-    position = len(_XERIAL_HEADER)
-    while position < len(data):
-        if position + 4 > len(data):
-            raise ProtocolError("snappy chunk without a length")
+    position = 0
+    while len(data) - position >= 4:  # less is no length, and is left out, as in xerial's reader
+        if data.startswith(_XERIAL_MAGIC, position):  # streams may follow each other
+            if len(data) - position < header_size:
+                raise ProtocolError("snappy header without versions")
+            position += header_size
+            continue
         (length,) = _INT32.unpack_from(data, position)
         position += 4
-        if not 0 <= length <= len(data) - position:
+        if not 0 < length <= len(data) - position:
             raise ProtocolError(f"snappy chunk of {length} bytes")
         parts.append(_decompress_snappy_chunk(data[position : position + length]))
         position += length
@@ -127,6 +150,19 @@ def _decompress_snappy_chunk(chunk: bytes) -> bytes:
     if size > MAX_DECOMPRESSED_BYTES or size > 64 * len(chunk):
         raise ProtocolError(f"snappy data claims {size} bytes")
     return bytes(_cramjam().snappy.decompress_raw(chunk))
+
+
+def _decompress_lz4(data: bytes) -> bytes:
+    """Return the content of a frame: what follows the first one is left out, as in Kafka.
+
+    Logs may also have frames that Kafka does not read, with blocks that depend on each other.
+    """
+    from protocol.lz4_frame import decompress_frame
+
+    try:
+        return decompress_frame(data)
+    except ProtocolError:
+        return bytes(_cramjam().lz4.decompress(data))
 
 
 def _compress_lz4(data: bytes) -> bytes:

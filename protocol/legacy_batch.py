@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from protocol.batch_header import BatchHeader, iterate_batches
 from protocol.compression import Compression, decompress
 from protocol.errors import ProtocolError
+from protocol.lz4_frame import xxhash32
 
 if TYPE_CHECKING:
     from protocol.batch_header import BatchBuffer
@@ -23,8 +24,6 @@ _INT32 = Struct(">i")
 _KEY_POSITION = (18, 26)  # by magic: after the attributes, or after the timestamp
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_XX_PRIMES = (2654435761, 2246822519, 3266489917, 668265263, 374761393)
-_MASK_32 = 0xFFFF_FFFF
 
 LegacyRecord = tuple[int, int, bytes | None, bytes | None]
 """(offset, timestamp in ms, key, value)."""
@@ -84,27 +83,5 @@ def _repair_lz4_header(frame: bytes) -> bytes:
     if len(frame) < 7 or not frame.startswith(_LZ4_MAGIC):
         raise ProtocolError("no lz4 frame")
     position = 6 + (8 if frame[4] & 0x08 else 0)
-    checksum = _xxhash32_short(frame[4:position]) >> 8 & 0xFF
+    checksum = xxhash32(frame[4:position]) >> 8 & 0xFF
     return frame[:position] + bytes((checksum,)) + frame[position + 1 :]
-
-
-def _xxhash32_short(data: bytes) -> int:
-    """xxHash32 with seed 0 of less than 16 bytes: all that a frame header needs."""
-    prime_1, prime_2, prime_3, prime_4, prime_5 = _XX_PRIMES
-    value = prime_5 + len(data)
-    position = 0
-    while position + 4 <= len(data):
-        value += int.from_bytes(data[position : position + 4], "little") * prime_3
-        value = _rotate(value, 17) * prime_4
-        position += 4
-    for byte in data[position:]:
-        value = _rotate(value + byte * prime_5, 11) * prime_1
-    value &= _MASK_32
-    value = (value ^ value >> 15) * prime_2 & _MASK_32
-    value = (value ^ value >> 13) * prime_3 & _MASK_32
-    return value ^ value >> 16
-
-
-def _rotate(value: int, bits: int) -> int:
-    value &= _MASK_32
-    return (value << bits | value >> (32 - bits)) & _MASK_32

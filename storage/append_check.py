@@ -1,43 +1,43 @@
-"""What a client's Produce may put into a log, and the stamps it gets (Kafka's LogValidator).
+"""What a client's Produce may put into a log (Kafka's UnifiedLog and LogValidator): one batch.
 
-A batch is judged by its header and its CRC. Its records are opened only where a rule needs them:
-keys in a compacted topic, `message.timestamp.before.max.ms`, another `compression.type`. Batches
-that the broker built itself do not come here; of theirs only the size is checked.
+Here are the bytes and the header, in `storage.record_check` the records. Batches that the broker
+built itself do not come here; of theirs only the size is checked. docs/record-batches.md has a
+table of all fields.
 """
 
 from __future__ import annotations
 
-from protocol.batch import rebuilt_batch
+from struct import Struct
+
 from protocol.batch_header import (
     COMPRESSION_MASK,
     CONTROL,
     CRC_START,
     HEADER_BYTES,
-    LOG_APPEND_TIME,
     LOG_OVERHEAD_BYTES,
     MAGIC_POSITION,
-    NO_TIMESTAMP,
     BatchHeader,
     unpack_header,
 )
-from protocol.compression import Compression, compress
+from protocol.compression import Compression
 from protocol.crc32c import crc32c
-from protocol.errors import ProtocolError
-from protocol.raw_records import batch_records, records_section
-from storage.config_def import LONG_MAX
 from storage.disk import Buffer
 from storage.errors import (
     CorruptBatchError,
+    CorruptFrameError,
+    InvalidFrameError,
     InvalidRecordError,
-    InvalidTimestampError,
     MessageTooLargeError,
+    UnreadableBatchError,
+    UnreadableFrameError,
 )
 from storage.log_config import LogConfig
+from storage.record_check import RecordCheck
 
-# Kafka names at most the first three bad records in the batch's message.
-RECORD_ERRORS_SHOWN = 3
-# What the body of a batch, which the CRC covers, has of the header.
-_BODY_HEADER_BYTES = HEADER_BYTES - CRC_START
+_LENGTH = Struct(">8xi")
+_LEAST_LENGTH = 14
+"""The shortest message of format 0."""
+_LEAST_BYTES_WITH_DELTA = 27
 
 
 def check_client_batch(
@@ -47,10 +47,10 @@ def check_client_batch(
     header, and the body that the CRC covers.
 
     Raises the StorageError that Kafka would answer: InvalidRecordError, CorruptBatchError,
-    MessageTooLargeError, InvalidTimestampError.
+    MessageTooLargeError, InvalidTimestampError, UnreadableBatchError.
     """
     if len(records) < HEADER_BYTES:
-        raise _no_batch(records)
+        raise _short_batch(records, config)
     header = unpack_header(records)
     # Taken apart at once: that costs as much as three of its fields by their names.
     first, length, _, magic, crc, attributes, delta, _, _, producer_id, _, sequence, count, _ = (
@@ -58,37 +58,38 @@ def check_client_batch(
     )
     size_bytes = length + LOG_OVERHEAD_BYTES
     if magic != 2 or size_bytes != len(records):
-        raise _wrong_frame(magic, size_bytes, len(records))
+        _check_frame(records)
     if first != 0:
         raise InvalidRecordError(
             f"The baseOffset of the record batch should be 0, but it is {first}"
         )
     if size_bytes > config.max_message_bytes:
         raise too_large(size_bytes, config)
-    body = bytes(records[CRC_START:])
+    if size_bytes < HEADER_BYTES:
+        raise _too_short(size_bytes)
+    body = bytes(records[CRC_START:size_bytes])
     computed_crc = crc32c(body)
     if computed_crc != crc:
         raise CorruptBatchError(
             f"Record is corrupt (stored crc = {crc}, computed crc = {computed_crc})"
         )
+    if attributes & COMPRESSION_MASK > Compression.ZSTD:
+        raise UnreadableBatchError(f"Unknown compression type id: {attributes & COMPRESSION_MASK}")
     if count <= 0 or delta + 1 != count:
         raise InvalidRecordError(
             f"Inconsistent batch offset range [0, {delta}] and count of records {count}"
         )
-    if attributes & COMPRESSION_MASK > Compression.ZSTD:
-        raise InvalidRecordError(f"Unknown compression type id: {attributes & COMPRESSION_MASK}")
     if attributes & CONTROL:
         raise InvalidRecordError("Clients are not allowed to write control records")
     if producer_id >= 0 and sequence < 0:
         raise InvalidRecordError(
             f"Invalid sequence number {sequence} in record batch with producerId {producer_id}"
         )
-    try:
-        if config.compacts:
-            _check_keys(records, header, topic, partition)
-        return _with_topic_rules(records, header, body, config, now_ms)
-    except ProtocolError as error:
-        raise CorruptBatchError(f"the records of a batch cannot be read: {error}") from error
+    place = f"{topic}-{partition}"
+    stored, stored_body = RecordCheck(header, body, config, now_ms, place).run()
+    if stored.length > length and stored.size_bytes > config.max_message_bytes:
+        raise too_large(stored.size_bytes, config)
+    return stored, stored_body
 
 
 def too_large(size_bytes: int, config: LogConfig) -> MessageTooLargeError:
@@ -99,109 +100,69 @@ def too_large(size_bytes: int, config: LogConfig) -> MessageTooLargeError:
     )
 
 
-def _with_topic_rules(
-    records: Buffer, header: BatchHeader, body: bytes, config: LogConfig, now_ms: int
-) -> tuple[BatchHeader, bytes]:
-    """Check timestamps; stamp or recompress the batch, as far as the topic's settings ask for."""
-    changed, section = header, None
-    if config.compression_type != "producer":
-        codec = _codec(config)
-        if codec is not header.compression:
-            section = compress(codec, records_section(records, header))
-            attributes = header.attributes & ~COMPRESSION_MASK | codec
-            changed = header._replace(attributes=attributes)
-    if config.message_timestamp_type == "LogAppendTime":
-        attributes = changed.attributes | LOG_APPEND_TIME
-        changed = changed._replace(attributes=attributes, max_timestamp_ms=now_ms)
-    else:
-        is_ahead = header.max_timestamp_ms > now_ms + config.message_timestamp_after_max_ms
-        if is_ahead or config.message_timestamp_before_max_ms != LONG_MAX:
-            _check_timestamps(records, header, config, now_ms, is_ahead)
-        if header.attributes & LOG_APPEND_TIME:  # the topic decides, not the producer
-            changed = changed._replace(attributes=changed.attributes & ~LOG_APPEND_TIME)
-    if changed is header:
-        return header, body
-    rebuilt = rebuilt_batch(changed, body[_BODY_HEADER_BYTES:] if section is None else section)
-    return rebuilt.header, rebuilt.body
+def _check_frame(records: Buffer) -> None:
+    """Raise unless there is one batch of format 2, and nothing after it but a cut second batch.
 
-
-def _codec(config: LogConfig) -> Compression:
-    name = config.compression_type
-    return Compression.NONE if name == "uncompressed" else Compression[name.upper()]
-
-
-def _check_keys(records: Buffer, header: BatchHeader, topic: str, partition: int) -> None:
-    reason = (
-        f"Compacted topic cannot accept message without key in topic partition {topic}-{partition}"
-    )
-    errors = tuple(
-        (index, reason)
-        for index, record in enumerate(batch_records(records, header))
-        if record[4] is None
-    )
-    if errors:
-        shown = (
-            f"RecordError(batchIndex={index}, message='{reason}')"
-            for index, reason in errors[:RECORD_ERRORS_SHOWN]
-        )
-        raise InvalidRecordError(
-            f"One or more records have been rejected due to {len(errors)} record errors in total, "
-            "and only showing the first three errors at most: "
-            f"[{', '.join(shown)}]",
-            errors,
-        )
-
-
-def _check_timestamps(
-    records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, is_ahead: bool
-) -> None:
-    """Raise InvalidTimestampError, with the records that are too old or too far ahead.
-
-    `is_ahead`: the header says that one is too far ahead, which is reason enough.
+    Kafka leaves such bytes out, as it does with the end of a fetched segment.
     """
-    before_max_ms = LONG_MAX if is_ahead else config.message_timestamp_before_max_ms
-    after_max_ms = config.message_timestamp_after_max_ms
-    errors: list[tuple[int, str]] = []
-    for index, record in enumerate(batch_records(records, header)):
-        timestamp_ms = header.base_timestamp_ms + record[2]
-        if timestamp_ms == NO_TIMESTAMP:
-            continue
-        if now_ms - timestamp_ms > before_max_ms or timestamp_ms - now_ms > after_max_ms:
-            errors.append(
-                (
-                    index,
-                    f"Timestamp {timestamp_ms} of message with offset {index} is out of "
-                    f"range. The timestamp should be within [{now_ms - before_max_ms}, "
-                    f"{now_ms + after_max_ms}]",
-                )
-            )
-    if errors or is_ahead:
-        raise InvalidTimestampError(
-            "One or more records have been rejected due to invalid timestamp", tuple(errors)
+    size_bytes = _batch_size(records, 0)
+    if size_bytes is None:
+        raise InvalidFrameError(
+            "Produce requests must have at least one record batch per partition"
+        )
+    if records[MAGIC_POSITION] != 2:
+        raise InvalidFrameError(
+            "Produce requests are only allowed to contain record batches with magic version 2"
+        )
+    try:
+        has_second = _batch_size(records, size_bytes) is not None
+    except CorruptFrameError as error:
+        raise CorruptBatchError(error.message) from error
+    if has_second:
+        raise InvalidFrameError(
+            "Produce requests are only allowed to contain exactly one record batch per partition"
         )
 
 
-def _no_batch(records: Buffer) -> InvalidRecordError | CorruptBatchError:
-    if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] > 2:
-        return CorruptBatchError(f"Invalid magic found in record: {records[MAGIC_POSITION]}")
-    return InvalidRecordError("Produce requests must have exactly one record batch per partition")
+def _batch_size(records: Buffer, position: int) -> int | None:
+    """Return the size of the batch at a position; None when it is not there as a whole.
+
+    Raises CorruptFrameError for a size or magic that no batch has (ByteBufferLogInputStream).
+    """
+    left = len(records) - position
+    if left < LOG_OVERHEAD_BYTES:
+        return None
+    (length,) = _LENGTH.unpack_from(records, position)
+    if length < _LEAST_LENGTH:
+        raise CorruptFrameError(
+            f"Record size {length} is less than the minimum record overhead ({_LEAST_LENGTH})"
+        )
+    if left <= MAGIC_POSITION:
+        return None
+    magic = records[position + MAGIC_POSITION]
+    if magic > 2:
+        signed = magic - 256 if magic > 127 else magic
+        raise CorruptFrameError(f"Invalid magic found in record: {signed}")
+    size_bytes: int = length + LOG_OVERHEAD_BYTES
+    return size_bytes if size_bytes <= left else None
 
 
-def _wrong_frame(
-    magic: int, size_bytes: int, claimed_bytes: int
-) -> InvalidRecordError | CorruptBatchError:
-    if not 0 <= magic <= 2:
-        return CorruptBatchError(f"Invalid magic found in record: {magic}")
-    if magic != 2:
+def _short_batch(records: Buffer, config: LogConfig) -> Exception:
+    """Return the error of fewer bytes than the header of a batch has."""
+    _check_frame(records)
+    first = int.from_bytes(records[:8], "big", signed=True)
+    if first:
         return InvalidRecordError(
-            "Produce requests with version 3 or newer are only allowed to contain record batches "
-            "with magic version 2"
+            f"The baseOffset of the record batch should be 0, but it is {first}"
         )
-    if size_bytes < HEADER_BYTES:
-        return CorruptBatchError(f"Record size {size_bytes} is less than the minimum")
-    if size_bytes > claimed_bytes:
-        return InvalidRecordError("The record batch is cut short")
-    return InvalidRecordError(
-        "Produce requests with version 3 or newer are only allowed to contain exactly one record "
-        "batch per partition"
-    )
+    size_bytes = _LENGTH.unpack_from(records)[0] + LOG_OVERHEAD_BYTES
+    if size_bytes > config.max_message_bytes:
+        return too_large(size_bytes, config)
+    return _too_short(size_bytes)
+
+
+def _too_short(size_bytes: int) -> CorruptBatchError | UnreadableBatchError:
+    reason = f"Record batch is corrupt (the size {size_bytes} is smaller than {HEADER_BYTES})"
+    if size_bytes < _LEAST_BYTES_WITH_DELTA:
+        return UnreadableFrameError(reason)
+    return CorruptBatchError(reason)

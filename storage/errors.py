@@ -47,6 +47,28 @@ class InvalidRecordError(StorageError):
     code = ErrorCode.INVALID_RECORD
 
 
+class InvalidFrameError(InvalidRecordError):
+    """Bytes that are not one whole batch of format 2; they never reach the log (INVALID_RECORD)."""
+
+
+class CorruptFrameError(CorruptBatchError):
+    """Bytes with an impossible size or magic; the client gets the message (CORRUPT_MESSAGE)."""
+
+
+class UnreadableBatchError(StorageError):
+    """A batch at which Kafka fails with an error that has no code (UNKNOWN_SERVER_ERROR).
+
+    Its payload cannot be decompressed, its codec does not exist, or the offsets of its compressed
+    records have gaps.
+    """
+
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class UnreadableFrameError(UnreadableBatchError):
+    """A batch that ends before its offsets; it never reaches the log (UNKNOWN_SERVER_ERROR)."""
+
+
 class InvalidTimestampError(StorageError):
     """A timestamp too far from the broker's clock (INVALID_TIMESTAMP)."""
 

@@ -28,7 +28,7 @@ from storage.batch_scan import RELATIVE_OFFSET_MAX
 from storage.checkpoints import write_partition_metadata
 from storage.disk import Buffer
 from storage.errors import (
-    CorruptBatchError,
+    InvalidRecordError,
     LogOfflineError,
     OffsetOutOfRangeError,
     RecordListTooLargeError,
@@ -354,7 +354,7 @@ class PartitionLog:
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
         """Return the first record at or after `timestamp` (ms); None when all are older.
 
-        Raises StorageError, CorruptBatchError.
+        Raises StorageError, InvalidRecordError.
         """
         with self._reading():
             return first_record_since(self.segments, timestamp, self.log_start_offset)
@@ -362,7 +362,7 @@ class PartitionLog:
     def max_timestamp(self) -> TimestampedOffset | None:
         """Return the first record with the log's largest timestamp (KIP-734); None when empty.
 
-        Raises StorageError, CorruptBatchError.
+        Raises StorageError, InvalidRecordError.
         """
         with self._reading():
             return record_with_max_timestamp(self.segments, self.log_start_offset)
@@ -374,7 +374,7 @@ class PartitionLog:
         except OSError as error:
             raise self.failed("read", error) from error
         except ProtocolError as error:
-            raise CorruptBatchError(f"the records of a batch cannot be read: {error}") from error
+            raise InvalidRecordError(f"the records of a batch cannot be read: {error}") from error
 
     # --- life -------------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ _SNAPSHOT_HEADER = struct.Struct(">hIi")  # version, CRC-32C of what follows it,
 # offset of the open transaction
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _SNAPSHOT_VERSION = 1
+_NO_EPOCH = -1
 
 
 class CachedBatch(NamedTuple):
@@ -118,6 +119,8 @@ class ProducerState:
         producer_id, epoch = header.producer_id, header.producer_epoch
         sequence = header.base_sequence
         if entry is None:
+            if epoch < _NO_EPOCH:
+                raise _fenced(producer_id, epoch, _NO_EPOCH)
             if self._verifications:
                 self._check_verified(producer_id, sequence, is_empty=True)
             return None

@@ -45,9 +45,19 @@ def record_with_max_timestamp(
     Raises ProtocolError as above.
     """
     latest = max(segments, key=lambda segment: segment.max_timestamp)
-    if latest.max_timestamp < 0:
+    timestamp = latest.max_timestamp
+    if timestamp >= 0:
+        first = first_record_since([latest], timestamp, log_start_offset)
+        if first is not None:
+            return first
+    # Records without a timestamp have -1, and odd ones an offset below that of their batch.
+    batch = latest.first_batch_since(timestamp, log_start_offset)
+    if batch is None or batch.log_append_time or batch.magic < 2:
         return None
-    return first_record_since([latest], latest.max_timestamp, log_start_offset)
+    for record in batch_records(latest.read_batch(batch), batch, batch.position):
+        if batch.base_timestamp_ms + record[2] == timestamp:
+            return TimestampedOffset(timestamp, batch.base_offset + record[3], batch.leader_epoch)
+    return None
 
 
 def _record_since(

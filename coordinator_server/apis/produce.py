@@ -35,7 +35,12 @@ from protocol.batch_header import (
 )
 from protocol.compression import Compression
 from protocol.errors import ErrorCode
-from storage.errors import StorageError
+from storage.errors import (
+    CorruptFrameError,
+    InvalidFrameError,
+    StorageError,
+    UnreadableFrameError,
+)
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
@@ -63,6 +68,8 @@ _BARE_ERRORS = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     )
 )
+
+_FRAME_ERRORS = (InvalidFrameError, UnreadableFrameError)
 
 
 def handle(broker: Broker, call: Call, request: ProduceRequest) -> Steps | None:
@@ -217,9 +224,9 @@ def _append(
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             LOG.emit("log.failed", topic=topic.name, partition=data.index, reason=error.message)
         response = PartitionProduceResponse(index=data.index, error_code=error.code, base_offset=-1)
-        if error.code not in _BARE_ERRORS:
+        if error.code not in _BARE_ERRORS and not isinstance(error, _FRAME_ERRORS):
             response.log_start_offset = partition.log.log_start_offset
-        if error.record_errors:
+        if error.record_errors or isinstance(error, CorruptFrameError):
             response.error_message = error.message
             response.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
@@ -268,8 +275,6 @@ def _refusal(
         return ErrorCode.INVALID_RECORD
     # What is not of format 2 is refused by the log.
     attributes = records[FLAGS_POSITION] if records[MAGIC_POSITION] == 2 else 0
-    if attributes & COMPRESSION_MASK > Compression.ZSTD:
-        return ErrorCode.INVALID_RECORD  # no consumer could read it
     if version < 7 and attributes & COMPRESSION_MASK == Compression.ZSTD:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if request.acks not in (-1, 0, 1):

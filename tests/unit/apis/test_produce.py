@@ -15,6 +15,7 @@ from protocol.apis.produce import (
     TopicProduceData,
 )
 from protocol.compression import Compression
+from protocol.crc32c import crc32c
 from protocol.errors import ErrorCode
 from tests.unit.coordinator.transaction_broker import TransactionBroker
 from tests.unit.topics.fakes import START_MS, FakeBroker, FakeCall, batch
@@ -148,8 +149,10 @@ def damaged(records: bytes, position: int, byte: int) -> bytes:
 
 
 def test_an_unknown_compression() -> None:
-    """INVALID_RECORD for a codec that does not exist."""
-    assert error_of(broker(), damaged(batch(b"a"), 22, 5)) == ErrorCode.INVALID_RECORD
+    """UNKNOWN_SERVER_ERROR for a codec that does not exist."""
+    records = bytearray(damaged(batch(b"a"), 22, 5))
+    struct.pack_into(">I", records, 17, crc32c(bytes(records[21:])))
+    assert error_of(broker(), bytes(records)) == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @pytest.mark.parametrize(

@@ -49,13 +49,11 @@ def test_damage_is_refused(codec: Compression) -> None:
         decompress(codec, b"\xffnothing of the kind")
 
 
-@pytest.mark.parametrize(
-    "chunk", ["", "00", "00000005", "ffffffff", "7fffffff00"], ids=["ok", "1", "2", "3", "4"]
-)
+@pytest.mark.parametrize("chunk", ["", "000001", "00000005", "ffffffff", "7fffffff00", "00000000"])
 def test_xerial_chunks_are_checked(chunk: str) -> None:
-    """A chunk whose length does not fit is refused."""
+    """A chunk whose length does not fit is refused; what is too short for a length is left out."""
     data = compress(Compression.SNAPPY, b"") + bytes.fromhex(chunk)
-    if chunk:
+    if len(chunk) >= 8:
         with pytest.raises(ProtocolError):
             decompress(Compression.SNAPPY, data)
     else:

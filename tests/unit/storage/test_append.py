@@ -146,7 +146,7 @@ def test_unknown_codecs_are_refused() -> None:
     """A codec number that no client could read is not stored."""
     data = bytearray(batch())
     data[22] |= 5
-    assert refused(with_crc(data)).code is ErrorCode.INVALID_RECORD
+    assert refused(with_crc(data)).code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_the_topic_decides_the_timestamp_type() -> None:
@@ -198,13 +198,25 @@ def test_compacted_topics_refuse_records_without_key() -> None:
     assert [index for index, _ in error.record_errors] == [1]
 
 
-def test_records_that_do_not_parse_are_refused_where_they_must_be_opened() -> None:
-    """A compacted topic notices records that are garbage under a right CRC."""
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_records_that_do_not_parse_are_refused(policy: str) -> None:
+    """Records that are garbage under a right CRC are not stored."""
     data = bytearray(batch())
-    data[61:] = b"\xff" * (len(data) - 61)
-    assert refused(with_crc(data), LogConfig(cleanup_policy=("compact",))).code is (
-        ErrorCode.CORRUPT_MESSAGE
-    )
+    data[61:] = b"\x02" * (len(data) - 61)
+    config = LogConfig(cleanup_policy=(policy,))
+    assert refused(with_crc(data), config).code is ErrorCode.INVALID_RECORD
+
+
+def test_the_largest_timestamp_is_that_of_the_records() -> None:
+    """A header that claims -1, as sarama before 1.45.1 writes, is corrected before it is stored."""
+    data = bytearray(batch(b"a", timestamp_ms=NOW_MS))
+    struct.pack_into(">q", data, 35, -1)
+    log = open_log(MemoryDisk())
+    log.append(with_crc(data), NOW_MS)
+    assert log.read(0, 1 << 20)[17:] == batch(b"a", timestamp_ms=NOW_MS)[17:]
+    found = log.offset_for_timestamp(NOW_MS)
+    assert found is not None
+    assert (found.offset, found.timestamp) == (0, NOW_MS)
 
 
 def test_an_own_batch_is_written_as_it_was_built() -> None:

@@ -1,0 +1,103 @@
+"""Reading the records of a produced batch as Kafka's broker does, with its errors and leniencies.
+
+Kafka reads a compressed batch that it stores as it came by another way than all others: it skips
+over keys and values and never looks at the length of a record (DefaultRecord.readPartiallyFrom).
+`protocol.record_walk` is the fast path for what clients write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from protocol.errors import ProtocolError
+from protocol.varint import decode_varint, decode_varlong
+
+
+class UnreadableError(ProtocolError):
+    """Kafka's broker fails with an exception that has no error code of its own here."""
+
+
+class ProducedRecord(NamedTuple):
+    """One record: deltas as sent, sizes of key and value (-1 or less is null), where they begin."""
+
+    time_delta: int
+    offset_delta: int
+    key_size: int
+    value_size: int
+    key_at: int
+    value_at: int
+    headers_at: int
+
+
+def read_records(section: bytes, count: int) -> Iterator[ProducedRecord]:
+    """Yield the records, each within the length that it claims (DefaultRecord.readFrom).
+
+    Raises UnreadableError for a length of more than five bytes, else ProtocolError.
+    """
+    position, size = 0, len(section)
+    for _ in range(count):
+        try:
+            length, position = decode_varint(section, position)
+        except IndexError as error:
+            raise ProtocolError("the batch ends before its last record") from error
+        except ProtocolError as error:
+            raise UnreadableError(str(error)) from error
+        if size - position < length:
+            raise ProtocolError(f"a record of {length} bytes where {size - position} are left")
+        record, after = _read(section, position, size, is_partial=False)
+        if after - position != length:
+            raise ProtocolError(f"a record of {length} bytes has {after - position}")
+        position = after
+        yield record
+    if position != size:
+        raise ProtocolError(f"{size - position} bytes after the last record")
+
+
+def read_partially(section: bytes, count: int) -> Iterator[ProducedRecord]:
+    """Yield the records by their fields, whatever length they claim. Raises ProtocolError."""
+    position, size = 0, len(section)
+    for _ in range(count):
+        try:
+            _, position = decode_varint(section, position)
+        except IndexError as error:
+            raise ProtocolError("the batch ends before its last record") from error
+        record, position = _read(section, position, size, is_partial=True)
+        yield record
+    if position != size:
+        raise ProtocolError(f"{size - position} bytes after the last record")
+
+
+def _read(
+    section: bytes, position: int, size: int, *, is_partial: bool
+) -> tuple[ProducedRecord, int]:
+    try:
+        time_delta, position = decode_varlong(section, position + 1)
+        offset_delta, position = decode_varint(section, position)
+        key_size, key_at = decode_varint(section, position)
+        value_size, value_at = decode_varint(section, _after(key_at, key_size, size))
+        headers_at = _after(value_at, value_size, size)
+        headers, position = decode_varint(section, headers_at)
+        if headers < 0 or (not is_partial and headers > size - position):
+            raise ProtocolError(f"{headers} record headers")
+        for _ in range(headers):
+            length, position = decode_varint(section, position)
+            if length < 0:
+                raise ProtocolError("a record header without a key")
+            length, position = decode_varint(section, _after(position, length, size))
+            position = _after(position, length, size)
+    except IndexError as error:
+        raise ProtocolError("the batch ends inside a record") from error
+    record = ProducedRecord(
+        time_delta, offset_delta, key_size, value_size, key_at, value_at, headers_at
+    )
+    return record, position
+
+
+def _after(position: int, length: int, size: int) -> int:
+    """Return where bytes end; a negative length is null."""
+    if length <= 0:
+        return position
+    if length > size - position:
+        raise ProtocolError(f"{length} bytes where {size - position} are left")
+    return position + length

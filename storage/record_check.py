@@ -1,0 +1,265 @@
+"""The records of a client's batch: what Kafka's LogValidator checks in them and makes of them.
+
+A batch as clients write it takes the fast path of `protocol.record_walk`. Any other is read record
+by record with the errors of Kafka, and is rebuilt where Kafka rebuilds it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NoReturn
+
+from protocol.batch import EncodedBatch, Record, build_batch, read_record_headers, rebuilt_batch
+from protocol.batch_header import (
+    COMPRESSION_MASK,
+    CONTROL,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    BatchHeader,
+)
+from protocol.compression import Compression, compress, decompress_produced
+from protocol.errors import ProtocolError
+from protocol.record_reader import ProducedRecord, UnreadableError, read_partially, read_records
+from protocol.record_walk import time_range
+from storage.errors import InvalidRecordError, InvalidTimestampError, UnreadableBatchError
+from storage.log_config import LogConfig
+
+# Kafka names at most the first three bad records in the batch's message.
+RECORD_ERRORS_SHOWN = 3
+# What the body of a batch, which the CRC covers, has of the header.
+BODY_HEADER_BYTES = HEADER_BYTES - CRC_START
+_KEPT_ATTRIBUTES = COMPRESSION_MASK | TRANSACTIONAL | CONTROL | DELETE_HORIZON
+"""What remains of the attributes when Kafka writes them anew, besides the timestamp type."""
+_INT64_SIGN = 1 << 63
+
+
+class Checked(NamedTuple):
+    """Records that may be stored. `rebuilt` has them with other deltas; None when they stay."""
+
+    largest_ms: int
+    rebuilt: list[Record] | None = None
+
+
+class RecordCheck:
+    """The check of one batch; `place` is TOPIC-PARTITION, `body` what the CRC covers."""
+
+    def __init__(
+        self, header: BatchHeader, body: bytes, config: LogConfig, now_ms: int, place: str
+    ) -> None:
+        self._header = header
+        self._body = body
+        self._config = config
+        self._now_ms = now_ms
+        self._place = place
+        self._codec = Compression(header.attributes & COMPRESSION_MASK)
+        self._target = _target_codec(config, self._codec)
+        self._is_stamped = config.message_timestamp_type == "LogAppendTime"
+
+    def run(self) -> tuple[BatchHeader, bytes]:
+        """Return the header and the body to store.
+
+        Raises InvalidRecordError, InvalidTimestampError, UnreadableBatchError.
+        """
+        if self._codec is Compression.NONE:
+            section, start = self._body, BODY_HEADER_BYTES
+        else:
+            section, start = self._decompressed(), 0
+        checked = self._walk(section, start)
+        if checked is None:
+            checked = self._read(section[start:])
+        if self._target is self._codec:
+            return self._in_place(checked.largest_ms)
+        if checked.rebuilt is None:
+            batch = self._recompressed(section[start:], checked.largest_ms)
+        else:
+            batch = self._rebuilt(checked.rebuilt)
+        return batch.header, batch.body
+
+    def _decompressed(self) -> bytes:
+        try:
+            return decompress_produced(self._codec, self._body[BODY_HEADER_BYTES:])
+        except ProtocolError as error:
+            raise UnreadableBatchError(f"the records cannot be decompressed: {error}") from error
+
+    # --- the fast path ----------------------------------------------------------------------------
+
+    def _walk(self, section: bytes, start: int) -> Checked | None:
+        """Return the result for records as clients write them; None to read them one by one."""
+        header, config = self._header, self._config
+        base_ms = header.base_timestamp_ms
+        if header.attributes & LOG_APPEND_TIME or base_ms < 0:
+            return None
+        end, count = len(section), header.record_count
+        times = time_range(section, start, end, count, config.compacts)
+        if times is None:
+            return None
+        least_ms, largest_ms = base_ms + times[0], base_ms + times[1]
+        if not self._is_stamped and (
+            largest_ms - self._now_ms > config.message_timestamp_after_max_ms
+            or self._now_ms - least_ms > config.message_timestamp_before_max_ms
+        ):
+            return None
+        if least_ms < 0 or largest_ms >= _INT64_SIGN:
+            return None
+        if self._target is not self._codec and section[start + _time_position(section, start)]:
+            return None  # the first record does not have the base timestamp: all deltas change
+        return Checked(largest_ms)
+
+    # --- any other batch --------------------------------------------------------------------------
+
+    def _read(self, section: bytes) -> Checked:
+        header = self._header
+        is_in_place = self._target is self._codec
+        is_partial = is_in_place and self._codec is not Compression.NONE
+        reader = read_partially if is_partial else read_records
+        records: list[Record] = []
+        errors: list[tuple[int, str]] = []
+        is_time_wrong, is_ordered, largest_ms = False, True, NO_TIMESTAMP
+        try:
+            for index, record in enumerate(reader(section, header.record_count)):
+                timestamp_ms = self._timestamp(record)
+                error = self._key_error(record)
+                if error is None:
+                    error = self._time_error(record, timestamp_ms, is_partial)
+                    is_time_wrong = is_time_wrong or error is not None
+                if error is not None:
+                    errors.append((index, error))
+                    continue
+                largest_ms = max(largest_ms, timestamp_ms)
+                is_ordered = is_ordered and record.offset_delta == index
+                if not is_in_place and not errors:
+                    records.append(_record(section, record, index, timestamp_ms))
+        except UnreadableError as error:
+            raise UnreadableBatchError(f"the records cannot be read: {error}") from error
+        except ProtocolError as error:
+            raise InvalidRecordError(f"the records cannot be read: {error}") from error
+        if errors:
+            _reject(errors, is_time_wrong)
+        if is_partial and not is_ordered:
+            raise UnreadableBatchError("the offsets of compressed records have gaps")
+        return Checked(largest_ms, None if is_in_place else records)
+
+    def _timestamp(self, record: ProducedRecord) -> int:
+        header = self._header
+        if header.attributes & LOG_APPEND_TIME:
+            return header.max_timestamp_ms
+        return _as_int64(header.base_timestamp_ms + record.time_delta)
+
+    def _key_error(self, record: ProducedRecord) -> str | None:
+        if record.key_size >= 0 or not self._config.compacts:
+            return None
+        return f"Compacted topic cannot accept message without key in topic partition {self._place}"
+
+    def _time_error(
+        self, record: ProducedRecord, timestamp_ms: int, is_partial: bool
+    ) -> str | None:
+        """Return why a record may not have its timestamp, or its type of timestamp."""
+        now_ms = self._now_ms
+        if not self._is_stamped and timestamp_ms != NO_TIMESTAMP:
+            before_ms = self._config.message_timestamp_before_max_ms
+            after_ms = self._config.message_timestamp_after_max_ms
+            age_ms = _as_int64(now_ms - timestamp_ms)
+            if age_ms <= before_ms and _as_int64(-age_ms) <= after_ms:
+                return None
+            return (
+                f"Timestamp {timestamp_ms} of message with offset {record.offset_delta} is out of "
+                f"range. The timestamp should be within [{now_ms - before_ms}, "
+                f"{now_ms + after_ms}]"
+            )
+        if not self._header.attributes & LOG_APPEND_TIME:
+            return None
+        name, key_size, value_size = "PartialDefaultRecord", record.key_size, record.value_size
+        if not is_partial:
+            name, key_size, value_size = "DefaultRecord", max(key_size, 0), max(value_size, 0)
+        return (
+            f"Invalid timestamp type in message {name}(offset={record.offset_delta}, "
+            f"timestamp={timestamp_ms}, key={key_size} bytes, value={value_size} bytes). "
+            "Producer should not set timestamp type to LogAppendTime."
+        )
+
+    # --- what is stored ---------------------------------------------------------------------------
+
+    def _in_place(self, largest_ms: int) -> tuple[BatchHeader, bytes]:
+        """Return the batch as it came, but for timestamp type and largest timestamp."""
+        header = self._header
+        stamp, max_ms = (LOG_APPEND_TIME, self._now_ms) if self._is_stamped else (0, largest_ms)
+        if header.max_timestamp_ms == max_ms and header.attributes & LOG_APPEND_TIME == stamp:
+            return header, self._body
+        attributes = header.attributes & _KEPT_ATTRIBUTES | stamp
+        changed = header._replace(attributes=attributes, max_timestamp_ms=max_ms)
+        batch = rebuilt_batch(changed, self._body[BODY_HEADER_BYTES:])
+        return batch.header, batch.body
+
+    def _recompressed(self, section: bytes, largest_ms: int) -> EncodedBatch:
+        """Return the batch with the same records in the topic's codec."""
+        header = self._header
+        stamp, max_ms = (LOG_APPEND_TIME, self._now_ms) if self._is_stamped else (0, largest_ms)
+        attributes = header.attributes & TRANSACTIONAL | self._target | stamp
+        changed = header._replace(attributes=attributes, max_timestamp_ms=max_ms)
+        return rebuilt_batch(changed, compress(self._target, section))
+
+    def _rebuilt(self, records: list[Record]) -> EncodedBatch:
+        """Return a new batch of the records in the topic's codec (MemoryRecordsBuilder)."""
+        header = self._header
+        if any(record.timestamp_ms < NO_TIMESTAMP for record in records):
+            raise UnreadableBatchError("a negative timestamp in a batch that is compressed anew")
+        return build_batch(
+            records,
+            compression=self._target,
+            log_append_time_ms=self._now_ms if self._is_stamped else None,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            transactional=header.is_transactional,
+        )
+
+
+def _target_codec(config: LogConfig, codec: Compression) -> Compression:
+    name = config.compression_type
+    if name == "producer":
+        return codec
+    return Compression.NONE if name == "uncompressed" else Compression[name.upper()]
+
+
+def _time_position(section: bytes, start: int) -> int:
+    """Return where the timestamp delta of the first record is, after its length and attributes."""
+    position = start
+    while section[position] > 127:
+        position += 1
+    return position + 2 - start
+
+
+def _record(section: bytes, record: ProducedRecord, index: int, timestamp_ms: int) -> Record:
+    """Return a record for a new batch, in which it has this index."""
+    key = value = None
+    if record.key_size >= 0:
+        key = section[record.key_at : record.key_at + record.key_size]
+    if record.value_size >= 0:
+        value = section[record.value_at : record.value_at + record.value_size]
+    headers = read_record_headers(section, record.headers_at)
+    return Record(index, timestamp_ms, key, value, headers)
+
+
+def _reject(errors: list[tuple[int, str]], is_time_wrong: bool) -> NoReturn:
+    """Raise the error of a batch with wrong records."""
+    if is_time_wrong:
+        raise InvalidTimestampError(
+            "One or more records have been rejected due to invalid timestamp", tuple(errors)
+        )
+    shown = (
+        f"RecordError(batchIndex={index}, message='{reason}')"
+        for index, reason in errors[:RECORD_ERRORS_SHOWN]
+    )
+    raise InvalidRecordError(
+        f"One or more records have been rejected due to {len(errors)} record errors in total, "
+        f"and only showing the first three errors at most: [{', '.join(shown)}]",
+        tuple(errors),
+    )
+
+
+def _as_int64(number: int) -> int:
+    """Return a number as Java's long, which wraps."""
+    return (number + _INT64_SIGN) % (2 * _INT64_SIGN) - _INT64_SIGN

@@ -1,0 +1,129 @@
+"""Compressed payloads that are damaged, or framed in another way than most clients do."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from protocol.compression import Compression, compress
+from protocol.lz4_frame import xxhash32
+
+Payload = Callable[[bytes], bytes]
+"""Makes the payload of a batch out of its encoded records."""
+
+_GARBAGE = bytes(range(7, 60))
+
+
+def garbage(_: bytes) -> bytes:
+    """Return bytes of no codec."""
+    return _GARBAGE
+
+
+def empty(_: bytes) -> bytes:
+    """Return nothing."""
+    return b""
+
+
+def as_codec(codec: int) -> Payload:
+    """Compress with this codec, whatever the attributes say."""
+    return partial(compress, Compression(codec))
+
+
+def cut(codec: int, size: int) -> Payload:
+    """Compress, and leave the last `size` bytes out."""
+    return lambda section: compress(Compression(codec), section)[:-size]
+
+
+def followed(codec: int, tail: bytes) -> Payload:
+    """Compress, and append bytes to the frame."""
+    return lambda section: compress(Compression(codec), section) + tail
+
+
+def flipped(codec: int, position: int) -> Payload:
+    """Compress, and invert one byte."""
+
+    def damaged(section: bytes) -> bytes:
+        data = bytearray(compress(Compression(codec), section))
+        data[position] ^= 0xFF
+        return bytes(data)
+
+    return damaged
+
+
+def in_two(codec: int) -> Payload:
+    """Compress into two frames, one after the other."""
+
+    def framed(section: bytes) -> bytes:
+        half = len(section) // 2
+        return b"".join(
+            compress(Compression(codec), one) for one in (section[:half], section[half:])
+        )
+
+    return framed
+
+
+def with_empty_frame(codec: int) -> Payload:
+    """Compress, and append a frame with nothing in it."""
+    return lambda section: compress(Compression(codec), section) + compress(Compression(codec), b"")
+
+
+def gzip_with_name(section: bytes) -> bytes:
+    """A gzip member with a file name and a time in its header."""
+    head = b"\x1f\x8b\x08\x08" + struct.pack("<I", 1) + b"\x00\x03name\x00"
+    return head + gzip.compress(section, mtime=0)[10:]
+
+
+def zlib_stream(section: bytes) -> bytes:
+    """A zlib stream, which is no gzip."""
+    return zlib.compress(section)
+
+
+def raw_snappy(section: bytes) -> bytes:
+    """Snappy without xerial's header, as librdkafka writes."""
+    return bytes(_cramjam().snappy.compress_raw(section))
+
+
+def framed_snappy(section: bytes) -> bytes:
+    """Snappy's own framing format, which Kafka does not read."""
+    return bytes(_cramjam().snappy.compress(section))
+
+
+def xerial_version(version: int, compatible: int) -> Payload:
+    """Snappy in xerial's chunks with other versions in the header."""
+
+    def chunked(section: bytes) -> bytes:
+        data = compress(Compression.SNAPPY, section)
+        return data[:8] + struct.pack(">ii", version, compatible) + data[16:]
+
+    return chunked
+
+
+def lz4_frame(section: bytes) -> bytes:
+    """An lz4 frame by the lz4 library, whose blocks depend on each other."""
+    return bytes(_cramjam().lz4.compress(section))
+
+
+def lz4_linked(section: bytes) -> bytes:
+    """An lz4 frame whose header says that blocks depend on each other."""
+    return _lz4_with_flags(section, 0x40)
+
+
+def lz4_other_version(section: bytes) -> bytes:
+    """An lz4 frame of a version that does not exist."""
+    return _lz4_with_flags(section, 0x20 | 0x80)
+
+
+def _lz4_with_flags(section: bytes, flags: int) -> bytes:
+    data = compress(Compression.LZ4, section)
+    descriptor = bytes((flags, data[5]))
+    return data[:4] + descriptor + bytes((xxhash32(descriptor) >> 8 & 0xFF,)) + data[7:]
+
+
+def _cramjam() -> Any:
+    import cramjam
+
+    return cramjam

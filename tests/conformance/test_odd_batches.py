@@ -1,0 +1,43 @@
+"""Damaged and odd record batches: our broker answers, and stores, what Kafka did."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from protocol import REFERENCE_VERSION
+from tests.conformance.odd_batches.cases import CASES
+from tests.conformance.odd_batches.play import Player
+from tests.conformance.odd_batches.recorded import differences, read
+from tests.support import Broker, address_of
+
+EXPLAINED = {
+    "frame: null": "Kafka does not answer at all: its handler fails.",
+    "zstd: length too small": "ListOffsets finds the record; Kafka's reader stumbles over it.",
+    "zstd: length too great": "Likewise.",
+}
+"""Cases that differ, and why."""
+
+LEAST = 400
+
+
+def test_every_case_is_recorded() -> None:
+    """There is an answer of Kafka's for each case, and no other."""
+    assert list(read()) == [case.name for case in CASES]
+    assert len({case.topic for case in CASES}) == len(CASES) >= LEAST
+
+
+@pytest.mark.real_time
+def test_the_answers_are_those_of_kafka() -> None:
+    """Error, message, record errors, offsets and times of each Produce; batches that Fetch returns;
+    offsets that ListOffsets finds by time."""
+    with Broker() as broker:
+        player = Player(address_of(broker.bootstrap_servers))
+        answers = player.play(CASES)
+        player.close()
+        assert "Traceback" not in broker.log, broker.log[-3000:]
+    differing = {line.split("\n", 1)[0]: line for line in differences(read(), answers)}
+    odd = [line for name, line in differing.items() if name not in EXPLAINED]
+    assert not odd, f"{len(odd)} differ from Kafka {REFERENCE_VERSION}:\n" + "\n".join(odd[:20])
+    assert differing.keys() == EXPLAINED.keys(), json.dumps(sorted(EXPLAINED.keys() - differing))

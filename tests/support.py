@@ -17,6 +17,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -192,6 +193,16 @@ def free_port() -> int:
         except OSError:
             continue
         return port
+
+
+def free_ports(count: int) -> int:
+    """Return the first of so many ports in a row that are free, as `free_port` finds one."""
+    while True:
+        first = free_port()
+        with ExitStack() as taken, suppress(OSError):
+            for port in range(first, first + count):
+                taken.enter_context(socket.create_server(("127.0.0.1", port)))
+            return first
 
 
 def address_of(bootstrap_servers: str) -> tuple[str, int]:

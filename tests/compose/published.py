@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+TABLE = Path(__file__).with_suffix(".toml")
 
 
 class Login(NamedTuple):
@@ -59,11 +61,10 @@ class Published(NamedTuple):
 
 
 def _rows() -> list[Published]:
-    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
-    return [
-        Published(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()})
-        for row in table["row"]
-    ]
+    rows: list[dict[str, Any]] = tomllib.loads(TABLE.read_text())["row"]
+    for row in rows:
+        row.update({name: tuple(one) for name, one in row.items() if isinstance(one, list)})
+    return [Published(**row) for row in rows]
 
 
 ROWS = _rows()

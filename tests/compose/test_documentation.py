@@ -6,6 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
+import kafka
 import pytest
 
 from tests.compose.support import (
@@ -15,7 +16,7 @@ from tests.compose.support import (
     docker,
     running,
 )
-from tests.support import ROOT
+from tests.support import ROOT, free_ports
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +61,34 @@ def test_a_command_of_the_page_runs(command: str, project: Project) -> None:
         assert docker(*check).startswith("127.0.0.1:9092 serves ")
     finally:
         docker("rm", "-fv", container_id)
+
+
+BROKERS = (
+    "import kafka; brokers = kafka.KafkaAdminClient(bootstrap_servers='{}').describe_cluster()"
+    "['brokers']; print(sorted((one['broker_id'], one['host'], one['port']) for one in brokers))"
+)
+
+
+@pytest.mark.usefixtures("images")
+def test_one_container_replaces_three(tmp_path: Path) -> None:
+    """The names of all three services lead to three brokers, from the network and from outside."""
+    snippet = PAGE.partition("## Three brokers")[2].partition("```yaml")[2].partition("```")[0]
+    first = free_ports(3)
+    for old, new in (("coordinator-server", BROKER_IMAGE), ("29092-29094", f"{first}-{first + 2}")):
+        snippet = snippet.replace(old, new)
+    file = tmp_path / "docker-compose.yml"
+    file.write_text(
+        snippet.replace(f'"{first}', f'"127.0.0.1:{first}').replace("29092", str(first))
+    )
+    with running([str(file)], broker="kafka-1") as project:
+        command = ("run", "--rm", "--network", f"{project.name}_default", CLIENTS_IMAGE)
+        for name in ("kafka-1", "kafka-2", "kafka-3"):
+            told = docker(*command, "python", "-c", BROKERS.format(f"{name}:19092")).strip()
+            assert told == str([(number, "kafka-1", 19091 + number) for number in (1, 2, 3)])
+        admin = kafka.KafkaAdminClient(bootstrap_servers=f"localhost:{first}")
+        ports = sorted(broker["port"] for broker in admin.describe_cluster()["brokers"])
+        admin.close()
+        assert ports == [first, first + 1, first + 2]
 
 
 @pytest.mark.usefixtures("images")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import re
-import socket
 import sys
 import time
 from collections.abc import Mapping
@@ -20,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from coordinator_server.config.config import Config
 from tests.certificates import Authority, jks, jks_trusted
 from tests.compose.published import ROWS, Login, Published
-from tests.support import ROOT, Serve, free_port, wait_for
+from tests.support import ROOT, Serve, free_port, free_ports, wait_for
 
 START = """
 import sys
@@ -77,7 +75,7 @@ class Container:
         return value.replace("/opt/bitnami/kafka/config", str(self.bitnami))
 
     def _address(self, match: re.Match[str]) -> str:
-        port = self.ports.get(match[1].upper()) or _free_ports(self._apart)
+        port = self.ports.get(match[1].upper()) or free_ports(self._apart)
         self.ports[match[1].upper()] = port
         return f"{match[1]}://127.0.0.1:{port}"
 
@@ -137,16 +135,6 @@ class Container:
         return settings
 
 
-def _free_ports(count: int) -> int:
-    """Return the first of so many free ports in a row."""
-    while True:
-        first = free_port()
-        with contextlib.ExitStack() as taken, contextlib.suppress(OSError):
-            for port in range(first, first + count):
-                taken.enter_context(socket.create_server(("127.0.0.1", port)))
-            return first
-
-
 def _unsigned(user: str) -> str:
     now = int(time.time())
     parts = ({"alg": "none"}, {"sub": user, "iat": now, "exp": now + 3600})
@@ -177,7 +165,7 @@ def _is_refused(settings: Mapping[str, Any]) -> bool:
     wrong = {**settings, "sasl.password": "wrong", "error_cb": errors.append}
     admin = AdminClient(wrong)
     wait_for(lambda: admin.poll(0.1) or errors, "the refusal")
-    return errors[0].code() == confluent_kafka.KafkaError._AUTHENTICATION
+    return bool(errors[0].code() == confluent_kafka.KafkaError._AUTHENTICATION)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.source.split()[0]}-{row.service}")

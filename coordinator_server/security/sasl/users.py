@@ -38,7 +38,7 @@ SECTION = "scram_users"
 
 _CONFIGURED_USER = re.compile(
     r"\s*(?P<mechanism>[A-Z0-9-]+)=\[name=(?P<name>[^,\]]+),"
-    r"(?:iterations=(?P<iterations>[0-9]{1,9}),)?password=(?P<password>.+?)\]\s*(?:;|$)"
+    r"(?:iterations=(?P<quote>\"?)(?P<iterations>[0-9]{1,9})(?P=quote),)?password=(?P<password>.+?)\]\s*(?:;|$)"
 )
 
 MOST_CHANGES = 10_000
@@ -217,7 +217,8 @@ def parse_users(text: str) -> list[ConfiguredUser]:
     """The users of a setting, each as `--add-scram` of Kafka's storage tool has them.
 
     `SCRAM-SHA-256=[name=alice,iterations=8192,password=secret]`, several with ; between. The
-    password stands last, so that it may hold any sign. Raises ConfigError, without passwords.
+    password stands last, so that it may hold any sign. Double quotes around a value are removed.
+    Raises ConfigError, without passwords.
     """
     try:
         text.encode()
@@ -239,9 +240,16 @@ def parse_users(text: str) -> list[ConfiguredUser]:
                 f"scram.users: user {len(users) + 1}: iterations are {mechanism.min_iterations} to "
                 f"{MAX_ITERATIONS}"
             )
-        users.append(ConfiguredUser(mechanism, match["name"], match["password"], iterations))
+        name, password = map(_unquoted, match.group("name", "password"))
+        users.append(ConfiguredUser(mechanism, name, password, iterations))
         position = match.end()
     return users
+
+
+def _unquoted(text: str) -> str:
+    """Return a value without the double quotes around it. Source: ScramParser."""
+    is_quoted = len(text) > 2 and text[0] == text[-1] == '"'
+    return text[1:-1] if is_quoted else text
 
 
 def _check_name(user: str, mechanism: int) -> UserResult | None:

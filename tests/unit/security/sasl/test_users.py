@@ -148,6 +148,7 @@ def test_users_of_a_setting_that_counts_for_more() -> None:
         "SCRAM-SHA-256=[password=secret,name=a]",
         "SCRAM-SHA-256=[name=a,iterations=5,password=secret]",
         "SCRAM-SHA-256=[name=a,iterations=99999,password=secret]",
+        'SCRAM-SHA-256=[name=a,iterations="8192,password=secret]',
         "SCRAM-SHA-256=[name=a,password=x];secret",
         "SCRAM-SHA-256=[name=a,password=secret\udcff]",
     ],
@@ -166,6 +167,16 @@ def test_a_password_may_have_any_sign() -> None:
     )
     assert (one.password, other.password) == ("x,y=[z]w", ";")
     assert "x,y" not in repr(one)
+
+
+def test_values_may_be_quoted() -> None:
+    """Double quotes around a value are removed, as by Kafka's storage tool; others are kept."""
+    quoted, plain = parse_users(
+        'SCRAM-SHA-256=[name="a b",iterations="8192",password="x=y"];'
+        """SCRAM-SHA-256=[name='c',password="x"y]"""
+    )
+    assert (quoted.name, quoted.iterations, quoted.password) == ("a b", 8192, "x=y")
+    assert (plain.name, plain.password) == ("'c'", '"x"y')
 
 
 def test_requests_of_many_users_may_overlap() -> None:

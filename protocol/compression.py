@@ -8,6 +8,7 @@ their size before it is allocated; lz4 cannot grow more than 255-fold.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from struct import Struct
 from typing import Any
@@ -16,6 +17,8 @@ from protocol.errors import ProtocolError
 from protocol.varint import decode_unsigned_varint
 
 MAX_DECOMPRESSED_BYTES = 1 << 30
+PIECE_BYTES = 1 << 20
+"""Data of gzip comes in pieces of this size."""
 
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 # Java looks for another member in no less.
@@ -29,6 +32,10 @@ _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_STORED = 0x8000_0000
 _INT32 = Struct(">i")
 _UINT32_LITTLE = Struct("<I")
+
+
+class TooLargeError(Exception):
+    """The payload becomes larger than the caller wants to wait for."""
 
 
 class Compression(IntEnum):
@@ -59,32 +66,18 @@ def decompress(compression: Compression, data: bytes | bytearray | memoryview) -
     """What was compressed. ProtocolError when the bytes are damaged or grow beyond 1 GiB."""
     if compression is Compression.NONE:
         return bytes(data)
-    if compression is Compression.GZIP:
-        return _decompress_gzip(data)
-    cramjam = _cramjam()
-    try:
-        if compression is Compression.ZSTD:
-            return bytes(cramjam.zstd.decompress(data))
-        if compression is Compression.LZ4:
-            return _decompress_lz4(bytes(data))
-        return _decompress_snappy(bytes(data))
-    except cramjam.DecompressionError as error:
-        raise ProtocolError(f"damaged {compression.name.lower()} data: {error}") from error
-
-
-def decompress_produced(compression: Compression, data: bytes) -> bytes:
-    """Return what was compressed, if Kafka's broker reads it. Raises ProtocolError.
-
-    Unlike `decompress` this takes no lz4 frame with blocks that depend on each other, only the
-    first of several lz4 frames, and no data of zstd as an empty section.
-    """
+    if compression is Compression.ZSTD:
+        return bytes(zstd_decompressor()(bytes(data), None))
     if compression is Compression.LZ4:
-        from protocol.lz4_frame import decompress_frame
-
-        return decompress_frame(data)
-    if compression is Compression.ZSTD and not data:
-        return b""
-    return decompress(compression, data)
+        return _decompress_lz4(bytes(data))
+    pieces = gzip_pieces if compression is Compression.GZIP else snappy_pieces
+    parts, size = [], 0
+    for piece in pieces(bytes(data)):
+        size += len(piece)
+        if size > MAX_DECOMPRESSED_BYTES:
+            raise ProtocolError(f"a payload of more than {MAX_DECOMPRESSED_BYTES} bytes")
+        parts.append(piece)
+    return b"".join(parts)
 
 
 def _cramjam() -> Any:
@@ -93,21 +86,43 @@ def _cramjam() -> Any:
     return cramjam
 
 
-def _decompress_gzip(data: bytes | bytearray | memoryview) -> bytes:
-    """Return all members of a gzip stream; bytes after the last member are left out, as in Java."""
-    out = b""
-    rest = bytes(data)
+def gzip_pieces(data: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[bytes]:
+    """Yield the members of a gzip stream in pieces of at most `limit` bytes and PIECE_BYTES.
+
+    What follows the last member is left out, as in Java. Raises ProtocolError.
+    """
+    most = min(limit + 1, PIECE_BYTES)
+    rest = data
     try:
         while True:
             member = zlib.decompressobj(wbits=31)
-            out += member.decompress(rest, MAX_DECOMPRESSED_BYTES - len(out))
-            if not member.eof:
-                raise ProtocolError("gzip data is cut off or too large")
+            while not member.eof:
+                piece = member.decompress(rest, most)
+                rest = member.unconsumed_tail
+                yield piece
+                if not piece and not member.eof:
+                    raise ProtocolError("gzip data is cut off")
             rest = member.unused_data
             if len(rest) < _LEAST_GZIP_BYTES or not rest.startswith(_GZIP_MAGIC):
-                return out
+                return
     except zlib.error as error:
         raise ProtocolError(f"damaged gzip data: {error}") from error
+
+
+def zstd_decompressor() -> Callable[[bytes, Any], Any]:
+    """Return a function that decompresses zstd: into a buffer, whose used size it returns, or,
+    without one, to bytes. Raises ProtocolError."""
+    cramjam = _cramjam()
+
+    def decompressed(data: bytes, buffer: Any) -> Any:
+        try:
+            if buffer is None:
+                return bytes(cramjam.zstd.decompress(data))
+            return cramjam.zstd.decompress_into(data, buffer)
+        except cramjam.DecompressionError as error:
+            raise ProtocolError(f"damaged zstd data: {error}") from error
+
+    return decompressed
 
 
 def _compress_snappy(data: bytes) -> bytes:
@@ -119,12 +134,15 @@ def _compress_snappy(data: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: bytes) -> bytes:
-    """Return the data of xerial's chunks, or of raw snappy where xerial's magic is missing."""
+def snappy_pieces(data: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[bytes]:
+    """Yield the data of xerial's chunks, or of raw snappy where xerial's magic is missing.
+
+    Raises ProtocolError; TooLargeError for a chunk that claims more than `limit` bytes.
+    """
     header_size = len(_XERIAL_HEADER)
     if not data.startswith(_XERIAL_MAGIC) or len(data) < header_size:
-        return _decompress_snappy_chunk(data)
-    parts = []
+        yield _decompress_snappy_chunk(data, limit)
+        return
     position = 0
     while len(data) - position >= 4:  # less is no length, and is left out, as in xerial's reader
         if data.startswith(_XERIAL_MAGIC, position):  # streams may follow each other
@@ -136,12 +154,11 @@ def _decompress_snappy(data: bytes) -> bytes:
         position += 4
         if not 0 < length <= len(data) - position:
             raise ProtocolError(f"snappy chunk of {length} bytes")
-        parts.append(_decompress_snappy_chunk(data[position : position + length]))
+        yield _decompress_snappy_chunk(data[position : position + length], limit)
         position += length
-    return b"".join(parts)
 
 
-def _decompress_snappy_chunk(chunk: bytes) -> bytes:
+def _decompress_snappy_chunk(chunk: bytes, limit: int) -> bytes:
     """Raw snappy; it starts with its size, which no chunk exceeds more than 64-fold honestly."""
     try:
         size, _ = decode_unsigned_varint(chunk, 0)
@@ -149,7 +166,13 @@ def _decompress_snappy_chunk(chunk: bytes) -> bytes:
         raise ProtocolError("snappy data without a size") from error
     if size > MAX_DECOMPRESSED_BYTES or size > 64 * len(chunk):
         raise ProtocolError(f"snappy data claims {size} bytes")
-    return bytes(_cramjam().snappy.decompress_raw(chunk))
+    if size > limit:
+        raise TooLargeError
+    cramjam = _cramjam()
+    try:
+        return bytes(cramjam.snappy.decompress_raw(chunk))
+    except cramjam.DecompressionError as error:
+        raise ProtocolError(f"damaged snappy data: {error}") from error
 
 
 def _decompress_lz4(data: bytes) -> bytes:
@@ -162,7 +185,11 @@ def _decompress_lz4(data: bytes) -> bytes:
     try:
         return decompress_frame(data)
     except ProtocolError:
-        return bytes(_cramjam().lz4.decompress(data))
+        cramjam = _cramjam()
+        try:
+            return bytes(cramjam.lz4.decompress(data))
+        except cramjam.DecompressionError as error:
+            raise ProtocolError(f"damaged lz4 data: {error}") from error
 
 
 def _compress_lz4(data: bytes) -> bytes:

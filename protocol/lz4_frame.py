@@ -6,6 +6,7 @@ the blocks but not that of the content, and leaves out whatever follows the firs
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from struct import Struct
 from typing import Any
@@ -25,9 +26,16 @@ _MOST_RATIO = 255
 
 def decompress_frame(data: bytes) -> bytes:
     """Return the content of the first frame. Raises ProtocolError when Kafka cannot read it."""
+    return b"".join(frame_pieces(data))
+
+
+def frame_pieces(data: bytes, limit: int = 0) -> Iterator[bytes]:
+    """Yield the blocks of the first frame, of 4 MB at most, whatever the limit.
+
+    Raises ProtocolError when Kafka cannot read the frame.
+    """
     flags, most, position = _read_descriptor(data)
     checksum_bytes = 4 if flags & _BLOCK_CHECKSUM else 0
-    parts = []
     decompress_block, failure = _block_decompressor()
     buffer: bytearray | None = None
     while True:
@@ -43,7 +51,7 @@ def decompress_frame(data: bytes) -> bytes:
         block = data[position : position + size]
         position += size + checksum_bytes
         if word & _STORED:
-            parts.append(block)
+            yield block
             continue
         if buffer is None:
             buffer = bytearray(min(most, _MOST_RATIO * len(data)))
@@ -51,14 +59,13 @@ def decompress_frame(data: bytes) -> bytes:
             written = decompress_block(block, buffer)
         except failure as error:
             raise ProtocolError(f"damaged lz4 data: {error}") from error
-        parts.append(bytes(memoryview(buffer)[:written]))
+        yield bytes(memoryview(buffer)[:written])
     if flags & _CONTENT_CHECKSUM:
         position += 4
         if position > len(data):
             raise ProtocolError("lz4 data ends before its checksum")
     if checksum_bytes:
         _check_blocks(data[:position])
-    return b"".join(parts)
 
 
 def _check_blocks(frame: bytes) -> None:

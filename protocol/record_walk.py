@@ -10,6 +10,7 @@ speed, so that such a record costs some 20 ns instead of 400.
 from __future__ import annotations
 
 import sys
+from mmap import mmap
 
 LEAST_RUN = 6
 """Runs that are shorter than this are read record by record: a run costs as much as six records."""
@@ -36,7 +37,7 @@ class _UnusualError(Exception):
 
 
 def time_range(
-    section: bytes, position: int, end: int, count: int, needs_keys: bool
+    section: bytes | mmap, position: int, end: int, count: int, needs_keys: bool
 ) -> tuple[int, int] | None:
     """Return the smallest and the largest timestamp delta of the `count` records in a section.
 
@@ -69,7 +70,7 @@ def time_range(
 
 
 def _walk(
-    section: bytes, position: int, delta: int, last: int, needs_keys: bool
+    section: bytes | mmap, position: int, delta: int, last: int, needs_keys: bool
 ) -> tuple[int, int, int]:
     """Read records from one offset delta up to another: where they end, and their times.
 
@@ -130,7 +131,7 @@ def _walk(
     return position, least, largest
 
 
-def _tail(section: bytes, position: int, first: int) -> tuple[int, int]:
+def _tail(section: bytes | mmap, position: int, first: int) -> tuple[int, int]:
     """Return a number, not yet zigzag, whose first byte has been read, and where it ends.
 
     Raises _UnusualError unless it takes as few bytes as it can, and fewer than nine.
@@ -147,7 +148,7 @@ def _tail(section: bytes, position: int, first: int) -> tuple[int, int]:
     raise _UnusualError
 
 
-def _skip_headers(section: bytes, position: int) -> int:
+def _skip_headers(section: bytes | mmap, position: int) -> int:
     """Return where the headers of a record end, which begin with their count."""
     count = section[position]
     if count > 127 or count & 1:
@@ -170,7 +171,7 @@ def _skip_headers(section: bytes, position: int) -> int:
 
 
 def _run(
-    section: bytes, position: int, end: int, delta: int, count: int, needs_keys: bool
+    section: bytes | mmap, position: int, end: int, delta: int, count: int, needs_keys: bool
 ) -> tuple[int, int, int, int] | None:
     """Return (number, end, smallest and largest time) of records of the same layout as the first.
 
@@ -232,7 +233,9 @@ def _run(
     return most, position + stride * most, least, largest
 
 
-def _are_deltas(section: bytes, place: int, stop: int, stride: int, delta: int, count: int) -> bool:
+def _are_deltas(
+    section: bytes | mmap, place: int, stop: int, stride: int, delta: int, count: int
+) -> bool:
     """Return whether the offset deltas at `place` and every `stride` count up from `delta`."""
     low = section[place:stop:stride]
     if delta < _ONE_BYTE_DELTAS:

@@ -41,13 +41,20 @@ _LEAST_BYTES_WITH_DELTA = 27
 
 
 def check_client_batch(
-    records: Buffer, config: LogConfig, now_ms: int, topic: str, partition: int
+    records: Buffer,
+    config: LogConfig,
+    now_ms: int,
+    topic: str,
+    partition: int,
+    *,
+    is_apart: bool = True,
 ) -> tuple[BatchHeader, bytes]:
     """Return the one batch of a Produce v3+ request for one partition, ready to be written: its
     header, and the body that the CRC covers.
 
     Raises the StorageError that Kafka would answer: InvalidRecordError, CorruptBatchError,
-    MessageTooLargeError, InvalidTimestampError, UnreadableBatchError.
+    MessageTooLargeError, InvalidTimestampError, UnreadableBatchError. Unless `is_apart`, a check
+    that takes long raises LongCheckError instead, for the caller to have it done in a thread.
     """
     if len(records) < HEADER_BYTES:
         raise _short_batch(records, config)
@@ -86,7 +93,7 @@ def check_client_batch(
             f"Invalid sequence number {sequence} in record batch with producerId {producer_id}"
         )
     place = f"{topic}-{partition}"
-    stored, stored_body = RecordCheck(header, body, config, now_ms, place).run()
+    stored, stored_body = RecordCheck(header, body, config, now_ms, place, is_apart=is_apart).run()
     if stored.length > length and stored.size_bytes > config.max_message_bytes:
         raise too_large(stored.size_bytes, config)
     return stored, stored_body

@@ -30,6 +30,9 @@ Done = Callable[[StorageError | None], None]
 class LogFlusher(Worker, Protocol):
     """Syncs logs apart from the loop."""
 
+    def submit_then(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        """Do the work apart, and call `done` in the loop when it has ended."""
+
     def when_flushed(self, log: PartitionLog, done: Done) -> None:
         """Call `done` once everything that is in the log now is synced, or cannot be."""
 

@@ -6,6 +6,7 @@ by record with the errors of Kafka, and is rebuilt where Kafka rebuilds it.
 
 from __future__ import annotations
 
+from mmap import mmap
 from typing import NamedTuple, NoReturn
 
 from protocol.batch import EncodedBatch, Record, build_batch, read_record_headers, rebuilt_batch
@@ -20,8 +21,9 @@ from protocol.batch_header import (
     TRANSACTIONAL,
     BatchHeader,
 )
-from protocol.compression import Compression, compress, decompress_produced
+from protocol.compression import Compression, TooLargeError, compress
 from protocol.errors import ProtocolError
+from protocol.large_payload import decompress_large, decompress_small
 from protocol.record_reader import ProducedRecord, UnreadableError, read_partially, read_records
 from protocol.record_walk import time_range
 from storage.errors import InvalidRecordError, InvalidTimestampError, UnreadableBatchError
@@ -36,6 +38,17 @@ _KEPT_ATTRIBUTES = COMPRESSION_MASK | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 _INT64_SIGN = 1 << 63
 
 
+MOST_RECORDS = 5_000
+MOST_BYTES = 4 << 20
+"""A batch with more records, or with more bytes when decompressed, is checked apart."""
+
+Section = bytes | mmap
+
+
+class LongCheckError(Exception):
+    """The check takes long and has to be done apart from the event loop."""
+
+
 class Checked(NamedTuple):
     """Records that may be stored. `rebuilt` has them with other deltas; None when they stay."""
 
@@ -47,8 +60,16 @@ class RecordCheck:
     """The check of one batch; `place` is TOPIC-PARTITION, `body` what the CRC covers."""
 
     def __init__(
-        self, header: BatchHeader, body: bytes, config: LogConfig, now_ms: int, place: str
+        self,
+        header: BatchHeader,
+        body: bytes,
+        config: LogConfig,
+        now_ms: int,
+        place: str,
+        *,
+        is_apart: bool,
     ) -> None:
+        self._is_apart = is_apart
         self._header = header
         self._body = body
         self._config = config
@@ -61,39 +82,50 @@ class RecordCheck:
     def run(self) -> tuple[BatchHeader, bytes]:
         """Return the header and the body to store.
 
-        Raises InvalidRecordError, InvalidTimestampError, UnreadableBatchError.
+        Raises InvalidRecordError, InvalidTimestampError, UnreadableBatchError; LongCheckError
+        unless the check is one apart.
         """
+        if self._header.record_count > MOST_RECORDS and not self._is_apart:
+            raise LongCheckError
+        start = 0
+        section: Section
         if self._codec is Compression.NONE:
             section, start = self._body, BODY_HEADER_BYTES
+            end = len(section)
         else:
-            section, start = self._decompressed(), 0
-        checked = self._walk(section, start)
+            section, end = self._decompressed()
+        checked = self._walk(section, start, end)
         if checked is None:
-            checked = self._read(section[start:])
+            checked = self._read(section[start:end])
         if self._target is self._codec:
             return self._in_place(checked.largest_ms)
         if checked.rebuilt is None:
-            batch = self._recompressed(section[start:], checked.largest_ms)
+            batch = self._recompressed(section[start:end], checked.largest_ms)
         else:
             batch = self._rebuilt(checked.rebuilt)
         return batch.header, batch.body
 
-    def _decompressed(self) -> bytes:
+    def _decompressed(self) -> tuple[Section, int]:
+        payload = self._body[BODY_HEADER_BYTES:]
         try:
-            return decompress_produced(self._codec, self._body[BODY_HEADER_BYTES:])
+            if self._is_apart:
+                return decompress_large(self._codec, payload)
+            section = decompress_small(self._codec, payload, MOST_BYTES)
+            return section, len(section)
+        except TooLargeError as error:
+            raise LongCheckError from error
         except ProtocolError as error:
             raise UnreadableBatchError(f"the records cannot be decompressed: {error}") from error
 
     # --- the fast path ----------------------------------------------------------------------------
 
-    def _walk(self, section: bytes, start: int) -> Checked | None:
+    def _walk(self, section: Section, start: int, end: int) -> Checked | None:
         """Return the result for records as clients write them; None to read them one by one."""
         header, config = self._header, self._config
         base_ms = header.base_timestamp_ms
         if header.attributes & LOG_APPEND_TIME or base_ms < 0:
             return None
-        end, count = len(section), header.record_count
-        times = time_range(section, start, end, count, config.compacts)
+        times = time_range(section, start, end, header.record_count, config.compacts)
         if times is None:
             return None
         least_ms, largest_ms = base_ms + times[0], base_ms + times[1]
@@ -224,7 +256,7 @@ def _target_codec(config: LogConfig, codec: Compression) -> Compression:
     return Compression.NONE if name == "uncompressed" else Compression[name.upper()]
 
 
-def _time_position(section: bytes, start: int) -> int:
+def _time_position(section: Section, start: int) -> int:
     """Return where the timestamp delta of the first record is, after its length and attributes."""
     position = start
     while section[position] > 127:

@@ -35,18 +35,22 @@ from protocol.batch_header import (
 )
 from protocol.compression import Compression
 from protocol.errors import ErrorCode
+from storage.apart import Pause
 from storage.errors import (
     CorruptFrameError,
     InvalidFrameError,
     StorageError,
     UnreadableFrameError,
 )
+from storage.record_check import LongCheckError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
-    from coordinator_server.topics.topic import Partition, Topic
+    from coordinator_server.topics.topic import CheckedLater, Partition, Topic
 
     Unsynced = list[tuple[Partition, PartitionProduceResponse]]
     """What was appended, and must be synced before it is told."""
@@ -130,6 +134,30 @@ def _topic(broker: Broker, call: Call, topic_data: TopicProduceData) -> Topic | 
 def _append_all(
     broker: Broker, call: Call, request: ProduceRequest, verification: Verification | None
 ) -> Steps:
+    """Append and answer. The work pauses while a thread checks a batch that takes long."""
+
+    def resume() -> None:
+        call.run(_until_pause(work))
+
+    work = _append_steps(broker, call, request, verification, resume)
+    return _until_pause(work)
+
+
+def _until_pause(work: Iterator[Pause | None]) -> Steps:
+    """Yield the steps of `work` up to its end or its next pause, and leave the rest for later."""
+    for step in work:
+        if step is not None:
+            return
+        yield
+
+
+def _append_steps(
+    broker: Broker,
+    call: Call,
+    request: ProduceRequest,
+    verification: Verification | None,
+    resume: Callable[[], None],
+) -> Iterator[Pause | None]:
     version = call.api_version
     now_ms = broker.clock.now_ms()
     responses = []
@@ -151,7 +179,14 @@ def _append_all(
                 refusal = ErrorCode.NONE if is_allowed else ErrorCode.INVALID_TOPIC_EXCEPTION
             if refusal is ErrorCode.NONE:
                 assert topic is not None
-                answer = _append(broker.node_id, topic, data, now_ms, unsynced)
+                try:
+                    answer = _append(broker.node_id, topic, data, now_ms, unsynced)
+                except LongCheckError:
+                    assert data.records is not None
+                    partition = topic.partitions[data.index]
+                    check = partition.check_apart(data.records, now_ms, resume)
+                    yield Pause.WAITING
+                    answer = _append(broker.node_id, topic, data, now_ms, unsynced, check)
             else:
                 answer = PartitionProduceResponse(
                     index=data.index, error_code=refusal, base_offset=-1, error_message=message
@@ -159,13 +194,13 @@ def _append_all(
             if answer.error_code and not first_error:
                 first_error = ErrorCode(answer.error_code)
             answers.append(answer)
-            yield
+            yield None
         responses.append(
             TopicProduceResponse(
                 name=topic_data.name, topic_id=topic_data.topic_id, partition_responses=answers
             )
         )
-        yield
+        yield None
     if request.acks != 0:
         response = ProduceResponse(responses=responses)
         if first_error and version >= _FIRST_VERSION_WITH_LEADERS:
@@ -205,8 +240,14 @@ def _reply_when_flushed(call: Call, response: ProduceResponse, unsynced: Unsynce
 
 
 def _append(
-    node_id: int, topic: Topic, data: PartitionProduceData, now_ms: int, unsynced: Unsynced
+    node_id: int,
+    topic: Topic,
+    data: PartitionProduceData,
+    now_ms: int,
+    unsynced: Unsynced,
+    check: CheckedLater | None = None,
 ) -> PartitionProduceResponse:
+    """Append one batch, which `check` has checked if there is one. Raises LongCheckError."""
     partition = topic.partitions[data.index]
     assert data.records is not None
     if partition.leader_id != node_id:
@@ -219,7 +260,11 @@ def _append(
             ),
         )
     try:
-        result = partition.append(data.records, now_ms)
+        if check is None:
+            is_apart = not partition.has_threads
+            result = partition.append(data.records, now_ms, is_apart=is_apart)
+        else:
+            result = partition.append_checked(check, now_ms)
     except StorageError as error:
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             LOG.emit("log.failed", topic=topic.name, partition=data.index, reason=error.message)

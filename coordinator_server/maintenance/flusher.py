@@ -53,6 +53,15 @@ class Flusher:
             self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="sync")
         return self._pool.submit(work)
 
+    def submit_then(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        """Do the work in a thread, and call `done` in the loop when it has ended."""
+        self.submit(work).add_done_callback(partial(self._call_in_loop, done))
+
+    def _call_in_loop(self, done: Callable[[], None], _: Future[None]) -> None:
+        """In the thread: go back to the loop, if there still is one."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(done)
+
     def when_flushed(self, log: PartitionLog, done: Done) -> None:
         """Call `done` once everything that is in the log now is synced, or cannot be."""
         self._waiting.setdefault(log, []).append((log.log_end_offset, done))

@@ -17,7 +17,7 @@ from coordinator_server.tools.files import ReadOnlyFile, walk_log
 from coordinator_server.tools.findings import Findings
 from coordinator_server.tools.verify_transactions import TransactionCheck
 from protocol.batch import iterate_records
-from protocol.batch_header import BatchHeader
+from protocol.batch_header import NO_TIMESTAMP, BatchHeader
 from protocol.errors import ProtocolError
 from storage.batch_scan import Corruption
 from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
@@ -69,11 +69,14 @@ class SegmentCheck:
         return next_offset
 
     def _check_records(self, data: bytes, batch: BatchHeader) -> None:
-        """As many records as the header says, their offsets rising inside the batch."""
+        """Report an unreadable payload, another count of records than the header has, offsets that
+        do not rise inside the batch, and a largest timestamp that is not that of the records."""
         expected = batch.base_offset if batch.magic == 2 else -1
+        largest_ms = NO_TIMESTAMP
         try:
             for record in iterate_records(data, batch, batch.position):
                 self.findings.records += 1
+                largest_ms = max(largest_ms, record.timestamp_ms)
                 if not expected <= record.offset <= batch.last_offset:
                     reason = f"position {batch.position}: a record of offset {record.offset}"
                     self.findings.error(self.log_path, f"{reason}, {expected} or more was due")
@@ -81,6 +84,16 @@ class SegmentCheck:
                 expected = record.offset + 1
         except ProtocolError as error:
             self.findings.error(self.log_path, f"position {batch.position}: {error}")
+            return
+        claimed_ms = batch.max_timestamp_ms
+        if batch.magic == 2 and batch.record_count and claimed_ms != largest_ms:
+            reason = (
+                f"position {batch.position}: largest timestamp {claimed_ms} in the header, "
+                f"{largest_ms} in the records"
+            )
+            # Compaction may have removed the record with the largest one.
+            report = self.findings.error if claimed_ms < largest_ms else self.findings.note
+            report(self.log_path, reason)
 
     def _check_epoch(self, batch: BatchHeader) -> None:
         """A batch bears the epoch that the checkpoint has for its offset."""

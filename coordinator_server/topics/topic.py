@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from coordinator_server.topics.names import is_internal
 from protocol.batch import EncodedBatch, end_transaction_batch
+from protocol.batch_header import BatchHeader
 from protocol.control_record import EndTransaction
 from protocol.errors import ErrorCode
 from storage.disk import Buffer
@@ -17,7 +19,31 @@ from storage.partition_log import AppendResult, PartitionLog
 from storage.retention import advance_log_start_offset
 from storage.topic_catalogue import PartitionLeadership
 
+CheckedBatch = tuple[BatchHeader, bytes]
 Leaderships = tuple[PartitionLeadership, ...]
+
+
+class CheckedLater:
+    """The check of a client's batch in a thread, and what it returned or raised."""
+
+    def __init__(self, check: Callable[[], CheckedBatch]) -> None:
+        self._check = check
+        self._batch: CheckedBatch | None = None
+        self._error: StorageError | None = None
+
+    def run(self) -> None:
+        """Do the check, in the thread."""
+        try:
+            self._batch = self._check()
+        except StorageError as error:
+            self._error = error
+
+    def result(self) -> CheckedBatch:
+        """Return the batch to store. Raises the StorageError of the check."""
+        if self._error is not None:
+            raise self._error
+        assert self._batch is not None, "the check of a batch failed"
+        return self._batch
 
 
 class Partition:
@@ -100,9 +126,31 @@ class Partition:
             with suppress(OSError):
                 log.begin_leader_epoch(self.epoch)
 
-    def append(self, records: Buffer, now_ms: int) -> AppendResult:
-        """Append a client's batch and wake the fetches that wait for it. Raises StorageError."""
-        result = self.log.append(records, now_ms)
+    def append(self, records: Buffer, now_ms: int, *, is_apart: bool = True) -> AppendResult:
+        """Append a client's batch and wake the fetches that wait for it.
+
+        Raises StorageError, and LongCheckError as the log's `append` does.
+        """
+        result = self.log.append(records, now_ms, is_apart=is_apart)
+        self._changed(self)
+        return result
+
+    def check_apart(self, records: Buffer, now_ms: int, done: Callable[[], None]) -> CheckedLater:
+        """Check a client's batch in a thread, and call `done` in the loop when that has ended."""
+        flusher = self._logs.flusher
+        assert flusher is not None, "the log was to be checked in a thread"
+        check = CheckedLater(partial(self.log.check, records, now_ms))
+        flusher.submit_then(check.run, done)
+        return check
+
+    @property
+    def has_threads(self) -> bool:
+        """Whether long work may be done in a thread."""
+        return self._logs.flusher is not None
+
+    def append_checked(self, check: CheckedLater, now_ms: int) -> AppendResult:
+        """Append the batch of `check_apart`, and wake the fetches. Raises StorageError."""
+        result = self.log.append_checked(check.result(), now_ms)
         self._changed(self)
         return result
 

@@ -1,6 +1,7 @@
 """Pipelines in other languages: how their programs are built and what they need to run.
 
-Go fetches franz-go (`franz_go/go.sum` pins it), npm fetches kafkajs into the checkout, both once.
+Go fetches franz-go and sarama (each `go.sum` pins them), npm fetches kafkajs into the checkout,
+each once.
 """
 
 from __future__ import annotations
@@ -37,8 +38,15 @@ def franz_go(directory: Path) -> tuple[list[str], dict[str, str]]:
     return [str(program)], dict(os.environ)
 
 
-def kafkajs(directory: Path) -> tuple[list[str], dict[str, str]]:
-    """The command of the program with kafkajs, and its environment.
+def sarama(directory: Path) -> tuple[list[str], dict[str, str]]:
+    """The command of the program with sarama 1.43.3 likewise."""
+    program = directory / "by-time"
+    _run(("go", "build", "-o", str(program), "."), HERE / "sarama")
+    return [str(program)], dict(os.environ)
+
+
+def kafkajs(directory: Path, script: str = "kafkajs_copy.js") -> tuple[list[str], dict[str, str]]:
+    """The command of a program with kafkajs, and its environment.
 
     `directory` is not needed: the library lies in the checkout, where git ignores it.
     """
@@ -49,7 +57,7 @@ def kafkajs(directory: Path) -> tuple[list[str], dict[str, str]]:
         _run((*install, f"kafkajs@{KAFKAJS}"), directory)
         complete.touch()
     environment = {**os.environ, "NODE_PATH": str(library / "node_modules")}
-    return ["node", str(HERE / "kafkajs_copy.js")], environment
+    return ["node", str(HERE / script)], environment
 
 
 def _run(command: Sequence[str], directory: Path) -> None:

@@ -104,6 +104,30 @@ def repeat_a_batch(data: Path) -> None:
     path.write_bytes(contents + contents[:size])
 
 
+def rewrite_first_batch(data: Path, position: int, contents: bytes) -> None:
+    """Put other bytes into the first batch, and the CRC right."""
+    path = first_log(data)
+    log = bytearray(path.read_bytes())
+    end = read_header(bytes(log)).size_bytes
+    log[position : position + len(contents)] = contents
+    log[17:21] = crc32c(bytes(log[21:end])).to_bytes(4, "big")
+    path.write_bytes(log)
+
+
+def test_batches_that_were_stored_unchecked_are_found(data: Path) -> None:
+    """A largest timestamp of -1, as sarama before 1.45.1 wrote, a wrong count, and a payload that
+    is no payload of its codec, each with the right CRC."""
+    for position, contents, reason in (
+        (35, b"\xff" * 8, "largest timestamp -1 in the header"),
+        (57, b"\x00\x00\x00\x01", "after 1 records"),
+        (21, b"\x00\x04", "zstd"),
+    ):
+        before = first_log(data).read_bytes()
+        rewrite_first_batch(data, position, contents)
+        assert any(reason in line for line in Verification(data).run().errors), reason
+        first_log(data).write_bytes(before)
+
+
 def shift_an_offset_index(data: Path) -> None:
     """An entry that points into the middle of a batch."""
     path = first_log(data).with_suffix(".index")

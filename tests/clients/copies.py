@@ -1,7 +1,7 @@
 """Pipelines in other languages: how their programs are built and what they need to run.
 
-Go fetches franz-go and sarama (each `go.sum` pins them), npm fetches kafkajs into the checkout,
-each once.
+Go fetches franz-go, sarama and kafka-go (each `go.sum` pins them), npm fetches kafkajs into the
+checkout, each once.
 """
 
 from __future__ import annotations
@@ -43,6 +43,13 @@ def sarama(directory: Path) -> tuple[list[str], dict[str, str]]:
     program = directory / "by-time"
     _run(("go", "build", "-o", str(program), "."), HERE / "sarama")
     return [str(program)], dict(os.environ)
+
+
+def kafka_go(directory: Path) -> list[str]:
+    """The command of the group reader with kafka-go, built into `directory`."""
+    program = directory / "read"
+    _run(("go", "build", "-o", str(program), "."), HERE / "kafka_go")
+    return [str(program)]
 
 
 def kafkajs(directory: Path, script: str = "kafkajs_copy.js") -> tuple[list[str], dict[str, str]]:

@@ -15,9 +15,10 @@ import pytest
 
 from coordinator_server.client import Client
 from protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
+from protocol.apis.describe_groups import DescribeGroupsRequest
 from protocol.hashing import partition_for
 from tests.clients.conftest import SETTINGS
-from tests.clients.copies import franz_go, kafkajs
+from tests.clients.copies import franz_go, kafka_go, kafkajs
 from tests.clients.support import create_topic, set_group_configs
 from tests.clients.test_read_committed import read_with_confluent_kafka
 from tests.support import Broker, wait_for
@@ -279,3 +280,40 @@ def read(bootstrap: str) -> dict[bytes, list[bytes]]:
             assert value is not None
             values[key].append(value)
     return values
+
+
+@pytest.mark.real_time
+def test_group_readers_of_kafka_go_start_before_their_topics(
+    start_broker: Callable[..., Broker], tmp_path: Path
+) -> None:
+    """Each reader creates its topic by asking for it, and reads the record that comes later."""
+    bootstrap = start_broker().bootstrap_servers
+    command = kafka_go(tmp_path)
+    topics = [f"late-{number}" for number in range(6)]
+    readers = [
+        subprocess.Popen([*command, bootstrap, topic, str(SECONDS)], stdout=subprocess.PIPE)
+        for topic in topics
+    ]
+    try:
+        with closing(Client(bootstrap)) as client:
+            wait_for(
+                lambda: all(is_stable(client, topic) for topic in topics),
+                "every group has read the metadata of its topic",
+            )
+        producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
+        for topic in topics:
+            producer.produce(topic, topic.encode())
+        assert producer.flush(SECONDS) == 0
+        for topic, reader in zip(topics, readers, strict=True):
+            assert reader.communicate(timeout=SECONDS)[0].decode().strip() == topic
+    finally:
+        for reader in readers:
+            reader.kill()
+            reader.wait()
+
+
+def is_stable(client: Client, group: str) -> bool:
+    """Return whether the classic group has completed a rebalance."""
+    request = DescribeGroupsRequest(groups=[group])
+    (described,) = client.ask(request, client.coordinator(group)).groups
+    return bool(described.group_state == "Stable")

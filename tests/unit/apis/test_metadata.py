@@ -14,6 +14,7 @@ from protocol.schema import ZERO_UUID
 from tests.unit.topics.fakes import START_MS, FakeBroker, batch
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+INVALID = ErrorCode.INVALID_TOPIC_EXCEPTION
 NOT_ASKED = -(2**31)
 
 
@@ -74,14 +75,14 @@ def test_all_topics() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 3, 4, 5, 7, 13])
 def test_an_asked_for_topic_is_created(version: int) -> None:
-    """The first answer is UNKNOWN_TOPIC_OR_PARTITION, the second has the topic."""
+    """The response to the request that creates a topic describes it, behind those that existed."""
     broker = FakeBroker(num_partitions="3")
-    first = ask(broker, request("new"), version)
-    assert errors(first) == [("new", UNKNOWN)]
-    assert first.topics[0].topic_id == ZERO_UUID
-    second = ask(broker, request("new"), version)
-    assert errors(second) == [("new", 0)]
-    assert len(second.topics[0].partitions) == 3
+    broker.topics.create("old", 1, {})
+    first = ask(broker, request("new", "a b", "old"), version)
+    assert errors(first) == [("old", 0), ("new", 0), ("a b", INVALID)]
+    assert len(first.topics[1].partitions) == 3
+    assert {partition.leader_id for partition in first.topics[1].partitions} == {1}
+    assert ask(broker, request("new"), version).topics == [first.topics[1]]
 
 
 def test_a_topic_is_not_created_against_anybodys_will() -> None:
@@ -103,10 +104,9 @@ def test_a_name_that_collides_is_never_created() -> None:
 
 
 def test_a_disk_that_fails_leaves_the_topic_unknown() -> None:
-    """If the topic cannot be created the answer is the same, and the next try may succeed."""
+    """A topic that cannot be created is answered as unknown, and the next request may succeed."""
     broker = FakeBroker()
     broker.disk.fail_at(0)
-    assert errors(ask(broker, request("new"))) == [("new", UNKNOWN)]
     assert errors(ask(broker, request("new"))) == [("new", UNKNOWN)]
     assert errors(ask(broker, request("new"))) == [("new", 0)]
 
@@ -124,14 +124,12 @@ def test_internal_topics_that_are_asked_for() -> None:
     """The topics of coordinators are created with configs and a number of partitions of theirs."""
     broker = FakeBroker(offsets_topic_num_partitions="7")
     first = ask(broker, request("__consumer_offsets"))
-    assert (errors(first), first.topics[0].is_internal) == ([("__consumer_offsets", UNKNOWN)], True)
-    assert len(ask(broker, request("__consumer_offsets")).topics[0].partitions) == 7
+    assert (errors(first), first.topics[0].is_internal) == ([("__consumer_offsets", 0)], True)
+    assert len(first.topics[0].partitions) == 7
     topic = broker.topics.topic("__consumer_offsets")
     assert topic is not None
     assert topic.configs["cleanup.policy"] == "compact"
-    ask(broker, request("__transaction_state"))
     assert len(ask(broker, request("__transaction_state")).topics[0].partitions) == 50
-    ask(broker, request("__share_group_state"))
     assert len(ask(broker, request("__share_group_state")).topics[0].partitions) == 50
     topic = broker.topics.topic("__share_group_state")
     assert topic is not None

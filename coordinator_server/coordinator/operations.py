@@ -5,11 +5,12 @@ Source: CoordinatorRuntime's CoordinatorWriteEvent and CoordinatorInternalEvent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from coordinator_server.group.api import A, Q
 from coordinator_server.group.effects import Reply
+from coordinator_server.group.kinds import unload
 from coordinator_server.group.settings import GroupKind
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ class Operation(Protocol):
     def is_at_once(self) -> bool:
         """Whether it is applied at once if nothing else waits."""
 
+    @property
+    def sees_deadlines(self) -> bool:
+        """Whether timers that are due have to run first."""
+
     def apply(self, group: Group, now_ms: int, effects: Effects) -> Steps | None:
         """Apply it, or return its work as steps."""
 
@@ -79,10 +84,25 @@ class Operation(Protocol):
         """A bug prevents it: answer the request, if it is one, with UNKNOWN_SERVER_ERROR."""
 
 
+class LargeOperation(NamedTuple):
+    """An operation that runs in steps, and the remaining steps."""
+
+    operation: Operation
+    steps: Generator[None, None, None]
+
+
 class PendingRequest(Reply[A], Generic[Q, A]):
     """A request to one group, from its submission to its response."""
 
-    __slots__ = ("_api", "call", "is_at_once", "is_exclusive", "is_large", "request")
+    __slots__ = (
+        "_api",
+        "call",
+        "is_at_once",
+        "is_exclusive",
+        "is_large",
+        "request",
+        "sees_deadlines",
+    )
 
     def __init__(self, api: GroupApi[Q, A], call: GroupCall[A], request: Q) -> None:
         self._api = api
@@ -92,6 +112,7 @@ class PendingRequest(Reply[A], Generic[Q, A]):
         self.is_exclusive = api.exclusive
         self.is_at_once = api.at_once
         self.is_large = call.is_large
+        self.sees_deadlines = api.sees_deadlines and not getattr(request, "member_id", "")
 
     def apply(self, group: Group, now_ms: int, effects: Effects) -> Steps | None:
         """Have the core serve the request."""
@@ -126,7 +147,7 @@ class PendingRequest(Reply[A], Generic[Q, A]):
 class InternalOperation:
     """An operation of the coordinator itself; no caller waits for it."""
 
-    __slots__ = ("_apply", "is_at_once", "is_exclusive", "is_large")
+    __slots__ = ("_apply", "is_at_once", "is_exclusive", "is_large", "sees_deadlines")
 
     def __init__(
         self,
@@ -138,7 +159,7 @@ class InternalOperation:
         self._apply = apply
         self.is_exclusive = is_exclusive
         self.is_large = is_large
-        self.is_at_once = False
+        self.is_at_once = self.sees_deadlines = False
 
     def apply(self, group: Group, now_ms: int, effects: Effects) -> Steps | None:
         """Apply it, or return its work as steps."""
@@ -152,3 +173,14 @@ class InternalOperation:
 
     def fail(self) -> None:
         """Nothing waits for it; the group is reloaded after a bug."""
+
+
+def _expire_timers(group: Group, now_ms: int, effects: Effects) -> Steps | None:
+    return group.expire_timers(now_ms, effects)  # that of its kind
+
+
+EXPIRE_TIMERS = InternalOperation(_expire_timers)
+"""Runs the delayed operations whose deadline has come."""
+
+UNLOAD = InternalOperation(unload)
+"""Answers what is parked, and ends the group here."""

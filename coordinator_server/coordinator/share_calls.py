@@ -60,13 +60,13 @@ class _Gathering:
 class StateAnswered:
     """The operation that brings an answer of the share coordinator to the group that asked."""
 
-    __slots__ = ("_call", "_errors", "is_at_once", "is_exclusive", "is_large")
+    __slots__ = ("_call", "_errors", "is_at_once", "is_exclusive", "is_large", "sees_deadlines")
 
     def __init__(self, call: StateCall, errors: StateErrors) -> None:
         self._call = call
         self._errors = errors
         self.is_exclusive = True
-        self.is_at_once = self.is_large = False
+        self.is_at_once = self.is_large = self.sees_deadlines = False
 
     @property
     def _request(self) -> PendingRequest[Any, Any] | None:

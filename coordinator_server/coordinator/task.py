@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from coordinator_server.coordinator.operations import InternalOperation
+from coordinator_server.coordinator.operations import EXPIRE_TIMERS, UNLOAD, LargeOperation
 from coordinator_server.group.driver import settle, settle_large
 from coordinator_server.group.effects import Effects
 from coordinator_server.group.kinds import load_finished, unload
@@ -37,17 +37,6 @@ if TYPE_CHECKING:
     from coordinator_server.group.explain import Rebalance
     from coordinator_server.group.group import Group
     from storage.errors import StorageError
-
-
-def _expire_timers(group: Group, now_ms: int, effects: Effects) -> Steps | None:
-    return group.expire_timers(now_ms, effects)  # that of its kind
-
-
-EXPIRE_TIMERS = InternalOperation(_expire_timers)
-"""Runs the delayed operations whose deadline has come."""
-
-UNLOAD = InternalOperation(unload)
-"""Answers what is parked, and ends the group here."""
 
 
 OPERATIONS_PER_TURN, ANSWERS_PER_TURN = 64, 32
@@ -74,13 +63,6 @@ class TaskContext(Protocol):
 
     def submit(self, call: GroupCall[A], request: Q) -> None:
         """Take a request that was meant for a group that has ended to its group."""
-
-
-class LargeOperation(NamedTuple):
-    """An operation that runs in steps, and what is left of it."""
-
-    operation: Operation
-    steps: Generator[None, None, None]
 
 
 class GroupTask:
@@ -131,8 +113,10 @@ class GroupTask:
             return
         is_busy = self._is_woken or self._is_draining or self._large is not None
         if operation.is_at_once and not (is_busy or operation.is_large or self._is_stopped):
-            self._apply_now(operation)
-            return
+            now_ms = self._context.clock.now_ms()
+            if not self._has_to_expire(operation, now_ms):
+                self._apply_now(operation, now_ms)
+                return
         if self._mailbox is None:
             self._mailbox = deque()
         self._mailbox.append(operation)
@@ -207,9 +191,18 @@ class GroupTask:
         if large is not None:
             self._context.step_runner.run(large.steps)
 
-    def _apply_now(self, operation: Operation) -> None:
+    def _has_to_expire(self, operation: Operation, now_ms: int) -> bool:
+        """Return whether timers have to run before an operation that must see their effects.
+
+        The loop runs a timer some milliseconds late, or after a request that came later.
+        """
+        if not operation.sees_deadlines:
+            return False
+        look_ms = self.group.next_look_ms()
+        return look_ms is not None and look_ms <= now_ms
+
+    def _apply_now(self, operation: Operation, now_ms: int) -> None:
         """Apply an operation while the mailbox is empty."""
-        now_ms = self._context.clock.now_ms()
         self._is_draining = True
         try:
             self._apply(operation, now_ms)
@@ -231,6 +224,10 @@ class GroupTask:
         try:
             while mailbox and len(applied) < OPERATIONS_PER_TURN:
                 operation = mailbox.popleft()
+                if self._has_to_expire(operation, now_ms):
+                    self._settle(now_ms, is_last=False)  # timers see the records of the others
+                    mailbox.appendleft(operation)
+                    operation = EXPIRE_TIMERS
                 if operation.is_large:
                     self._large = LargeOperation(operation, self._run_large(operation))
                     break

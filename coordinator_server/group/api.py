@@ -71,8 +71,9 @@ class GroupApi(Generic[Q, A]):
     `validate` says what is wrong with a request whatever the group, `creates_group` whether a
     missing group is made. An `exclusive` request sees the durable state exactly as the log has it
     (deletion): it shares no drain. One that is `at_once` is applied at once when nothing else
-    waits: it gains nothing by sharing a write. Heartbeat alone has another
-    `error_while_loading`.
+    waits: it gains nothing by sharing a write. One that `sees_deadlines` is served after timers
+    that are due, unless it names a member: an administrator must not meet a member whose session is
+    over. Heartbeat alone has another `error_while_loading`.
     """
 
     request_type: type[Q]
@@ -85,6 +86,7 @@ class GroupApi(Generic[Q, A]):
     creates_group: Callable[[Q], bool] | None = None
     exclusive: bool = False
     at_once: bool = False
+    sees_deadlines: bool = False
     serve_kind: Mapping[GroupKind, Serve[Q, A]] = field(default_factory=dict)
     serves_every_kind: bool = False
     error_while_loading: ErrorCode = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

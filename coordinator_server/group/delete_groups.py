@@ -82,4 +82,5 @@ DELETE_GROUPS = GroupApi(
     missing=missing,
     exclusive=True,
     at_once=True,
+    sees_deadlines=True,
 )

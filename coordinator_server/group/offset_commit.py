@@ -329,4 +329,5 @@ OFFSET_COMMIT = GroupApi(
     refuse=refuse,
     missing=missing,
     creates_group=creates_group,
+    sees_deadlines=True,
 )

@@ -91,4 +91,5 @@ OFFSET_DELETE = GroupApi(
     missing=missing,
     validate=validate,
     exclusive=True,
+    sees_deadlines=True,
 )

@@ -22,8 +22,8 @@ from coordinator_server.coordinator.fan_in import Part
 from coordinator_server.coordinator.groups import LOAD_FINISHED, GroupCoordinator
 from coordinator_server.coordinator.led_partitions import PartitionState
 from coordinator_server.coordinator.offsets_partition import OffsetsPartition
-from coordinator_server.coordinator.operations import Operation, PendingRequest
-from coordinator_server.coordinator.task import EXPIRE_TIMERS, GroupTask, TaskContext
+from coordinator_server.coordinator.operations import EXPIRE_TIMERS, Operation, PendingRequest
+from coordinator_server.coordinator.task import GroupTask, TaskContext
 from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.classic.state import EMPTY, STABLE, GroupState
 from coordinator_server.group.effects import (

@@ -112,4 +112,5 @@ DESCRIBE_GROUPS = GroupApi(
     refuse=refuse,
     missing=missing,
     at_once=True,
+    sees_deadlines=True,
 )

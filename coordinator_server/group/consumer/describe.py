@@ -160,4 +160,5 @@ CONSUMER_GROUP_DESCRIBE = GroupApi(
     protocol=GroupKind.CONSUMER,
     validate=validate,
     at_once=True,
+    sees_deadlines=True,
 )

@@ -223,4 +223,5 @@ ALTER_SHARE_GROUP_OFFSETS = GroupApi(
     validate=validate,
     creates_group=creates_group,
     exclusive=True,
+    sees_deadlines=True,
 )

@@ -185,4 +185,5 @@ DELETE_SHARE_GROUP_OFFSETS = GroupApi(
     wrong_kind=wrong_kind,
     validate=validate,
     exclusive=True,
+    sees_deadlines=True,
 )

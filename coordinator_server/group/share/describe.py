@@ -140,4 +140,5 @@ SHARE_GROUP_DESCRIBE = GroupApi(
     wrong_kind=wrong_kind,
     validate=validate,
     at_once=True,
+    sees_deadlines=True,
 )

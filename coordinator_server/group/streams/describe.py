@@ -216,4 +216,5 @@ STREAMS_GROUP_DESCRIBE = GroupApi(
     protocol=GroupKind.STREAMS,
     validate=validate,
     at_once=True,
+    sees_deadlines=True,
 )

@@ -32,24 +32,25 @@ def missing() -> str | None:
 
 
 def franz_go(directory: Path) -> tuple[list[str], dict[str, str]]:
-    """The command of the program with franz-go, built into `directory`, and its environment."""
-    program = directory / "copy"
-    _run(("go", "build", "-o", str(program), "."), HERE / "franz_go")
-    return [str(program)], dict(os.environ)
+    """Return the command of the pipeline with franz-go, and its environment."""
+    return _go_program("franz_go", directory)
 
 
 def sarama(directory: Path) -> tuple[list[str], dict[str, str]]:
-    """The command of the program with sarama 1.43.3 likewise."""
-    program = directory / "by-time"
-    _run(("go", "build", "-o", str(program), "."), HERE / "sarama")
+    """Return the command of the search by time with sarama 1.43.3, and its environment."""
+    return _go_program("sarama", directory)
+
+
+def kafka_go(directory: Path) -> tuple[list[str], dict[str, str]]:
+    """Return the command of the group reader with kafka-go, and its environment."""
+    return _go_program("kafka_go", directory)
+
+
+def _go_program(folder: str, directory: Path) -> tuple[list[str], dict[str, str]]:
+    """Build the Go program of a folder into `directory`."""
+    program = directory / folder
+    _run(("go", "build", "-o", str(program), "."), HERE / folder)
     return [str(program)], dict(os.environ)
-
-
-def kafka_go(directory: Path) -> list[str]:
-    """The command of the group reader with kafka-go, built into `directory`."""
-    program = directory / "read"
-    _run(("go", "build", "-o", str(program), "."), HERE / "kafka_go")
-    return [str(program)]
 
 
 def kafkajs(directory: Path, script: str = "kafkajs_copy.js") -> tuple[list[str], dict[str, str]]:

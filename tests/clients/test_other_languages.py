@@ -288,10 +288,12 @@ def test_group_readers_of_kafka_go_start_before_their_topics(
 ) -> None:
     """Each reader creates its topic by asking for it, and reads the record that comes later."""
     bootstrap = start_broker().bootstrap_servers
-    command = kafka_go(tmp_path)
+    command, environment = kafka_go(tmp_path)
     topics = [f"late-{number}" for number in range(6)]
     readers = [
-        subprocess.Popen([*command, bootstrap, topic, str(SECONDS)], stdout=subprocess.PIPE)
+        subprocess.Popen(
+            [*command, bootstrap, topic, str(SECONDS)], env=environment, stdout=subprocess.PIPE
+        )
         for topic in topics
     ]
     try:

@@ -14,7 +14,7 @@ from mmap import mmap
 
 LEAST_RUN = 6
 """Runs that are shorter than this are read record by record: a run costs as much as six records."""
-_MOST_SHORT_RUNS = 4
+_MOST_SHORT_RUNS = 2
 
 _ONE_BYTE_DELTAS = 64
 _TWO_BYTE_DELTAS = 8192
@@ -81,7 +81,11 @@ def _walk(
         length = section[position]
         position += 1
         if length > 127:
-            length, position = _tail(section, position, length)
+            if 0 < section[position] < 128:
+                length = length & 127 | section[position] << 7
+                position += 1
+            else:
+                length, position = _tail(section, position, length)
         stop = position + (length >> 1)
         if section[position] or length & 1:
             raise _UnusualError
@@ -118,7 +122,11 @@ def _walk(
         position += 1
         if size != 1:
             if size > 127:
-                size, position = _tail(section, position, size)
+                if 0 < section[position] < 128:
+                    size = size & 127 | section[position] << 7
+                    position += 1
+                else:
+                    size, position = _tail(section, position, size)
             if size & 1:
                 raise _UnusualError
             position += size >> 1
@@ -206,6 +214,8 @@ def _run(
         column = section[place : position + stride * most : stride]
         if column != column[:1] * most:
             most -= len(column.lstrip(column[:1]))
+            if most < LEAST_RUN:
+                return None
     times = section[time_at : position + stride * most : stride]
     if time_bytes == 1:
         if not times.isascii():

@@ -156,27 +156,20 @@ class PartitionLog:
     # --- append -----------------------------------------------------------------------------------
 
     def append(self, records: Buffer, now_ms: int, *, is_apart: bool = True) -> AppendResult:
-        """Append the one batch of a client's Produce request.
+        """Append the one batch of a client's Produce request, as `check_client_batch` returns it.
 
-        Raises the StorageError to answer; LongCheckError unless `is_apart`, if the check of the
-        batch takes long. A batch that an idempotent producer sent before is not stored again: the
-        result is that of the first time.
+        Raises the StorageError to answer, and LongCheckError as `check_client_batch` does.
         """
-        return self.append_checked(self.check(records, now_ms, is_apart=is_apart), now_ms)
-
-    def check(
-        self, records: Buffer, now_ms: int, *, is_apart: bool = True
-    ) -> tuple[BatchHeader, bytes]:
-        """Return the batch to store for that of a client. It may be called in a thread.
-
-        Raises as `append` does.
-        """
-        return check_client_batch(
+        batch = check_client_batch(
             records, self.config, now_ms, self.topic, self.partition, is_apart=is_apart
         )
+        return self.append_checked(batch, now_ms)
 
     def append_checked(self, batch: tuple[BatchHeader, bytes], now_ms: int) -> AppendResult:
-        """Append a client's batch that has been checked. Raises StorageError as `append` does."""
+        """Append a client's batch that has been checked. Raises StorageError.
+
+        A batch that an idempotent producer sent before gets the result of the first time.
+        """
         if self.closed:
             raise self._gone()
         header, body = batch

@@ -11,6 +11,7 @@ from protocol.batch import EncodedBatch, end_transaction_batch
 from protocol.batch_header import BatchHeader
 from protocol.control_record import EndTransaction
 from protocol.errors import ErrorCode
+from storage.append_check import check_client_batch
 from storage.disk import Buffer
 from storage.errors import StorageError, UnknownPartitionError
 from storage.flush import Done
@@ -139,7 +140,10 @@ class Partition:
         """Check a client's batch in a thread, and call `done` in the loop when that has ended."""
         flusher = self._logs.flusher
         assert flusher is not None, "the log was to be checked in a thread"
-        check = CheckedLater(partial(self.log.check, records, now_ms))
+        log = self.log
+        check = CheckedLater(
+            partial(check_client_batch, records, log.config, now_ms, log.topic, log.partition)
+        )
         flusher.submit_then(check.run, done)
         return check
 

@@ -126,6 +126,8 @@ def network() -> Iterator[str]:
     docker("network", "rm", name)
 
 
+# tests/e2e/test_published_variables.py starts each as a process in every run.
+@pytest.mark.nightly
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.source.split()[0]}-{row.service}")
 def test_the_image_takes_the_variables(row: Published, network: str, tmp_path: Path) -> None:
     """With the variables and files at their places the container listens, or says why not."""

@@ -1,9 +1,8 @@
 """One partition's log: appended at its end, read from any offset (Kafka's UnifiedLog, one replica).
 
-A client's batch is checked by its header and CRC, one of the broker's own comes with what the log
-needs to know of it. Either gets its base offset and leader epoch, which the CRC does not cover, and
-goes out in one writev. With a single replica the high watermark is the log end. Errors are
-StorageErrors that carry the code of the answer.
+A client's batch is checked by `append_check`, one of the broker's own comes with what the log needs
+to know. Either gets its base offset and leader epoch and goes out in one writev. With a single
+replica the high watermark is the log end. Errors are StorageErrors that carry the answer's code.
 """
 
 from __future__ import annotations
@@ -156,20 +155,14 @@ class PartitionLog:
     # --- append -----------------------------------------------------------------------------------
 
     def append(self, records: Buffer, now_ms: int, *, is_apart: bool = True) -> AppendResult:
-        """Append the one batch of a client's Produce request, as `check_client_batch` returns it.
-
-        Raises the StorageError to answer, and LongCheckError as `check_client_batch` does.
-        """
+        """Append a client's batch. Raises as `check_client_batch` and `append_checked` do."""
         batch = check_client_batch(
             records, self.config, now_ms, self.topic, self.partition, is_apart=is_apart
         )
         return self.append_checked(batch, now_ms)
 
     def append_checked(self, batch: tuple[BatchHeader, bytes], now_ms: int) -> AppendResult:
-        """Append a client's batch that has been checked. Raises StorageError.
-
-        A batch that an idempotent producer sent before gets the result of the first time.
-        """
+        """Append a checked batch, unless its producer sent it before. Raises StorageError."""
         if self.closed:
             raise self._gone()
         header, body = batch

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from coordinator_server.group.effects import Effects
 from coordinator_server.group.kinds import unload
+from coordinator_server.group.streams.records import target_epoch_record
 from coordinator_server.group.streams.status import StatusCode
 from protocol.errors import ErrorCode
+from tests.sim.broker import GROUP
 from tests.unit.group.streams.context import StreamsContext, statuses
 
 DELAYED = StatusCode.ASSIGNMENT_DELAYED
@@ -113,6 +115,23 @@ def test_the_first_member_after_the_last_waits_for_the_delay_alone() -> None:
     context.broker.advance(100)
     assert context.epochs == (4, 4)
     assert statuses(member.own()) == {}
+
+
+def test_an_empty_group_of_an_older_log_keeps_the_interval() -> None:
+    """Kafka before 4.4 leaves the time of the last assignment when the last member goes."""
+    context = StreamsContext(
+        streams_initial_rebalance_delay_ms=100, streams_assignment_interval_ms=1000
+    )
+    member = context.member("m")
+    member.join()
+    member.own()
+    context.broker.advance(100)
+    member.leave()
+    context.group.replay(target_epoch_record(GROUP, 2, context.broker.clock.time_ms))
+    member.join()
+    context.broker.advance(100)
+    assert context.epochs == (4, 2)
+    assert statuses(member.own()) == {DELAYED: BY_INTERVAL}
 
 
 def test_sessions_end() -> None:

@@ -35,6 +35,7 @@ test-all: .venv/.installed-dev
 
 # What takes too long for every run of CI. SLICES=NAME runs one slice of it; see tests/nightly.py.
 nightly: .venv/.installed-dev
+	tests/compose/engine-up.sh
 	$(BIN)/python -m tests.nightly $(SLICES)
 
 # The lower bounds in pyproject.toml hold: both packages of the core, each client, the tables of Spark.

@@ -32,7 +32,7 @@ def find_slices() -> dict[str, list[str]]:
 
 
 def select_slice(commit: str, names: Sequence[str]) -> str:
-    """Return the slice whose turn it is; the commit's hash decides, so that each gets its turn."""
+    """Return the slice that the commit's hash selects: over many commits each is selected."""
     return names[int(commit, 16) % len(names)]
 
 

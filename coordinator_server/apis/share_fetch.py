@@ -44,7 +44,7 @@ from protocol.apis.share_fetch import (
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, MutableMapping, Sequence
 
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
@@ -63,8 +63,8 @@ class _Context(NamedTuple):
 
     error: ErrorCode
     session: ShareSession | None = None
-    partitions: list[PartitionKey] = []
-    names: dict[bytes, str] = {}
+    partitions: Sequence[PartitionKey] = ()
+    names: MutableMapping[bytes, str] | None = None
 
 
 def handle(broker: Broker, call: Call, request: ShareFetchRequest) -> Steps:
@@ -176,11 +176,12 @@ def _fetch(
     wanted: list[PartitionKey] = []
     has_recreated = False
     access = broker.security.access(call.connection, call.api_name)
+    names = {} if context.names is None else context.names
     for key in context.partitions:
         topic = broker.topics.topic_by_id(key[0])
         if topic is not None:
-            context.names[key[0]] = topic.name
-        name = context.names.get(key[0])
+            names[key[0]] = topic.name
+        name = names.get(key[0])
         if name is None:
             fetched[key] = _failed(key, ErrorCode.UNKNOWN_TOPIC_ID)
         elif access is not None and not access.topic(Operation.READ, name):

@@ -73,7 +73,12 @@ def handshake(
     except ValueError as error:  # a name that no certificate can have
         plain.close()
         raise OSError(str(error)) from error
-    weakness = None if context.verify_mode is ssl.CERT_NONE else chain_weakness(wire)
+    if context.verify_mode is ssl.CERT_NONE:
+        return wire
+    try:
+        weakness = chain_weakness(wire)
+    except ValueError as error:  # malformed DER
+        weakness = str(error)
     if weakness is not None:
         wire.close()
         raise ssl.SSLError(f"the broker's certificate is refused: {weakness}")

@@ -149,8 +149,8 @@ _GROUPS = (
     _boolean("group.events.enable", True,
          "Whether rebalances are written to the topic __group_events (ours)."),
     _boolean("group.events.listed", False,
-             "Whether listings of all topics have __group_events, which is there by its name in "
-             "any case (ours)."),
+             "Whether listings of all topics have __group_events; a request that names the topic "
+             "always finds it (ours)."),
     _int("group.events.history.size", 32,
          "Records of rebalances that are kept in memory for each group (ours)."),
     _list("group.coordinator.rebalance.protocols", ("classic", "consumer", "streams"),

@@ -207,7 +207,7 @@ class ImageVariables:
 
     def _client_users(self) -> list[tuple[str, str]]:
         names, words = (
-            re.split(r"[,;\s]+", text) if text else []
+            [word for word in re.split(r"[,;\s]+", text) if word]
             for text in (self._take("KAFKA_CLIENT_USERS"), self._take("KAFKA_CLIENT_PASSWORDS"))
         )
         if len(names) != len(words):

@@ -23,7 +23,9 @@ _REFUSED_SIGNATURES = {
     bytes.fromhex("2a864886f70d010103"): "MD4withRSA",
     bytes.fromhex("2a864886f70d010104"): "MD5withRSA",
 }
-_RSA, _EC = bytes.fromhex("2a864886f70d010101"), bytes.fromhex("2a8648ce3d0201")
+_RSA_KEYS = (bytes.fromhex("2a864886f70d010101"), bytes.fromhex("2a864886f70d01010a"))
+"""rsaEncryption and RSASSA-PSS."""
+_EC = bytes.fromhex("2a8648ce3d0201")
 _CURVES = frozenset(
     bytes.fromhex(curve) for curve in ("2a8648ce3d030107", "2b81040022", "2b81040023")
 )
@@ -60,10 +62,13 @@ def weakness(certificate: bytes) -> str | None:
         raise ValueError("no certificate")
     algorithm, key = [content for _, content, _ in elements(fields[5])][:2]
     identifiers = [content for tag, content, _ in elements(algorithm) if tag == _OID]
-    if identifiers[:1] == [_RSA]:
+    if identifiers and identifiers[0] in _RSA_KEYS:
         bits = int.from_bytes(_first(_first(key[1:])[1])[1]).bit_length()
         return f"the RSA key has {bits} bits" if bits < SHORTEST_RSA_KEY_BITS else None
-    if identifiers[:1] == [_EC] and not _CURVES.issuperset(identifiers[1:]):
+    # A key with explicit parameters names no curve.
+    if identifiers[:1] == [_EC] and (
+        not identifiers[1:] or not _CURVES.issuperset(identifiers[1:])
+    ):
         return "the curve of the key is not supported"
     return None
 

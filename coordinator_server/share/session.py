@@ -56,9 +56,14 @@ class ShareSession:
         for key in added:
             self.partitions.setdefault(key, True)
             yield
+        has_forgotten = False
         for key in forgotten:
-            self.partitions.pop(key, None)
+            has_forgotten |= self.partitions.pop(key, None) is not None
             yield
+        if has_forgotten:
+            fetched = {topic_id for topic_id, _ in self.partitions}
+            for topic_id in [one for one in self.names if one not in fetched]:
+                del self.names[topic_id]
 
     def has_news(self, key: PartitionKey, *, has_records: bool, has_error: bool) -> bool:
         """Whether the answer must name a partition; notes what the client then knows.

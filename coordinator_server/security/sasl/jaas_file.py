@@ -45,14 +45,15 @@ class JvmOptions(NamedTuple):
 def parse_jvm_options(text: str) -> JvmOptions:
     """Split the options as kafka-run-class.sh does, at blanks; the last value of a property counts.
 
-    Values of other options are left out, as they may be passwords.
+    Values of other options are left out, as they may be passwords, and so are words that begin
+    with no `-`: they may be the rest of a value with a blank in it.
     """
     options = JvmOptions({}, [])
     for option in text.split():
         name, separator, value = option.partition("=")
         if name.startswith("-D"):
             options.properties[name.removeprefix("-D")] = value
-        if name != f"-D{LOGIN_CONFIG}":
+        if name.startswith("-") and name != f"-D{LOGIN_CONFIG}":
             options.others.append(name.partition(":")[0] if separator else name)
     return options
 

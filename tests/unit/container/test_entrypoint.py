@@ -245,7 +245,7 @@ def test_users_of_bitnamis_image(directory: Path) -> None:
     """Each listener has the clients, the one between brokers one more user; files have values."""
     (directory / "words").write_text("x y\n")
     given = SASL | {
-        "KAFKA_CLIENT_USERS": "a;b",
+        "KAFKA_CLIENT_USERS": "a;b,",
         "KAFKA_CLIENT_PASSWORDS_FILE": str(directory / "words"),
         "KAFKA_INTER_BROKER_PASSWORD": 'i"',
         "KAFKA_CONTROLLER_USER": "c",

@@ -47,6 +47,28 @@ def test_a_certificate_of_today(is_rsa: bool) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("known", "other", "expected"),
+    [
+        # The algorithm of the key: RSASSA-PSS instead of rsaEncryption.
+        ("2a864886f70d010101", "2a864886f70d01010a", "the RSA key has 768 bits"),
+        ("2a8648ce3d030107", "2a8648ce3d030108", "the curve of the key is not supported"),
+    ],
+)
+def test_other_kinds_of_keys(
+    old_authority: OldAuthority, known: str, other: str, expected: str
+) -> None:
+    """RSASSA-PSS keys are measured, and curves without a known name are refused."""
+    is_rsa = "RSA" in expected
+    whole = (
+        der(old_authority.issue("rsa768"))
+        if is_rsa
+        else Authority().issue("new", is_rsa=False).certificate.public_bytes(Encoding.DER)
+    )
+    assert bytes.fromhex(known) in whole
+    assert weakness(whole.replace(bytes.fromhex(known), bytes.fromhex(other))) == expected
+
+
 def test_every_truncation_is_malformed() -> None:
     """A certificate that is cut anywhere raises ValueError."""
     whole = Authority().certificate.public_bytes(Encoding.DER)

@@ -50,6 +50,18 @@ def test_partitions_join_and_leave() -> None:
     assert update(session, [], [P0]) == [P2]
 
 
+def test_names_of_topics_that_are_not_fetched_any_more_are_forgotten() -> None:
+    """The name goes with the last partition of its topic."""
+    session = opened(ShareSessionCache(1))
+    other = (b"\2" * 16, 0)
+    update(session, [other], [])
+    session.names = {P0[0]: "a", other[0]: "b"}
+    update(session, [], [P0, other])
+    assert session.names == {P0[0]: "a"}
+    update(session, [], [P1])
+    assert session.names == {}
+
+
 def test_news() -> None:
     """Records and errors; what has joined later is named once, and what had an error."""
     session = opened(ShareSessionCache(1))

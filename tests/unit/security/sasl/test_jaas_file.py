@@ -51,6 +51,7 @@ def settings(text: str, path: Path, more: dict[str, str] | None = None) -> dict[
         (f"{LOGIN}==/a -Dp=q", "/a", ["-Dp"]),
         (f"{LOGIN}=/a {LOGIN}=file:/b", "/b", []),
         (f"-javaagent:/x.jar=1:/y {LOGIN}=/a", "/a", ["-javaagent"]),
+        (f'-Dword="my secret" {LOGIN}=/a', "/a", ["-Dword"]),
     ],
 )
 def test_options_of_the_jvm(text: str, file: str | None, others: list[str]) -> None:

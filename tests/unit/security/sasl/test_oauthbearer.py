@@ -435,7 +435,17 @@ def test_unsigned_tokens_without_being_asked_for(
     said = str(caught.value)
     assert said.startswith("listener.name.out.oauthbearer.sasl.oauthbearer.jwks.endpoint.url: ")
     assert f"{listener} is neither a loopback address nor in a container" in said
-    # A setting that asks for them is enough anywhere, and no warning.
+    # A setting that asks for them is enough anywhere, without a warning.
     asking = Config(overrides={"sasl.server.callback.handler.class": oauthbearer.UNSECURED})
     new_oauthbearer(asking, None, security, listener)
+    assert not security.unsecured_listeners
+
+
+@pytest.mark.parametrize("name", ["expected.issuer", "expected.audience"])
+def test_settings_that_unsigned_tokens_cannot_meet(name: str) -> None:
+    """Who asks for an issuer or an audience gets no listener that takes unsigned tokens."""
+    config = Config(overrides={f"sasl.oauthbearer.{name}": "mine"})
+    security = Security(Config(), SecurityState(MemoryDisk(), "/d"), FakeClock(), FakeClock())
+    with pytest.raises(ConfigError, match=rf"{name} asks for tokens to be validated"):
+        new_oauthbearer(config, None, security, Listener("OUT", "127.0.0.1", 9092))
     assert not security.unsecured_listeners

@@ -111,19 +111,19 @@ def load_config(options: argparse.Namespace) -> Config:
     return config
 
 
-def _listeners(text: str, is_secured: bool) -> str:
-    """Return the setting `listeners` for HOST:PORT or NAME://HOST:PORT. Raises ConfigError."""
+def _listeners(texts: Sequence[str], is_secured: bool) -> str:
+    """Return the setting `listeners` for HOST:PORT and NAME://HOST:PORT. Raises ConfigError."""
     listeners = []
-    for listener in text.split(","):
+    for listener in ",".join(texts).split(","):
         name, separator, address = listener.strip().rpartition("://")
         if not separator:
             name = "SASL_SSL" if is_secured else "PLAINTEXT"
         try:
             parse_address(address)
-        except ValueError:
-            name = ""
+        except ValueError as error:
+            raise ConfigError(f"--listener: {error}") from None
         if not name:
-            raise ConfigError(f"--listener: {listener!r} is neither HOST:PORT nor NAME://HOST:PORT")
+            raise ConfigError(f"--listener: {listener!r} is not [NAME://]HOST:PORT")
         listeners.append(f"{name}://{address}")
     return ",".join(listeners)
 
@@ -137,7 +137,10 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     serve = commands.add_parser("serve", help="run the broker")
     serve.add_argument(
-        "--listener", metavar="[NAME://]HOST:PORT", help="where to listen; port 0 picks one"
+        "--listener",
+        action="append",
+        metavar="[NAME://]HOST:PORT",
+        help="where to listen; port 0 picks one (repeatable)",
     )
     data = serve.add_mutually_exclusive_group()
     data.add_argument("--data-dir", metavar="DIR", help="where the data lies (log.dirs)")

@@ -470,8 +470,10 @@ def _parse(setting: Setting, text: str) -> Value:
 def parse_address(text: str) -> tuple[str, int]:
     """HOST:PORT, the host maybe empty or an IPv6 address in brackets. Raises ValueError."""
     host, separator, port = text.rpartition(":")
-    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    if not separator or not port.isascii() or not port.isdigit():
         raise ValueError(f"{text!r} is not HOST:PORT")
+    if int(port) > 65535:
+        raise ValueError(f"{text!r}: there is no port {port}, the highest is 65535")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     return host, int(port)

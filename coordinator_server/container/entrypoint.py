@@ -10,6 +10,7 @@ Confluent serve too. Where the data lies is seen from what is mounted. See docs/
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import partial
@@ -53,6 +54,9 @@ READY_MESSAGE = (
 
 _CLUSTER_ID_VARIABLES = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 _BITNAMI_PREFIX = "KAFKA_CFG_"
+_BITNAMI_USERS = re.compile(
+    "KAFKA_(CLIENT_(USERS|PASSWORDS)|(INTER_BROKER|CONTROLLER)_(USER|PASSWORD))(_FILE)?"
+)
 
 
 class Prepared(NamedTuple):
@@ -134,7 +138,7 @@ def run() -> None:
 
 
 def _rename_bitnami_variables(environment: MutableMapping[str, str]) -> bool:
-    """Rename KAFKA_CFG_NAME to KAFKA_NAME; return whether there is any.
+    """Rename KAFKA_CFG_NAME to KAFKA_NAME; return whether any variable is one of Bitnami's image.
 
     In Bitnami's image `_` is always `.`, except in the names of the protocols SASL_*.
     """
@@ -145,7 +149,7 @@ def _rename_bitnami_variables(environment: MutableMapping[str, str]) -> bool:
             name = name.replace(protocol, protocol.replace("_", "__"))
         environment.setdefault(name, environment[variable])
         del environment[variable]
-    return bool(variables)
+    return bool(variables) or any(map(_BITNAMI_USERS.fullmatch, environment))
 
 
 def _advertise_host_name(environment: MutableMapping[str, str]) -> None:

@@ -45,6 +45,8 @@ def test_a_properties_file_is_read(tmp_path: Path) -> None:
         (["--set", "group.max.size=none"], "group.max.size: 'none' is not a number"),
         (["--set", "group.max.size"], "NAME=VALUE expected"),
         (["--listener", "9092"], "--listener: '9092' is not HOST:PORT"),
+        (["--listener", "A://h:99999"], "'h:99999': there is no port 99999, the highest is 65535"),
+        (["--listener", "://h:1"], "--listener: '://h:1' is not [NAME://]HOST:PORT"),
         (["--config", "no/such/file"], "--config no/such/file: No such file or directory"),
         (["--strict", "--set", "num.partitionz=3"], "did you mean num.partitions?"),
     ],
@@ -59,6 +61,14 @@ def test_a_bad_value_is_one_line_and_exit_code_2(
     assert captured.err.startswith("coordinator-server: ")
     assert captured.err.count("\n") == 1
     assert expected in captured.err
+
+
+def test_listeners_may_be_repeated() -> None:
+    """Each --listener adds listeners; one flag may have several."""
+    protocols = "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT,PLAINTEXT:PLAINTEXT"
+    arguments = ["--listener", "h:1", "--listener", "A://h:2,B://h:3", "--set", protocols]
+    listeners = config_of(*arguments).listeners()
+    assert [str(one) for one in listeners] == ["PLAINTEXT://h:1", "A://h:2", "B://h:3"]
 
 
 def test_a_broken_properties_file_is_named(tmp_path: Path) -> None:

@@ -272,6 +272,20 @@ def test_users_of_bitnamis_image(directory: Path) -> None:
     assert not [name for name in given if "PASSWORD" in name]
 
 
+def test_users_count_without_other_variables_of_bitnamis_image() -> None:
+    """KAFKA_CLIENT_USERS are users of the listeners, however the listeners were set."""
+    given = {
+        "KAFKA_LISTENERS": "SASL_PLAINTEXT://:9092",
+        "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN,SCRAM-SHA-512",
+        "KAFKA_CLIENT_USERS": "a",
+        "KAFKA_CLIENT_PASSWORDS": "x",
+    }
+    config, *_ = prepare(given, files=(), is_mount=nothing_is_mounted)
+    own = config.own_settings("sasl_plaintext")
+    assert own["plain.sasl.jaas.config"] == f'{PLAIN_MODULE} required "user_a"="x";'
+    assert config.optional_text("scram.users") == "SCRAM-SHA-512=[name=a,password=x]"
+
+
 def test_a_mounted_jaas_file_has_the_users(directory: Path) -> None:
     """Where kafka_jaas.conf is mounted, KAFKA_CLIENT_USERS mean nothing, as in Bitnami's image."""
     path = directory / "kafka_jaas.conf"

@@ -7,18 +7,32 @@ _FIXED = (
     "a Kafka answers those that cannot be changed, before it asks who wants it"
 )
 _FAILS = "a Kafka with an authorizer fails at ids that no topic has; we answer UNKNOWN_TOPIC_ID"
+_CREATES = (
+    "the response to the request that creates a topic describes the topic (decision 14); Kafka "
+    "answers UNKNOWN_TOPIC_OR_PARTITION"
+)
 
 _ALLOWED_BY_GROUP = (
     *("super", "full", "all-operations", "implied", "prefixed", "wildcard", "everyone"),
     *("right-host", "deny-other-host", "odd", "deny-2", "without-2"),
 )
 
+_MAY_CREATE = (
+    *("super", "full", "all-operations", "implied", "prefixed", "wildcard", "everyone"),
+    *("right-host", "deny-other-host", "deny-all", "odd", "even", "first-2"),
+    *("deny-1", "deny-2", "deny-3", "deny-4", "without-2", "without-3", "without-4"),
+)
 EXPLAINED: dict[str, str] = {
     "*AlterConfigs.broker *": _FIXED,
     **{
         f"{case} * {grant}": _FAILS
         for case in ("ShareAcknowledge.absent", "ShareFetch")
         for grant in _ALLOWED_BY_GROUP
+    },
+    **{
+        f"{case} {grant}": _CREATES
+        for case in ("Metadata [0-3]", "Metadata.created *")
+        for grant in _MAY_CREATE
     },
 }
 """Pattern of "case version grant" -> reason. All cells that match have to differ."""

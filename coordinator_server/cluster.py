@@ -281,17 +281,17 @@ class Cluster:
         Brokers that were stopped run again. With `moves` they listen at other ports from then on,
         so that no client of before finds them again. The rest happens in one turn of the loop:
         connections first, so that no client sees it. Producer ids go on, as none may be given
-        twice. Virtual clocks have the machine's time again. Raises StorageError,
-        StartError.
+        twice. Virtual clocks have the machine's time again. Raises StorageError, StartError.
         """
         for node_id in self.node_ids:
             await self.start_broker(node_id)
         async with self.changing:
             fresh = await self._listen_elsewhere() if moves else {}
-            while len(self.step_runner):  # what large requests are doing must not come after it
+            while self.step_runner or self._flusher.is_checking:  # none may write after it
                 for server in self._servers.values():
                     server.connections.abort()
-                await asyncio.sleep(0)
+                self._flusher.cancel_checks()
+                await asyncio.sleep(0 if self.step_runner else 0.001)
             topics = tuple(self.topics.all_topics())
             told = {
                 "topics": len(topics),
@@ -429,7 +429,7 @@ class Cluster:
             return "maintenance of the logs"
         if self._flusher.is_busy:
             return "syncing the logs"
-        if self.step_runner:
+        if self.step_runner or self._flusher.is_checking:
             return "a long request"
         if self.fetch_purgatory.is_busy:
             return "fetches"

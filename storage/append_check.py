@@ -7,6 +7,7 @@ table of all fields.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
 
 from protocol.batch_header import (
@@ -47,14 +48,16 @@ def check_client_batch(
     topic: str,
     partition: int,
     *,
-    is_apart: bool = True,
+    may_block: bool = True,
+    is_cancelled: Callable[[], bool] | None = None,
 ) -> tuple[BatchHeader, bytes]:
     """Return the one batch of a Produce v3+ request for one partition, ready to be written: its
     header, and the body that the CRC covers.
 
     Raises the StorageError that Kafka would answer: InvalidRecordError, CorruptBatchError,
-    MessageTooLargeError, InvalidTimestampError, UnreadableBatchError. Unless `is_apart`, a check
-    that takes long raises LongCheckError instead, for the caller to have it done in a thread.
+    MessageTooLargeError, InvalidTimestampError, UnreadableBatchError. Unless it `may_block`, a
+    check that takes long raises LongCheckError instead, for the caller to have it done in a thread.
+    It raises CancelledCheckError once `is_cancelled()`.
     """
     if len(records) < HEADER_BYTES:
         raise _short_batch(records, config)
@@ -93,7 +96,9 @@ def check_client_batch(
             f"Invalid sequence number {sequence} in record batch with producerId {producer_id}"
         )
     place = f"{topic}-{partition}"
-    stored, stored_body = RecordCheck(header, body, config, now_ms, place, is_apart=is_apart).run()
+    check = RecordCheck(header, body, config, now_ms, place, is_apart=may_block)
+    check.is_cancelled = is_cancelled
+    stored, stored_body = check.run()
     if stored.length > length and stored.size_bytes > config.max_message_bytes:
         raise too_large(stored.size_bytes, config)
     return stored, stored_body

@@ -27,11 +27,25 @@ Done = Callable[[StorageError | None], None]
 """Called when a sync is done, or with the error that prevents it."""
 
 
-class LogFlusher(Worker, Protocol):
-    """Syncs logs apart from the loop."""
+class Check(Protocol):
+    """The check of a batch, which runs in a worker thread."""
 
-    def submit_then(self, work: Callable[[], None], done: Callable[[], None]) -> None:
-        """Do the work apart, and call `done` in the loop when it has ended."""
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nobody waits for it any more."""
+
+    def run(self) -> None:
+        """Do the check, and keep what it raises."""
+
+    def cancel(self) -> None:
+        """Have `run` end soon."""
+
+
+class LogFlusher(Worker, Protocol):
+    """Syncs logs, and checks batches, in worker threads."""
+
+    def check(self, check: Check, done: Callable[[], None]) -> None:
+        """Run a check in a worker thread, then call `done` in the loop unless it is cancelled."""
 
     def when_flushed(self, log: PartitionLog, done: Done) -> None:
         """Call `done` once everything that is in the log now is synced, or cannot be."""

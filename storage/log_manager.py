@@ -89,6 +89,7 @@ class LogManager:
         self._doomed: list[str] = []
         self._written: dict[str, dict[TopicPartition, int]] = {}
         self.flusher: LogFlusher | None = None
+        self._is_closed = False
 
     @staticmethod
     def open(
@@ -307,11 +308,14 @@ class LogManager:
     def log(self, name: str, partition: int) -> PartitionLog:
         """Return a partition's log, opened when it is not open yet.
 
-        UnknownPartitionError when there is none, StorageError when the disk fails.
+        UnknownPartitionError when there is none, StorageError when the disk fails and when the logs
+        are closed.
         """
         log = self._logs.get((name, partition))
         if log is not None and not log.closed:
             return log
+        if self._is_closed:
+            raise StorageError(f"the logs in {self.path} are closed")
         record = self._record(name)
         if not 0 <= partition < record.partition_count:
             raise UnknownPartitionError(f"there is no partition {partition} of topic {name}")
@@ -469,6 +473,7 @@ class LogManager:
 
         A partition that cannot be closed keeps the mark away, so that the next start recovers.
         """
+        self._is_closed = True
         failure: StorageError | None = None
         for log in self._logs.values():
             try:

@@ -154,10 +154,10 @@ class PartitionLog:
 
     # --- append -----------------------------------------------------------------------------------
 
-    def append(self, records: Buffer, now_ms: int, *, is_apart: bool = True) -> AppendResult:
+    def append(self, records: Buffer, now_ms: int, *, may_block: bool = True) -> AppendResult:
         """Append a client's batch. Raises as `check_client_batch` and `append_checked` do."""
         batch = check_client_batch(
-            records, self.config, now_ms, self.topic, self.partition, is_apart=is_apart
+            records, self.config, now_ms, self.topic, self.partition, may_block=may_block
         )
         return self.append_checked(batch, now_ms)
 

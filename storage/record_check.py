@@ -6,6 +6,7 @@ by record with the errors of Kafka, and is rebuilt where Kafka rebuilds it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from mmap import mmap
 from typing import NamedTuple, NoReturn
 
@@ -45,6 +46,14 @@ MOST_BYTES = 4 << 20
 Section = bytes | mmap
 
 
+RECORDS_PER_LOOK = 10_000
+"""After so many records a check looks whether it is cancelled."""
+
+
+class CancelledCheckError(Exception):
+    """Nobody waits for the check any more."""
+
+
 class LongCheckError(Exception):
     """The check takes long and has to be done apart from the event loop."""
 
@@ -70,6 +79,7 @@ class RecordCheck:
         is_apart: bool,
     ) -> None:
         self._is_apart = is_apart
+        self.is_cancelled: Callable[[], bool] | None = None
         self._header = header
         self._body = body
         self._config = config
@@ -152,6 +162,8 @@ class RecordCheck:
         is_time_wrong, is_ordered, largest_ms = False, True, NO_TIMESTAMP
         try:
             for index, record in enumerate(reader(section, header.record_count)):
+                if index % RECORDS_PER_LOOK == 0 and self.is_cancelled and self.is_cancelled():
+                    raise CancelledCheckError
                 timestamp_ms = self._timestamp(record)
                 error = self._key_error(record)
                 if error is None:

@@ -7,6 +7,7 @@ that wait for the partition are woken after the producer got its answer (see `Pu
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from coordinator_server.apis.verification import (
@@ -35,25 +36,29 @@ from protocol.batch_header import (
 )
 from protocol.compression import Compression
 from protocol.errors import ErrorCode
-from storage.apart import Pause
 from storage.errors import (
     CorruptFrameError,
     InvalidFrameError,
     StorageError,
+    UnreadableBatchError,
     UnreadableFrameError,
 )
 from storage.record_check import LongCheckError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
-    from coordinator_server.topics.topic import CheckedLater, Partition, Topic
+    from coordinator_server.topics.topic import BatchCheck, Partition, Topic
 
     Unsynced = list[tuple[Partition, PartitionProduceResponse]]
     """What was appended, and must be synced before it is told."""
+
+    Progress = tuple[
+        list[TopicProduceResponse], list[PartitionProduceResponse], Unsynced, ErrorCode
+    ]
+    """What is done of a request: whole topics, partitions of the next one, what has to be synced,
+    and the first error."""
 
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Kafka."""
@@ -132,41 +137,23 @@ def _topic(broker: Broker, call: Call, topic_data: TopicProduceData) -> Topic | 
 
 
 def _append_all(
-    broker: Broker, call: Call, request: ProduceRequest, verification: Verification | None
-) -> Steps:
-    """Append and answer. The work pauses while a thread checks a batch that takes long."""
-
-    def resume() -> None:
-        call.run(_until_pause(work))
-
-    work = _append_steps(broker, call, request, verification, resume)
-    return _until_pause(work)
-
-
-def _until_pause(work: Iterator[Pause | None]) -> Steps:
-    """Yield the steps of `work` up to its end or its next pause, and leave the rest for later."""
-    for step in work:
-        if step is not None:
-            return
-        yield
-
-
-def _append_steps(
     broker: Broker,
     call: Call,
     request: ProduceRequest,
     verification: Verification | None,
-    resume: Callable[[], None],
-) -> Iterator[Pause | None]:
-    version = call.api_version
+    progress: Progress | None = None,
+    check: BatchCheck | None = None,
+) -> Steps:
+    """Append and answer, from `progress` on, whose next batch `check` has checked.
+
+    A batch whose check takes long is checked in a worker thread, after which `_go_on` begins with
+    that batch again: its topic or its transaction may have ended meanwhile.
+    """
     now_ms = broker.clock.now_ms()
-    responses = []
-    unsynced: Unsynced = []
-    first_error = ErrorCode.NONE
-    for topic_data in request.topic_data:
+    responses, answers, unsynced, first_error = progress or ([], [], [], ErrorCode.NONE)
+    for topic_data in islice(request.topic_data, len(responses), None):
         topic = _topic(broker, call, topic_data)
-        answers = []
-        for data in topic_data.partition_data:
+        for data in islice(topic_data.partition_data, len(answers), None):
             refusal, message = _refusal(call, request, topic, data), None
             if refusal is ErrorCode.NONE and verification is not None:
                 assert topic is not None
@@ -180,27 +167,54 @@ def _append_steps(
             if refusal is ErrorCode.NONE:
                 assert topic is not None
                 try:
-                    answer = _append(broker.node_id, topic, data, now_ms, unsynced)
+                    answer = _append(broker, call, topic, data, now_ms, unsynced, check)
                 except LongCheckError:
                     assert data.records is not None
-                    partition = topic.partitions[data.index]
-                    check = partition.check_apart(data.records, now_ms, resume)
-                    yield Pause.WAITING
-                    answer = _append(broker.node_id, topic, data, now_ms, unsynced, check)
+                    progress = (responses, answers, unsynced, first_error)
+                    go_on = partial(_go_on, broker, call, request, verification, progress)
+                    topic.partitions[data.index].check_in_thread(data.records, now_ms, go_on)
+                    return
             else:
                 answer = PartitionProduceResponse(
                     index=data.index, error_code=refusal, base_offset=-1, error_message=message
                 )
+            check = None
             if answer.error_code and not first_error:
                 first_error = ErrorCode(answer.error_code)
             answers.append(answer)
-            yield None
+            yield
         responses.append(
             TopicProduceResponse(
                 name=topic_data.name, topic_id=topic_data.topic_id, partition_responses=answers
             )
         )
-        yield None
+        answers = []
+        yield
+    _reply(broker, call, request, responses, unsynced, first_error)
+
+
+def _go_on(
+    broker: Broker,
+    call: Call,
+    request: ProduceRequest,
+    verification: Verification | None,
+    progress: Progress,
+    check: BatchCheck,
+) -> None:
+    """Take a request up again whose next batch is checked."""
+    call.run(_append_all(broker, call, request, verification, progress, check))
+
+
+def _reply(
+    broker: Broker,
+    call: Call,
+    request: ProduceRequest,
+    responses: list[TopicProduceResponse],
+    unsynced: Unsynced,
+    first_error: ErrorCode,
+) -> None:
+    """Answer, or close the connection where acks=0 leaves no other way to tell of an error."""
+    version = call.api_version
     if request.acks != 0:
         response = ProduceResponse(responses=responses)
         if first_error and version >= _FIRST_VERSION_WITH_LEADERS:
@@ -240,17 +254,18 @@ def _reply_when_flushed(call: Call, response: ProduceResponse, unsynced: Unsynce
 
 
 def _append(
-    node_id: int,
+    broker: Broker,
+    call: Call,
     topic: Topic,
     data: PartitionProduceData,
     now_ms: int,
     unsynced: Unsynced,
-    check: CheckedLater | None = None,
+    check: BatchCheck | None,
 ) -> PartitionProduceResponse:
     """Append one batch, which `check` has checked if there is one. Raises LongCheckError."""
     partition = topic.partitions[data.index]
     assert data.records is not None
-    if partition.leader_id != node_id:
+    if partition.leader_id != broker.node_id:
         return PartitionProduceResponse(
             index=data.index,
             error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -260,17 +275,27 @@ def _append(
             ),
         )
     try:
-        if check is None:
-            is_apart = not partition.has_threads
-            result = partition.append(data.records, now_ms, is_apart=is_apart)
+        # There may be another topic of this name since the check.
+        if check is None or check.partition is not partition:
+            may_block = not partition.has_threads
+            result = partition.append(data.records, now_ms, may_block=may_block)
         else:
             result = partition.append_checked(check, now_ms)
     except StorageError as error:
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             LOG.emit("log.failed", topic=topic.name, partition=data.index, reason=error.message)
+        elif isinstance(error, UnreadableBatchError):
+            # The answer has no text, and Kafka logs these as well.
+            LOG.emit(
+                "batch.refused",
+                topic=topic.name,
+                partition=data.index,
+                client_id=call.client_id,
+                reason=error.message,
+            )
         response = PartitionProduceResponse(index=data.index, error_code=error.code, base_offset=-1)
         if error.code not in _BARE_ERRORS and not isinstance(error, _FRAME_ERRORS):
-            response.log_start_offset = partition.log.log_start_offset
+            response.log_start_offset = partition.known_log_start_offset
         if error.record_errors or isinstance(error, CorruptFrameError):
             response.error_message = error.message
             response.record_errors = [

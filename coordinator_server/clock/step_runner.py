@@ -54,8 +54,10 @@ class StepRunner:
     def run_now(self, steps: Iterator[None]) -> bool:
         """Work through `steps` for one slice now, then as `run` does. Whether it is done.
 
-        The slice is short while other work is under way.
+        The slice is short while other work is under way. After `close` the steps are dropped.
         """
+        if self._is_closed:
+            return True
         slice_ms = SHORT_SLICE_MS if self._waiting else SLICE_MS
         end_s = self._timer_s() + slice_ms / 1000
         for _ in steps:

@@ -197,6 +197,12 @@ VOCABULARY: dict[str, EventType] = {
         DEBUG, ("topic", "partition", "first_dirty_offset", "bytes_before", "bytes_after")
     ),
     "log.failed": EventType(ERROR, ("topic", "partition", "error", "reason"), most_in_period=1),
+    "batch.refused": EventType(
+        WARNING,
+        ("topic", "partition", "client_id", "reason"),
+        most_in_period=1,
+        kind=("topic", "partition"),
+    ),
     "segment.deleted": EventType(
         DEBUG, ("topic", "partition", "base_offset", "size_bytes", "reason")
     ),

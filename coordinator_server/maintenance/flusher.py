@@ -4,7 +4,8 @@ With `flush.messages` an answer follows the sync of what it tells of. While a lo
 everything that is appended to it waits for the next sync, which then serves all of it; several logs
 are synced at the same time, which a journaling file system makes one commit of.
 
-It is also the worker that storage hands its other long work to (see `storage.apart`).
+It is also the worker that storage hands its other long work to (see `storage.apart`), and checks
+batches in one more thread. One only: several threads that compute would hold up the loop.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from storage.flush import Done
+    from storage.flush import Check, Done
     from storage.partition_log import PartitionLog
 
 _THREADS = 4
@@ -31,11 +32,14 @@ _THREADS = 4
 class Flusher:
     """The syncing of the logs of one data directory. The threads begin with the first work."""
 
-    __slots__ = ("_loop", "_pool", "_running", "_waiting")
+    __slots__ = ("_checker", "_checks", "_is_closed", "_loop", "_pool", "_running", "_waiting")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._pool: ThreadPoolExecutor | None = None
+        self._checker: ThreadPoolExecutor | None = None
+        self._checks: set[Check] = set()
+        self._is_closed = False
         self._running: set[PartitionLog] = set()
         # By log: up to which offset it has to be synced, and whom to tell.
         self._waiting: dict[PartitionLog, list[tuple[int, Done]]] = {}
@@ -45,6 +49,11 @@ class Flusher:
         """Whether a request waits for a sync."""
         return bool(self._running)
 
+    @property
+    def is_checking(self) -> bool:
+        """Whether a request waits for the check of a batch."""
+        return bool(self._checks)
+
     def submit(self, work: Callable[[], None], /) -> Future[None]:
         """Do the work in a thread."""
         if self._pool is None:
@@ -53,14 +62,33 @@ class Flusher:
             self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="sync")
         return self._pool.submit(work)
 
-    def submit_then(self, work: Callable[[], None], done: Callable[[], None]) -> None:
-        """Do the work in a thread, and call `done` in the loop when it has ended."""
-        self.submit(work).add_done_callback(partial(self._call_in_loop, done))
+    def submit_check(self, work: Callable[[], None], /) -> Future[None]:
+        """Do the work in the thread for checks."""
+        if self._checker is None:
+            from concurrent.futures import ThreadPoolExecutor
 
-    def _call_in_loop(self, done: Callable[[], None], _: Future[None]) -> None:
+            self._checker = ThreadPoolExecutor(1, thread_name_prefix="check")
+        return self._checker.submit(work)
+
+    def check(self, check: Check, done: Callable[[], None]) -> None:
+        """Run a check in its thread, then call `done` in the loop unless it is cancelled."""
+        self._checks.add(check)
+        self.submit_check(check.run).add_done_callback(partial(self._check_ended, check, done))
+
+    def cancel_checks(self) -> None:
+        """Have the checks under way end soon; who waits for them is not called."""
+        for check in self._checks:
+            check.cancel()
+
+    def _check_ended(self, check: Check, done: Callable[[], None], _: Future[None]) -> None:
         """In the thread: go back to the loop, if there still is one."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(done)
+        if not self._is_closed and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._finish_check, check, done)
+
+    def _finish_check(self, check: Check, done: Callable[[], None]) -> None:
+        self._checks.discard(check)
+        if not self._is_closed and not check.is_cancelled:
+            done()
 
     def when_flushed(self, log: PartitionLog, done: Done) -> None:
         """Call `done` once everything that is in the log now is synced, or cannot be."""
@@ -69,7 +97,15 @@ class Flusher:
             self._start(log)
 
     def close(self) -> None:
-        """Finish what is under way; who waits is told as soon as the loop runs."""
+        """Finish the syncs under way, and cancel the checks.
+
+        Who waits for a sync is told as soon as the loop runs; who waits for a check is not called.
+        """
+        self._is_closed = True
+        self.cancel_checks()
+        self._checks.clear()
+        if self._checker is not None:
+            self._checker.shutdown(wait=False, cancel_futures=True)
         if self._pool is not None:
             self._pool.shutdown()
 

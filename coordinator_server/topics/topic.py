@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from threading import Event
 
 from coordinator_server.topics.names import is_internal
 from protocol.batch import EncodedBatch, end_transaction_batch
@@ -24,26 +25,51 @@ CheckedBatch = tuple[BatchHeader, bytes]
 Leaderships = tuple[PartitionLeadership, ...]
 
 
-class CheckedLater:
-    """The check of a client's batch in a thread, and what it returned or raised."""
+class BatchCheck:
+    """The check of a client's batch in a worker thread, and what it returned or raised."""
 
-    def __init__(self, check: Callable[[], CheckedBatch]) -> None:
-        self._check = check
+    def __init__(self, partition: Partition, records: Buffer, now_ms: int) -> None:
+        self.partition = partition
+        self._stop = Event()
+        log = partition.log
+        self._check = partial(
+            check_client_batch,
+            records,
+            log.config,
+            now_ms,
+            log.topic,
+            log.partition,
+            is_cancelled=self._stop.is_set,
+        )
         self._batch: CheckedBatch | None = None
-        self._error: StorageError | None = None
+        self._error: Exception | None = None
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return self._stop.is_set()
+
+    def cancel(self) -> None:
+        """Have `run` end soon."""
+        self._stop.set()
 
     def run(self) -> None:
         """Do the check, in the thread."""
+        if self.is_cancelled:
+            return
         try:
             self._batch = self._check()
-        except StorageError as error:
+        except (OSError, MemoryError) as error:
+            reason = str(error) or "out of memory"
+            self._error = StorageError(f"a batch could not be checked: {reason}")
+        except Exception as error:  # for the loop, which tells of it
             self._error = error
 
     def result(self) -> CheckedBatch:
-        """Return the batch to store. Raises the StorageError of the check."""
+        """Return the batch to store. Raises what the check has raised."""
         if self._error is not None:
             raise self._error
-        assert self._batch is not None, "the check of a batch failed"
+        assert self._batch is not None, "the check has not run"
         return self._batch
 
 
@@ -109,6 +135,14 @@ class Partition:
         except StorageError:
             return -1
 
+    @property
+    def known_log_start_offset(self) -> int:
+        """The first offset; -1 when the log cannot be opened."""
+        try:
+            return self.log.log_start_offset
+        except StorageError:
+            return -1
+
     def begin_leadership(self, leader_id: int) -> None:
         """Give the partition another leader, or none (-1), and a new leader epoch."""
         try:
@@ -127,33 +161,37 @@ class Partition:
             with suppress(OSError):
                 log.begin_leader_epoch(self.epoch)
 
-    def append(self, records: Buffer, now_ms: int, *, is_apart: bool = True) -> AppendResult:
+    def append(self, records: Buffer, now_ms: int, *, may_block: bool = True) -> AppendResult:
         """Append a client's batch and wake the fetches that wait for it.
 
         Raises StorageError, and LongCheckError as the log's `append` does.
         """
-        result = self.log.append(records, now_ms, is_apart=is_apart)
+        result = self.log.append(records, now_ms, may_block=may_block)
         self._changed(self)
         return result
 
-    def check_apart(self, records: Buffer, now_ms: int, done: Callable[[], None]) -> CheckedLater:
-        """Check a client's batch in a thread, and call `done` in the loop when that has ended."""
+    def check_in_thread(
+        self, records: Buffer, now_ms: int, done: Callable[[BatchCheck], None]
+    ) -> None:
+        """Check a client's batch in a worker thread, and call `done` in the loop afterwards.
+
+        A check that is cancelled calls nobody.
+        """
         flusher = self._logs.flusher
-        assert flusher is not None, "the log was to be checked in a thread"
-        log = self.log
-        check = CheckedLater(
-            partial(check_client_batch, records, log.config, now_ms, log.topic, log.partition)
-        )
-        flusher.submit_then(check.run, done)
-        return check
+        assert flusher is not None, "there are no threads"
+        check = BatchCheck(self, records, now_ms)
+        flusher.check(check, partial(done, check))
 
     @property
     def has_threads(self) -> bool:
         """Whether long work may be done in a thread."""
         return self._logs.flusher is not None
 
-    def append_checked(self, check: CheckedLater, now_ms: int) -> AppendResult:
-        """Append the batch of `check_apart`, and wake the fetches. Raises StorageError."""
+    def append_checked(self, check: BatchCheck, now_ms: int) -> AppendResult:
+        """Append the batch of `check_in_thread`, and wake the fetches.
+
+        Raises StorageError, and what the check has raised.
+        """
         result = self.log.append_checked(check.result(), now_ms)
         self._changed(self)
         return result

@@ -149,6 +149,8 @@ def test_after_the_end_nothing_is_done(loop: Loop) -> None:
     assert not loop.runner.run_now(loop.work(3 * SLICE_MS, done))
     loop.runner.close()
     loop.runner.run(loop.work(SLICE_MS, done))
+    loop.runner.run_long(loop.work(SLICE_MS, done))
+    assert loop.runner.run_now(loop.work(SLICE_MS, done))
     while loop.soon:
         loop.turn()
     assert len(done) == SLICE_MS

@@ -31,12 +31,27 @@ class ManualFlusher(Flusher):
     def __init__(self) -> None:
         super().__init__(asyncio.get_running_loop())
         self.jobs: list[tuple[Callable[[], None], Future[None]]] = []
+        self.checks: list[tuple[Callable[[], None], Future[None]]] = []
 
     def submit(self, work: Callable[[], None], /) -> Future[None]:
         """Put it off."""
         future: Future[None] = Future()
         self.jobs.append((work, future))
         return future
+
+    def submit_check(self, work: Callable[[], None], /) -> Future[None]:
+        """Put it off."""
+        future: Future[None] = Future()
+        self.checks.append((work, future))
+        return future
+
+    async def run_checks(self) -> None:
+        """Do the checks of batches, and let the loop take note."""
+        checks, self.checks = self.checks, []
+        for check, future in checks:
+            check()
+            future.set_result(None)
+        await settle()
 
     async def work(self) -> int:
         """Do what was put off, and let the loop take note; how many jobs that were."""

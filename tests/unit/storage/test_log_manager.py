@@ -102,6 +102,16 @@ def test_records_survive_a_clean_stop_and_a_kill() -> None:
     assert values_of(manager.log("a", 1)) == [(0, b"1"), (1, b"2")]
 
 
+def test_no_log_is_opened_after_a_clean_stop() -> None:
+    """The mark of the stop is on the disk, and another process may have the directory."""
+    manager = open_manager(MemoryDisk())
+    manager.create_topic("a", A, 1, {})
+    manager.log("a", 0)
+    manager.close()
+    with pytest.raises(StorageError, match="closed"):
+        manager.log("a", 0)
+
+
 def test_recovery_is_reported() -> None:
     """After a kill the partitions are recovered at once and the cut is named."""
     disk = MemoryDisk()

@@ -114,7 +114,7 @@ class GroupTask:
         is_busy = self._is_woken or self._is_draining or self._large is not None
         if operation.is_at_once and not (is_busy or operation.is_large or self._is_stopped):
             now_ms = self._context.clock.now_ms()
-            if not self._has_to_expire(operation, now_ms):
+            if not (operation.sees_deadlines and self._is_due(now_ms)):
                 self._apply_now(operation, now_ms)
                 return
         if self._mailbox is None:
@@ -191,13 +191,11 @@ class GroupTask:
         if large is not None:
             self._context.step_runner.run(large.steps)
 
-    def _has_to_expire(self, operation: Operation, now_ms: int) -> bool:
+    def _is_due(self, now_ms: int) -> bool:
         """Return whether timers have to run before an operation that must see their effects.
 
         The loop runs a timer some milliseconds late, or after a request that came later.
         """
-        if not operation.sees_deadlines:
-            return False
         look_ms = self.group.next_look_ms()
         return look_ms is not None and look_ms <= now_ms
 
@@ -224,7 +222,7 @@ class GroupTask:
         try:
             while mailbox and len(applied) < OPERATIONS_PER_TURN:
                 operation = mailbox.popleft()
-                if self._has_to_expire(operation, now_ms):
+                if operation.sees_deadlines and self._is_due(now_ms):
                     self._settle(now_ms, is_last=False)  # timers see the records of the others
                     mailbox.appendleft(operation)
                     operation = EXPIRE_TIMERS

@@ -62,7 +62,7 @@ def check_client_batch(
     if len(records) < HEADER_BYTES:
         raise _short_batch(records, config)
     header = unpack_header(records)
-    # Taken apart at once: that costs as much as three of its fields by their names.
+    # Unpacked at once: that costs as much as three of its fields by their names.
     first, length, _, magic, crc, attributes, delta, _, _, producer_id, _, sequence, count, _ = (
         header
     )

@@ -22,7 +22,6 @@ from protocol.batch_header import DELETE_HORIZON, BatchHeader, crc_is_valid, rea
 from protocol.control_record import end_marker_of
 from protocol.errors import ProtocolError
 from protocol.raw_records import raw_keys, records_section
-from storage.apart import Pause, apart
 from storage.batch_scan import RELATIVE_OFFSET_MAX
 from storage.cleaned_transactions import CleanedTransactions
 from storage.disk import Disk
@@ -39,6 +38,7 @@ from storage.segment import (
     segment_stem,
 )
 from storage.transaction_index import TRANSACTION_INDEX_SUFFIX, encoded
+from storage.worker import Pause, in_worker
 
 # One pass remembers at most this many keys (some 60 MB); what follows waits for the next pass.
 KEYS_PER_PASS = 500_000
@@ -235,7 +235,9 @@ class Cleaning:
                 return True
             self._disk.rename(cleaned_path, stem + LOG_SUFFIX + SWAP_SUFFIX)
             committed = True
-            yield from apart(log.files.worker, partial(self._disk.sync_directory, log.directory))
+            yield from in_worker(
+                log.files.worker, partial(self._disk.sync_directory, log.directory)
+            )
             if not self._is_still(first, count, sources):
                 self._undo_commit(stem)
                 return True
@@ -262,9 +264,9 @@ class Cleaning:
             file.close()
 
     def _sync(self, path: str) -> Iterator[Pause]:
-        """Sync a file apart from the loop; nothing is wrong when its topic is deleted meanwhile."""
+        """Sync a file in the worker; nothing is wrong when its topic is deleted meanwhile."""
         try:
-            yield from apart(self._log.files.worker, partial(self._disk.sync_file, path))
+            yield from in_worker(self._log.files.worker, partial(self._disk.sync_file, path))
         except FileNotFoundError:
             if not self._log.closed:
                 raise

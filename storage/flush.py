@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from storage.apart import Worker
 from storage.errors import StorageError
 from storage.log_loader import CLEANED_SUFFIX
 from storage.segment import LOG_SUFFIX
 from storage.transaction_index import TransactionIndex
+from storage.worker import Worker
 
 if TYPE_CHECKING:
     from storage.disk import Disk
@@ -35,7 +35,7 @@ class Check(Protocol):
         """Whether nobody waits for it any more."""
 
     def run(self) -> None:
-        """Do the check, and keep what it raises."""
+        """Do the check, and keep what it raises for who waits."""
 
     def cancel(self) -> None:
         """Have `run` end soon."""

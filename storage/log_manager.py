@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from storage.apart import ON_THE_SPOT
 from storage.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_FILE,
@@ -39,6 +38,7 @@ from storage.open_files import DEFAULT_MAX_OPEN_FILES, OpenFiles
 from storage.partition_log import PartitionLog
 from storage.security_state import SecurityState
 from storage.topic_catalogue import TopicCatalogue, TopicRecord
+from storage.worker import ON_THE_SPOT
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
@@ -387,14 +387,14 @@ class LogManager:
     # --- maintenance ------------------------------------------------------------------------------
 
     def use(self, flusher: LogFlusher) -> None:
-        """Have long work done apart; who appends sees to `flush.messages` from now on."""
+        """Have threads do long work; who appends sees to `flush.messages` from now on."""
         self.flusher = flusher
         self.files.worker = flusher
-        self.files.flushes_apart = True
+        self.files.flushes_in_thread = True
 
-    def work_apart(self, apart: bool) -> None:
-        """Have long work done apart if anybody does it, or on the spot for a while."""
-        self.files.worker = self.flusher if apart and self.flusher is not None else ON_THE_SPOT
+    def use_threads(self, is_on: bool) -> None:
+        """Have threads do long work if there are any, or do it on the spot for a while."""
+        self.files.worker = self.flusher if is_on and self.flusher is not None else ON_THE_SPOT
 
     def remove_deleted(self) -> Iterator[None]:
         """Remove the files of deleted topics, one at a time."""

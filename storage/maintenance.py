@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from storage.apart import Pause, apart
 from storage.cleaner import CleaningResult, dirty_bytes, first_uncleanable_offset
 from storage.config_def import LONG_MAX
 from storage.errors import StorageError, UnknownPartitionError
@@ -25,6 +24,7 @@ from storage.own_logs import (
 )
 from storage.partition_log import PartitionLog
 from storage.retention import DeletedSegment, delete_old_segments
+from storage.worker import Pause, in_worker
 
 Event = DeletedSegment | CleaningResult | StorageError
 Step = Event | Pause | None
@@ -83,11 +83,11 @@ def expiry_steps(manager: LogManager, now_ms: int) -> Iterator[Step]:
 
 
 def flush_steps(log: PartitionLog, *, sealed_only: bool = False) -> Iterator[Pause]:
-    """Sync a log, apart from the loop; StorageError when the disk fails."""
+    """Sync a log in the worker; StorageError when the disk fails."""
     flush = Flush(log, sealed_only=sealed_only)
     try:
         if flush.is_needed:
-            yield from apart(log.files.worker, flush.run)
+            yield from in_worker(log.files.worker, flush.run)
     except OSError as error:
         raise log.give_up(error) from error
     flush.done()

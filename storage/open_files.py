@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import errno
 
-from storage.apart import ON_THE_SPOT, Worker
 from storage.disk import Disk, File
+from storage.worker import ON_THE_SPOT, Worker
 
 DEFAULT_MAX_OPEN_FILES = 256
 
@@ -23,7 +23,7 @@ class OpenFiles:
     def __init__(self, disk: Disk, max_open: int = DEFAULT_MAX_OPEN_FILES) -> None:
         self.disk = disk
         self.worker: Worker = ON_THE_SPOT
-        self.flushes_apart = False  # whether who appends sees to `flush.messages`
+        self.flushes_in_thread = False  # whether who appends sees to `flush.messages`
         self._max_open = max_open
         self._open: dict[LazyFile, File] = {}
 

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
-from storage.apart import Pause
 from storage.cleaner import Cleaning, CleaningResult, dirty_bytes
 from storage.errors import StorageError
 from storage.log_manager import LogManager
 from storage.partition_log import PartitionLog
+from storage.worker import Pause
 
 FLOOR_BYTES = 32 << 20
 """What all own logs together may gather before any of them is compacted, whatever their size."""

@@ -206,7 +206,7 @@ class PartitionLog:
                 # The name of a new index file is synced with the next segment's: until then
                 # recovery reads this segment.
                 segment.transaction_index.add(aborted)
-        if self.flush_is_due and not self.files.flushes_apart:
+        if self.flush_is_due and not self.files.flushes_in_thread:
             self.flush()
         append_time_ms = max_timestamp_ms if header.attributes & LOG_APPEND_TIME else -1
         return AppendResult(base_offset, append_time_ms, self.log_start_offset)

@@ -79,7 +79,6 @@ class RecordCheck:
         is_apart: bool,
     ) -> None:
         self._is_apart = is_apart
-        self.is_cancelled: Callable[[], bool] | None = None
         self._header = header
         self._body = body
         self._config = config
@@ -88,6 +87,7 @@ class RecordCheck:
         self._codec = Compression(header.attributes & COMPRESSION_MASK)
         self._target = _target_codec(config, self._codec)
         self._is_stamped = config.message_timestamp_type == "LogAppendTime"
+        self.is_cancelled: Callable[[], bool] | None = None
 
     def run(self) -> tuple[BatchHeader, bytes]:
         """Return the header and the body to store.
@@ -162,9 +162,9 @@ class RecordCheck:
         is_time_wrong, is_ordered, largest_ms = False, True, NO_TIMESTAMP
         try:
             for index, record in enumerate(reader(section, header.record_count)):
+                timestamp_ms = self._timestamp(record)
                 if index % RECORDS_PER_LOOK == 0 and self.is_cancelled and self.is_cancelled():
                     raise CancelledCheckError
-                timestamp_ms = self._timestamp(record)
                 error = self._key_error(record)
                 if error is None:
                     error = self._time_error(record, timestamp_ms, is_partial)

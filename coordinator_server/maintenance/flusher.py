@@ -4,7 +4,7 @@ With `flush.messages` an answer follows the sync of what it tells of. While a lo
 everything that is appended to it waits for the next sync, which then serves all of it; several logs
 are synced at the same time, which a journaling file system makes one commit of.
 
-It is also the worker that storage hands its other long work to (see `storage.apart`), and checks
+It is also the worker that storage hands its other long work to (see `storage.worker`), and checks
 batches in one more thread. One only: several threads that compute would hold up the loop.
 """
 

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 from coordinator_server.clock.broker_clock import Clock
 from coordinator_server.config.config import Config
 from coordinator_server.events.log import LOG
-from storage.apart import Pause
 from storage.errors import StorageError
 from storage.log_manager import LogManager
 from storage.retention import DeletedSegment
+from storage.worker import Pause
 
 if TYPE_CHECKING:
     from storage.maintenance import Event, Step
@@ -143,11 +143,11 @@ class MaintenanceScheduler:
         if self.is_working:
             started_s = self._timer_s()
             end_s = started_s + self._slice_s(now_ms, started_s)
-            self._logs.work_apart(self._pressure < 1)
+            self._logs.use_threads(self._pressure < 1)
             for steps in (self._frequent, self._round):
                 if steps is not None and self._work(steps, end_s):
                     break
-            self._logs.work_apart(True)
+            self._logs.use_threads(True)
             self._ended_s = self._timer_s()
             if self.is_working:
                 is_over = self._ended_s >= end_s

@@ -54,7 +54,7 @@ class BatchCheck:
         self._stop.set()
 
     def run(self) -> None:
-        """Do the check, in the thread."""
+        """Do the check, in the thread. Raises what it keeps for `result`."""
         if self.is_cancelled:
             return
         try:
@@ -62,8 +62,9 @@ class BatchCheck:
         except (OSError, MemoryError) as error:
             reason = str(error) or "out of memory"
             self._error = StorageError(f"a batch could not be checked: {reason}")
-        except Exception as error:  # for the loop, which tells of it
+        except Exception as error:
             self._error = error
+            raise
 
     def result(self) -> CheckedBatch:
         """Return the batch to store. Raises what the check has raised."""

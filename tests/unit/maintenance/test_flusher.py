@@ -49,8 +49,12 @@ class ManualFlusher(Flusher):
         """Do the checks of batches, and let the loop take note."""
         checks, self.checks = self.checks, []
         for check, future in checks:
-            check()
-            future.set_result(None)
+            try:
+                check()
+            except StorageError as error:
+                future.set_exception(error)
+            else:
+                future.set_result(None)
         await settle()
 
     async def work(self) -> int:
@@ -200,7 +204,7 @@ async def test_threads_sync_for_real(tmp_path: Path) -> None:
     manager = LogManager.open(LocalDisk(), str(tmp_path / "data"), LogConfig())
     manager.create_topic("t", bytes(16), 1, {})
     log = manager.log("t", 0)
-    log.files.flushes_apart = True
+    log.files.flushes_in_thread = True
     for _ in range(20):
         log.append(batch(b"v"), START_MS)
         flusher.when_flushed(log, done)

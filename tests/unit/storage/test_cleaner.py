@@ -9,7 +9,6 @@ import pytest
 from protocol.batch import Record, build_batch
 from protocol.batch_header import crc_is_valid, iterate_batches
 from protocol.compression import Compression
-from storage.apart import Pause
 from storage.cleaner import Cleaning, CleaningResult, dirty_bytes
 from storage.errors import StorageError
 from storage.log_config import LogConfig
@@ -17,6 +16,7 @@ from storage.maintenance import maintenance_steps
 from storage.memory_disk import Crash, MemoryDisk
 from storage.own_logs import OwnLogs
 from storage.partition_log import PartitionLog
+from storage.worker import Pause
 from tests.unit.storage.support import (
     DIRECTORY,
     NOW_MS,

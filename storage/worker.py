@@ -1,4 +1,4 @@
-"""Work that blocks for long, such as an fsync, done apart from the loop that serves clients.
+"""Work that blocks for long, such as an fsync, in a thread beside the loop that serves clients.
 
 `storage` itself knows no thread: the owner of the data directory may give it a worker (a
 `ThreadPoolExecutor` is one). Without one the work is done on the spot.
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Pause(Enum):
-    """What a generator of small steps yields while it waits for work that is done apart."""
+    """What a generator of small steps yields while it waits for work in a worker thread."""
 
     WAITING = "waiting"
 
@@ -57,8 +57,8 @@ class OnTheSpot:
 ON_THE_SPOT = OnTheSpot()
 
 
-def apart(worker: Worker, work: Callable[[], None]) -> Iterator[Pause]:
-    """Have the work done; yields until it is. Raises what it raises."""
+def in_worker(worker: Worker, work: Callable[[], None]) -> Iterator[Pause]:
+    """Have the worker do the work; yields until it is done. Raises what it raises."""
     job = worker.submit(work)
     while not job.done():
         yield Pause.WAITING

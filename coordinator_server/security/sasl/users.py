@@ -38,7 +38,8 @@ SECTION = "scram_users"
 
 _CONFIGURED_USER = re.compile(
     r"\s*(?P<mechanism>[A-Z0-9-]+)=\[name=(?P<name>[^,\]]+),"
-    r"(?:iterations=(?P<quote>\"?)(?P<iterations>[0-9]{1,9})(?P=quote),)?password=(?P<password>.+?)\]\s*(?:;|$)"
+    r"(?:iterations=(?P<quote>\"?)(?P<iterations>[0-9]{1,9})(?P=quote),)?"
+    r"password=(?P<password>.+?)\]\s*(?:;|$)"
 )
 
 MOST_CHANGES = 10_000

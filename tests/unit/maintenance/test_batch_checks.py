@@ -183,7 +183,7 @@ def held_check(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
     def check(*_: object, is_cancelled: Callable[[], bool], **__: object) -> None:
         began.set()
-        for _ in range(int(WAIT_SECONDS * 1000)):
+        for _look in range(int(WAIT_SECONDS * 1000)):
             if is_cancelled():
                 raise CancelledCheckError
             never.wait(0.001)

@@ -8,21 +8,29 @@ their size before it is allocated; lz4 cannot grow more than 255-fold.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from protocol.errors import ProtocolError
+from protocol.step_limit import StepLimit, TooLargeError
 from protocol.varint import decode_unsigned_varint
+
+if TYPE_CHECKING:
+    from mmap import mmap
 
 MAX_DECOMPRESSED_BYTES = 1 << 30
 PIECE_BYTES = 1 << 20
-"""Data of gzip comes in pieces of this size."""
+"""The largest piece of decompressed gzip data."""
 
 _GZIP_MAGIC = b"\x1f\x8b\x08"
-# Java looks for another member in no less.
+# Java's GZIPInputStream reads another member only if at least this many bytes are left.
 _LEAST_GZIP_BYTES = 19
+# zlib copies what a call leaves unread, so that the input of a call is bounded. A member begins
+# with a small input: it may be empty.
+_FIRST_GZIP_INPUT = 4 << 10
+_LARGEST_GZIP_INPUT = 64 << 10
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + Struct(">ii").pack(1, 1)
 _XERIAL_CHUNK_BYTES = 32 * 1024
@@ -32,10 +40,6 @@ _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_STORED = 0x8000_0000
 _INT32 = Struct(">i")
 _UINT32_LITTLE = Struct("<I")
-
-
-class TooLargeError(Exception):
-    """The payload becomes larger than the caller wants to wait for."""
 
 
 class Compression(IntEnum):
@@ -63,21 +67,34 @@ def compress(compression: Compression, data: bytes) -> bytes:
 
 
 def decompress(compression: Compression, data: bytes | bytearray | memoryview) -> bytes:
-    """What was compressed. ProtocolError when the bytes are damaged or grow beyond 1 GiB."""
+    """Return the decompressed data.
+
+    Raises ProtocolError for damaged data, and for gzip and snappy data of more than 1 GiB.
+    """
     if compression is Compression.NONE:
         return bytes(data)
     if compression is Compression.ZSTD:
-        return bytes(zstd_decompressor()(bytes(data), None))
+        return decompress_zstd(bytes(data))
     if compression is Compression.LZ4:
         return _decompress_lz4(bytes(data))
+    most = MAX_DECOMPRESSED_BYTES
     pieces = gzip_pieces if compression is Compression.GZIP else snappy_pieces
+    try:
+        return join_pieces(pieces(bytes(data), most), most, StepLimit())
+    except TooLargeError as error:
+        raise ProtocolError(f"a payload of more than {most} bytes") from error
+
+
+def join_pieces(pieces: Iterator[bytes], limit: int, steps: StepLimit) -> bytes:
+    """Return the pieces as one. Raises TooLargeError for more than `limit` bytes, or than steps."""
     parts, size = [], 0
-    for piece in pieces(bytes(data)):
+    for piece in pieces:
+        steps.take()
         size += len(piece)
-        if size > MAX_DECOMPRESSED_BYTES:
-            raise ProtocolError(f"a payload of more than {MAX_DECOMPRESSED_BYTES} bytes")
+        if size > limit:
+            raise TooLargeError
         parts.append(piece)
-    return b"".join(parts)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _cramjam() -> Any:
@@ -87,42 +104,52 @@ def _cramjam() -> Any:
 
 
 def gzip_pieces(data: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[bytes]:
-    """Yield the members of a gzip stream in pieces of at most `limit` bytes and PIECE_BYTES.
+    """Yield the members of a gzip stream in pieces, which may be empty; at least one per member.
 
-    What follows the last member is left out, as in Java. Raises ProtocolError.
+    A piece exceeds neither PIECE_BYTES nor `limit` by more than a byte. Bytes after the last member
+    are ignored, as in Java. Raises ProtocolError.
     """
     most = min(limit + 1, PIECE_BYTES)
-    rest = data
+    view, position = memoryview(data), 0
     try:
         while True:
-            member = zlib.decompressobj(wbits=31)
+            member, input_bytes = zlib.decompressobj(wbits=31), _FIRST_GZIP_INPUT
             while not member.eof:
-                piece = member.decompress(rest, most)
-                rest = member.unconsumed_tail
+                part = view[position : position + input_bytes]
+                input_bytes = min(4 * input_bytes, _LARGEST_GZIP_INPUT)
+                piece = member.decompress(part, most)
+                unread = member.unused_data if member.eof else member.unconsumed_tail
+                position += len(part) - len(unread)
                 yield piece
-                if not piece and not member.eof:
+                if not piece and not part and not member.eof:
                     raise ProtocolError("gzip data is cut off")
-            rest = member.unused_data
-            if len(rest) < _LEAST_GZIP_BYTES or not rest.startswith(_GZIP_MAGIC):
+            if len(data) - position < _LEAST_GZIP_BYTES:
+                return
+            if not data.startswith(_GZIP_MAGIC, position):
                 return
     except zlib.error as error:
         raise ProtocolError(f"damaged gzip data: {error}") from error
 
 
-def zstd_decompressor() -> Callable[[bytes, Any], Any]:
-    """Return a function that decompresses zstd: into a buffer, whose used size it returns, or,
-    without one, to bytes. Raises ProtocolError."""
+def decompress_zstd(data: bytes) -> bytes:
+    """Return the decompressed data. Raises ProtocolError."""
     cramjam = _cramjam()
+    try:
+        return bytes(cramjam.zstd.decompress(data))
+    except cramjam.DecompressionError as error:
+        raise ProtocolError(f"damaged zstd data: {error}") from error
 
-    def decompressed(data: bytes, buffer: Any) -> Any:
-        try:
-            if buffer is None:
-                return bytes(cramjam.zstd.decompress(data))
-            return cramjam.zstd.decompress_into(data, buffer)
-        except cramjam.DecompressionError as error:
-            raise ProtocolError(f"damaged zstd data: {error}") from error
 
-    return decompressed
+def decompress_zstd_into(data: bytes, memory: mmap) -> int:
+    """Decompress into memory that is large enough; return how much of it is used.
+
+    Raises ProtocolError.
+    """
+    cramjam = _cramjam()
+    try:
+        return int(cramjam.zstd.decompress_into(data, memory))
+    except cramjam.DecompressionError as error:
+        raise ProtocolError(f"damaged zstd data: {error}") from error
 
 
 def _compress_snappy(data: bytes) -> bytes:
@@ -137,7 +164,8 @@ def _compress_snappy(data: bytes) -> bytes:
 def snappy_pieces(data: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[bytes]:
     """Yield the data of xerial's chunks, or of raw snappy where xerial's magic is missing.
 
-    Raises ProtocolError; TooLargeError for a chunk that claims more than `limit` bytes.
+    The header of a stream that follows another is an empty piece. Raises ProtocolError;
+    TooLargeError for a chunk that claims more than `limit` bytes.
     """
     header_size = len(_XERIAL_HEADER)
     if not data.startswith(_XERIAL_MAGIC) or len(data) < header_size:
@@ -149,6 +177,7 @@ def snappy_pieces(data: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[
             if len(data) - position < header_size:
                 raise ProtocolError("snappy header without versions")
             position += header_size
+            yield b""
             continue
         (length,) = _INT32.unpack_from(data, position)
         position += 4

@@ -1,31 +1,29 @@
-"""Payloads that become large: how large, and where they are decompressed to.
+"""Decompression of produced batches: small ones at once, large ones in a thread.
 
-A batch of a few kilobytes may become a gigabyte. A thread decompresses such a payload into mapped
-memory, which is not zeroed or copied while other threads wait for the interpreter.
+A batch of a few kilobytes may decompress to a gigabyte. A thread decompresses it into mapped
+memory, which is allocated page by page without holding the interpreter lock.
 """
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from protocol.compression import (
     MAX_DECOMPRESSED_BYTES,
     Compression,
-    TooLargeError,
+    decompress_zstd,
+    decompress_zstd_into,
     gzip_pieces,
+    join_pieces,
     snappy_pieces,
-    zstd_decompressor,
 )
 from protocol.errors import ProtocolError
 from protocol.lz4_frame import frame_pieces
-
-if TYPE_CHECKING:
-    Pieces = Callable[[bytes, int], Iterator[bytes]]
+from protocol.step_limit import StepLimit, TooLargeError
 
 _BLOCK_BYTES = 128 * 1024
-"""What a block of zstd becomes at most."""
+"""The largest decompressed size of a zstd block."""
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = b"\x2a\x4d\x18"
 _RLE = 1
@@ -33,39 +31,31 @@ _ID_BYTES = (0, 1, 2, 4)
 _SIZE_BYTES = (0, 2, 4, 8)
 
 
-def decompress_small(compression: Compression, data: bytes, limit: int) -> bytes:
-    """Return what was compressed, if Kafka's broker reads it, and if it is no more than `limit`.
+def decompress_small(compression: Compression, data: bytes, limit: int, steps: StepLimit) -> bytes:
+    """Return the decompressed data of a batch, of at most `limit` bytes.
 
-    Unlike `decompress` this takes no lz4 frame with blocks that depend on each other, and no data
-    at all as an empty section of zstd. Raises ProtocolError, TooLargeError.
+    Takes what Kafka's broker takes: unlike `decompress`, an empty section of zstd, and no lz4 frame
+    with blocks that depend on each other. Raises ProtocolError, TooLargeError.
     """
-    if compression is Compression.ZSTD:
-        if not data:
-            return b""
-        if zstd_bound(data, limit) > limit:
-            raise TooLargeError
-        return bytes(zstd_decompressor()(data, None))
-    parts, size = [], 0
-    for piece in _PIECES[compression](data, limit):
-        size += len(piece)
-        if size > limit:
-            raise TooLargeError
-        parts.append(piece)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    if compression is not Compression.ZSTD:
+        return join_pieces(_pieces(compression, data, limit), limit, steps)
+    if zstd_bound(data, limit, steps) > limit:
+        raise TooLargeError
+    return decompress_zstd(data) if data else b""
 
 
 def decompress_large(compression: Compression, data: bytes) -> tuple[mmap.mmap, int]:
-    """Return mapped memory that begins with what was compressed, and the size of that.
+    """Return mapped memory that begins with the decompressed data, and the size of the data.
 
-    Raises ProtocolError as `decompress_small` does, and above MAX_DECOMPRESSED_BYTES.
+    Takes what `decompress_small` takes. Raises ProtocolError, also for more than
+    MAX_DECOMPRESSED_BYTES.
     """
     most = MAX_DECOMPRESSED_BYTES
     if compression is Compression.ZSTD:
-        memory = mmap.mmap(-1, max(min(zstd_bound(data, most), most), 1))
-        written: int = zstd_decompressor()(data, memory) if data else 0
-        return memory, written
+        memory = mmap.mmap(-1, max(min(zstd_bound(data, most, StepLimit()), most), 1))
+        return memory, decompress_zstd_into(data, memory) if data else 0
     memory, size = mmap.mmap(-1, most), 0
-    for piece in _PIECES[compression](data, most):
+    for piece in _pieces(compression, data, most):
         if size + len(piece) > most:
             raise ProtocolError(f"a payload of more than {most} bytes")
         memory[size : size + len(piece)] = piece
@@ -73,14 +63,24 @@ def decompress_large(compression: Compression, data: bytes) -> tuple[mmap.mmap, 
     return memory, size
 
 
-def zstd_bound(data: bytes, limit: int) -> int:
-    """Return a size that what was compressed does not exceed; above `limit` any that exceeds it.
+def _pieces(compression: Compression, data: bytes, limit: int) -> Iterator[bytes]:
+    if compression is Compression.GZIP:
+        return gzip_pieces(data, limit)
+    if compression is Compression.SNAPPY:
+        return snappy_pieces(data, limit)
+    return frame_pieces(data)
 
-    Only headers of frames and blocks are looked at (RFC 8878). 0 for what is no frame.
+
+def zstd_bound(data: bytes, limit: int, steps: StepLimit) -> int:
+    """Return an upper bound of the decompressed size of zstd data, from its headers (RFC 8878).
+
+    Stops at the first bound above `limit`, and at bytes that begin no frame. Raises TooLargeError
+    for more frames than `steps`.
     """
     position, bound = 0, 0
     try:
         while position < len(data) and bound <= limit:
+            steps.take()
             if data[position + 1 : position + 4] == _SKIPPABLE and data[position] >> 4 == 5:
                 position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
                 continue
@@ -98,12 +98,5 @@ def zstd_bound(data: bytes, limit: int) -> int:
                 bound += _BLOCK_BYTES
             position += 4 if flags >> 2 & 1 else 0
     except IndexError:
-        pass  # cut: the decoder says so
+        pass  # The data is cut off: the decoder raises the error.
     return bound
-
-
-_PIECES: dict[Compression, Pieces] = {
-    Compression.GZIP: gzip_pieces,
-    Compression.SNAPPY: snappy_pieces,
-    Compression.LZ4: frame_pieces,
-}

@@ -7,7 +7,6 @@ the blocks but not that of the content, and leaves out whatever follows the firs
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from struct import Struct
 from typing import Any
 
@@ -18,10 +17,8 @@ _UINT32 = Struct("<I")
 _STORED = 0x8000_0000
 # Bits of the first byte of the descriptor; the upper two are the version.
 _INDEPENDENT, _BLOCK_CHECKSUM, _CONTENT_SIZE, _CONTENT_CHECKSUM, _RESERVED = 32, 16, 8, 4, 3
-_PRIMES = (2654435761, 2246822519, 3266489917, 668265263, 374761393)
-_MASK = 0xFFFF_FFFF
 _MOST_RATIO = 255
-"""What a byte of a compressed block becomes at most."""
+"""The largest decompressed size of a block, per compressed byte."""
 
 
 def decompress_frame(data: bytes) -> bytes:
@@ -29,8 +26,8 @@ def decompress_frame(data: bytes) -> bytes:
     return b"".join(frame_pieces(data))
 
 
-def frame_pieces(data: bytes, limit: int = 0) -> Iterator[bytes]:
-    """Yield the blocks of the first frame, of 4 MB at most, whatever the limit.
+def frame_pieces(data: bytes) -> Iterator[bytes]:
+    """Yield the decompressed blocks of the first frame, each of at most 4 MB.
 
     Raises ProtocolError when Kafka cannot read the frame.
     """
@@ -49,7 +46,11 @@ def frame_pieces(data: bytes, limit: int = 0) -> Iterator[bytes]:
         if size > most or size + checksum_bytes > len(data) - position:
             raise ProtocolError(f"lz4 block of {size} bytes")
         block = data[position : position + size]
-        position += size + checksum_bytes
+        position += size
+        if checksum_bytes:
+            if xxhash32(block) != _UINT32.unpack_from(data, position)[0]:
+                raise ProtocolError("lz4 block with a wrong checksum")
+            position += checksum_bytes
         if word & _STORED:
             yield block
             continue
@@ -60,22 +61,8 @@ def frame_pieces(data: bytes, limit: int = 0) -> Iterator[bytes]:
         except failure as error:
             raise ProtocolError(f"damaged lz4 data: {error}") from error
         yield bytes(memoryview(buffer)[:written])
-    if flags & _CONTENT_CHECKSUM:
-        position += 4
-        if position > len(data):
-            raise ProtocolError("lz4 data ends before its checksum")
-    if checksum_bytes:
-        _check_blocks(data[:position])
-
-
-def _check_blocks(frame: bytes) -> None:
-    """Have the lz4 library check the checksums of the blocks: few clients write them."""
-    import cramjam
-
-    try:
-        cramjam.lz4.decompress(frame)
-    except cramjam.DecompressionError as error:
-        raise ProtocolError(f"damaged lz4 data: {error}") from error
+    if flags & _CONTENT_CHECKSUM and len(data) - position < 4:
+        raise ProtocolError("lz4 data ends before its checksum")
 
 
 def _read_descriptor(data: bytes) -> tuple[int, int, int]:
@@ -101,40 +88,6 @@ def _block_decompressor() -> tuple[Any, type[Exception]]:
 
 def xxhash32(data: bytes) -> int:
     """Return the xxHash32 of the data with seed 0."""
-    return _short_xxhash32(data) if len(data) < 16 else _xxhash32(data)
+    from xxhash import xxh32_intdigest
 
-
-@lru_cache(maxsize=64)
-def _short_xxhash32(data: bytes) -> int:
-    """As `xxhash32`: a client writes the same header again and again."""
-    return _xxhash32(data)
-
-
-def _xxhash32(data: bytes) -> int:
-    prime_1, prime_2, prime_3, prime_4, prime_5 = _PRIMES
-    position, size = 0, len(data)
-    if size >= 16:
-        lanes = [prime_1 + prime_2, prime_2, 0, -prime_1]
-        while position + 16 <= size:
-            for lane in range(4):
-                (word,) = _UINT32.unpack_from(data, position)
-                lanes[lane] = _rotate(lanes[lane] + word * prime_2, 13) * prime_1
-                position += 4
-        value = sum(map(_rotate, lanes, (1, 7, 12, 18)))
-    else:
-        value = prime_5
-    value += size
-    while position + 4 <= size:
-        value = _rotate(value + _UINT32.unpack_from(data, position)[0] * prime_3, 17) * prime_4
-        position += 4
-    for byte in data[position:]:
-        value = _rotate(value + byte * prime_5, 11) * prime_1
-    value &= _MASK
-    value = (value ^ value >> 15) * prime_2 & _MASK
-    value = (value ^ value >> 13) * prime_3 & _MASK
-    return value ^ value >> 16
-
-
-def _rotate(value: int, bits: int) -> int:
-    value &= _MASK
-    return (value << bits | value >> (32 - bits)) & _MASK
+    return xxh32_intdigest(data)

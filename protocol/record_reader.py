@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from protocol.errors import ProtocolError
+from protocol.step_limit import StepLimit
 from protocol.varint import decode_varint, decode_varlong
+
+Section = bytes | memoryview
 
 
 class UnreadableError(ProtocolError):
@@ -30,10 +33,11 @@ class ProducedRecord(NamedTuple):
     headers_at: int
 
 
-def read_records(section: bytes, count: int) -> Iterator[ProducedRecord]:
+def read_records(section: Section, count: int, steps: StepLimit) -> Iterator[ProducedRecord]:
     """Yield the records, each within the length that it claims (DefaultRecord.readFrom).
 
-    Raises UnreadableError for a length of more than five bytes, else ProtocolError.
+    Raises UnreadableError for a length of more than five bytes, else ProtocolError; TooLargeError
+    for more headers than `steps`.
     """
     position, size = 0, len(section)
     for _ in range(count):
@@ -45,7 +49,7 @@ def read_records(section: bytes, count: int) -> Iterator[ProducedRecord]:
             raise UnreadableError(str(error)) from error
         if size - position < length:
             raise ProtocolError(f"a record of {length} bytes where {size - position} are left")
-        record, after = _read(section, position, size, is_partial=False)
+        record, after = _read(section, position, size, steps, is_partial=False)
         if after - position != length:
             raise ProtocolError(f"a record of {length} bytes has {after - position}")
         position = after
@@ -54,22 +58,25 @@ def read_records(section: bytes, count: int) -> Iterator[ProducedRecord]:
         raise ProtocolError(f"{size - position} bytes after the last record")
 
 
-def read_partially(section: bytes, count: int) -> Iterator[ProducedRecord]:
-    """Yield the records by their fields, whatever length they claim. Raises ProtocolError."""
+def read_partially(section: Section, count: int, steps: StepLimit) -> Iterator[ProducedRecord]:
+    """Yield the records by their fields, whatever length they claim.
+
+    Raises ProtocolError; TooLargeError for more headers than `steps`.
+    """
     position, size = 0, len(section)
     for _ in range(count):
         try:
             _, position = decode_varint(section, position)
         except IndexError as error:
             raise ProtocolError("the batch ends before its last record") from error
-        record, position = _read(section, position, size, is_partial=True)
+        record, position = _read(section, position, size, steps, is_partial=True)
         yield record
     if position != size:
         raise ProtocolError(f"{size - position} bytes after the last record")
 
 
 def _read(
-    section: bytes, position: int, size: int, *, is_partial: bool
+    section: Section, position: int, size: int, steps: StepLimit, *, is_partial: bool
 ) -> tuple[ProducedRecord, int]:
     try:
         time_delta, position = decode_varlong(section, position + 1)
@@ -80,6 +87,8 @@ def _read(
         headers, position = decode_varint(section, headers_at)
         if headers < 0 or (not is_partial and headers > size - position):
             raise ProtocolError(f"{headers} record headers")
+        if headers:
+            steps.take(headers)
         for _ in range(headers):
             length, position = decode_varint(section, position)
             if length < 0:

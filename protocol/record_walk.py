@@ -12,9 +12,15 @@ from __future__ import annotations
 import sys
 from mmap import mmap
 
+from protocol.step_limit import StepLimit
+
+Section = bytes | mmap
+
 LEAST_RUN = 6
 """Runs that are shorter than this are read record by record: a run costs as much as six records."""
 _MOST_SHORT_RUNS = 2
+_LONGEST_KEY = 1 << 16
+"""The longest key of a header that is read here."""
 
 _ONE_BYTE_DELTAS = 64
 _TWO_BYTE_DELTAS = 8192
@@ -37,13 +43,19 @@ class _UnusualError(Exception):
 
 
 def time_range(
-    section: bytes | mmap, position: int, end: int, count: int, needs_keys: bool
+    section: Section,
+    position: int,
+    end: int,
+    count: int,
+    needs_keys: bool,
+    steps: StepLimit,
 ) -> tuple[int, int] | None:
     """Return the smallest and the largest timestamp delta of the `count` records in a section.
 
     None unless the section has these records and nothing else, with offset deltas from 0 on, each
     with zero attributes, shortest varints, a whole key (if `needs_keys`) and value, and headers.
-    Raises no error: what reaches beyond the end gives None.
+    None, too, for records that reach beyond the end. Raises TooLargeError for more headers than
+    `steps`.
     """
     least, largest = 1 << 62, -1 << 62
     delta = short_runs = 0
@@ -51,7 +63,7 @@ def time_range(
         while delta < count:
             run = None
             if short_runs < _MOST_SHORT_RUNS and count - delta >= LEAST_RUN:
-                run = _run(section, position, end, delta, count, needs_keys)
+                run = _run(section, position, end, delta, count, needs_keys, steps)
                 if run is None:
                     short_runs += 1
                 else:
@@ -61,7 +73,7 @@ def time_range(
             if run is None:
                 # A few records, after which there may be a run; or all that are left.
                 last = count if short_runs >= _MOST_SHORT_RUNS else min(count, delta + LEAST_RUN)
-                position, low, high = _walk(section, position, delta, last, needs_keys)
+                position, low, high = _walk(section, position, delta, last, needs_keys, steps)
                 delta = last
             least, largest = min(least, low), max(largest, high)
     except (IndexError, _UnusualError):
@@ -70,7 +82,7 @@ def time_range(
 
 
 def _walk(
-    section: bytes | mmap, position: int, delta: int, last: int, needs_keys: bool
+    section: Section, position: int, delta: int, last: int, needs_keys: bool, steps: StepLimit
 ) -> tuple[int, int, int]:
     """Read records from one offset delta up to another: where they end, and their times.
 
@@ -131,7 +143,7 @@ def _walk(
                 raise _UnusualError
             position += size >> 1
         if section[position]:
-            position = _skip_headers(section, position)
+            position = _skip_headers(section, position, steps)
         else:
             position += 1
         if position != stop:
@@ -139,7 +151,7 @@ def _walk(
     return position, least, largest
 
 
-def _tail(section: bytes | mmap, position: int, first: int) -> tuple[int, int]:
+def _tail(section: Section, position: int, first: int) -> tuple[int, int]:
     """Return a number, not yet zigzag, whose first byte has been read, and where it ends.
 
     Raises _UnusualError unless it takes as few bytes as it can, and fewer than nine.
@@ -156,12 +168,13 @@ def _tail(section: bytes | mmap, position: int, first: int) -> tuple[int, int]:
     raise _UnusualError
 
 
-def _skip_headers(section: bytes | mmap, position: int) -> int:
+def _skip_headers(section: Section, position: int, steps: StepLimit) -> int:
     """Return where the headers of a record end, which begin with their count."""
     count = section[position]
     if count > 127 or count & 1:
         raise _UnusualError
     position += 1
+    steps.take(count >> 1)
     for _ in range(count >> 1):
         for is_value in (False, True):
             size = section[position]
@@ -171,15 +184,23 @@ def _skip_headers(section: bytes | mmap, position: int) -> int:
             if size > 127:
                 size, position = _tail(section, position, size)
             stop = position + (size >> 1)
-            # Kafka decodes keys, and writes what it could not decode in another way.
-            if size & 1 or not (is_value or section[position:stop].isascii()):
+            # Kafka replaces what is not UTF-8 in keys. A slice of a long key takes long to copy.
+            if size & 1 or (not is_value and size >> 1 > _LONGEST_KEY):
+                raise _UnusualError
+            if not is_value and not section[position:stop].isascii():
                 raise _UnusualError
             position = stop
     return position
 
 
 def _run(
-    section: bytes | mmap, position: int, end: int, delta: int, count: int, needs_keys: bool
+    section: Section,
+    position: int,
+    end: int,
+    delta: int,
+    count: int,
+    needs_keys: bool,
+    steps: StepLimit,
 ) -> tuple[int, int, int, int] | None:
     """Return (number, end, smallest and largest time) of records of the same layout as the first.
 
@@ -187,7 +208,7 @@ def _run(
     """
     if delta >= _TWO_BYTE_DELTAS:
         return None
-    first_end, _, _ = _walk(section, position, delta, delta + 1, needs_keys)
+    first_end, _, _ = _walk(section, position, delta, delta + 1, needs_keys, steps)
     stride = first_end - position
     delta_bytes = 1 if delta < _ONE_BYTE_DELTAS else 2
     limit = _ONE_BYTE_DELTAS if delta_bytes == 1 else _TWO_BYTE_DELTAS
@@ -244,7 +265,7 @@ def _run(
 
 
 def _are_deltas(
-    section: bytes | mmap, place: int, stop: int, stride: int, delta: int, count: int
+    section: Section, place: int, stop: int, stride: int, delta: int, count: int
 ) -> bool:
     """Return whether the offset deltas at `place` and every `stride` count up from `delta`."""
     low = section[place:stop:stride]

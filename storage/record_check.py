@@ -22,11 +22,12 @@ from protocol.batch_header import (
     TRANSACTIONAL,
     BatchHeader,
 )
-from protocol.compression import Compression, TooLargeError, compress
+from protocol.compression import Compression, compress
 from protocol.errors import ProtocolError
 from protocol.large_payload import decompress_large, decompress_small
 from protocol.record_reader import ProducedRecord, UnreadableError, read_partially, read_records
 from protocol.record_walk import time_range
+from protocol.step_limit import StepLimit, TooLargeError
 from storage.errors import InvalidRecordError, InvalidTimestampError, UnreadableBatchError
 from storage.log_config import LogConfig
 
@@ -39,9 +40,12 @@ _KEPT_ATTRIBUTES = COMPRESSION_MASK | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 _INT64_SIGN = 1 << 63
 
 
+# The check of a batch above one of these limits takes place in a thread, not on the event loop.
 MOST_RECORDS = 5_000
 MOST_BYTES = 4 << 20
-"""A batch with more records, or with more bytes when decompressed, is checked apart."""
+"""Bytes of the decompressed records."""
+MOST_STEPS = 10_000
+"""Parts of the payload that are read one by one, and headers of records."""
 
 Section = bytes | mmap
 
@@ -55,7 +59,7 @@ class CancelledCheckError(Exception):
 
 
 class LongCheckError(Exception):
-    """The check takes long and has to be done apart from the event loop."""
+    """The check takes too long for the event loop; run it in a thread."""
 
 
 class Checked(NamedTuple):
@@ -79,6 +83,7 @@ class RecordCheck:
         is_apart: bool,
     ) -> None:
         self._is_apart = is_apart
+        self._steps = StepLimit() if is_apart else StepLimit(MOST_STEPS)
         self._header = header
         self._body = body
         self._config = config
@@ -97,6 +102,13 @@ class RecordCheck:
         """
         if self._header.record_count > MOST_RECORDS and not self._is_apart:
             raise LongCheckError
+        try:
+            return self._run()
+        except TooLargeError as error:
+            raise LongCheckError from error
+
+    def _run(self) -> tuple[BatchHeader, bytes]:
+        """Like `run`, but raises TooLargeError instead of LongCheckError."""
         start = 0
         section: Section
         if self._codec is Compression.NONE:
@@ -120,10 +132,8 @@ class RecordCheck:
         try:
             if self._is_apart:
                 return decompress_large(self._codec, payload)
-            section = decompress_small(self._codec, payload, MOST_BYTES)
+            section = decompress_small(self._codec, payload, MOST_BYTES, self._steps)
             return section, len(section)
-        except TooLargeError as error:
-            raise LongCheckError from error
         except ProtocolError as error:
             raise UnreadableBatchError(f"the records cannot be decompressed: {error}") from error
 
@@ -135,7 +145,7 @@ class RecordCheck:
         base_ms = header.base_timestamp_ms
         if header.attributes & LOG_APPEND_TIME or base_ms < 0:
             return None
-        times = time_range(section, start, end, header.record_count, config.compacts)
+        times = time_range(section, start, end, header.record_count, config.compacts, self._steps)
         if times is None:
             return None
         least_ms, largest_ms = base_ms + times[0], base_ms + times[1]
@@ -161,7 +171,7 @@ class RecordCheck:
         errors: list[tuple[int, str]] = []
         is_time_wrong, is_ordered, largest_ms = False, True, NO_TIMESTAMP
         try:
-            for index, record in enumerate(reader(section, header.record_count)):
+            for index, record in enumerate(reader(section, header.record_count, self._steps)):
                 timestamp_ms = self._timestamp(record)
                 if index % RECORDS_PER_LOOK == 0 and self.is_cancelled and self.is_cancelled():
                     raise CancelledCheckError

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import random
+import struct
 import zlib
 
 import cramjam
+import lz4.frame
 import pytest
 
 from protocol import compression
 from protocol.compression import Compression, compress, decompress
 from protocol.errors import ProtocolError
+from protocol.large_payload import decompress_small
+from protocol.lz4_frame import decompress_frame
+from protocol.step_limit import StepLimit, TooLargeError
 
 BIG = b"".join(number.to_bytes(4, "big") for number in range(50_000))
 REAL = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
@@ -73,3 +79,85 @@ def test_bombs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_gzip_is_plain_gzip() -> None:
     """Our gzip is readable by anybody."""
     assert zlib.decompress(compress(Compression.GZIP, BIG), wbits=31) == BIG
+
+
+def _lz4_blocks(count: int) -> bytes:
+    block = struct.pack("<I", 0x8000_0001) + b"x"
+    return bytes.fromhex("04224d18604082") + block * count + bytes(4)
+
+
+MANY_PARTS = {
+    "gzip members": (Compression.GZIP, gzip.compress(b"") * 100),
+    "snappy chunks": (
+        Compression.SNAPPY,
+        compress(Compression.SNAPPY, b"") + bytes.fromhex("0000000100") * 100,
+    ),
+    "snappy headers": (Compression.SNAPPY, compress(Compression.SNAPPY, b"") * 100),
+    "lz4 blocks": (Compression.LZ4, _lz4_blocks(100)),
+    "zstd frames": (Compression.ZSTD, bytes.fromhex("502a4d1800000000") * 100),
+}
+
+
+@pytest.mark.parametrize("name", MANY_PARTS)
+def test_the_parts_of_a_payload_are_counted(name: str) -> None:
+    """A payload of 100 parts exceeds a limit of 99, whatever its decompressed size is."""
+    codec, payload = MANY_PARTS[name]
+    assert decompress_small(codec, payload, 1000, StepLimit(101)).strip(b"x") == b""
+    with pytest.raises(TooLargeError):
+        decompress_small(codec, payload, 1000, StepLimit(98))
+
+
+def test_the_cost_of_gzip_members_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The input that zlib copies for each of many members does not grow with the payload."""
+    read, real = [], zlib.decompressobj
+
+    class Counting:
+        def __init__(self, wbits: int) -> None:
+            self._member = real(wbits=wbits)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._member, name)
+
+        def decompress(self, data: bytes, most: int) -> bytes:
+            read.append(len(data))
+            return self._member.decompress(data, most)
+
+    monkeypatch.setattr(zlib, "decompressobj", Counting)
+    payload = gzip.compress(b"") * 1000 + gzip.compress(BIG)
+    assert decompress(Compression.GZIP, payload) == BIG
+    assert sum(read) <= 1001 * 4096 + 2 * len(payload)
+
+
+def test_gzip_data_is_read_across_pieces() -> None:
+    """Members of all sizes follow each other, with pieces of input that end anywhere in them."""
+    draw = random.Random(1)
+    plain = [draw.randbytes(size) * 3 for size in (0, 1, 4060, 4096, 4100, 20_000, 300_000)]
+    plain.append(bytes(5_000_000))
+    payload = b"".join(map(gzip.compress, plain))
+    assert decompress(Compression.GZIP, payload) == b"".join(plain)
+    assert decompress(Compression.GZIP, payload + b"\x1f\x8b\x08 left out") == b"".join(plain)
+    for size in (1, 8, 9, 5000):
+        with pytest.raises(ProtocolError):
+            decompress(Compression.GZIP, payload[:-size])
+
+
+def test_the_broker_checks_what_kafka_checks_in_lz4_frames() -> None:
+    """The checksums of blocks are checked; the checksum of the content is not."""
+    frame = lz4.frame.compress(
+        BIG, block_linked=False, block_checksum=True, content_checksum=True, store_size=False
+    )
+    assert decompress_frame(frame) == BIG
+    assert decompress_frame(frame[:-4] + b"odd!") == BIG
+    with pytest.raises(ProtocolError, match="before its checksum"):
+        decompress_frame(frame[:-1])
+    damaged = bytearray(frame)
+    damaged[-12] ^= 1  # in the checksum of the last block
+    with pytest.raises(ProtocolError, match="block with a wrong checksum"):
+        decompress_frame(bytes(damaged))
+
+
+def test_a_frame_is_decompressed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks with checksums do not make the lz4 library decompress the frame again."""
+    monkeypatch.setattr(cramjam.lz4, "decompress", None)
+    frame = lz4.frame.compress(BIG, block_linked=False, block_checksum=True)
+    assert decompress_frame(frame) == BIG

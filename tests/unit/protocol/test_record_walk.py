@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from protocol.batch import record_bytes
 from protocol.errors import ProtocolError
-from protocol.record_reader import read_records
+from protocol.record_reader import ProducedRecord, read_partially, read_records
 from protocol.record_walk import time_range
+from protocol.step_limit import StepLimit, TooLargeError
 
 Header = tuple[str, bytes | None]
 
@@ -35,8 +37,11 @@ def test_times_are_those_of_the_records(count: int) -> None:
     """The smallest and largest delta, whatever the layout and however many bytes numbers take."""
     for seed in range(20 if count < 1000 else 3):
         data = section(random.Random(seed), count)
-        deltas = [record.time_delta for record in read_records(data, count)]
-        assert time_range(data, 0, len(data), count, False) == (min(deltas), max(deltas)), seed
+        deltas = [record.time_delta for record in read_records(data, count, StepLimit())]
+        assert time_range(data, 0, len(data), count, False, StepLimit()) == (
+            min(deltas),
+            max(deltas),
+        ), seed
 
 
 def test_damage_is_never_taken_for_records() -> None:
@@ -48,9 +53,9 @@ def test_damage_is_never_taken_for_records() -> None:
         data[draw.randrange(len(data))] = draw.randrange(256)
         if draw.random() < 0.2:
             del data[-1]
-        found = time_range(bytes(data), 0, len(data), count, False)
+        found = time_range(bytes(data), 0, len(data), count, False, StepLimit())
         try:
-            records = list(read_records(bytes(data), count))
+            records = list(read_records(bytes(data), count, StepLimit()))
         except ProtocolError:
             assert found is None, seed
             continue
@@ -64,5 +69,25 @@ def test_a_missing_key_gives_up_where_keys_are_needed() -> None:
     """In a run as well as alone."""
     for count in (1, 30):
         data = b"".join(record_bytes(0, index, None, b"v") for index in range(count))
-        assert time_range(data, 0, len(data), count, False) == (0, 0)
-        assert time_range(data, 0, len(data), count, True) is None
+        assert time_range(data, 0, len(data), count, False, StepLimit()) == (0, 0)
+        assert time_range(data, 0, len(data), count, True, StepLimit()) is None
+
+
+@pytest.mark.parametrize("read", [read_records, read_partially])
+def test_headers_are_counted(read: Callable[..., Iterator[ProducedRecord]]) -> None:
+    """Both the fast walk and the exact readers stop at more headers than the caller allows."""
+    headers: list[Header] = [("", None)] * 10
+    data = b"".join(record_bytes(0, index, None, b"v", headers) for index in range(10))
+    assert time_range(data, 0, len(data), 10, False, StepLimit(120)) == (0, 0)
+    assert len(list(read(data, 10, StepLimit(100)))) == 10
+    with pytest.raises(TooLargeError):
+        time_range(data, 0, len(data), 10, False, StepLimit(99))
+    with pytest.raises(TooLargeError):
+        list(read(data, 10, StepLimit(99)))
+
+
+def test_a_long_header_key_is_not_copied() -> None:
+    """The fast walk leaves a header with a key of more than 64 KB to the exact reader."""
+    for size, found in ((1 << 16, (0, 0)), ((1 << 16) + 1, None)):
+        data = record_bytes(0, 0, None, b"v", [("k" * size, None)])
+        assert time_range(data, 0, len(data), 1, False, StepLimit()) == found

@@ -9,7 +9,7 @@ appended without being parsed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from protocol.batch_header import (
     AFTER_CRC,
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from protocol.control_record import EndTransaction
 
 _LENGTH_BEFORE_BODY = CRC_START - LOG_OVERHEAD_BYTES
+
+Data = TypeVar("Data", bytes, memoryview)
 
 
 class Record:
@@ -118,14 +120,12 @@ def iterate_records(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -
         raise ProtocolError(f"{len(data) - end} bytes after {header.record_count} records")
 
 
-def _read_headers(
-    data: bytes, position: int, end: int
-) -> tuple[list[tuple[str, bytes | None]], int]:
+def _read_headers(data: Data, position: int, end: int) -> tuple[list[tuple[str, Data | None]], int]:
     """The headers of a record, which begin with their count."""
     count, position = decode_varint(data, position)
     if not 0 < count <= end - position:
         raise ProtocolError(f"{count} record headers")
-    headers = []
+    headers: list[tuple[str, Data | None]] = []
     for _ in range(count):
         name, position = _read_nullable_bytes(data, position, end)
         if name is None:
@@ -135,12 +135,12 @@ def _read_headers(
     return headers, position
 
 
-def read_record_headers(data: bytes, position: int) -> list[tuple[str, bytes | None]]:
+def read_record_headers(data: memoryview, position: int) -> list[tuple[str, memoryview | None]]:
     """Return the headers that begin at `position` with their count. Raises ProtocolError."""
     return _read_headers(data, position, len(data))[0] if data[position] else []
 
 
-def _read_nullable_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+def _read_nullable_bytes(data: Data, position: int, end: int) -> tuple[Data | None, int]:
     """Bytes after their zigzag length; a negative one is null."""
     length = data[position]
     position += 1
@@ -345,9 +345,16 @@ def record_bytes(
 
 def _header_bytes(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
     """The headers of a record, which begin with their count."""
-    parts = [encode_varint(len(headers))]
+    return b"".join(header_parts(headers))
+
+
+def header_parts(
+    headers: Sequence[tuple[str, bytes | memoryview | None]],
+) -> list[bytes | memoryview]:
+    """Return the encoded headers of a record in parts; the first part is their count."""
+    parts: list[bytes | memoryview] = [encode_varint(len(headers))]
     for name, value in headers:
         encoded = name.encode()
         parts += (encode_varint(len(encoded)), encoded)
         parts += (b"\x01",) if value is None else (encode_varint(len(value)), value)
-    return b"".join(parts)
+    return parts

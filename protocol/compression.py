@@ -52,10 +52,10 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
-def compress(compression: Compression, data: bytes) -> bytes:
-    """`data` in the frame that Kafka's clients write."""
+def compress(compression: Compression, data: bytes | bytearray | memoryview) -> bytes:
+    """Return the data in a frame as Kafka's clients write it."""
     if compression is Compression.NONE:
-        return data
+        return bytes(data)
     if compression is Compression.GZIP:
         compressor = zlib.compressobj(wbits=31)
         return compressor.compress(data) + compressor.flush()
@@ -152,7 +152,7 @@ def decompress_zstd_into(data: bytes, memory: mmap) -> int:
         raise ProtocolError(f"damaged zstd data: {error}") from error
 
 
-def _compress_snappy(data: bytes) -> bytes:
+def _compress_snappy(data: bytes | bytearray | memoryview) -> bytes:
     """xerial's format: a header, then chunks of raw snappy after an int32 length."""
     parts = [_XERIAL_HEADER]
     for start in range(0, len(data), _XERIAL_CHUNK_BYTES):
@@ -221,9 +221,9 @@ def _decompress_lz4(data: bytes) -> bytes:
             raise ProtocolError(f"damaged lz4 data: {error}") from error
 
 
-def _compress_lz4(data: bytes) -> bytes:
+def _compress_lz4(data: bytes | bytearray | memoryview) -> bytes:
     """An lz4 frame of independent blocks, without checksums."""
-    parts = [_LZ4_HEADER]
+    parts: list[bytes | bytearray | memoryview] = [_LZ4_HEADER]
     for start in range(0, len(data), _LZ4_BLOCK_BYTES):
         plain = data[start : start + _LZ4_BLOCK_BYTES]
         block = bytes(_cramjam().lz4.compress_block(plain, store_size=False))

@@ -28,9 +28,9 @@ from storage.errors import (
     CorruptFrameError,
     InvalidFrameError,
     InvalidRecordError,
-    MessageTooLargeError,
     UnreadableBatchError,
     UnreadableFrameError,
+    too_large,
 )
 from storage.log_config import LogConfig
 from storage.record_check import RecordCheck
@@ -74,7 +74,7 @@ def check_client_batch(
             f"The baseOffset of the record batch should be 0, but it is {first}"
         )
     if size_bytes > config.max_message_bytes:
-        raise too_large(size_bytes, config)
+        raise too_large(size_bytes, config.max_message_bytes)
     if size_bytes < HEADER_BYTES:
         raise _too_short(size_bytes)
     body = bytes(records[CRC_START:size_bytes])
@@ -100,16 +100,8 @@ def check_client_batch(
     check.is_cancelled = is_cancelled
     stored, stored_body = check.run()
     if stored.length > length and stored.size_bytes > config.max_message_bytes:
-        raise too_large(stored.size_bytes, config)
+        raise too_large(stored.size_bytes, config.max_message_bytes)
     return stored, stored_body
-
-
-def too_large(size_bytes: int, config: LogConfig) -> MessageTooLargeError:
-    """Return the error of a batch above `max.message.bytes`."""
-    return MessageTooLargeError(
-        f"The record batch size is {size_bytes} bytes which exceeds the maximum configured value "
-        f"of {config.max_message_bytes}"
-    )
 
 
 def _check_frame(records: Buffer) -> None:
@@ -169,7 +161,7 @@ def _short_batch(records: Buffer, config: LogConfig) -> Exception:
         )
     size_bytes = _LENGTH.unpack_from(records)[0] + LOG_OVERHEAD_BYTES
     if size_bytes > config.max_message_bytes:
-        return too_large(size_bytes, config)
+        return too_large(size_bytes, config.max_message_bytes)
     return _too_short(size_bytes)
 
 

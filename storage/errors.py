@@ -81,6 +81,14 @@ class MessageTooLargeError(StorageError):
     code = ErrorCode.MESSAGE_TOO_LARGE
 
 
+def too_large(size_bytes: int, most_bytes: int) -> MessageTooLargeError:
+    """Return the error of a batch above `max.message.bytes`."""
+    return MessageTooLargeError(
+        f"The record batch size is {size_bytes} bytes which exceeds the maximum configured value "
+        f"of {most_bytes}"
+    )
+
+
 class RecordListTooLargeError(StorageError):
     """A batch that fits no segment of this topic (RECORD_LIST_TOO_LARGE)."""
 

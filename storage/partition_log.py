@@ -22,7 +22,7 @@ from protocol.batch_header import (
 )
 from protocol.control_record import EndMarker
 from protocol.errors import ProtocolError
-from storage.append_check import check_client_batch, too_large
+from storage.append_check import check_client_batch
 from storage.batch_scan import RELATIVE_OFFSET_MAX
 from storage.checkpoints import write_partition_metadata
 from storage.disk import Buffer
@@ -33,6 +33,7 @@ from storage.errors import (
     RecordListTooLargeError,
     StorageError,
     advice,
+    too_large,
 )
 from storage.flush import Flush
 from storage.key_sets import KeySets
@@ -182,7 +183,7 @@ class PartitionLog:
             raise self._gone()
         header, body, marker, _ = batch
         if header.size_bytes > self.config.max_message_bytes:
-            raise too_large(header.size_bytes, self.config)
+            raise too_large(header.size_bytes, self.config.max_message_bytes)
         return self._append(header, body, marker, now_ms)
 
     def _append(

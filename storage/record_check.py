@@ -10,7 +10,7 @@ from collections.abc import Callable
 from mmap import mmap
 from typing import NamedTuple, NoReturn
 
-from protocol.batch import EncodedBatch, Record, build_batch, read_record_headers, rebuilt_batch
+from protocol.batch import header_parts, read_record_headers, rebuilt_batch
 from protocol.batch_header import (
     COMPRESSION_MASK,
     CONTROL,
@@ -22,19 +22,27 @@ from protocol.batch_header import (
     TRANSACTIONAL,
     BatchHeader,
 )
-from protocol.compression import Compression, compress
+from protocol.compression import MAX_DECOMPRESSED_BYTES, PIECE_BYTES, Compression, compress
 from protocol.errors import ProtocolError
 from protocol.large_payload import decompress_large, decompress_small
 from protocol.record_reader import ProducedRecord, UnreadableError, read_partially, read_records
 from protocol.record_walk import time_range
 from protocol.step_limit import StepLimit, TooLargeError
-from storage.errors import InvalidRecordError, InvalidTimestampError, UnreadableBatchError
+from protocol.varint import encode_varint
+from storage.errors import (
+    InvalidRecordError,
+    InvalidTimestampError,
+    UnreadableBatchError,
+    too_large,
+)
 from storage.log_config import LogConfig
 
 # Kafka names at most the first three bad records in the batch's message.
 RECORD_ERRORS_SHOWN = 3
-# What the body of a batch, which the CRC covers, has of the header.
+MOST_RECORD_ERRORS = 1_000
+"""The record errors that the response to a batch has at most."""
 BODY_HEADER_BYTES = HEADER_BYTES - CRC_START
+"""The size of the header fields that the CRC covers: the records follow them in the body."""
 _KEPT_ATTRIBUTES = COMPRESSION_MASK | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 """What remains of the attributes when Kafka writes them anew, besides the timestamp type."""
 _INT64_SIGN = 1 << 63
@@ -48,6 +56,7 @@ MOST_STEPS = 10_000
 """Parts of the payload that are read one by one, and headers of records."""
 
 Section = bytes | mmap
+ByteSection = bytes | memoryview
 
 
 RECORDS_PER_LOOK = 10_000
@@ -63,10 +72,15 @@ class LongCheckError(Exception):
 
 
 class Checked(NamedTuple):
-    """Records that may be stored. `rebuilt` has them with other deltas; None when they stay."""
+    """Records that may be stored.
+
+    `rebuilt` are the records in Kafka's encoding, with timestamps relative to the first one and
+    offsets from 0 on. None if the records are stored as the client encoded them.
+    """
 
     largest_ms: int
-    rebuilt: list[Record] | None = None
+    first_ms: int
+    rebuilt: bytearray | None = None
 
 
 class RecordCheck:
@@ -118,14 +132,12 @@ class RecordCheck:
             section, end = self._decompressed()
         checked = self._walk(section, start, end)
         if checked is None:
-            checked = self._read(section[start:end])
+            checked = self._read(_part(section, start, end))
         if self._target is self._codec:
             return self._in_place(checked.largest_ms)
         if checked.rebuilt is None:
-            batch = self._recompressed(section[start:end], checked.largest_ms)
-        else:
-            batch = self._rebuilt(checked.rebuilt)
-        return batch.header, batch.body
+            return self._recompressed(_part(section, start, end), checked)
+        return self._recompressed(checked.rebuilt, checked)
 
     def _decompressed(self) -> tuple[Section, int]:
         payload = self._body[BODY_HEADER_BYTES:]
@@ -158,18 +170,20 @@ class RecordCheck:
             return None
         if self._target is not self._codec and section[start + _time_position(section, start)]:
             return None  # the first record does not have the base timestamp: all deltas change
-        return Checked(largest_ms)
+        return Checked(largest_ms, base_ms)
 
     # --- any other batch --------------------------------------------------------------------------
 
-    def _read(self, section: bytes) -> Checked:
+    def _read(self, section: ByteSection) -> Checked:
         header = self._header
         is_in_place = self._target is self._codec
         is_partial = is_in_place and self._codec is not Compression.NONE
         reader = read_partially if is_partial else read_records
-        records: list[Record] = []
+        rebuilt = None if is_in_place else bytearray()
+        view = memoryview(section)
         errors: list[tuple[int, str]] = []
-        is_time_wrong, is_ordered, largest_ms = False, True, NO_TIMESTAMP
+        error_count, is_time_wrong, is_ordered, is_negative = 0, False, True, False
+        first_ms = largest_ms = NO_TIMESTAMP
         try:
             for index, record in enumerate(reader(section, header.record_count, self._steps)):
                 timestamp_ms = self._timestamp(record)
@@ -180,21 +194,28 @@ class RecordCheck:
                     error = self._time_error(record, timestamp_ms, is_partial)
                     is_time_wrong = is_time_wrong or error is not None
                 if error is not None:
-                    errors.append((index, error))
+                    error_count += 1
+                    if error_count <= MOST_RECORD_ERRORS:
+                        errors.append((index, error))
                     continue
+                if index == 0:
+                    first_ms = timestamp_ms
                 largest_ms = max(largest_ms, timestamp_ms)
                 is_ordered = is_ordered and record.offset_delta == index
-                if not is_in_place and not errors:
-                    records.append(_record(section, record, index, timestamp_ms))
+                is_negative = is_negative or timestamp_ms < NO_TIMESTAMP
+                if rebuilt is not None and not error_count and not is_negative:
+                    _add_record(rebuilt, view, record, timestamp_ms - first_ms, index)
         except UnreadableError as error:
             raise UnreadableBatchError(f"the records cannot be read: {error}") from error
         except ProtocolError as error:
             raise InvalidRecordError(f"the records cannot be read: {error}") from error
         if errors:
-            _reject(errors, is_time_wrong)
+            _reject(errors, error_count, is_time_wrong)
         if is_partial and not is_ordered:
             raise UnreadableBatchError("the offsets of compressed records have gaps")
-        return Checked(largest_ms, None if is_in_place else records)
+        if is_negative and not is_in_place:
+            raise UnreadableBatchError("a negative timestamp in a batch that is compressed anew")
+        return Checked(largest_ms, first_ms, rebuilt)
 
     def _timestamp(self, record: ProducedRecord) -> int:
         header = self._header
@@ -247,28 +268,25 @@ class RecordCheck:
         batch = rebuilt_batch(changed, self._body[BODY_HEADER_BYTES:])
         return batch.header, batch.body
 
-    def _recompressed(self, section: bytes, largest_ms: int) -> EncodedBatch:
-        """Return the batch with the same records in the topic's codec."""
+    def _recompressed(
+        self, section: ByteSection | bytearray, checked: Checked
+    ) -> tuple[BatchHeader, bytes]:
+        """Return a batch of these records in the topic's codec (MemoryRecordsBuilder)."""
         header = self._header
-        stamp, max_ms = (LOG_APPEND_TIME, self._now_ms) if self._is_stamped else (0, largest_ms)
-        attributes = header.attributes & TRANSACTIONAL | self._target | stamp
-        changed = header._replace(attributes=attributes, max_timestamp_ms=max_ms)
-        return rebuilt_batch(changed, compress(self._target, section))
-
-    def _rebuilt(self, records: list[Record]) -> EncodedBatch:
-        """Return a new batch of the records in the topic's codec (MemoryRecordsBuilder)."""
-        header = self._header
-        if any(record.timestamp_ms < NO_TIMESTAMP for record in records):
-            raise UnreadableBatchError("a negative timestamp in a batch that is compressed anew")
-        return build_batch(
-            records,
-            compression=self._target,
-            log_append_time_ms=self._now_ms if self._is_stamped else None,
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-            transactional=header.is_transactional,
+        if self._target is Compression.NONE:
+            size_bytes = HEADER_BYTES + len(section)
+            if size_bytes > self._config.max_message_bytes:
+                raise too_large(size_bytes, self._config.max_message_bytes)
+        stamp, max_ms = 0, checked.largest_ms
+        if self._is_stamped:
+            stamp, max_ms = LOG_APPEND_TIME, self._now_ms
+        changed = header._replace(
+            attributes=header.attributes & TRANSACTIONAL | self._target | stamp,
+            base_timestamp_ms=checked.first_ms,
+            max_timestamp_ms=max_ms,
         )
+        batch = rebuilt_batch(changed, compress(self._target, section))
+        return batch.header, batch.body
 
 
 def _target_codec(config: LogConfig, codec: Compression) -> Compression:
@@ -286,19 +304,32 @@ def _time_position(section: Section, start: int) -> int:
     return position + 2 - start
 
 
-def _record(section: bytes, record: ProducedRecord, index: int, timestamp_ms: int) -> Record:
-    """Return a record for a new batch, in which it has this index."""
-    key = value = None
-    if record.key_size >= 0:
-        key = section[record.key_at : record.key_at + record.key_size]
-    if record.value_size >= 0:
-        value = section[record.value_at : record.value_at + record.value_size]
-    headers = read_record_headers(section, record.headers_at)
-    return Record(index, timestamp_ms, key, value, headers)
+def _part(section: Section, start: int, end: int) -> ByteSection:
+    """Return a part of a section; of a large one a view, because a copy would hold up the loop."""
+    if isinstance(section, bytes) and end <= MOST_BYTES:
+        return section[start:end]
+    return memoryview(section)[start:end]
 
 
-def _reject(errors: list[tuple[int, str]], is_time_wrong: bool) -> NoReturn:
-    """Raise the error of a batch with wrong records."""
+def _add_record(
+    rebuilt: bytearray, section: memoryview, record: ProducedRecord, delta_ms: int, index: int
+) -> None:
+    """Encode a record anew, with these deltas. Raises UnreadableBatchError above 1 GiB."""
+    parts: list[bytes | memoryview] = [b"\x00", encode_varint(delta_ms), encode_varint(index)]
+    for at, size in ((record.key_at, record.key_size), (record.value_at, record.value_size)):
+        parts.append(encode_varint(max(size, -1)))
+        parts.append(section[at : at + max(size, 0)])
+    parts += header_parts(read_record_headers(section, record.headers_at))
+    rebuilt += encode_varint(sum(map(len, parts)))
+    for part in parts:
+        for start in range(0, len(part), PIECE_BYTES):  # a large copy would hold up the event loop
+            rebuilt += part[start : start + PIECE_BYTES]
+    if len(rebuilt) > MAX_DECOMPRESSED_BYTES:
+        raise UnreadableBatchError(f"records of more than {MAX_DECOMPRESSED_BYTES} bytes")
+
+
+def _reject(errors: list[tuple[int, str]], count: int, is_time_wrong: bool) -> NoReturn:
+    """Raise the error of a batch with `count` wrong records, of which `errors` has the first."""
     if is_time_wrong:
         raise InvalidTimestampError(
             "One or more records have been rejected due to invalid timestamp", tuple(errors)
@@ -308,7 +339,7 @@ def _reject(errors: list[tuple[int, str]], is_time_wrong: bool) -> NoReturn:
         for index, reason in errors[:RECORD_ERRORS_SHOWN]
     )
     raise InvalidRecordError(
-        f"One or more records have been rejected due to {len(errors)} record errors in total, "
+        f"One or more records have been rejected due to {count} record errors in total, "
         f"and only showing the first three errors at most: [{', '.join(shown)}]",
         tuple(errors),
     )

@@ -52,6 +52,8 @@ _INT64_SIGN = 1 << 63
 MOST_RECORDS = 5_000
 MOST_BYTES = 4 << 20
 """Bytes of the decompressed records."""
+MOST_COMPRESSED_BYTES = 512 << 10
+"""Bytes of records that are compressed for another `compression.type`."""
 MOST_STEPS = 10_000
 """Parts of the payload that are read one by one, and headers of records."""
 
@@ -273,6 +275,8 @@ class RecordCheck:
     ) -> tuple[BatchHeader, bytes]:
         """Return a batch of these records in the topic's codec (MemoryRecordsBuilder)."""
         header = self._header
+        if not self._is_apart and len(section) > MOST_COMPRESSED_BYTES:
+            raise LongCheckError
         if self._target is Compression.NONE:
             size_bytes = HEADER_BYTES + len(section)
             if size_bytes > self._config.max_message_bytes:

@@ -50,8 +50,8 @@ def record_with_max_timestamp(
         first = first_record_since([latest], timestamp, log_start_offset)
         if first is not None:
             return first
-    # Either no record has a timestamp (-1), or the record has a negative offset delta, which puts it
-    # below the log start offset: `first_record_since` skips such records.
+    # Either no record has a timestamp (-1), or a negative offset delta puts the record below the
+    # log start offset: `first_record_since` skips such records.
     batch = latest.first_batch_since(timestamp, log_start_offset)
     if batch is None or batch.log_append_time or batch.magic < 2:
         return None

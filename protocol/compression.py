@@ -85,11 +85,13 @@ def decompress(compression: Compression, data: bytes | bytearray | memoryview) -
         raise ProtocolError(f"a payload of more than {most} bytes") from error
 
 
-def join_pieces(pieces: Iterator[bytes], limit: int, steps: StepLimit) -> bytes:
+def join_pieces(
+    pieces: Iterator[bytes], limit: int, steps: StepLimit, steps_each: int = 1
+) -> bytes:
     """Return the pieces as one. Raises TooLargeError for more than `limit` bytes, or than steps."""
     parts, size = [], 0
     for piece in pieces:
-        steps.take()
+        steps.take(steps_each)
         size += len(piece)
         if size > limit:
             raise TooLargeError

@@ -22,6 +22,8 @@ from protocol.errors import ProtocolError
 from protocol.lz4_frame import frame_pieces
 from protocol.step_limit import StepLimit, TooLargeError
 
+_STEPS_OF_GZIP = 4
+"""A gzip member takes as long as four other parts, because zlib allocates memory for each."""
 _BLOCK_BYTES = 128 * 1024
 """The largest decompressed size of a zstd block."""
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -38,7 +40,8 @@ def decompress_small(compression: Compression, data: bytes, limit: int, steps: S
     with blocks that depend on each other. Raises ProtocolError, TooLargeError.
     """
     if compression is not Compression.ZSTD:
-        return join_pieces(_pieces(compression, data, limit), limit, steps)
+        steps_each = _STEPS_OF_GZIP if compression is Compression.GZIP else 1
+        return join_pieces(_pieces(compression, data, limit), limit, steps, steps_each)
     if zstd_bound(data, limit, steps) > limit:
         raise TooLargeError
     return decompress_zstd(data) if data else b""

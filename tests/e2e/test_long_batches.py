@@ -9,6 +9,7 @@ import pytest
 from benchmarks.largest_requests import Case, heart, measured
 from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.batch import batch_of_section, rebuilt_batch, record_bytes
+from protocol.batch_header import LOG_APPEND_TIME
 from protocol.compression import Compression, compress
 from tests.clients.support import create_topic
 from tests.machine import slowness
@@ -32,18 +33,44 @@ def bomb(codec: Compression) -> bytes:
     return rebuilt_batch(whole.header._replace(attributes=codec), payload).to_bytes()
 
 
+def gzip_members() -> bytes:
+    """One record after 45 000 empty gzip members."""
+    whole = batch_of_section(record_bytes(0, 0, None, b"v"), 1, 1)
+    payload = compress(Compression.GZIP, b"") * 45_000 + compress(Compression.GZIP, whole.body[40:])
+    return rebuilt_batch(whole.header._replace(attributes=Compression.GZIP), payload).to_bytes()
+
+
+def record_headers() -> bytes:
+    """One record with 450 000 headers."""
+    headers: list[tuple[str, bytes | None]] = [("", None)] * 450_000
+    return batch_of_section(record_bytes(0, 0, None, b"v", headers), 1, 1).to_bytes()
+
+
+def wrong_records() -> bytes:
+    """500 000 records that claim LogAppendTime without a time, compressed to 400 bytes."""
+    count = 500_000
+    section = record_bytes(0, 0, None, b"") * count
+    header = batch_of_section(section, count, 1).header._replace(
+        attributes=Compression.ZSTD | LOG_APPEND_TIME, max_timestamp_ms=-1
+    )
+    return rebuilt_batch(header, compress(Compression.ZSTD, section)).to_bytes()
+
+
 BATCHES: dict[str, Callable[[], bytes]] = {
     "100000 tiny records": tiny_records,
     "a gzip bomb": lambda: bomb(Compression.GZIP),
     "an lz4 bomb": lambda: bomb(Compression.LZ4),
     "a zstd bomb": lambda: bomb(Compression.ZSTD),
+    "45000 gzip members": gzip_members,
+    "450000 record headers": record_headers,
+    "500000 wrong records": wrong_records,
 }
 
 
 @pytest.mark.alone
 @pytest.mark.parametrize("name", BATCHES)
 def test_heartbeats_are_answered_meanwhile(name: str) -> None:
-    """Within 100 ms on a quiet machine, while the batch is checked; it is stored in the end."""
+    """Heartbeats take less than 100 ms on a quiet machine while a batch is checked."""
     data = PartitionProduceData(index=0, records=BATCHES[name]())
     request = ProduceRequest(
         transactional_id=None,

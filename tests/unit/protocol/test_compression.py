@@ -100,11 +100,13 @@ MANY_PARTS = {
 
 @pytest.mark.parametrize("name", MANY_PARTS)
 def test_the_parts_of_a_payload_are_counted(name: str) -> None:
-    """A payload of 100 parts exceeds a limit of 99, whatever its decompressed size is."""
+    """A payload of 100 parts exceeds a limit of 98, whatever its decompressed size is. A gzip
+    member counts as four parts."""
     codec, payload = MANY_PARTS[name]
-    assert decompress_small(codec, payload, 1000, StepLimit(101)).strip(b"x") == b""
+    weight = 4 if codec is Compression.GZIP else 1
+    assert decompress_small(codec, payload, 1000, StepLimit(101 * weight)).strip(b"x") == b""
     with pytest.raises(TooLargeError):
-        decompress_small(codec, payload, 1000, StepLimit(98))
+        decompress_small(codec, payload, 1000, StepLimit(98 * weight))
 
 
 def test_the_cost_of_gzip_members_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,6 +101,18 @@ async def test_the_request_goes_on_after_the_check() -> None:
     assert errors(call) == [0, 0]
 
 
+async def test_a_partition_that_a_request_names_twice() -> None:
+    """Each of its batches is stored, the long one and the one after it."""
+    flusher = ManualFlusher()
+    broker = broker_with(flusher)
+    asked = request(t=LONG)
+    asked.topic_data += request(t=batch(b"a")).topic_data
+    call = broker.call(produce.handle, asked, 9)
+    await flusher.run_checks()
+    assert errors(call) == [0, 0]
+    assert broker.topics.log("t", 0).log_end_offset == COUNT + 1
+
+
 async def test_a_topic_that_is_deleted_during_the_check() -> None:
     """Its partition is unknown, and the other batches of the request are answered as stored."""
     flusher = ManualFlusher()
@@ -177,8 +189,12 @@ async def test_nothing_is_appended_after_the_stop(monkeypatch: pytest.MonkeyPatc
     assert logs.log("t", 0).log_end_offset == 0
 
 
+NEVER_CANCELLED: list[int] = []
+
+
 def held_check(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Have checks of batches go on until they are cancelled; an event that says they began."""
+    NEVER_CANCELLED.clear()
     began, never = threading.Event(), threading.Event()
 
     def check(*_: object, is_cancelled: Callable[[], bool], **__: object) -> None:
@@ -187,6 +203,7 @@ def held_check(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
             if is_cancelled():
                 raise CancelledCheckError
             never.wait(0.001)
+        NEVER_CANCELLED.append(1)
 
     monkeypatch.setattr(topic_module, "check_client_batch", check)
     return began
@@ -205,7 +222,36 @@ async def test_a_stop_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.sleep(0)
     await settle()
     assert not any(call.replies for call in calls)
+    assert not NEVER_CANCELLED
     assert not flusher.is_checking
+
+
+class NoCheck:
+    """A check that does nothing, and does not know that it is cancelled."""
+
+    is_cancelled = False
+
+    def run(self) -> None:
+        """Nothing."""
+
+    def cancel(self) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize("ends_before", [False, True])
+async def test_nobody_is_called_after_the_stop(ends_before: bool) -> None:
+    """Whether the check has ended before it, with the loop not there yet, or ends later."""
+    flusher = ManualFlusher()
+    called: list[int] = []
+    flusher.check(NoCheck(), lambda: called.append(1))
+    ((_, future),) = flusher.checks
+    if ends_before:
+        future.set_result(None)
+    flusher.close()
+    if not ends_before:
+        future.set_result(None)
+    await settle()
+    assert not called
 
 
 async def test_a_reset_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,6 +266,7 @@ async def test_a_reset_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert nodes.cluster.busy_with(with_groups=True) == ""
     await settle()
     assert not call.replies
+    assert not NEVER_CANCELLED
     await nodes.cluster.stop()
 
 

@@ -96,7 +96,7 @@ def check_client_batch(
             f"Invalid sequence number {sequence} in record batch with producerId {producer_id}"
         )
     place = f"{topic}-{partition}"
-    check = RecordCheck(header, body, config, now_ms, place, is_apart=may_block)
+    check = RecordCheck(header, body, config, now_ms, place, may_block=may_block)
     check.is_cancelled = is_cancelled
     stored, stored_body = check.run()
     if stored.length > length and stored.size_bytes > config.max_message_bytes:

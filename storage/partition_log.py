@@ -1,8 +1,7 @@
 """One partition's log: appended at its end, read from any offset (Kafka's UnifiedLog, one replica).
 
-A client's batch is checked by `append_check`, one of the broker's own comes with what the log needs
-to know. Either gets its base offset and leader epoch and goes out in one writev. With a single
-replica the high watermark is the log end. Errors are StorageErrors that carry the answer's code.
+`append_check` checks a batch of a client; a batch of the broker is appended as it is. With
+a single replica the high watermark is the log end. Errors are StorageErrors with an error code.
 """
 
 from __future__ import annotations

@@ -96,10 +96,10 @@ class RecordCheck:
         now_ms: int,
         place: str,
         *,
-        is_apart: bool,
+        may_block: bool,
     ) -> None:
-        self._is_apart = is_apart
-        self._steps = StepLimit() if is_apart else StepLimit(MOST_STEPS)
+        self._may_block = may_block
+        self._steps = StepLimit() if may_block else StepLimit(MOST_STEPS)
         self._header = header
         self._body = body
         self._config = config
@@ -116,7 +116,7 @@ class RecordCheck:
         Raises InvalidRecordError, InvalidTimestampError, UnreadableBatchError; LongCheckError
         unless the check is one apart.
         """
-        if self._header.record_count > MOST_RECORDS and not self._is_apart:
+        if self._header.record_count > MOST_RECORDS and not self._may_block:
             raise LongCheckError
         try:
             return self._run()
@@ -144,7 +144,7 @@ class RecordCheck:
     def _decompressed(self) -> tuple[Section, int]:
         payload = self._body[BODY_HEADER_BYTES:]
         try:
-            if self._is_apart:
+            if self._may_block:
                 return decompress_large(self._codec, payload)
             section = decompress_small(self._codec, payload, MOST_BYTES, self._steps)
             return section, len(section)
@@ -275,7 +275,7 @@ class RecordCheck:
     ) -> tuple[BatchHeader, bytes]:
         """Return a batch of these records in the topic's codec (MemoryRecordsBuilder)."""
         header = self._header
-        if not self._is_apart and len(section) > MOST_COMPRESSED_BYTES:
+        if not self._may_block and len(section) > MOST_COMPRESSED_BYTES:
             raise LongCheckError
         if self._target is Compression.NONE:
             size_bytes = HEADER_BYTES + len(section)

@@ -42,9 +42,9 @@ def packed(
     return rebuilt_batch(header, compress(codec, section)).to_bytes()
 
 
-def check(data: bytes, config: LogConfig | None = None, *, is_apart: bool = True) -> bytes:
+def check(data: bytes, config: LogConfig | None = None, *, may_block: bool = True) -> bytes:
     """The batch that would be stored."""
-    stored = check_client_batch(data, config or LogConfig(), NOW_MS, "t", 0, is_apart=is_apart)
+    stored = check_client_batch(data, config or LogConfig(), NOW_MS, "t", 0, may_block=may_block)
     return EncodedBatch(*stored).to_bytes()
 
 
@@ -61,7 +61,7 @@ def test_many_headers_are_read_in_a_thread() -> None:
         section = b"".join(record_bytes(0, index, None, b"", headers) for index in range(number))
         data = packed(section, number, Compression.NONE)
         with pytest.raises(LongCheckError):
-            check(data, is_apart=False)
+            check(data, may_block=False)
         assert check(data) == data
 
 
@@ -72,7 +72,7 @@ def test_many_parts_are_read_in_a_thread() -> None:
     payload = bytes.fromhex("502a4d1800000000") * record_check.MOST_STEPS
     data = rebuilt_batch(header, payload + compress(Compression.ZSTD, section)).to_bytes()
     with pytest.raises(LongCheckError):
-        check(data, is_apart=False)
+        check(data, may_block=False)
     assert check(data) == data
 
 
@@ -82,9 +82,9 @@ def test_many_bytes_are_compressed_in_a_thread() -> None:
         data = packed(record_bytes(0, 0, None, bytes(size)), 1)
         if is_long:
             with pytest.raises(LongCheckError):
-                check(data, TO_GZIP, is_apart=False)
+                check(data, TO_GZIP, may_block=False)
         else:
-            assert check(data, TO_GZIP, is_apart=False) == check(data, TO_GZIP)
+            assert check(data, TO_GZIP, may_block=False) == check(data, TO_GZIP)
 
 
 @pytest.mark.parametrize("is_time_wrong", [True, False])

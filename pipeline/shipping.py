@@ -34,6 +34,7 @@ NEEDED = {
     "pyarrow": "pyarrow",
     "cramjam": "cramjam",
     "google_crc32c": "google-crc32c",
+    "xxhash": "xxhash",
 }
 """What a worker imports beside the standard library and Spark's own Python: module and package."""
 

@@ -94,7 +94,7 @@ def test_two_workers_make_the_same_tables(spark: SparkSession, tmp_path: Path) -
             check=False,
         )
         assert b"No module named 'pipeline'" in alone.stderr
-        cluster.lend("numpy", "polars", "_polars_runtime_32", "pyarrow", "cramjam")
+        cluster.lend("numpy", "polars", "_polars_runtime_32", "pyarrow", "cramjam", "xxhash")
         library = Path(sys.modules["google_crc32c"].__file__ or "").parent
         links = {str(cluster.libraries / "google_crc32c"): str(library)}
         beside = library.with_name("google_crc32c.libs")

@@ -473,7 +473,7 @@ def parse_address(text: str) -> tuple[str, int]:
     if not separator or not port.isascii() or not port.isdigit():
         raise ValueError(f"{text!r} is not HOST:PORT")
     if int(port) > 65535:
-        raise ValueError(f"{text!r}: there is no port {port}, the highest is 65535")
+        raise ValueError(f"{text!r} is not HOST:PORT, the highest port is 65535")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     return host, int(port)

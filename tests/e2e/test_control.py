@@ -196,12 +196,19 @@ def test_a_name_that_is_not_the_servers_own_is_refused(two: Control, host: str) 
         assert two.ask("GET", "/brokers", {"Host": own})[0] == 200
 
 
-@pytest.mark.parametrize("value", ["nowhere", "127.0.0.1:http", "127.0.0.1:70000"])
-def test_a_bad_address_ends_with_2(value: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("nowhere", ""),
+        ("127.0.0.1:http", ""),
+        ("127.0.0.1:70000", ", the highest port is 65535"),
+    ],
+)
+def test_a_bad_address_ends_with_2(value: str, reason: str) -> None:
     """--http wants HOST:PORT; one line, exit code 2."""
     broker = Serve("--ephemeral", "--http", value)
     assert broker.run() == 2
-    assert broker.log == f"coordinator-server: --http: {value!r} is not HOST:PORT\n"
+    assert broker.log == f"coordinator-server: --http: {value!r} is not HOST:PORT{reason}\n"
 
 
 def test_a_port_in_use_ends_with_1() -> None:

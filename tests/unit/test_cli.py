@@ -45,7 +45,7 @@ def test_a_properties_file_is_read(tmp_path: Path) -> None:
         (["--set", "group.max.size=none"], "group.max.size: 'none' is not a number"),
         (["--set", "group.max.size"], "NAME=VALUE expected"),
         (["--listener", "9092"], "--listener: '9092' is not HOST:PORT"),
-        (["--listener", "A://h:99999"], "'h:99999': there is no port 99999, the highest is 65535"),
+        (["--listener", "A://h:99999"], "'h:99999' is not HOST:PORT, the highest port is 65535"),
         (["--listener", "://h:1"], "--listener: '://h:1' is not [NAME://]HOST:PORT"),
         (["--config", "no/such/file"], "--config no/such/file: No such file or directory"),
         (["--strict", "--set", "num.partitionz=3"], "did you mean num.partitions?"),

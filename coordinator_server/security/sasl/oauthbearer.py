@@ -33,8 +33,6 @@ VALIDATED = f"{_PACKAGE}OAuthBearerValidatorCallbackHandler"
 UNSECURED = f"{_PACKAGE}internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 UNSECURED_OPTIONS = "unsecuredValidator"
 """What the options of a login module begin with that ask for tokens without a signature."""
-_VALIDATION = ("sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.expected.audience")
-"""Settings that only a token with a signature can meet."""
 
 _KEPT_WAITING = b"\x01"
 _INITIAL = re.compile(r"n,(?:a=(?P<authzid>[^,]+))?,\x01(?P<pairs>.*)\x01", re.DOTALL)
@@ -155,12 +153,6 @@ def new_oauthbearer(
         )
     asks_for_unsecured = any(name.startswith(UNSECURED_OPTIONS) for name in options)
     has_keys = config.optional_text("sasl.oauthbearer.jwks.endpoint.url") is not None
-    validated = [name for name in _VALIDATION if config.value(name)]
-    if validated and handler is None and not has_keys:
-        raise ConfigError(
-            f"{prefix}{validated[0]} asks for tokens to be validated, which needs the keys that "
-            f"they are signed with: {prefix}sasl.oauthbearer.jwks.endpoint.url is not set"
-        )
     if handler is None and not asks_for_unsecured and not has_keys:
         if not (is_loopback(listener.host) or in_container()):
             raise ConfigError(

@@ -439,13 +439,3 @@ def test_unsigned_tokens_without_being_asked_for(
     asking = Config(overrides={"sasl.server.callback.handler.class": oauthbearer.UNSECURED})
     new_oauthbearer(asking, None, security, listener)
     assert not security.unsecured_listeners
-
-
-@pytest.mark.parametrize("name", ["expected.issuer", "expected.audience"])
-def test_settings_that_unsigned_tokens_cannot_meet(name: str) -> None:
-    """Who asks for an issuer or an audience gets no listener that takes unsigned tokens."""
-    config = Config(overrides={f"sasl.oauthbearer.{name}": "mine"})
-    security = Security(Config(), SecurityState(MemoryDisk(), "/d"), FakeClock(), FakeClock())
-    with pytest.raises(ConfigError, match=rf"{name} asks for tokens to be validated"):
-        new_oauthbearer(config, None, security, Listener("OUT", "127.0.0.1", 9092))
-    assert not security.unsecured_listeners

@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.maven import one_at_a_time
 from tests.support import ROOT
 
 HERE = Path(__file__).parent
@@ -60,10 +61,11 @@ def kafkajs(directory: Path, script: str = "kafkajs_copy.js") -> tuple[list[str]
     """
     library = ROOT / f".kafkajs-{KAFKAJS}"
     complete = library / ".complete"
-    if not complete.exists():
-        install = ("npm", "install", "--no-audit", "--no-fund", "--prefix", str(library))
-        _run((*install, f"kafkajs@{KAFKAJS}"), directory)
-        complete.touch()
+    with one_at_a_time():  # two npm processes would leave the folder half empty
+        if not complete.exists():
+            install = ("npm", "install", "--no-audit", "--no-fund", "--prefix", str(library))
+            _run((*install, f"kafkajs@{KAFKAJS}"), directory)
+            complete.touch()
     environment = {**os.environ, "NODE_PATH": str(library / "node_modules")}
     return ["node", str(HERE / script)], environment
 

@@ -61,7 +61,7 @@ BOUNDS = {
     "commit of 100 partitions": Bound(96, 56_000),
     "offset fetch of 1 partition": Bound(49, 8_500),
     "offset fetch of 100 partitions": Bound(49, 12_500),
-    "produce of 16 KB": Bound(67, 20_000),
+    "produce of 16 KB": Bound(69, 20_000),
     "fetch of 16 KB": Bound(85, 55_000),
 }
 """Lower a bound when a request costs less. Raise it only for a reason that the commit gives."""

@@ -20,7 +20,7 @@ LEAST_RUN = 6
 """Runs that are shorter than this are read record by record: a run costs as much as six records."""
 _MOST_SHORT_RUNS = 2
 _LONGEST_KEY = 1 << 16
-"""The longest key of a header that is read here."""
+"""The longest header key that the fast path reads."""
 
 _ONE_BYTE_DELTAS = 64
 _TWO_BYTE_DELTAS = 8192

@@ -99,7 +99,7 @@ class Flusher:
     def close(self) -> None:
         """Finish the syncs under way, and cancel the checks.
 
-        Who waits for a sync is told as soon as the loop runs; who waits for a check is not called.
+        Callbacks of syncs run in the next turn of the loop; callbacks of checks do not run.
         """
         self._is_closed = True
         self.cancel_checks()

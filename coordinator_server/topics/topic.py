@@ -46,7 +46,7 @@ class BatchCheck:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nobody waits for it any more."""
+        """Whether the caller has cancelled the check."""
         return self._stop.is_set()
 
     def cancel(self) -> None:
@@ -176,7 +176,7 @@ class Partition:
     ) -> None:
         """Check a client's batch in a worker thread, and call `done` in the loop afterwards.
 
-        A check that is cancelled calls nobody.
+        The callback of a cancelled check is not called.
         """
         flusher = self._logs.flusher
         assert flusher is not None, "there are no threads"

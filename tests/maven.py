@@ -10,9 +10,9 @@ from pathlib import Path
 
 
 @contextmanager
-def one_at_a_time() -> Iterator[None]:
-    """Have other processes of the run wait: Maven's own directory is not made for several."""
-    with Path(__file__).open() as lock:
+def one_at_a_time(file: Path = Path(__file__)) -> Iterator[None]:
+    """Have other processes that take the same file wait: Maven's own directory allows one."""
+    with file.open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

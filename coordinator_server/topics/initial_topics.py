@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from coordinator_server.config.config import ConfigError
-from coordinator_server.topics.names import name_error
+from coordinator_server.topics.names import collision_key, name_error
 from coordinator_server.topics.topic_configs import configs_error
 from storage.errors import TopicConfigError
 
@@ -40,7 +40,16 @@ def parse_initial_topics(config: Config) -> list[InitialTopic]:
     texts = re.split(
         rf"[{separators}\r\n]|(?<!--config)\s+(?!--)", config.optional_text(_SETTING) or ""
     )
-    return [_parse(config, text) for text in texts if text.strip()]
+    topics: dict[str, InitialTopic] = {}
+    for text in texts:
+        if text.strip():
+            topic = _parse(config, text)
+            other = topics.setdefault(collision_key(topic.name), topic)
+            if other.name != topic.name:
+                refuse(config, f"{text.strip()!r}: its name collides with that of {other.name}")
+            if other != topic:
+                refuse(config, f"{text.strip()!r}: {topic.name} is there twice, with other values")
+    return list(topics.values())
 
 
 def initial_topic_doubts(config: Config) -> list[str]:

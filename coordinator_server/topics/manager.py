@@ -250,19 +250,23 @@ class TopicManager:
     def create_initial(self) -> None:
         """Create the topics of create.topics that do not exist. Raises ConfigError, StorageError.
 
-        They get their replication factor, or as many replicas as there are brokers.
+        They get their replication factor, or as many replicas as there are brokers. None is created
+        if one is refused.
         """
         if self._config.optional_text("create.topics") is None:
             return
         from coordinator_server.topics.initial_topics import parse_initial_topics, refuse
 
+        topics: list[Topic] = []
         for topic in parse_initial_topics(self._config):
             error = self.creation_error(topic.name)
             if error is None:
                 factor = min(topic.factor, len(self.broker_ids))
-                self.create(topic.name, topic.partitions, topic.configs, factor)
+                topics.append(self.new_topic(topic.name, topic.partitions, topic.configs, factor))
             elif error[0] is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 refuse(self._config, error[1])
+        errors = run_all(self.add(topics))
+        assert not errors, errors
 
     def auto_create(
         self, names: Sequence[str], may_create: Callable[[int], bool] = lambda _: True

@@ -365,7 +365,7 @@ def disabled(one: Asked) -> None:
 
 def unauthorized(one: Asked) -> None:
     """On a broker without an authorizer that looks for expired tokens often: they go."""
-    short = one.create("alice", lifetime_ms=400)
+    short = one.create("alice", lifetime_ms=3000)
     one.create("alice", owner=("User", "bob"))
     one.describe("carol")
     wait_for(lambda: short.token_id not in one._all(), "it is gone", 30)

@@ -228,8 +228,8 @@ class Player:
         if words[0] == "hang":
             self._hang(words[1], int(words[2]), int(words[3]), int(words[4]))
             return None
-        if words[0] == "login":
-            self._login()
+        if words[0] in ("login", "logout"):
+            self._wait_for_token(is_known=words[0] == "login")
             return None
         if words[0] == "leave":
             while self._members:
@@ -287,12 +287,12 @@ class Player:
         text = re.sub(rf"(?<=id: ){self._node}\b", "NODE", text)
         return re.sub(r"\n+", "\n", text)
 
-    def _login(self) -> None:
-        """A client of the last token, once the broker knows that."""
+    def _wait_for_token(self, *, is_known: bool) -> None:
+        """Wait until a client of the last token can log in, or can no longer."""
         self._write_user("token", *self._token, mechanism="SCRAM-SHA-512")
         settings = read_settings(properties_of(*self._token, mechanism="SCRAM-SHA-512"))
 
-        def is_known() -> bool:
+        def can_log_in() -> bool:
             client = Client(self._bootstrap, settings)
             try:
                 client.metadata([])
@@ -302,7 +302,7 @@ class Player:
                 client.close()
             return True
 
-        wait_for(is_known, "the token is known")
+        wait_for(lambda: can_log_in() == is_known, f"the token is known: {is_known}")
 
     def _write_user(self, file: str, name: str, password: str, mechanism: str = "PLAIN") -> None:
         """The file by which a user comes, or somebody with a token."""

@@ -6,6 +6,7 @@ file the section NAME.KafkaServer of a listener before KafkaServer.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.config.config import ConfigError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 VARIABLE = "KAFKA_OPTS"
 LOGIN_CONFIG = "java.security.auth.login.config"
 _SECTION = "KafkaServer"
+_CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _MECHANISMS = ("PLAIN", "OAUTHBEARER")
 _OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
@@ -86,6 +88,8 @@ def settings_of_jaas_file(config: Config, options: JvmOptions) -> dict[str, str]
             missing = f"there is no section {own} or {_SECTION}"
             if section in sections:
                 missing = f"section {section} has no {PLAIN_MODULE} with an option user_NAME"
+                if others := [one.name for one in sections[section] if _CLASS.fullmatch(one.name)]:
+                    missing += f", only {', '.join(others)}"
             raise ConfigError(
                 f"{VARIABLE}: {path}: {missing}, and listener {listener} needs users for PLAIN"
             )

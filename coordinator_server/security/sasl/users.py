@@ -39,7 +39,7 @@ SECTION = "scram_users"
 _CONFIGURED_USER = re.compile(
     r"\s*(?P<mechanism>[A-Z0-9-]+)=\[name=(?P<name>[^,\]]+),"
     r"(?:iterations=(?P<quote>\"?)(?P<iterations>[0-9]{1,9})(?P=quote),)?"
-    r"password=(?P<password>.+?)\]\s*(?:;|$)"
+    r"password=(?P<password>.+?)\]\s*(?:$|;(?=\s*(?:$|[A-Z0-9-]+=\[)))"
 )
 
 MOST_CHANGES = 10_000
@@ -218,7 +218,8 @@ def parse_users(text: str) -> list[ConfiguredUser]:
     """The users of a setting, each as `--add-scram` of Kafka's storage tool has them.
 
     `SCRAM-SHA-256=[name=alice,iterations=8192,password=secret]`, several with ; between. The
-    password stands last, so that it may hold any sign. Double quotes around a value are removed.
+    password stands last and may hold any sign: it ends at the `]` behind which the text ends or the
+    next user begins. Double quotes around a value are removed.
     Raises ConfigError, without passwords.
     """
     try:

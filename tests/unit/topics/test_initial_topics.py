@@ -10,6 +10,7 @@ from coordinator_server.topics.initial_topics import (
     initial_topic_doubts,
     parse_initial_topics,
 )
+from tests.unit.nodes import Nodes
 
 
 def config(text: str, separator: str = ",", **more: str) -> Config:
@@ -32,6 +33,7 @@ AUDIT = InitialTopic("audit", 1, 2, {"cleanup.policy": "compact"})
         ("orders:3:1\naudit:1:2:compact\n", "\n", [ORDERS, AUDIT]),
         ("orders:3:1 audit:1:2:compact", " ", [ORDERS, AUDIT]),
         ("orders:3:1: ", ",", [ORDERS]),
+        ("orders:3:1,orders:3:1", ",", [ORDERS]),
         (
             "a:1:1:compact --config=segment.ms=5 --config retention.ms=7,orders:3:1",
             ",",
@@ -69,6 +71,8 @@ FORM = " is not NAME:PARTITIONS:REPLICAS[:CLEANUP.POLICY]"
         ("orders:0:1", "'orders:0:1': it can have 1 to 10000 partitions"),
         ("orders:10001:1", "'orders:10001:1': it can have 1 to 10000 partitions"),
         ("orders:1:0", "'orders:1:0': it can have 1 to 32767 replicas"),
+        ("a.b:1:1,a_b:1:1", "'a_b:1:1': its name collides with that of a.b"),
+        ("a:1:1,a:2:1", "'a:2:1': a is there twice, with other values"),
         ("orders:1:1:nonsense", "'orders:1:1:nonsense': Invalid value nonsense"),
         ("orders:1:1:compact --config a=b", "'orders:1:1:compact --config a=b': Unknown topic"),
     ],
@@ -88,3 +92,13 @@ def test_too_many_replicas_are_one_warning() -> None:
     (doubt,) = initial_topic_doubts(config(text))
     assert doubt.startswith("KAFKA_CREATE_TOPICS: audit, log cannot have more replicas than the 1")
     assert initial_topic_doubts(config(text, **{"broker.count": "3"})) == []
+
+
+async def test_no_topic_is_created_if_one_is_refused() -> None:
+    """A name that collides with that of a topic in the data directory ends the start."""
+    before = await Nodes(create_topics="a.b:1:1").start()
+    await before.cluster.stop()
+    nodes = Nodes(before.disk, create_topics="new:1:1,a_b:1:1")
+    with pytest.raises(ConfigError, match=r"^create\.topics: .*'a_b' collides.*: a\.b"):
+        await nodes.start()
+    assert nodes.cluster.topics.topic("new") is None

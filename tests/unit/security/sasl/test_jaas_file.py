@@ -104,7 +104,10 @@ def test_a_file_that_nobody_needs_is_not_read() -> None:
     ("text", "refusal"),
     [
         ("", "there is no section in.KafkaServer or KafkaServer, and listener IN needs users"),
-        ("KafkaServer { x.Y required; };", f"section KafkaServer has no {PLAIN_MODULE} with"),
+        (
+            "KafkaServer { x.Y required; geheim required; };",
+            f"section KafkaServer has no {PLAIN_MODULE} with an option user_NAME, only x.Y, and",
+        ),
         (f"KafkaServer {{\n{plain(a='geheim')}\n}}", "line 3: ; is expected after the }"),
         ("KafkaServer {\n x required user_a=5; };", "line 2: Value not specified"),
     ],

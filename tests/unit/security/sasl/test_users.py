@@ -150,6 +150,7 @@ def test_users_of_a_setting_that_counts_for_more() -> None:
         "SCRAM-SHA-256=[name=a,iterations=99999,password=secret]",
         'SCRAM-SHA-256=[name=a,iterations="8192,password=secret]',
         "SCRAM-SHA-256=[name=a,password=x];secret",
+        "SCRAM-SHA-256=[name=a,password=x];SCRAM-SHA-256=[password=secret,name=a]",
         "SCRAM-SHA-256=[name=a,password=secret\udcff]",
     ],
 )
@@ -161,11 +162,11 @@ def test_a_setting_that_is_wrong(text: str) -> None:
 
 
 def test_a_password_may_have_any_sign() -> None:
-    """It ends at the bracket before a semicolon or the end."""
+    """It ends at the bracket before the next user or the end."""
     one, other = parse_users(
-        "SCRAM-SHA-256=[name=a,password=x,y=[z]w] ; SCRAM-SHA-512=[name=b,password=;]"
+        "SCRAM-SHA-256=[name=a,password=x,y=[z];w];] ; SCRAM-SHA-512=[name=b,password=;]"
     )
-    assert (one.password, other.password) == ("x,y=[z]w", ";")
+    assert (one.password, other.password) == ("x,y=[z];w];", ";")
     assert "x,y" not in repr(one)
 
 

@@ -75,7 +75,7 @@ def _rows(out: Path, table: schema.Table) -> list[TableRow]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_workers_make_the_same_tables(spark: SparkSession, tmp_path: Path) -> None:
     """In batch and as a stream; and a worker that lacks a library is named, with the library.
 

@@ -230,7 +230,7 @@ def create_topics(broker: Kafka, story: Story) -> None:
     )
 
 
-@pytest.mark.parametrize("broker", ["ours", pytest.param("theirs", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("broker", ["ours", pytest.param("theirs", marks=pytest.mark.nightly)])
 @pytest.mark.real_time
 def test_a_broker_on_the_files_gives_what_the_files_give(
     broker: str,

@@ -14,9 +14,11 @@ from protocol.batch_header import (
     COMPRESSION_MASK,
     CONTROL,
     CRC_START,
+    FLAGS_POSITION,
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     MAGIC_POSITION,
+    TRANSACTIONAL,
     BatchHeader,
     unpack_header,
 )
@@ -68,7 +70,7 @@ def check_client_batch(
     )
     size_bytes = length + LOG_OVERHEAD_BYTES
     if magic != 2 or size_bytes != len(records):
-        _check_frame(records)
+        check_frame(records)
     if first != 0:
         raise InvalidRecordError(
             f"The baseOffset of the record batch should be 0, but it is {first}"
@@ -104,7 +106,17 @@ def check_client_batch(
     return stored, stored_body
 
 
-def _check_frame(records: Buffer) -> None:
+def is_transactional(records: Buffer) -> bool:
+    """Return whether the first batch is one of a transaction; not if it is cut or missing.
+
+    Raises CorruptFrameError for a size or magic that no batch has.
+    """
+    if _batch_size(records, 0) is None or records[MAGIC_POSITION] != 2:
+        return False
+    return len(records) > FLAGS_POSITION and bool(records[FLAGS_POSITION] & TRANSACTIONAL)
+
+
+def check_frame(records: Buffer) -> None:
     """Raise unless there is one batch of format 2, and nothing after it but a cut second batch.
 
     Kafka leaves such bytes out, as it does with the end of a fetched segment.
@@ -153,7 +165,7 @@ def _batch_size(records: Buffer, position: int) -> int | None:
 
 def _short_batch(records: Buffer, config: LogConfig) -> Exception:
     """Return the error of fewer bytes than the header of a batch has."""
-    _check_frame(records)
+    check_frame(records)
     first = int.from_bytes(records[:8], "big", signed=True)
     if first:
         return InvalidRecordError(

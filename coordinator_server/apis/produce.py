@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from coordinator_server.apis.verification import (
     TransactionSupport,
@@ -36,6 +36,7 @@ from protocol.batch_header import (
 )
 from protocol.compression import Compression
 from protocol.errors import ErrorCode
+from storage.append_check import check_frame, is_transactional
 from storage.errors import (
     CorruptFrameError,
     InvalidFrameError,
@@ -46,6 +47,8 @@ from storage.errors import (
 from storage.record_check import LongCheckError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sized
+
     from coordinator_server.broker import Broker
     from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
@@ -59,6 +62,8 @@ if TYPE_CHECKING:
     ]
     """What is done of a request: whole topics, partitions of the next one, what has to be synced,
     and the first error."""
+
+T = TypeVar("T")
 
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Kafka."""
@@ -78,6 +83,7 @@ _BARE_ERRORS = frozenset(
     )
 )
 
+_ACKS = (-1, 0, 1)
 _FRAME_ERRORS = (InvalidFrameError, UnreadableFrameError)
 
 
@@ -87,8 +93,66 @@ def handle(broker: Broker, call: Call, request: ProduceRequest) -> Steps | None:
     The first records of a transaction in a partition wait for what its coordinator says.
     """
     if request.transactional_id is None:
-        return _append_all(broker, call, request, None)
-    return _verify(broker, call, request, request.transactional_id)
+        steps = _append_all(broker, call, request, None)
+    else:
+        steps = _verify(broker, call, request, request.transactional_id)
+    # Of a single batch, the append says what a scan would.
+    topics = request.topic_data
+    if request.acks in _ACKS and len(topics) == 1 and len(topics[0].partition_data) == 1:
+        return steps
+    return _scan(call, request, steps)
+
+
+def _scan(call: Call, request: ProduceRequest, steps: Steps) -> Steps:
+    """Refuse the whole request for a batch without a possible size or magic, or for a transactional
+    one without a transactional id, whichever comes first; else take `steps`.
+
+    What follows a transactional batch is not looked at (Kafka's RequestUtils).
+    """
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            yield
+            if data.records is None:
+                continue
+            try:
+                if not is_transactional(data.records):
+                    continue
+            except CorruptFrameError as error:
+                yield from _refuse_all(call, request, error.code, error.message)
+                return
+            if request.transactional_id is None:
+                denied = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                yield from _refuse_all(call, request, denied, None)
+                return
+            yield from steps
+            return
+    yield from steps
+
+
+def _refuse_all(
+    call: Call, request: ProduceRequest, error: ErrorCode, message: str | None
+) -> Steps:
+    """Answer every partition with the error."""
+    response = ProduceResponse()
+    for topic in request.topic_data:
+        answers: list[PartitionProduceResponse] = []
+        for data in topic.partition_data:
+            answers.append(
+                PartitionProduceResponse(
+                    index=data.index, error_code=error, base_offset=-1, error_message=message
+                )
+            )
+            yield
+        response.responses.append(
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+            )
+        )
+    if request.acks != 0:
+        call.reply(response)
+        return
+    call.connection.refuse(f"acks=0 and {error.name}", call.api_name, call.api_version)
+    call.reply_nothing()
 
 
 def _verify(broker: Broker, call: Call, request: ProduceRequest, transactional_id: str) -> Steps:
@@ -151,15 +215,18 @@ def _append_all(
     """
     now_ms = broker.clock.now_ms()
     responses, answers, unsynced, first_error = progress or ([], [], [], ErrorCode.NONE)
-    for topic_data in islice(request.topic_data, len(responses), None):
+    for topic_data in _from(request.topic_data, responses) if responses else request.topic_data:
         topic = _topic(broker, call, topic_data)
-        for data in islice(topic_data.partition_data, len(answers), None):
+        partitions = topic_data.partition_data
+        for data in _from(partitions, answers) if answers else partitions:
             refusal, message = _refusal(call, request, topic, data), None
             if refusal is ErrorCode.NONE and verification is not None:
                 assert topic is not None
                 assert data.records is not None
                 refusal = verification.refusal(topic.partitions[data.index], data.records)
                 message = error_message(refusal)
+            if refusal is ErrorCode.NONE and request.acks not in _ACKS:
+                refusal = ErrorCode.INVALID_REQUIRED_ACKS
             if refusal is ErrorCode.NONE and topic is not None and topic.is_internal:
                 # Only now: the partition may have been added to the transaction, as in Kafka.
                 is_allowed = call.client_id == ADMIN_CLIENT_ID
@@ -179,8 +246,10 @@ def _append_all(
                     index=data.index, error_code=refusal, base_offset=-1, error_message=message
                 )
             check = None
-            if answer.error_code and not first_error:
-                first_error = ErrorCode(answer.error_code)
+            if answer.error_code:
+                first_error = first_error or ErrorCode(answer.error_code)
+                if answer.error_code == ErrorCode.CORRUPT_MESSAGE and (responses or answers):
+                    answer.error_message = None  # `_scan` ended before this batch
             answers.append(answer)
             yield
         responses.append(
@@ -191,6 +260,11 @@ def _append_all(
         answers = []
         yield
     _reply(broker, call, request, responses, unsynced, first_error)
+
+
+def _from(asked: Iterable[T], answered: Sized) -> Iterator[T]:
+    """Return what comes after so many that are answered."""
+    return islice(asked, len(answered), None)
 
 
 def _go_on(
@@ -334,21 +408,25 @@ def _refusal(
     call: Call, request: ProduceRequest, topic: Topic | None, data: PartitionProduceData
 ) -> ErrorCode:
     """Why a batch does not even reach the log; the checks in Kafka's order."""
-    version = call.api_version
+    version, records = call.api_version, data.records
+    attributes = None
+    if records is not None and len(records) > FLAGS_POSITION:
+        # What is not of format 2 is refused by the log.
+        attributes = records[FLAGS_POSITION] if records[MAGIC_POSITION] == 2 else 0
+        if attributes & TRANSACTIONAL and request.transactional_id is None:
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if topic is None or topic.partitions[0].is_deleted:  # perhaps between the steps
         by_id = version >= _FIRST_VERSION_WITH_TOPIC_IDS
         return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not 0 <= data.index < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    records = data.records
-    if records is None or len(records) <= FLAGS_POSITION:
+    if records is None or attributes is None:
         return ErrorCode.INVALID_RECORD
-    # What is not of format 2 is refused by the log.
-    attributes = records[FLAGS_POSITION] if records[MAGIC_POSITION] == 2 else 0
     if version < 7 and attributes & COMPRESSION_MASK == Compression.ZSTD:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    if request.acks not in (-1, 0, 1):
-        return ErrorCode.INVALID_REQUIRED_ACKS
-    if attributes & TRANSACTIONAL and request.transactional_id is None:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if request.acks not in _ACKS:
+        try:
+            check_frame(records)
+        except StorageError as error:
+            return error.code
     return ErrorCode.NONE

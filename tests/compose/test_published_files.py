@@ -166,6 +166,7 @@ def post(container: Container, url: str, body: object) -> None:
     docker("exec", container.id, "python3", "-c", POST, url, json.dumps(body))
 
 
+@pytest.mark.nightly
 def test_a_worker_of_connect(tmp_path: Path) -> None:
     """A source and a sink move lines through a topic; after down and up they go on."""
     settings = {

@@ -59,8 +59,8 @@ def test_answers_of_an_older_release_are_kept() -> None:
     "settings",
     [
         pytest.param({}, id="open"),
-        pytest.param(ALLOWS_ALL, id="authorizer-that-allows-all", marks=pytest.mark.slow),
-        pytest.param(AUTHORIZED, id="super-user", marks=pytest.mark.slow),
+        pytest.param(ALLOWS_ALL, id="authorizer-that-allows-all", marks=pytest.mark.nightly),
+        pytest.param(AUTHORIZED, id="super-user", marks=pytest.mark.nightly),
     ],
 )
 def test_the_answers_are_those_of_kafka(settings: Mapping[str, str]) -> None:

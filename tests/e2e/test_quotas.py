@@ -135,7 +135,7 @@ def test_a_producer_is_slowed_down_while_it_is_connected() -> None:
     assert slow < 1.5 * RATE < min(fast, again)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.alone
 @pytest.mark.real_time
 def test_one_client_is_slowed_to_its_rate_and_another_is_not_touched() -> None:

@@ -11,7 +11,7 @@ from tests.faults.exactly_once import Fire
 
 @pytest.mark.slow
 @pytest.mark.real_time
-@pytest.mark.parametrize("brokers", [1, 3])
+@pytest.mark.parametrize("brokers", [pytest.param(1, marks=pytest.mark.nightly), 3])
 def test_every_record_comes_out_once(tmp_path: Path, brokers: int) -> None:
     """A minute of killed brokers and pipelines, and of moved coordinators: no record is missing,
     none comes twice, and each key's stay in order."""

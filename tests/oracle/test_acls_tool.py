@@ -42,7 +42,7 @@ def _run(bootstrap_servers: str) -> list[list[str]]:
     return printed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_tool_prints_the_same(tmp_path: Path) -> None:
     """Adding, listing and removing ACLs, as a super user."""
     with Broker(AUTHORIZED) as broker:

@@ -216,7 +216,7 @@ def as_of_kafka_4_4(outcome: Outcome) -> Outcome:
     return outcome._replace(out=re.sub(r"\b(Empty +)(\d+)( +)\d+", r"\1\2\3\2", outcome.out))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.real_time
 def test_the_tools_say_the_same_of_ours_as_of_kafka(tmp_path: Path) -> None:
     """Each call prints the same and ends with the same code."""

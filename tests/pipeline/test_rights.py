@@ -219,7 +219,7 @@ def live(secured: Secured) -> Producer:
 
 @pytest.mark.slow
 @pytest.mark.real_time
-@pytest.mark.parametrize("broker", ["theirs", "ours"])
+@pytest.mark.parametrize("broker", [pytest.param("theirs", marks=pytest.mark.nightly), "ours"])
 def test_the_rights_are_enough_and_what_is_missing_is_said(
     broker: str,
     connector: SparkSession,

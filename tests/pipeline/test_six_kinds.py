@@ -110,7 +110,7 @@ def join(bootstrap: str, group: str, topic: str, read: int, *members: dict[str, 
     return owners
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.real_time
 @pytest.mark.parametrize("broker", ["theirs"])
 def test_each_kind_of_group_gets_its_verdict(

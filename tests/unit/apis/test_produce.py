@@ -282,6 +282,76 @@ def test_one_bad_partition_does_not_harm_the_others() -> None:
     ] == [("t", 0, 0), ("t", 7, 3), ("t", 1, 0), ("missing", 0, 3)]
 
 
+TRANSACTIONAL = batch(b"a", transactional=True, producer_id=5, producer_epoch=0, base_sequence=0)
+TOO_SHORT = batch(b"a")[:8] + struct.pack(">i", 5) + batch(b"a")[12:]
+BAD_MAGIC = batch(b"a")[:16] + b"\3" + batch(b"a")[17:]
+OLD_MAGIC = batch(b"a")[:16] + b"\1" + batch(b"a")[17:]
+DENIED = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
+SIZE = (ErrorCode.CORRUPT_MESSAGE, "Record size 5 is less than the minimum record overhead (14)")
+MAGIC = (ErrorCode.CORRUPT_MESSAGE, "Invalid magic found in record: 3")
+STORED = (ErrorCode.NONE, None)
+UNMAPPED = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, None)
+ACKS = (ErrorCode.INVALID_REQUIRED_ACKS, None)
+FORMAT = (ErrorCode.INVALID_RECORD, None)
+
+
+@pytest.mark.parametrize(
+    ("records", "fields", "expected"),
+    [
+        ([batch(b"a"), TOO_SHORT], {}, [SIZE, SIZE]),
+        ([batch(b"a"), BAD_MAGIC], {}, [MAGIC, MAGIC]),
+        ([batch(b"a"), OLD_MAGIC], {}, [STORED, FORMAT]),
+        ([batch(b"a"), batch(b"a")[:10]], {}, [STORED, FORMAT]),
+        ([batch(b"a"), TRANSACTIONAL], {}, [DENIED, DENIED]),
+        ([TRANSACTIONAL, TOO_SHORT], {}, [DENIED, DENIED]),
+        ([TOO_SHORT, TRANSACTIONAL], {}, [SIZE, SIZE]),
+        (
+            [TRANSACTIONAL, TOO_SHORT],
+            {"transactional_id": "x"},
+            [UNMAPPED, (ErrorCode.CORRUPT_MESSAGE, None)],
+        ),
+        ([TOO_SHORT, TRANSACTIONAL], {"transactional_id": "x"}, [SIZE, SIZE]),
+        ([TRANSACTIONAL, batch(b"a")], {"transactional_id": "x", "acks": 3}, [UNMAPPED, ACKS]),
+        ([OLD_MAGIC, batch(b"a")], {"acks": 3}, [FORMAT, ACKS]),
+        ([TOO_SHORT], {"acks": 3}, [SIZE]),
+        ([OLD_MAGIC], {"acks": 3}, [FORMAT]),
+    ],
+)
+async def test_what_is_checked_before_anything_is_appended(
+    records: list[bytes], fields: dict[str, Any], expected: list[tuple[ErrorCode, str | None]]
+) -> None:
+    """An impossible size or magic and a transactional id that is missing refuse all partitions.
+
+    Acks are looked at after the format of a batch and after its transaction.
+    """
+    made = TransactionBroker()
+    asked = request(None, **fields)
+    asked.topic_data[0].partition_data = [
+        PartitionProduceData(index=index, records=one) for index, one in enumerate(records)
+    ]
+    (topic,) = made.ask(produce.handle, asked, 12).responses
+    answers = [(one.error_code, one.error_message) for one in topic.partition_responses]
+    assert answers == expected
+    appended = [made.topics.log("t", index).log_end_offset for index in range(len(records))]
+    assert appended == [int(one is STORED) for one in expected]
+
+
+def test_a_transactional_id_counts_before_the_topic() -> None:
+    """A partition that does not exist is refused for the transactional id that is missing."""
+    assert error_of(broker(), TRANSACTIONAL, partition=9) == DENIED[0]
+
+
+def test_acks_zero_closes_when_the_whole_request_is_refused() -> None:
+    """There is no other way to tell."""
+    made = broker()
+    asked = request(TOO_SHORT, acks=0)
+    asked.topic_data[0].partition_data.append(PartitionProduceData(index=1, records=batch(b"a")))
+    call = call_without_acks(made, asked)
+    assert call.replies == []
+    assert call.connection.refusals == ["acks=0 and CORRUPT_MESSAGE"]
+    assert made.topics.log("t", 1).log_end_offset == 0
+
+
 def test_a_failing_disk() -> None:
     """KAFKA_STORAGE_ERROR when the batch cannot be written; the next one goes in its place."""
     made = broker()

@@ -328,7 +328,10 @@ def test_the_topics_of_the_settings(tmp_path: Path) -> None:
     # Kafka has one topic for both names in its metrics, so it refuses the second.
     broker = Serve(*arguments, "create.topics=a.b:1:1,a_b:1:1")
     assert broker.run() == 2
-    assert "create.topics: Topic 'a_b' collides with existing topic: a.b\n" in broker.log
+    assert "create.topics: 'a_b:1:1': its name collides with that of a.b\n" in broker.log
+    broker = Serve(*arguments, "create.topics=new:1:1,or_ders:1:1,or.ders:1:1")
+    assert broker.run() == 2
+    assert not broker.log_lines("topic.created")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from coordinator_server.client import Client, ClientError, ClientSettings
+from coordinator_server.group.consumer.regex import InvalidRegexError, check_regex
 from coordinator_server.kafka_tools.frame import (
     COMMAND_CONFIG,
     EXECUTION,
@@ -58,19 +59,6 @@ STATES = (
     "Stable",
 )
 TYPES = ("Classic", "Consumer")
-_RE2J_TEXTS = {
-    "missing ]": "missing closing ]",
-    "missing )": "missing closing )",
-    "unexpected )": "regexp/syntax: internal error",
-    "trailing \\": "trailing backslash at end of expression",
-    "no argument for repetition operator": "missing argument to repetition operator",
-    "invalid repetition size": "invalid repeat count",
-    "bad repetition operator": "invalid nested repetition operator",
-    "invalid perl operator": "invalid or unsupported Perl syntax",
-    "invalid named capture group": "invalid named capture",
-}
-"""What RE2 says, as its port to Java says it, where that differs."""
-
 OPTIONS = (
     Option(
         "bootstrap-server",
@@ -440,19 +428,11 @@ def _delete_offsets(client: Client, options: Options) -> None:
 
 
 def _validate_regex(pattern: str) -> None:
-    """Say whether RE2 takes a pattern; Kafka asks its port to Java, which words errors itself."""
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
+    """Say whether RE2 takes a pattern."""
     try:
-        re2.compile(pattern, options)
-    except re2.error as error:
-        text = error.args[0]
-        if isinstance(text, bytes):
-            text = text.decode()
-        text = text.partition(":")[0]
-        print(f"The regular expression `{pattern}` is invalid: {_RE2J_TEXTS.get(text, text)}.")
+        check_regex(pattern)
+    except InvalidRegexError as error:
+        print(f"The regular expression `{pattern}` is invalid: {error}.")
     else:
         print(f"The regular expression `{pattern}` is valid.")
 

@@ -22,6 +22,20 @@ REFRESH_INTERVAL_MIN_MS = 10_000
 """Kafka's REGEX_BATCH_REFRESH_MIN_INTERVAL_MS."""
 
 
+_RE2J_TEXTS = {
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "unexpected )": "regexp/syntax: internal error",
+    "trailing \\": "trailing backslash at end of expression",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+"""What RE2 says, as its port to Java says it, where that differs."""
+
+
 class ResolvedRegex(NamedTuple):
     """The topics that an expression matches, of which revision of the topics, and when (ms)."""
 
@@ -77,5 +91,6 @@ def _compiled(expression: str) -> Any:
     try:
         return re2.compile(expression, options)
     except re2.error as error:
-        reason = error.args[0].decode(errors="replace") if error.args else "it cannot be read"
-        raise InvalidRegexError(reason) from None
+        text = error.args[0].decode(errors="replace") if error.args else "it cannot be read"
+        reason = text.partition(":")[0]
+        raise InvalidRegexError(_RE2J_TEXTS.get(reason, reason)) from None

@@ -209,6 +209,10 @@ def _prepare_produce(produce: Any) -> None:
     produce.acks, produce.timeout_ms = 1, 1000
 
 
+def _prepare_voter(call: Any) -> None:
+    call.voter_id, call.voter_directory_id = 7, bytes(15) + b"\1"
+
+
 def _prepare_metadata(metadata: Any) -> None:
     metadata.allow_auto_topic_creation = True
 
@@ -234,6 +238,7 @@ PREPARED: dict[str, Callable[[Any], None]] = {
     "Fetch": _prepare_fetch,
     "Produce": _prepare_produce,
     "Metadata": _prepare_metadata,
+    "AddRaftVoter": _prepare_voter,
 }
 """What a request needs beside the array in order to get as far as it can."""
 
@@ -256,6 +261,8 @@ WITHOUT_ARRAYS = frozenset(
         "SaslAuthenticate",
         "RenewDelegationToken",
         "ExpireDelegationToken",
+        "UnregisterBroker",
+        "RemoveRaftVoter",
     )
 )
 

@@ -6,8 +6,9 @@ test can have one without a network; what the brokers share belongs to the `Clus
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from coordinator_server.config.settings import CONSUMER_ASSIGNOR_CLASSES
@@ -18,17 +19,23 @@ from coordinator_server.group.settings import GroupEnvironment, GroupKind, Group
 from coordinator_server.topics.creation_errors import CreationErrors
 from coordinator_server.topics.fetch_session import FetchSessionCache
 from coordinator_server.topics.manager import new_topic_id
+from coordinator_server.topics.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from coordinator_server.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
     from coordinator_server.config.config import Config
+    from coordinator_server.coordinator.led_coordinator import LedCoordinator
     from coordinator_server.coordinator.share_partitions import SharePartitionManager
     from coordinator_server.coordinator.share_states import ShareCoordinator
     from coordinator_server.net.connection import Connection
     from coordinator_server.net.endpoint import Endpoint
     from coordinator_server.share.settings import ShareSettings
     from coordinator_server.share.state.settings import ShareStateSettings
+
+
+_STOPPING: set[asyncio.Task[None]] = set()
+"""Keeps the tasks that stop brokers: the event loop does not."""
 
 
 class Broker:
@@ -139,6 +146,14 @@ class Broker:
             self._share_states = self._new_share_states()
         return self._share_states
 
+    def coordinator_of(self, topic_name: str) -> LedCoordinator[Any] | None:
+        """Return what keeps its keys in this topic; None if it is no topic of a coordinator."""
+        if topic_name == OFFSETS_TOPIC:
+            return self.groups
+        if topic_name == TRANSACTIONS_TOPIC:
+            return self.transactions
+        return self.share_states if topic_name == SHARE_STATE_TOPIC else None
+
     def _new_share_partitions(self) -> SharePartitionManager:
         from coordinator_server.coordinator.share_partitions import SharePartitionManager
 
@@ -186,7 +201,10 @@ class Broker:
     def endpoints(self, connection: Connection, *, with_stopped: bool = False) -> list[Endpoint]:
         """Where the client of a connection finds the brokers, those that run or all of them."""
         cluster = self._cluster
-        nodes = cluster.node_ids if with_stopped else cluster.brokers
+        registered = self.topics.broker_ids
+        nodes = (
+            filter(registered.__contains__, cluster.node_ids) if with_stopped else cluster.brokers
+        )
         return [cluster.endpoint(node_id, self.node_id, connection) for node_id in nodes]
 
     def endpoint(self, node_id: int, connection: Connection) -> Endpoint | None:
@@ -194,6 +212,14 @@ class Broker:
         if node_id not in self._cluster.brokers:
             return None
         return self._cluster.endpoint(node_id, self.node_id, connection)
+
+    def unregister(self, node_id: int) -> None:
+        """Forget a broker until it is started again, and stop it if it runs."""
+        self.topics.leadership.unregister(node_id)
+        if node_id in self._cluster.brokers:
+            task = asyncio.get_running_loop().create_task(self._cluster.stop_broker(node_id))
+            _STOPPING.add(task)
+            task.add_done_callback(_STOPPING.discard)
 
     def advertised_listeners(self, connection: Connection) -> str:
         """Return this broker's `advertised.listeners` as the client of a connection sees it."""

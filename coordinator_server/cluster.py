@@ -143,6 +143,7 @@ class Cluster:
         self.topics = TopicManager(
             logs, config, clock, node_ids=self.node_ids, changed=self.fetch_purgatory.notify
         )
+        self.topics.leadership.on_moving.append(self._on_moving)
         self.topics.leadership.on_moved.append(self._on_moved)
         self.group_configs = GroupConfigs(logs, config)
         self.security = Security(config, logs.security_state, clock, self.machine_clock)
@@ -269,10 +270,6 @@ class Cluster:
 
     def move(self, topic: Topic, partition: Partition, node_id: int) -> None:
         """Have a broker that runs lead a partition, and coordinate the groups in it."""
-        old = self.brokers.get(partition.leader_id)
-        if topic.name == OFFSETS_TOPIC and old is not None and old.node_id != node_id:
-            # While it leads, so that what was asked of it before can still be written.
-            old.groups.emigrate(partition.index)
         self.topics.leadership.move(topic, partition, node_id)
 
     async def reset(self, *, moves: bool = False) -> dict[str, int]:
@@ -358,24 +355,24 @@ class Cluster:
             clock.reset()
         self.topics.clock_set_back(before_ms - self.clock.now_ms())
 
+    def _on_moving(self, partition: Partition) -> None:
+        """Have groups write what was asked for before, while their broker still leads."""
+        groups = self._groups_of(partition.leader_id)
+        if partition.topic_name == OFFSETS_TOPIC and groups is not None:
+            groups.emigrate(partition.index)
+
     def _on_moved(self, partition: Partition, before: int) -> None:
         """Groups and transactional ids follow their partition; fetches are told where it is."""
-        old, new = self.brokers.get(before), self.brokers.get(partition.leader_id)
-        if partition.topic_name == OFFSETS_TOPIC:
-            if old is not None:
-                old.groups.emigrate(partition.index)
-            if new is not None:
-                new.groups.immigrate(partition)
-        elif partition.topic_name == TRANSACTIONS_TOPIC:
-            if old is not None:
-                old.transactions.emigrate(partition.index)
-            if new is not None:
-                new.transactions.immigrate(partition)
-        elif partition.topic_name == SHARE_STATE_TOPIC:
-            if old is not None:
-                old.share_states.emigrate(partition.index)
-            if new is not None:
-                new.share_states.immigrate(partition)
+        old, new = (
+            None if broker is None else broker.coordinator_of(partition.topic_name)
+            for broker in map(self.brokers.get, (before, partition.leader_id))
+        )
+        if old is not None and old is new:
+            old.renew(partition)
+        elif old is not None:
+            old.emigrate(partition.index)
+        if new is not None and new is not old:
+            new.immigrate(partition)
         self.fetch_purgatory.check_and_complete(partition)
 
     def _groups_of(self, node_id: int) -> GroupCoordinator | None:

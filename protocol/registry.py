@@ -129,6 +129,7 @@ SPECS: tuple[ApiSpec, ...] = (
     ApiSpec(31, "DeleteAcls", "delete_acls", 1, 3, 2, 2),
     ApiSpec(32, "DescribeConfigs", "describe_configs", 1, 4, 4, 4),
     ApiSpec(33, "AlterConfigs", "alter_configs", 0, 2, 2, 2),
+    ApiSpec(34, "AlterReplicaLogDirs", "alter_replica_log_dirs", 1, 2, 2, 2),
     ApiSpec(35, "DescribeLogDirs", "describe_log_dirs", 1, 5, 2, 2),
     ApiSpec(36, "SaslAuthenticate", "sasl_authenticate", 0, 2, 2, 2),
     ApiSpec(37, "CreatePartitions", "create_partitions", 0, 3, 2, 2),
@@ -137,14 +138,20 @@ SPECS: tuple[ApiSpec, ...] = (
     ApiSpec(40, "ExpireDelegationToken", "expire_delegation_token", 1, 2, 2, 2),
     ApiSpec(41, "DescribeDelegationToken", "describe_delegation_token", 1, 3, 2, 2),
     ApiSpec(42, "DeleteGroups", "delete_groups", 0, 2, 2, 2),
+    ApiSpec(43, "ElectLeaders", "elect_leaders", 0, 2, 2, 2),
     ApiSpec(44, "IncrementalAlterConfigs", "incremental_alter_configs", 0, 1, 1, 1),
+    ApiSpec(45, "AlterPartitionReassignments", "alter_partition_reassignments", 0, 1, 0, 0),
+    ApiSpec(46, "ListPartitionReassignments", "list_partition_reassignments", 0, 0, 0, 0),
     ApiSpec(47, "OffsetDelete", "offset_delete", 0, 0, None, None),
     ApiSpec(48, "DescribeClientQuotas", "describe_client_quotas", 0, 1, 1, 1),
     ApiSpec(49, "AlterClientQuotas", "alter_client_quotas", 0, 1, 1, 1),
     ApiSpec(50, "DescribeUserScramCredentials", "describe_user_scram_credentials", 0, 0, 0, 0),
     ApiSpec(51, "AlterUserScramCredentials", "alter_user_scram_credentials", 0, 0, 0, 0),
+    ApiSpec(55, "DescribeQuorum", "describe_quorum", 0, 2, 0, 0),
+    ApiSpec(57, "UpdateFeatures", "update_features", 0, 2, 0, 0),
     ApiSpec(60, "DescribeCluster", "describe_cluster", 0, 2, 0, 0),
     ApiSpec(61, "DescribeProducers", "describe_producers", 0, 0, 0, 0),
+    ApiSpec(64, "UnregisterBroker", "unregister_broker", 0, 0, 0, 0),
     ApiSpec(65, "DescribeTransactions", "describe_transactions", 0, 0, 0, 0),
     ApiSpec(66, "ListTransactions", "list_transactions", 0, 2, 0, 0),
     ApiSpec(68, "ConsumerGroupHeartbeat", "consumer_group_heartbeat", 0, 1, 0, 0),
@@ -155,6 +162,8 @@ SPECS: tuple[ApiSpec, ...] = (
     ApiSpec(77, "ShareGroupDescribe", "share_group_describe", 1, 1, 1, 1),
     ApiSpec(78, "ShareFetch", "share_fetch", 1, 2, 1, 1),
     ApiSpec(79, "ShareAcknowledge", "share_acknowledge", 1, 2, 1, 1),
+    ApiSpec(80, "AddRaftVoter", "add_raft_voter", 0, 1, 0, 0),
+    ApiSpec(81, "RemoveRaftVoter", "remove_raft_voter", 0, 0, 0, 0),
     ApiSpec(83, "InitializeShareGroupState", "initialize_share_group_state", 0, 0, 0, 0),
     ApiSpec(84, "ReadShareGroupState", "read_share_group_state", 0, 0, 0, 0),
     ApiSpec(85, "WriteShareGroupState", "write_share_group_state", 0, 1, 0, 0),
@@ -169,9 +178,3 @@ SPECS: tuple[ApiSpec, ...] = (
 
 SPEC_BY_KEY: dict[int, ApiSpec] = {spec.key: spec for spec in SPECS}
 SPEC_BY_NAME: dict[str, ApiSpec] = {spec.name: spec for spec in SPECS}
-
-ASKED_SPECS: tuple[ApiSpec, ...] = (
-    ApiSpec(46, "ListPartitionReassignments", "list_partition_reassignments", 0, 0, 0, 0),
-)
-"""What is declared and not served: what our tools ask a broker of Kafka for. A row that moves to
-`SPECS` is served and advertised."""

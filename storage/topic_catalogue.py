@@ -34,11 +34,16 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class PartitionLeadership(NamedTuple):
-    """The leader of a partition (a broker's id, -1 for none), its epoch, and the replicas."""
+    """The leader of a partition (a broker's id, -1 for none), its epoch, and the replicas.
+
+    `adding` and `removing` are the replicas that an unfinished reassignment adds and removes.
+    """
 
     leader_id: int
     leader_epoch: int
     replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
 
 class TopicRecord(NamedTuple):
@@ -263,7 +268,10 @@ def _topic(record: TopicRecord) -> str:
         "configs": record.configs,
     }
     if record.leadership:
-        entry["leadership"] = record.leadership
+        # A reassignment is seldom unfinished, and its two lists are written only then.
+        entry["leadership"] = [
+            one if one.adding or one.removing else one[:3] for one in record.leadership
+        ]
     return _change("topic", entry)
 
 
@@ -278,5 +286,7 @@ def _record(entry: dict[str, Any]) -> TopicRecord:
 
 
 def _leadership(entry: Any) -> PartitionLeadership:
-    leader_id, leader_epoch, replicas = entry
-    return PartitionLeadership(int(leader_id), int(leader_epoch), tuple(map(int, replicas)))
+    leader_id, leader_epoch, *lists = entry
+    return PartitionLeadership(
+        int(leader_id), int(leader_epoch), *(tuple(map(int, one)) for one in lists)
+    )

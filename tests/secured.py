@@ -135,8 +135,6 @@ class Secured:
 class SecuredBroker(Secured):
     """A broker of ours; `serve` is the process."""
 
-    looks_like = "not Apache Kafka's own, like Kafka 4.2 or newer"
-
     def __init__(
         self,
         directory: Path,

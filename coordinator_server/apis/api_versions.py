@@ -73,3 +73,8 @@ def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> None:
             ],
         )
     )
+
+
+def feature_levels() -> tuple[tuple[str, int, int, int], ...]:
+    """Return the features: name, lowest and highest level that can run, level that runs."""
+    return _FEATURES

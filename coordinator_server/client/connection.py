@@ -12,12 +12,11 @@ from coordinator_server.client.settings import Address, ClientSettings
 from protocol.codec import decoder, encoder
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import RequestHeader, ResponseHeader
-from protocol.registry import API_VERSIONS_KEY, ASKED_SPECS, SPEC_BY_NAME, ApiSpec
+from protocol.registry import API_VERSIONS_KEY, SPEC_BY_NAME, ApiSpec
 from protocol.schema import Message
 
 SOFTWARE_NAME = "coordinator-server"
 
-_ASKED_BY_NAME = {spec.name: spec for spec in ASKED_SPECS}
 _API_VERSIONS = SPEC_BY_NAME["ApiVersions"]
 _MAX_FRAME_BYTES = 1 << 30
 _SESSION_PART = 0.85
@@ -260,6 +259,5 @@ class ClientConnection:
 
 
 def spec_of(request: Message) -> ApiSpec:
-    """The API of a request: one that our broker serves, or one that only Kafka's do."""
-    name = type(request).__name__.removesuffix("Request")
-    return SPEC_BY_NAME.get(name) or _ASKED_BY_NAME[name]
+    """The API of a request."""
+    return SPEC_BY_NAME[type(request).__name__.removesuffix("Request")]

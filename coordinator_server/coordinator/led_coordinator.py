@@ -48,6 +48,10 @@ class LedCoordinator(Generic[L]):
         """Begin to load a partition that this broker leads from now on."""
         self._led.immigrate(partition)
 
+    def renew(self, partition: Partition) -> None:
+        """Go on with a partition whose leader epoch has risen while this broker leads it."""
+        self._led.renew(partition)
+
     def emigrate(self, index: int) -> None:
         """Let the keys of a partition go: another broker goes on with them.
 

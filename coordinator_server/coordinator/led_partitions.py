@@ -61,6 +61,10 @@ class LedPartition:
         self._epoch = partition.epoch
         self._clock = clock
 
+    def renew(self) -> None:
+        """Take the leader epoch that the partition has now."""
+        self._epoch = self._partition.epoch
+
     @property
     def is_blank(self) -> bool:
         """Whether there is nothing to load. False as well when the log cannot be opened."""
@@ -170,6 +174,12 @@ class LedPartitions(Generic[L, S]):
         if not self._is_load_scheduled:
             self._is_load_scheduled = True
             self._step_runner.run(self._load_all())
+
+    def renew(self, partition: Partition) -> None:
+        """Let a partition that this broker goes on to lead be written at its new leader epoch."""
+        led = self._by_index.get(partition.index)
+        if led is not None:
+            led.renew()
 
     def release(self, indexes: Iterable[int] | None = None) -> set[L]:
         """Give up partitions, all by default; the caller closes them."""

@@ -309,7 +309,7 @@ class SharePartitionManager:
     # --- what happens to partitions ---------------------------------------------------------------
 
     def _on_moved(self, partition: Partition, before: int) -> None:
-        if before == self._node_id:
+        if before == self._node_id != partition.leader_id:
             self._forget_partition(partition)
 
     def _on_topics_deleted(self, topics: Mapping[str, Topic]) -> None:

@@ -26,11 +26,13 @@ _RENAMED = {
     "results_by_topic_v3_and_below": ("v3_and_below_topics",),
     "results_by_partition": ("partitions",),
     "transaction_states": ("transactional_ids",),
+    "replica_election_results": ("topic_partitions",),
+    "partition_result": ("partitions",),
 }
 # What an entry that is a plain value is called in the answer.
 _IDENTITY = {
     str: ("name", "group_id", "key", "transactional_id"),
-    int: ("partition_index", "index"),
+    int: ("partition_index", "index", "partition_id"),
 }
 _ERROR_CODES = ("error_code", "partition_error_code")
 

@@ -38,8 +38,6 @@ from protocol.codec import decoder, encoder
 from protocol.errors import ErrorCode
 from protocol.registry import SPEC_BY_NAME
 
-_ONLY_KAFKAS_OWN = 34
-"""AlterReplicaLogDirs: Apache Kafka has always served it, brokers that are like it do not."""
 _RELEASES = (
     (78, 2, "4.2 or newer"),
     (76, 1, "4.1"),
@@ -176,12 +174,7 @@ class Walk:
             (name for key, newest, name in _RELEASES if versions.get(key, (0, -1))[1] >= newest),
             "older than 2.7",
         )
-        like = (
-            "looks like Kafka"
-            if _ONLY_KAFKAS_OWN in versions
-            else "not Apache Kafka's own, like Kafka"
-        )
-        step.found = f"{len(versions)} APIs, {like} {release}"
+        step.found = f"{len(versions)} APIs, looks like Kafka {release}"
         return True
 
     def _unanswered(self, step: Step, error: ClientError) -> StepFailedError:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from coordinator_server.events.log import LOG
+from coordinator_server.topics.topic import Reassignment
 from protocol.hashing import java_hash
 from storage.errors import StorageError
 from storage.topic_catalogue import PartitionLeadership
@@ -23,21 +24,29 @@ if TYPE_CHECKING:
 NOBODY = -1
 
 Keep = Callable[[Iterable["Topic"]], None]
+Moving = Callable[["Partition"], None]
+"""Gets a partition that its leader is about to lose, while that leader can still append."""
 Moved = Callable[["Partition", int], None]
-"""Gets a partition that has a new leader, and the id of the leader before (-1: none)."""
+"""Gets a partition that has a new leader epoch, and the id of the leader before (-1: none)."""
 
 
 class Leadership:
     """The table of leaders; the entries stand in the partitions themselves.
 
     `node_ids` are all brokers of the process, `keep` writes changed topics to the disk. `on_moved`
-    is called for each moved partition, when all that moved with it has its new leader.
+    is called for each moved partition. `on_moving` is called before it when the leader before runs
+    on, which is so unless its broker stops.
     """
 
     def __init__(self, node_ids: tuple[int, ...], keep: Keep) -> None:
         self.node_ids = node_ids
         self.running = set(node_ids)
+        self.registered = frozenset(node_ids)
+        """Where replicas may be placed: all brokers but those that a client has unregistered."""
+        self.controller_epoch = 1
+        """Rises when another broker is the controller: the first one that runs."""
         self.on_moved: list[Moved] = []
+        self.on_moving: list[Moving] = []
         self._keep = keep
 
     def place(self, name: str, index: int, factor: int) -> tuple[int, ...]:
@@ -50,7 +59,7 @@ class Leadership:
         if count == 1:
             return self.node_ids
         running = [node_id for node_id in self.node_ids if node_id in self.running]
-        stopped = [node_id for node_id in self.node_ids if node_id not in self.running]
+        stopped = [one for one in self.node_ids if one in self.registered - self.running]
         places = running or stopped
         first = (java_hash(name) + index) % len(places)
         leader, *followers = places[first:] + places[:first]
@@ -88,25 +97,49 @@ class Leadership:
                 replicas = self.place(record.name, index, factor)
                 found.append(PartitionLeadership(replicas[0], 0, replicas))
                 continue
-            leader_id, leader_epoch, recorded = record.leadership[index]
-            replicas = tuple(one for one in recorded if one in self.node_ids)
+            leader_id, leader_epoch, recorded, _, removing = record.leadership[index]
+            known = tuple(one for one in recorded if one in self.node_ids)
+            # All brokers run, so that every reassignment is finished.
+            replicas = tuple(one for one in known if one not in removing) or known
             if leader_id not in replicas:
                 replicas = replicas or self.place(record.name, index, 1)
                 leader_id, leader_epoch = replicas[0], leader_epoch + 1
+            elif removing:
+                leader_epoch += 1
             found.append(PartitionLeadership(leader_id, leader_epoch, replicas))
         return tuple(found)
+
+    @property
+    def _controller_id(self) -> int:
+        return self.elect(self.node_ids)
 
     # --- changes ----------------------------------------------------------------------------------
 
     def stop_node(self, node_id: int, topics: Iterable[Topic]) -> int:
         """Have others lead what this broker led; how many partitions that were."""
+        before = self._controller_id
         self.running.discard(node_id)
+        self.controller_epoch += self._controller_id != before
         return self._elect_anew(topics, node_id)
 
     def start_node(self, node_id: int, topics: Iterable[Topic]) -> int:
-        """Let this broker lead what is offline and has a replica there; how many these are."""
+        """Let this broker lead what is offline and has a replica there; how many these are.
+
+        Reassignments that waited for its replica are finished.
+        """
+        before = self._controller_id
         self.running.add(node_id)
-        return self._elect_anew(topics, NOBODY)
+        self.registered |= {node_id}
+        self.controller_epoch += self._controller_id != before
+        topics = tuple(topics)
+        moved = self._elect_anew(topics, NOBODY)
+        finished = [topic for topic in topics if self._finish_reassignments(topic)]
+        self._keep_or_log(finished)
+        return moved
+
+    def unregister(self, node_id: int) -> None:
+        """Place no replicas on a broker until it starts."""
+        self.registered -= {node_id}
 
     def move(self, topic: Topic, partition: Partition, node_id: int) -> None:
         """Let a running broker lead a partition.
@@ -122,8 +155,102 @@ class Leadership:
             partition.replicas = tuple(
                 node_id if one == given_up else one for one in partition.replicas
             )
+            partition.reassignment = None
+        self._lead(partition, node_id)
+        self._keep_or_log([topic])
+
+    # --- reassignments and elections that a client asks for ---------------------------------------
+    #
+    # They are written to the disk by TopicManager.keep_leaders. Source: ReplicationControlManager,
+    # PartitionReassignmentReplicas, PartitionReassignmentRevert and PartitionChangeBuilder.
+
+    def reassign(self, partition: Partition, target: tuple[int, ...]) -> bool:
+        """Place a partition on the brokers of `target`; return whether that changes anything.
+
+        It is done at once if all of them run. Otherwise the partition keeps the replicas of before
+        as well, until they do.
+        """
+        current = partition.replicas
+        adding = tuple(sorted(set(target).difference(current)))
+        removing = tuple(sorted(set(current).difference(target)))
+        before = partition.reassignment or Reassignment()
+        # A set that the new target leaves empty stays what it was, as in Kafka.
+        wanted = Reassignment(adding or before.adding, removing or before.removing)
+        return self._place(partition, (*target, *removing), wanted)
+
+    def is_unclean_to_cancel(self, partition: Partition) -> bool:
+        """Return whether no replica is in sync but those that the reassignment adds."""
+        assert partition.reassignment is not None
+        return not self._in_sync(partition).difference(partition.reassignment.adding)
+
+    def cancel(self, partition: Partition) -> None:
+        """Give a partition the replicas that it had before its unfinished reassignment."""
+        assert partition.reassignment is not None
+        original = _without(partition, partition.reassignment.adding)
+        self._place(partition, original, Reassignment())
+
+    def candidate(self, partition: Partition, *, is_unclean: bool) -> int:
+        """Return the replica that an election would have lead, or NOBODY.
+
+        That is the preferred one, or, in an unclean election, any whose broker runs.
+        """
+        if is_unclean:
+            return self.elect(partition.replicas)
+        preferred = partition.replicas[0]
+        return preferred if preferred in self._in_sync(partition) else NOBODY
+
+    def lead(self, partition: Partition, node_id: int) -> None:
+        """Have the candidate of an election lead."""
+        self._lead(partition, node_id)
+        self._finish_reassignment(partition)
+
+    def _place(self, partition: Partition, replicas: tuple[int, ...], wanted: Reassignment) -> bool:
+        """Give a partition these replicas, and finish the reassignment if it can be finished."""
+        in_sync = self._in_sync(partition, replicas)
+        kept = tuple(one for one in replicas if one not in wanted.removing)
+        reassignment = None
+        if wanted.adding or wanted.removing:
+            if kept and in_sync.issuperset((*kept, *wanted.adding)):
+                replicas = kept
+            else:
+                reassignment = wanted
+        before = partition.replicas
+        if (replicas, reassignment) == (before, partition.reassignment):
+            return False
+        leader_id = partition.leader_id
+        if leader_id not in replicas or leader_id not in in_sync:
+            leader_id = next((one for one in replicas if one in in_sync), NOBODY)
+        partition.replicas, partition.reassignment = replicas, reassignment
+        if leader_id != partition.leader_id or not set(before).issubset(replicas):
+            self._lead(partition, leader_id)
+        return True
+
+    def _in_sync(self, partition: Partition, replicas: Iterable[int] | None = None) -> set[int]:
+        """The replicas that can lead: all whose brokers run, once there is a leader to follow."""
+        if replicas is None:
+            replicas = partition.replicas
+        if partition.leader_id == NOBODY:
+            adding = partition.reassignment.adding if partition.reassignment else ()
+            replicas = set(replicas).intersection(partition.replicas).difference(adding)
+        return self.running.intersection(replicas)
+
+    def _finish_reassignments(self, topic: Topic) -> bool:
+        """Finish those that can be finished now; return whether there are any."""
+        unfinished = [one for one in topic.partitions if one.reassignment is not None]
+        return sum(self._finish_reassignment(one) for one in unfinished) > 0
+
+    def _finish_reassignment(self, partition: Partition) -> bool:
+        wanted = partition.reassignment or Reassignment()
+        return self._place(partition, partition.replicas, wanted)
+
+    def _lead(self, partition: Partition, node_id: int) -> None:
+        """Give a partition a new leader epoch; its leader may be the one of before."""
+        before = partition.leader_id
+        if before not in (node_id, NOBODY):
+            for announce in self.on_moving:
+                announce(partition)
         partition.begin_leadership(node_id)
-        self._tell([topic], [(partition, before)])
+        self._announce(partition, before)
 
     def _elect_anew(self, topics: Iterable[Topic], leader_id: int) -> int:
         """A new leader for everything that `leader_id` leads."""
@@ -134,29 +261,40 @@ class Leadership:
             for partition in topic.partitions:
                 if partition.leader_id != leader_id:
                     continue
-                elected = self.elect(partition.replicas)
+                elected = next(
+                    (one for one in partition.replicas if one in self._in_sync(partition)), NOBODY
+                )
                 if elected != leader_id:
                     partition.begin_leadership(elected)
                     moved.append((partition, leader_id))
             if len(moved) > count:
                 changed.append(topic)
-        self._tell(changed, moved)
+        self._keep_or_log(changed)
+        for partition, before in moved:
+            self._announce(partition, before)
         return len(moved)
 
-    def _tell(self, topics: Iterable[Topic], moved: Iterable[tuple[Partition, int]]) -> None:
+    def _keep_or_log(self, topics: Iterable[Topic]) -> None:
         try:
             self._keep(topics)
         except StorageError as error:
             # Who leads counts as of now; only the next start might not know it.
             LOG.emit("log.failed", reason=f"who leads cannot be kept: {error}")
-        for partition, before in moved:
-            if LOG.debug:
-                LOG.emit(
-                    "leader.elected",
-                    topic=partition.topic_name,
-                    partition=partition.index,
-                    leader=partition.leader_id,
-                    before=before,
-                )
-            for listener in self.on_moved:
-                listener(partition, before)
+
+    def _announce(self, partition: Partition, before: int) -> None:
+        """Tell everybody of a new leader epoch."""
+        if LOG.debug:
+            LOG.emit(
+                "leader.elected",
+                topic=partition.topic_name,
+                partition=partition.index,
+                leader=partition.leader_id,
+                before=before,
+            )
+        for listener in self.on_moved:
+            listener(partition, before)
+
+
+def _without(partition: Partition, node_ids: tuple[int, ...]) -> tuple[int, ...]:
+    """The replicas of a partition but for these."""
+    return tuple(one for one in partition.replicas if one not in node_ids)

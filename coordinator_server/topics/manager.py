@@ -30,6 +30,7 @@ from coordinator_server.topics.names import (
 from coordinator_server.topics.topic import Leaderships, Partition, Topic
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
+from storage.log_config import parse_topic_setting
 from storage.log_manager import CLUSTER_METADATA_TOPIC, INTERNAL_TOPIC_CONFIGS, LogManager
 from storage.partition_log import PartitionLog
 from storage.topic_catalogue import PartitionLeadership, TopicRecord
@@ -102,7 +103,6 @@ class TopicManager:
     ) -> None:
         self.on_deleted: list[DeletionListener] = []
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
-        self.broker_ids = frozenset(node_ids)
         rack = config.optional_text("broker.rack")
         self.racks: Mapping[int, str] = {} if rack is None else dict.fromkeys(node_ids, rack)
         self.leadership = Leadership(node_ids, self._keep_leadership)
@@ -113,7 +113,7 @@ class TopicManager:
         listed = config.boolean("group.events.listed")
         self._unlisted: frozenset[str] = frozenset() if listed else UNLISTED_TOPICS
         self.revision = 0
-        """Another number after topics were created, deleted or extended; it only rises."""
+        """Rises when topics are created, deleted, extended or reassigned."""
         self.created_revision = 0
         """The revision at which a topic was last created."""
         self._by_name: dict[str, Topic] = {}
@@ -126,6 +126,11 @@ class TopicManager:
         self._keep_leadership(self._by_name.values())
         self._maintenance = MaintenanceScheduler(logs, config, clock, timer_s)
         self._maintenance.report_recovery()
+
+    @property
+    def broker_ids(self) -> frozenset[int]:
+        """The brokers that replicas may be placed on."""
+        return self.leadership.registered
 
     # --- finding ----------------------------------------------------------------------------------
 
@@ -337,6 +342,21 @@ class TopicManager:
             yield
             next(steps, None)
 
+    def keep_leaders(self, topics: Iterable[Topic]) -> None:
+        """Write leaders and replicas that have changed, of topics that still exist.
+
+        Raises StorageError.
+        """
+        self.revision += 1
+        self._keep_leadership(one for one in topics if self._by_name.get(one.name) is one)
+
+    def allows_unclean_elections(self, topic: Topic) -> bool:
+        """Return whether a replica that is not in sync may lead a partition of the topic."""
+        name = "unclean.leader.election.enable"
+        if name in topic.configs:
+            return bool(parse_topic_setting(name, topic.configs[name]))
+        return bool(self._config.topic_default(name))
+
     def delete(self, topics: Sequence[Topic]) -> Steps:
         """Delete topics, at least one, with one write; then in steps what they leave.
 
@@ -417,7 +437,7 @@ class TopicManager:
         """
         count = len(topic.partitions) + len(added)
         leadership: Leaderships = ()
-        if len(self.broker_ids) > 1 or any(one.epoch for one in topic.partitions):
+        if len(self.leadership.node_ids) > 1 or any(one.epoch for one in topic.partitions):
             leadership = (*topic.leadership(), *added)
         return TopicRecord(topic.name, topic.topic_id, count, dict(topic.configs), leadership)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from threading import Event
+from typing import NamedTuple
 
 from coordinator_server.topics.names import is_internal
 from protocol.batch import EncodedBatch, end_transaction_batch
@@ -74,11 +75,19 @@ class BatchCheck:
         return self._batch
 
 
+class Reassignment(NamedTuple):
+    """The replicas that a partition gets and loses once all that it shall have are in sync."""
+
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
 class Partition:
     """One partition: its log, its leader, and the wake-up of who waits for it.
 
     A key of the fetch purgatory. `leader_id` is -1 while it has no leader. `epoch` is a number that
     changes with the leader: the leader epoch, unless the log has a later one (see `leader_epoch`).
+    `reassignment` is None unless a reassignment is unfinished.
     """
 
     __slots__ = (
@@ -89,6 +98,7 @@ class Partition:
         "index",
         "is_deleted",
         "leader_id",
+        "reassignment",
         "replicas",
         "topic_name",
     )
@@ -103,7 +113,8 @@ class Partition:
     ) -> None:
         self.topic_name = topic_name
         self.index = index
-        self.leader_id, self.epoch, self.replicas = leadership
+        self.leader_id, self.epoch, self.replicas, adding, removing = leadership
+        self.reassignment = Reassignment(adding, removing) if adding or removing else None
         self._logs = logs
         self._log: PartitionLog | None = None
         self._changed = changed
@@ -258,5 +269,6 @@ class Topic:
     def leadership(self) -> Leaderships:
         """The leadership of each partition, as it is kept on the disk."""
         return tuple(
-            PartitionLeadership(one.leader_id, one.epoch, one.replicas) for one in self.partitions
+            PartitionLeadership(one.leader_id, one.epoch, one.replicas, *(one.reassignment or ()))
+            for one in self.partitions
         )

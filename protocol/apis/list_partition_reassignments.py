@@ -42,5 +42,5 @@ class ListPartitionReassignmentsResponse(Message, versions=(0, 0), flexible_sinc
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)
-    error_message: str | None = field(STRING, nullable_since=0)
+    error_message: str | None = field(STRING, nullable_since=0, default=None)
     topics: list[OngoingTopicReassignment] = field(ARRAY(OngoingTopicReassignment))

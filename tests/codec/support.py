@@ -10,7 +10,7 @@ from construct import ConstructError
 from protocol import consumer_protocol, headers, offsets_log, share_state_log
 from protocol.codec import decoder, encoder
 from protocol.errors import ProtocolError
-from protocol.registry import ASKED_SPECS, SPECS
+from protocol.registry import SPECS
 from protocol.schema import Message
 from tests.codec.vectors import TRANSACTION_TYPES, Line, read_lines
 
@@ -30,9 +30,7 @@ Case = tuple[type[Message], int]
 
 def all_message_types() -> list[type[Message]]:
     """Every outermost message that is declared."""
-    found = [
-        one for spec in (*SPECS, *ASKED_SPECS) for one in (spec.request_type, spec.response_type)
-    ]
+    found = [one for spec in SPECS for one in (spec.request_type, spec.response_type)]
     found += [headers.RequestHeader, headers.ResponseHeader]
     found += [
         consumer_protocol.ConsumerProtocolSubscription,

@@ -14,7 +14,8 @@ from tests.conformance.stage import Transcript
 
 ANSWERS = Path(__file__).parent / "orders.json"
 SHARE_ANSWERS, STREAMS_ANSWERS = ANSWERS.with_name("share.json"), ANSWERS.with_name("streams.json")
-"""Those of share groups and of streams groups are in files of their own."""
+ADMIN_ANSWERS = ANSWERS.with_name("admin.json")
+"""Those of share groups, of streams groups and of administration are in files of their own."""
 
 _UNFINISHED = ("SETUP", "CONNECT", "SCENARIO", "BROKE", "PREPARE")
 

@@ -7,8 +7,10 @@ topics have symbolic names. It is used as it is, so that our scenarios are indep
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.conformance.recorded.suite import harness, wire
@@ -21,6 +23,11 @@ Transcript = list[list[Any]]
 """[label, result] per step."""
 
 _METADATA_SECONDS = 0.25
+
+_ADMIN_SCHEMAS = json.loads(Path(__file__).with_name("admin_schemas.json").read_text())
+"""Messages that the recorded suite does not send, compiled by its compile_schemas.py."""
+wire.SCHEMAS.update(_ADMIN_SCHEMAS)
+wire.KEY.update({name: schema["key"] for name, schema in _ADMIN_SCHEMAS.items()})
 
 
 class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.answers import ANSWERS, SHARE_ANSWERS, STREAMS_ANSWERS, Answers
+from tests.conformance.answers import (
+    ADMIN_ANSWERS,
+    ANSWERS,
+    SHARE_ANSWERS,
+    STREAMS_ANSWERS,
+    Answers,
+)
 from tests.conformance.cluster import our_cluster
 from tests.conformance.runner import Player, all_scenarios, differences
 from tests.conformance.stage import Scenario, Transcript
@@ -36,7 +42,7 @@ SLOW_AREAS = ("txn_exhaustion",)
 def test_every_scenario_has_an_answer() -> None:
     """The recorded answers belong to the scenarios that there are, and none is missing."""
     answered: set[str] = set()
-    for path in (ANSWERS, SHARE_ANSWERS, STREAMS_ANSWERS):
+    for path in (ANSWERS, SHARE_ANSWERS, STREAMS_ANSWERS, ADMIN_ANSWERS):
         answers = Answers.read(path)
         answered |= answers.kept.keys() | set(answers.unstable)
     assert {one.name for one in all_scenarios()} == answered
@@ -67,9 +73,15 @@ def test_the_answers_to_streams_groups_are_those_of_kafka() -> None:
 
 
 @pytest.mark.real_time
+def test_the_answers_to_administrators_are_those_of_kafka() -> None:
+    """All scenarios of leaders, replicas, the quorum and features pass."""
+    compare(all_scenarios(), {}, "a", ADMIN_ANSWERS)
+
+
+@pytest.mark.real_time
 def test_the_answers_of_a_cluster_are_those_of_kafka(tmp_path: Path) -> None:
     """Three brokers of ours answer as three of Kafka's while coordinators and leaders move."""
-    wanted = Answers.read(ANSWERS).kept
+    wanted = Answers.read(ANSWERS).kept | Answers.read(ADMIN_ANSWERS).kept
     scenarios = [one for one in all_scenarios() if one.profile == "c" and one.name in wanted]
     with our_cluster(tmp_path / "data") as cluster:
         player = Player.in_cluster(cluster, patience=1.5)

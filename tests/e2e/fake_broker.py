@@ -15,10 +15,8 @@ from protocol.apis.metadata import MetadataResponse, MetadataResponseBroker
 from protocol.codec import decoder, encoder
 from protocol.errors import ErrorCode
 from protocol.headers import RequestHeader
-from protocol.registry import ASKED_SPECS, SPEC_BY_KEY
+from protocol.registry import SPEC_BY_KEY
 from protocol.schema import Message
-
-SPECS = SPEC_BY_KEY | {spec.key: spec for spec in ASKED_SPECS}
 
 Answer = Callable[[str, int, Any], Message | None]
 
@@ -65,7 +63,7 @@ class FakeBroker:
         while len(size := stream.read(4)) == 4:
             frame = stream.read(struct.unpack(">i", size)[0])
             key, version = struct.unpack_from(">hh", frame)
-            spec = SPECS[key]
+            spec = SPEC_BY_KEY[key]
             header, position = decoder(RequestHeader, spec.request_header_version(version))(frame)
             self.asked.append((spec.name, version))
             low, high = self.ranges[key]

@@ -25,7 +25,6 @@ from coordinator_server.coordinator.group_apis import row_of
 from coordinator_server.net.error_response import Failure, error_response_steps
 from coordinator_server.security.acl import AUTHORIZATION_FAILED, Operation, ResourceType
 from coordinator_server.topics.counts import Counts
-from protocol.apis.offset_commit import OffsetCommitResponse
 from protocol.errors import ErrorCode
 from protocol.registry import SPEC_BY_NAME
 from protocol.schema import Message
@@ -96,12 +95,19 @@ def _each_user(call: Call, request: Any, error: ErrorCode, message: str | None) 
     return _response(call.api_name)(results=results)
 
 
-def _each_commit(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
-    """The error for each partition of OffsetCommit; no topics if there are none."""
-    answer = error_response_steps(
-        OffsetCommitResponse, request, call.api_version, Failure(error, message)
-    )
-    return (yield from answer) or OffsetCommitResponse()
+def _each_reassignment(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
+    """The error for each partition, without what the request says about their number."""
+    refused = yield from _each_entry(call, request, error, message)
+    answer: Message = changed(refused, allow_replication_factor_change=True)
+    return answer
+
+
+def _each_entry(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
+    """The error for each entry of the request; an empty answer if there are none."""
+    response_type = SPEC_BY_NAME[call.api_name].response_type
+    failure = Failure(error, message)
+    answer = yield from error_response_steps(response_type, request, call.api_version, failure)
+    return answer or response_type()
 
 
 def _group(operation: Operation, message: str | None = None) -> Whole:
@@ -200,7 +206,7 @@ TABLE: dict[str, Row] = {
             needs_some=lambda refused: _response("OffsetCommit")(topics=refused),
         ),
         wholes=(_group(Operation.READ),),
-        refuse=_each_commit,
+        refuse=_each_entry,
     ),
     "OffsetFetch": Row(
         checks=(
@@ -307,6 +313,7 @@ TABLE: dict[str, Row] = {
     "DescribeConfigs": _configs(Operation.DESCRIBE_CONFIGS, configs.describe_configs),
     "AlterConfigs": _configs(Operation.ALTER_CONFIGS, configs.alter_configs),
     "DescribeLogDirs": Row(_cluster(Operation.DESCRIBE), refuse=_bare),
+    "AlterReplicaLogDirs": Row(_cluster(Operation.ALTER)),
     "CreatePartitions": _row(
         Entries(
             Operation.ALTER,
@@ -330,6 +337,13 @@ TABLE: dict[str, Row] = {
         ),
         "each group",
     ),
+    "ElectLeaders": Row(_request_needs("ElectLeaders", Operation.ALTER), refuse=_each_entry),
+    "AlterPartitionReassignments": Row(
+        _request_needs("AlterPartitionReassignments", Operation.ALTER), refuse=_each_reassignment
+    ),
+    "ListPartitionReassignments": Row(
+        _request_needs("ListPartitionReassignments", Operation.DESCRIBE)
+    ),
     "IncrementalAlterConfigs": _configs(Operation.ALTER_CONFIGS, configs.incremental_alter_configs),
     "OffsetDelete": _row(
         Entries(Operation.READ, _TOPIC, _name, refusals.offset_delete, place=Place.WITH_UNKNOWN),
@@ -340,6 +354,11 @@ TABLE: dict[str, Row] = {
         checks=(Check(Operation.DESCRIBE, _CLUSTER, "kafka-cluster", "no authorized operations"),),
         serve=lists.describe_cluster,
     ),
+    "DescribeQuorum": Row(_cluster(Operation.DESCRIBE, _CLUSTER_REFUSED), refuse=_bare),
+    "UpdateFeatures": Row(_request_needs("UpdateFeatures", Operation.ALTER), refuse=_bare),
+    "UnregisterBroker": Row(_request_needs("UnregisterBroker", Operation.ALTER), refuse=_bare),
+    "AddRaftVoter": Row(_cluster(Operation.ALTER, _CLUSTER_REFUSED), refuse=_bare),
+    "RemoveRaftVoter": Row(_cluster(Operation.ALTER, _CLUSTER_REFUSED), refuse=_bare),
     "DescribeProducers": _row(
         Entries(
             Operation.READ,

@@ -11,6 +11,7 @@ from tests.conformance.access.connection import to_text
 from tests.conformance.access.world import SIMPLE, TOPICS, World
 
 _TOPIC, _BROKER, _LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
+_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAQ"
 _MIXED_TOPICS = (*TOPICS, "absent-1", "absent-2")
 
 
@@ -186,6 +187,56 @@ def _config_resources(*types: int) -> Request:
     return request
 
 
+# --- leaders and replicas -----------------------------------------------------------------------
+
+
+def _reassigned(cell: Cell, world: World) -> Fields:
+    partitions = [{"partitionIndex": one, "replicas": [1]} for one in (0, 1, 5)]
+    return {
+        "timeoutMs": 5000,
+        "allowReplicationFactorChange": False,
+        "topics": [{"name": one, "partitions": partitions} for one in (TOPICS[0], "absent-1")],
+    }
+
+
+def _reassignments(cell: Cell, world: World) -> Fields:
+    return {"timeoutMs": 5000, "topics": [{"name": TOPICS[0], "partitionIndexes": [0, 1]}]}
+
+
+def _elections(cell: Cell, world: World) -> Fields:
+    topics = [{"topic": one, "partitions": [0, 5]} for one in (TOPICS[0], "absent-1")]
+    return {"electionType": 0, "topicPartitions": topics, "timeoutMs": 5000}
+
+
+def _all_elections(cell: Cell, world: World) -> Fields:
+    return {"electionType": 1, "topicPartitions": None, "timeoutMs": 5000}
+
+
+# --- brokers, controllers, features and log directories -----------------------------------------
+
+
+def _log_dirs(cell: Cell, world: World) -> Fields:
+    topics = [{"name": one, "partitions": [0, 5]} for one in (TOPICS[0], "absent-1")]
+    return {"dirs": [{"path": "/no/log/directory", "topics": topics}]}
+
+
+def _quorum(cell: Cell, world: World) -> Fields:
+    return {"topics": [{"topicName": TOPICS[0], "partitions": [{"partitionIndex": 0}]}]}
+
+
+def _features(cell: Cell, world: World) -> Fields:
+    update = {"feature": "group.version", "maxVersionLevel": 9}
+    return {"timeoutMs": 5000, "featureUpdates": [update]}
+
+
+def _unregistered(cell: Cell, world: World) -> Fields:
+    return {"brokerId": 7, "controllerId": 7}
+
+
+def _voter(cell: Cell, world: World) -> Fields:
+    return {"clusterId": None, "voterId": 7, "voterDirectoryId": _DIRECTORY, "timeoutMs": 5000}
+
+
 # --- quotas and users ---------------------------------------------------------------------------
 
 
@@ -232,6 +283,16 @@ CASES = [
     Case("ApiVersions", _versions),
     Case("SaslHandshake", _handshake),
     Case("SaslAuthenticate", _authenticate),
+    Case("AlterPartitionReassignments", _reassigned),
+    Case("ListPartitionReassignments", _reassignments),
+    Case("ElectLeaders", _elections),
+    Case("ElectLeaders.all", _all_elections, shown=(("replicaElectionResults", "topic"),)),
+    Case("AlterReplicaLogDirs", _log_dirs),
+    Case("DescribeQuorum", _quorum),
+    Case("UpdateFeatures", _features),
+    Case("UnregisterBroker", _unregistered),
+    Case("AddRaftVoter", _voter),
+    Case("RemoveRaftVoter", _voter),
     Case("DescribeAcls", _describe_acls),
     Case("DescribeAcls.known", _describe_known_acls, prepare=(_known_acl,)),
     Case("CreateAcls", _create_acls),

@@ -18,6 +18,7 @@ HASHED: dict[str, frozenset[str]] = {
     "CreateTopics": frozenset({"topics", "configs"}),
     "DeleteTopics": frozenset({"responses"}),
     "DescribeLogDirs": frozenset({"topics", "partitions"}),
+    "AlterReplicaLogDirs": frozenset({"results", "partitions"}),
     "DeleteRecords": frozenset({"topics", "partitions"}),
     "CreatePartitions": frozenset({"results"}),
     "OffsetFetch.all": frozenset({"topics"}),

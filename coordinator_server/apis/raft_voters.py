@@ -1,0 +1,31 @@
+"""What AddRaftVoter and RemoveRaftVoter are refused: the quorum has one voter for ever.
+
+Kafka answers so where `controller.quorum.voters` names the voters, which is kraft.version 0.
+Source: Kafka's KafkaRaftClient, AddVoterHandler and RemoveVoterHandler.
+"""
+
+from __future__ import annotations
+
+from protocol.errors import ErrorCode
+from protocol.schema import ZERO_UUID
+
+Error = tuple[ErrorCode, str]
+
+
+def cluster_error(given: str | None, cluster_id: str) -> Error | None:
+    """Return the error of a request that is meant for another cluster."""
+    if given is None or given == cluster_id:
+        return None
+    text = f'The given id "{given}" doesn\'t match the cluster id "{cluster_id}"'
+    return ErrorCode.INCONSISTENT_CLUSTER_ID, text
+
+
+def is_voter(voter_id: int, directory_id: bytes) -> bool:
+    """Return whether an id and the id of a directory can be those of a voter."""
+    return voter_id >= 0 and directory_id != ZERO_UUID
+
+
+def fixed(change: str) -> Error:
+    """Return the error of a valid request for a `change`, "adding" or "removing"."""
+    text = f"Cluster doesn't support {change} voter because the kraft.version feature is 0"
+    return ErrorCode.UNSUPPORTED_VERSION, text

@@ -1,0 +1,117 @@
+"""UpdateFeatures: check changes of feature levels; this broker runs each feature at one level.
+
+Source: Kafka's FeatureControlManager and UpdateFeaturesRequest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from coordinator_server.apis.api_versions import feature_levels
+from protocol.apis.update_features import (
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from protocol.errors import ErrorCode
+from protocol.hashing import java_hash
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.net.call import Call
+
+_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
+_METADATA_VERSION = "metadata.version"
+_FAILED = "The update failed for all features since the following feature had an error: "
+_LAST_VERSION_OF_RESULTS = 1
+
+
+def handle(broker: Broker, call: Call, request: UpdateFeaturesRequest) -> Steps:
+    """Answer with the first error, in the order of Kafka's hash table, or with none."""
+    updates: dict[str, tuple[int, int]] = {}
+    for one in request.feature_updates:
+        kind = one.upgrade_type
+        if call.api_version == 0:
+            kind = _SAFE_DOWNGRADE if one.allow_downgrade else _UPGRADE
+        updates[one.feature] = one.max_version_level, kind
+        yield
+    levels = {name: levels for name, *levels in feature_levels()}
+    for name in _in_hash_order(updates):
+        yield
+        level, kind = updates[name]
+        error = _error(broker.controller_id, name, level, kind, levels.get(name))
+        if error is not None:
+            code, message = error
+            call.reply(UpdateFeaturesResponse(error_code=code, error_message=_FAILED + message))
+            return
+    response = UpdateFeaturesResponse()
+    if call.api_version <= _LAST_VERSION_OF_RESULTS:
+        for one in request.feature_updates:
+            text = ErrorCode.NONE.message
+            result = UpdatableFeatureResult(feature=one.feature, error_message=text)
+            response.results.append(result)
+            yield
+    call.reply(response)
+
+
+def _in_hash_order(names: Iterable[str]) -> list[str]:
+    """The names in the order of a Java HashMap: one wrong feature is named of several."""
+    names = list(names)
+    size = 16
+    while len(names) > size * 3 // 4:
+        size *= 2
+
+    def bucket(name: str) -> int:
+        code = java_hash(name) & 0xFFFFFFFF
+        return (code ^ code >> 16) & (size - 1)
+
+    return sorted(names, key=bucket)
+
+
+def _error(
+    controller_id: int, name: str, level: int, kind: int, levels: list[int] | None
+) -> tuple[ErrorCode, str] | None:
+    """Return why a feature cannot get a level; `levels` are its least, its most, and its own."""
+    text = None
+    if kind not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
+        text = "The controller does not support the given upgrade type."
+    elif level < 0:
+        text = "A feature version cannot be less than 0."
+    elif levels is None:
+        text = (
+            f"Local controller {controller_id} does not support this feature."
+            if level
+            else f"Feature {name} not found."
+        )
+    elif not levels[0] <= level <= levels[1]:
+        least, most = levels[:2]
+        text = f"Local controller {controller_id} only supports versions {least}-{most}"
+    elif level < levels[2] and kind == _UPGRADE:
+        text = (
+            "Can't downgrade the version of this feature without setting the upgrade type to "
+            "either safe or unsafe downgrade."
+        )
+    elif level > levels[2] and kind != _UPGRADE:
+        text = "Can't downgrade to a newer version."
+    if text is not None:
+        message = f"Invalid update version {level} for feature {name}. {text}"
+        return ErrorCode.INVALID_UPDATE_VERSION, message
+    assert levels is not None
+    return None if level == levels[2] else _refusal(name, level, kind, levels[2])
+
+
+def _refusal(name: str, level: int, kind: int, current: int) -> tuple[ErrorCode, str]:
+    """Return the error of a valid change: of Kafka's own for metadata.version, else of ours."""
+    if name == _METADATA_VERSION and level < current:
+        text = (
+            "Refusing to perform the requested downgrade because it might delete metadata "
+            "information."
+            if kind == _SAFE_DOWNGRADE
+            else "Unsafe metadata downgrade is not supported in this version."
+        )
+        message = f"Unsupported metadata.version downgrade from {current} to {level}. {text}"
+        return ErrorCode.INVALID_UPDATE_VERSION, message
+    message = f"coordinator-server runs feature {name} at version {current} only."
+    return ErrorCode.FEATURE_UPDATE_FAILED, message

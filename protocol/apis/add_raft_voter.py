@@ -1,0 +1,35 @@
+"""AddRaftVoter (key 80): a further voter for the quorum (KIP-853). Versions 0-1, flexible.
+
+Version 1 may ask for an answer before the new set of voters is committed.
+"""
+
+from __future__ import annotations
+
+from protocol.schema import ARRAY, BOOL, INT16, INT32, STRING, UINT16, UUID, Message, field
+
+
+class VoterListener(Message):
+    """Where the voter listens."""
+
+    name: str = field(STRING)
+    host: str = field(STRING)
+    port: int = field(UINT16)
+
+
+class AddRaftVoterRequest(Message, versions=(0, 1), flexible_since=0):
+    """The voter; a cluster id of null is not checked."""
+
+    cluster_id: str | None = field(STRING, nullable_since=0)
+    timeout_ms: int = field(INT32)
+    voter_id: int = field(INT32)
+    voter_directory_id: bytes = field(UUID)
+    listeners: list[VoterListener] = field(ARRAY(VoterListener))
+    ack_when_committed: bool = field(BOOL, since=1, default=True)
+
+
+class AddRaftVoterResponse(Message, versions=(0, 1), flexible_since=0):
+    """The result."""
+
+    throttle_time_ms: int = field(INT32)
+    error_code: int = field(INT16)
+    error_message: str | None = field(STRING, nullable_since=0, default=None)

@@ -1,0 +1,42 @@
+"""UpdateFeatures (key 57): set the levels of features (KIP-584). Versions 0-2, all flexible.
+
+Version 1 has the type of change and may only validate, 2 has no results of single features.
+"""
+
+from __future__ import annotations
+
+from protocol.schema import ARRAY, BOOL, INT8, INT16, INT32, STRING, Message, field
+
+
+class FeatureUpdateKey(Message):
+    """One feature; types are 1 upgrade, 2 safe downgrade, 3 unsafe downgrade."""
+
+    feature: str = field(STRING)
+    max_version_level: int = field(INT16)
+    allow_downgrade: bool = field(BOOL, until=0)
+    upgrade_type: int = field(INT8, since=1, default=1)
+
+
+class UpdateFeaturesRequest(Message, versions=(0, 2), flexible_since=0):
+    """The features to change."""
+
+    timeout_ms: int = field(INT32, default=60000)
+    feature_updates: list[FeatureUpdateKey] = field(ARRAY(FeatureUpdateKey))
+    validate_only: bool = field(BOOL, since=1)
+
+
+class UpdatableFeatureResult(Message):
+    """One feature's result."""
+
+    feature: str = field(STRING)
+    error_code: int = field(INT16)
+    error_message: str | None = field(STRING, nullable_since=0, default=None)
+
+
+class UpdateFeaturesResponse(Message, versions=(0, 2), flexible_since=0):
+    """The result; all features change or none."""
+
+    throttle_time_ms: int = field(INT32)
+    error_code: int = field(INT16)
+    error_message: str | None = field(STRING, nullable_since=0, default=None)
+    results: list[UpdatableFeatureResult] = field(ARRAY(UpdatableFeatureResult), until=1)

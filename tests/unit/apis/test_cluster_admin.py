@@ -1,0 +1,174 @@
+"""The quorum, registrations, features, voters and log directories of brokers in one process."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from protocol.apis.add_raft_voter import AddRaftVoterRequest, VoterListener
+from protocol.apis.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.apis.describe_cluster import DescribeClusterRequest
+from protocol.apis.describe_quorum import (
+    DescribedQuorumPartition,
+    DescribeQuorumRequest,
+    QuorumPartition,
+    QuorumTopic,
+)
+from protocol.apis.remove_raft_voter import RemoveRaftVoterRequest
+from protocol.apis.unregister_broker import UnregisterBrokerRequest
+from protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from protocol.errors import ErrorCode
+from tests.unit.nodes import Nodes
+from tests.unit.topics.fakes import DATA
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+
+
+async def quorum(nodes: Nodes, node_id: int) -> DescribedQuorumPartition:
+    """The metadata partition, as a broker describes it."""
+    topic = QuorumTopic(topic_name="__cluster_metadata", partitions=[QuorumPartition()])
+    answer = await nodes.answer(node_id, "DescribeQuorum", DescribeQuorumRequest(topics=[topic]))
+    found: DescribedQuorumPartition = answer.topics[0].partitions[0]
+    assert [one.node_id for one in answer.nodes] == [found.leader_id]
+    return found
+
+
+async def test_the_controller_is_the_only_voter() -> None:
+    """Another controller is another leader at a higher epoch; the other brokers observe."""
+    nodes = await Nodes().start()
+    found = await quorum(nodes, 2)
+    assert (found.leader_id, found.leader_epoch) == (1, 1)
+    assert [one.replica_id for one in found.current_voters] == [1]
+    assert [one.replica_id for one in found.observers] == [2, 3]
+    before = found.high_watermark
+    await nodes.cluster.stop_broker(3)
+    assert (await quorum(nodes, 2)).leader_epoch == 1
+    await nodes.cluster.stop_broker(1)
+    nodes.cluster.topics.create("t", 1, {})
+    found = await quorum(nodes, 2)
+    assert (found.leader_id, found.leader_epoch) == (2, 2)
+    assert [one.replica_id for one in found.observers] == []
+    assert found.high_watermark > before
+    assert {one.log_end_offset for one in found.current_voters} == {found.high_watermark}
+    await nodes.cluster.start_broker(1)
+    found = await quorum(nodes, 2)
+    assert (found.leader_id, found.leader_epoch) == (1, 3)
+    await nodes.cluster.stop()
+
+
+async def described(nodes: Nodes) -> list[tuple[int, bool]]:
+    """The brokers of DescribeCluster, and whether they are fenced."""
+    request = DescribeClusterRequest(include_fenced_brokers=True)
+    answer = await nodes.answer(1, "DescribeCluster", request)
+    return [(one.broker_id, one.is_fenced) for one in answer.brokers]
+
+
+async def test_an_unregistered_broker_gets_no_replicas_until_it_starts() -> None:
+    """A broker that runs is stopped, others lead; a second request finds it unknown."""
+    nodes = await Nodes().start()
+    topic = nodes.cluster.topics.create("t", 3, {}, 3)
+    request = UnregisterBrokerRequest(broker_id=3)
+    answer = await nodes.answer(1, "UnregisterBroker", request)
+    assert (answer.error_code, answer.error_message) == (0, "")
+    async with asyncio.timeout(5):
+        while 3 in nodes.cluster.brokers:
+            await asyncio.sleep(0)
+    assert {one.leader_id for one in topic.partitions} == {1, 2}
+    assert await described(nodes) == [(1, False), (2, False)]
+    answer = await nodes.answer(1, "UnregisterBroker", request)
+    assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert answer.error_message == "Broker ID 3 is not currently registered"
+    creation = CreatableTopic(name="wide", num_partitions=3, replication_factor=3)
+    created = await nodes.answer(1, "CreateTopics", CreateTopicsRequest(topics=[creation]))
+    assert created.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    new = nodes.cluster.topics.create("new", 6, {})
+    assert {one.replicas for one in new.partitions} == {(1,), (2,)}
+    await nodes.cluster.start_broker(3)
+    assert await described(nodes) == [(1, False), (2, False), (3, False)]
+    created = await nodes.answer(1, "CreateTopics", CreateTopicsRequest(topics=[creation]))
+    assert created.topics[0].error_code == ErrorCode.NONE
+    await nodes.cluster.stop()
+
+
+async def test_a_stopped_broker_is_unregistered() -> None:
+    """It is fenced before, and described no more afterwards."""
+    nodes = await Nodes().start()
+    await nodes.cluster.stop_broker(2)
+    assert await described(nodes) == [(1, False), (2, True), (3, False)]
+    await nodes.answer(1, "UnregisterBroker", UnregisterBrokerRequest(broker_id=2))
+    assert await described(nodes) == [(1, False), (3, False)]
+    await nodes.cluster.stop()
+
+
+@pytest.mark.parametrize(
+    ("feature", "level", "kind", "code", "text"),
+    [
+        ("group.version", 1, UPGRADE, 0, None),
+        ("metadata.version", 7, UPGRADE, 95, "Can't downgrade the version of this feature without"),
+        ("metadata.version", 7, SAFE_DOWNGRADE, 95, "7. Refusing to perform the requested"),
+        ("metadata.version", 7, UNSAFE_DOWNGRADE, 95, "7. Unsafe metadata downgrade is not supp"),
+        ("metadata.version", 6, UPGRADE, 95, "Local controller 1 only supports versions 7-"),
+        ("group.version", 0, SAFE_DOWNGRADE, 96, "runs feature group.version at version 1 only."),
+        ("nope", 0, UPGRADE, 95, "Feature nope not found."),
+        ("nope", 1, UPGRADE, 95, "Local controller 1 does not support this feature."),
+    ],
+)
+async def test_features_have_one_level(
+    feature: str, level: int, kind: int, code: int, text: str | None
+) -> None:
+    """What Kafka refuses is refused as there, other changes because they cannot be made here."""
+    nodes = await Nodes(None, 1).start()
+    update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
+    request = UpdateFeaturesRequest(feature_updates=[update])
+    answer = await nodes.answer(1, "UpdateFeatures", request, 2)
+    assert answer.error_code == code
+    assert (answer.error_message is None) == (text is None)
+    if text is not None:
+        assert text in answer.error_message
+    await nodes.cluster.stop()
+
+
+async def test_log_directories_are_those_of_the_replicas() -> None:
+    """A broker moves no replica that it does not have."""
+    nodes = await Nodes().start()
+    nodes.cluster.topics.create("t", 3, {}, 1)
+    leaders = [nodes.partition("t", index).leader_id for index in range(3)]
+    topics = [AlterReplicaLogDirTopic(name="t", partitions=[0, 1, 2, 3])]
+    for path, elsewhere in ((DATA, ErrorCode.REPLICA_NOT_AVAILABLE), ("/other", None)):
+        directory = AlterReplicaLogDir(path=path, topics=topics)
+        request = AlterReplicaLogDirsRequest(dirs=[directory])
+        answer = await nodes.answer(2, "AlterReplicaLogDirs", request)
+        codes = [one.error_code for one in answer.results[0].partitions]
+        expected = [0 if one == 2 else elsewhere for one in leaders]
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        not_found = ErrorCode.LOG_DIR_NOT_FOUND
+        assert codes == ([*expected, unknown] if path == DATA else [not_found] * 4)
+    await nodes.cluster.stop()
+
+
+async def test_the_quorum_keeps_its_voter() -> None:
+    """Voters are neither added nor removed, whatever cluster is meant."""
+    nodes = await Nodes(None, 1).start()
+    listener = VoterListener(name="CONTROLLER", host="h", port=1)
+    added = AddRaftVoterRequest(
+        cluster_id=nodes.cluster.cluster_id,
+        voter_id=2,
+        voter_directory_id=b"d" * 16,
+        listeners=[listener],
+    )
+    removed = RemoveRaftVoterRequest(
+        cluster_id=nodes.cluster.cluster_id, voter_id=1, voter_directory_id=b"d" * 16
+    )
+    for api, request in (("AddRaftVoter", added), ("RemoveRaftVoter", removed)):
+        answer = await nodes.answer(1, api, request)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+        request.cluster_id = "other"
+        answer = await nodes.answer(1, api, request)
+        assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    await nodes.cluster.stop()

@@ -70,7 +70,7 @@ def handle(broker: Broker, call: Call, request: AlterPartitionReassignmentsReque
         yield
     if changed:
         try:
-            broker.topics.keep_leaders(changed)
+            yield from broker.topics.keep_leaders(changed)
         except StorageError as failure:
             for results in changed.values():
                 for result in results:

@@ -82,7 +82,7 @@ def handle(broker: Broker, call: Call, request: ElectLeadersRequest) -> Steps:
         yield
     if elected:
         try:
-            broker.topics.keep_leaders(elected)
+            yield from broker.topics.keep_leaders(elected)
         except StorageError as failure:
             for results in elected.values():
                 for result in results:

@@ -5,10 +5,10 @@ Source: Kafka's FeatureControlManager and UpdateFeaturesRequest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from coordinator_server.apis.api_versions import feature_levels
+from coordinator_server.topics.counts import ShardedDict
 from protocol.apis.update_features import (
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
@@ -30,50 +30,61 @@ _LAST_VERSION_OF_RESULTS = 1
 
 def handle(broker: Broker, call: Call, request: UpdateFeaturesRequest) -> Steps:
     """Answer with the first error, in the order of Kafka's hash table, or with none."""
-    updates: dict[str, tuple[int, int]] = {}
+    updates: ShardedDict[str, _Update] = ShardedDict()
+    count = 0
     for one in request.feature_updates:
         kind = one.upgrade_type
         if call.api_version == 0:
             kind = _SAFE_DOWNGRADE if one.allow_downgrade else _UPGRADE
-        updates[one.feature] = one.max_version_level, kind
+        update = updates.setdefault(one.feature, _Update(count))
+        count += update.number == count
+        update.level, update.kind = one.max_version_level, kind
         yield
-    levels = {name: levels for name, *levels in feature_levels()}
-    for name in _in_hash_order(updates):
-        yield
-        level, kind = updates[name]
-        error = _error(broker.controller_id, name, level, kind, levels.get(name))
-        if error is not None:
-            code, message = error
-            call.reply(UpdateFeaturesResponse(error_code=code, error_message=_FAILED + message))
-            return
+    first: tuple[int, int] | None = None
     response = UpdateFeaturesResponse()
-    if call.api_version <= _LAST_VERSION_OF_RESULTS:
+    for one in request.feature_updates:
+        name = one.feature
+        update = updates.setdefault(name, _Update(0))
+        place = (_bucket(name, count), update.number)
+        if first is None or place < first:
+            error = _error(broker.controller_id, name, update)
+            if error is not None:
+                first, response.error_code = place, error[0]
+                response.error_message = _FAILED + error[1]
+        yield
+    if first is None and call.api_version <= _LAST_VERSION_OF_RESULTS:
         for one in request.feature_updates:
             text = ErrorCode.NONE.message
             result = UpdatableFeatureResult(feature=one.feature, error_message=text)
             response.results.append(result)
             yield
     call.reply(response)
+    yield from updates.clear()
 
 
-def _in_hash_order(names: Iterable[str]) -> list[str]:
-    """The names in the order of a Java HashMap: one wrong feature is named of several."""
-    names = list(names)
+class _Update:
+    """What a request wants of a feature; `number` counts the features."""
+
+    __slots__ = ("kind", "level", "number")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.level = self.kind = 0
+
+
+def _bucket(name: str, count: int) -> int:
+    """The place of a name in a Java HashMap of `count` names: one wrong feature is named."""
     size = 16
-    while len(names) > size * 3 // 4:
+    while count > size * 3 // 4:
         size *= 2
-
-    def bucket(name: str) -> int:
-        code = java_hash(name) & 0xFFFFFFFF
-        return (code ^ code >> 16) & (size - 1)
-
-    return sorted(names, key=bucket)
+    code = java_hash(name) & 0xFFFFFFFF
+    return (code ^ code >> 16) & (size - 1)
 
 
-def _error(
-    controller_id: int, name: str, level: int, kind: int, levels: list[int] | None
-) -> tuple[ErrorCode, str] | None:
-    """Return why a feature cannot get a level; `levels` are its least, its most, and its own."""
+def _error(controller_id: int, name: str, update: _Update) -> tuple[ErrorCode, str] | None:
+    """Return why a feature cannot get a level."""
+    level, kind = update.level, update.kind
+    levels = next((one[1:] for one in feature_levels() if one[0] == name), None)
     text = None
     if kind not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
         text = "The controller does not support the given upgrade type."

@@ -342,13 +342,15 @@ class TopicManager:
             yield
             next(steps, None)
 
-    def keep_leaders(self, topics: Iterable[Topic]) -> None:
+    def keep_leaders(self, topics: Iterable[Topic]) -> Steps:
         """Write leaders and replicas that have changed, of topics that still exist.
 
-        Raises StorageError.
+        They are on the disk after the first step, which raises StorageError.
         """
         self.revision += 1
-        self._keep_leadership(one for one in topics if self._by_name.get(one.name) is one)
+        yield from self._leadership_steps(
+            one for one in topics if self._by_name.get(one.name) is one
+        )
 
     def allows_unclean_elections(self, topic: Topic) -> bool:
         """Return whether a replica that is not in sync may lead a partition of the topic."""
@@ -424,11 +426,14 @@ class TopicManager:
 
     def _keep_leadership(self, topics: Iterable[Topic]) -> None:
         """Write the leadership of topics, where the disk has another one. Raises StorageError."""
+        deque(self._leadership_steps(topics), maxlen=0)
+
+    def _leadership_steps(self, topics: Iterable[Topic]) -> Steps:
         known = self._logs.topics()
         records = [self._record(topic) for topic in topics]
         changed = [one for one in records if one.leadership != known[one.name].leadership]
         if changed:
-            deque(self._logs.change_topics(changed), maxlen=0)
+            yield from self._logs.change_topics(changed)
 
     def _record(self, topic: Topic, added: Leaderships = ()) -> TopicRecord:
         """A topic for the disk, with partitions that it is about to have.

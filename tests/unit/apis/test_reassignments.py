@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.apis import alter_partition_reassignments, elect_leaders
+from coordinator_server.clock.step_runner import Steps
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from coordinator_server.topics.topic import Reassignment
 from protocol.apis.alter_partition_reassignments import (
@@ -213,7 +214,8 @@ async def test_what_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -
     """The partitions that have changed are answered with the error of the disk, others not."""
     nodes = await started((1, 2), (1, 2))
 
-    def fail(topics: object) -> None:
+    def fail(topics: object) -> Steps:
+        yield
         raise StorageError("no space left")
 
     monkeypatch.setattr(nodes.cluster.topics, "keep_leaders", fail)

@@ -12,6 +12,7 @@ from kafka.errors import (
     InvalidPartitionsError,
     InvalidReplicationFactorError,
     InvalidTopicError,
+    KafkaError,
     NoError,
     TopicAlreadyExistsError,
     UnknownMemberIdError,
@@ -273,3 +274,27 @@ def test_partition_offsets_are_listed(admin: Any, bootstrap: str, name: str) -> 
     for spec, found in expected.items():
         answer = admin.list_partition_offsets({place: kafka.OffsetSpec[spec]})[place]
         assert (answer.offset, answer.timestamp) == found, spec
+
+
+def test_the_quorum_and_features_are_described(admin: Any, name: str) -> None:
+    """One voter leads the quorum; a feature stays at its level, another level is refused."""
+    quorum = admin.describe_metadata_quorum()
+    (partition,) = quorum["topics"][0]["partitions"]
+    assert [one["replica_id"] for one in partition["current_voters"]] == [partition["leader_id"]]
+    features = admin.describe_features()
+    level = features["group.version"]["finalized"][1]
+    admin.update_features({"group.version": ("UPGRADE", level)})
+    with pytest.raises(KafkaError):
+        admin.update_features({"group.version": ("UPGRADE", level + 7)})
+
+
+def test_replicas_stay_where_they_are(admin: Any, name: str) -> None:
+    """The one broker has every replica: nothing moves, and nobody else can be elected."""
+    admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}})
+    place = kafka.TopicPartition(name, 0)
+    (described,) = admin.describe_topics([name])
+    (node_id,) = described["partitions"][0]["replica_nodes"]
+    admin.alter_partition_reassignments({place: [node_id]})
+    assert not admin.list_partition_reassignments()
+    admin.elect_leaders(0, {name: [0]}, raise_errors=False)
+    assert admin.describe_topics([name]) == [described]

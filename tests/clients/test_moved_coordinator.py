@@ -4,18 +4,23 @@ The cluster is told what to do by its control server (docs/cluster.md).
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import kafka
 import pytest
 
+from coordinator_server.topics.names import OFFSETS_TOPIC
+from protocol.hashing import partition_for
 from tests.clients.conftest import SETTINGS
 from tests.clients.support import Feed, Group
 from tests.clients.test_group_life import CLIENTS, StartGroup
 from tests.support import Broker
 
 PARTITIONS = 6
+GROUPS_IN = int(SETTINGS.get("offsets.topic.num.partitions", 50))
+PREFERRED = 0
 
 
 class Cluster:
@@ -142,6 +147,76 @@ def test_readers_and_writers_follow_a_leader(
         values = sending.finish()
     group.wait_until_processed(values)
     check_no_rebalance(group, moves)
+
+
+@CLIENTS
+@pytest.mark.real_time
+def test_readers_and_writers_follow_reassignments(
+    cluster: Cluster, name: str, start_group: StartGroup, client: str, assignor: str
+) -> None:
+    """Partitions of data and of the group are reassigned while they are written and read."""
+    group = running(cluster, name, start_group, client, assignor)
+    moves = [member.moves() for member in group.members]
+    home = kafka.TopicPartition(OFFSETS_TOPIC, partition_for(group.settings.group, GROUPS_IN))
+    places = [home, *(kafka.TopicPartition(name, number) for number in range(PARTITIONS))]
+    with (
+        closing(kafka.KafkaAdminClient(bootstrap_servers=cluster.bootstrap)) as admin,
+        Feed(cluster.bootstrap, name, PARTITIONS, None, per_second=1_000) as sending,
+    ):
+        for replicas in ([3, 1], [1, 3], [2], [3, 2, 1], [1]):
+            progress(group, 200)
+            admin.alter_partition_reassignments(dict.fromkeys(places, replicas))
+            assert not admin.list_partition_reassignments()
+            admin.elect_leaders(
+                PREFERRED,
+                {
+                    one.topic: [two.partition for two in places if two.topic == one.topic]
+                    for one in places
+                },
+                raise_errors=False,
+            )
+            (described,) = admin.describe_topics([name])
+            leaders = {one["leader_id"] for one in described["partitions"]}
+            assert leaders == {replicas[0]}
+        progress(group, 200)
+        values = sending.finish()
+    group.wait_until_processed(values)
+    check_no_rebalance(group, moves)
+
+
+def test_reassignments_survive_a_killed_process(
+    start_broker: Callable[..., Broker], tmp_path: Path
+) -> None:
+    """Leaders, epochs and replicas are those of before kill -9; what waited is finished."""
+    with Broker(SETTINGS, data_dir=tmp_path / "cluster", broker_count=3) as broker:
+        cluster = Cluster(broker)
+        cluster.create("moved", 2)
+        done, waiting = (kafka.TopicPartition("moved", number) for number in (0, 1))
+        with closing(kafka.KafkaAdminClient(bootstrap_servers=cluster.bootstrap)) as admin:
+            admin.alter_partition_reassignments({done: [2, 3, 1]})
+            admin.elect_leaders(PREFERRED, {"moved": [0]}, raise_errors=False)
+            cluster.ask("POST", "/brokers/3/stop")
+            admin.alter_partition_reassignments({waiting: [3]})
+            (listed,) = admin.list_partition_reassignments().items()
+            assert listed[0] == waiting
+            before = placed(admin)
+        broker.kill()
+        broker.start()
+        with closing(kafka.KafkaAdminClient(bootstrap_servers=cluster.bootstrap)) as admin:
+            after = placed(admin)
+            assert not admin.list_partition_reassignments()
+        assert after[0] == before[0]
+        assert after[0][0] == 2
+        assert after[1][::2] == (3, [3])
+
+
+def placed(admin: Any) -> dict[int, tuple[int, int, list[int]]]:
+    """Leader, leader epoch and replicas of each partition of the topic `moved`."""
+    (described,) = admin.describe_topics(["moved"])
+    return {
+        one["partition_index"]: (one["leader_id"], one["leader_epoch"], one["replica_nodes"])
+        for one in described["partitions"]
+    }
 
 
 @pytest.mark.real_time

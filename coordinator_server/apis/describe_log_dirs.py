@@ -31,7 +31,9 @@ def handle(broker: Broker, call: Call, request: DescribeLogDirsRequest) -> Steps
             continue
         partitions: list[DescribeLogDirsPartition] = []
         for index in indexes:
-            if 0 <= index < len(topic.partitions):
+            if 0 <= index < len(topic.partitions) and (
+                broker.node_id in topic.partitions[index].replicas
+            ):
                 described = _described(topic.partitions[index])
                 if described is not None:
                     partitions.append(described)

@@ -14,6 +14,7 @@ from protocol.apis.alter_replica_log_dirs import (
 )
 from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.apis.describe_cluster import DescribeClusterRequest
+from protocol.apis.describe_log_dirs import DescribeLogDirsRequest
 from protocol.apis.describe_quorum import (
     DescribedQuorumPartition,
     DescribeQuorumRequest,
@@ -149,6 +150,18 @@ async def test_log_directories_are_those_of_the_replicas() -> None:
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         not_found = ErrorCode.LOG_DIR_NOT_FOUND
         assert codes == ([*expected, unknown] if path == DATA else [not_found] * 4)
+    await nodes.cluster.stop()
+
+
+async def test_a_broker_describes_the_logs_of_its_replicas() -> None:
+    """A partition that is reassigned away is no longer described by the broker that had it."""
+    nodes = await Nodes().start()
+    nodes.cluster.topics.create("t", 3, {}, 1)
+    for node_id in nodes.cluster.node_ids:
+        answer = await nodes.answer(node_id, "DescribeLogDirs", DescribeLogDirsRequest(topics=None))
+        topic = next(one for one in answer.results[0].topics if one.name == "t")
+        (described,) = topic.partitions
+        assert nodes.partition("t", described.partition_index).replicas == (node_id,)
     await nodes.cluster.stop()
 
 

@@ -11,7 +11,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from coordinator_server.config.settings import CONSUMER_ASSIGNOR_CLASSES
+from coordinator_server.config.group_settings import CONSUMER_ASSIGNOR_CLASSES
 from coordinator_server.coordinator.groups import GroupCoordinator
 from coordinator_server.coordinator.transactions import TransactionCoordinator
 from coordinator_server.group.kinds import in_place_of
@@ -263,6 +263,8 @@ def group_settings(config: Config) -> GroupSettings:
             "group.streams.initial.rebalance.delay.ms"
         ),
         streams_num_standby_replicas=config.integer("group.streams.num.standby.replicas"),
+        streams_acceptable_recovery_lag=config.integer("group.streams.acceptable.recovery.lag"),
+        streams_task_offset_interval_ms=config.integer("group.streams.task.offset.interval.ms"),
         streams_max_size=config.integer("group.streams.max.size"),
         protocols=frozenset(
             GroupKind(item) for item in config.items("group.coordinator.rebalance.protocols")

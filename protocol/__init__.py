@@ -4,5 +4,5 @@ Every message is declared once (`protocol.schema`, `protocol.apis`); the declara
 construct Struct per version, and from that Struct a generator writes the fast codec.
 """
 
-REFERENCE_VERSION = "4.3.1"
+REFERENCE_VERSION = "4.4.0"
 """The release of Apache Kafka whose versions, fields, answers and defaults are ours."""

@@ -45,14 +45,6 @@ class ConsumerProtocolAssignment(Message, versions=(0, 3)):
     user_data: bytes | None = field(BYTES, nullable_since=0, default=None)
 
 
-class SchemaError(ProtocolError):
-    """The bytes have no version, or end inside a number: where Kafka throws a SchemaException.
-
-    A length that cannot be is any other ProtocolError, and in Kafka an exception that nobody
-    expects.
-    """
-
-
 def decode_subscription(data: bytes) -> ConsumerProtocolSubscription:
     """A subscription; ProtocolError when the bytes do not parse."""
     return _decode(ConsumerProtocolSubscription, data)
@@ -77,23 +69,17 @@ M = TypeVar("M", bound=Message)
 
 
 def _decode(message_type: type[M], data: bytes) -> M:
-    version = version_of(data)
-    try:
-        return decoder(message_type, version)(data, 2)[0]
-    except ProtocolError as error:
-        if error.__cause__ is None:
-            raise
-        raise SchemaError(str(error)) from error
+    return decoder(message_type, version_of(data))(data, 2)[0]
 
 
 def version_of(data: bytes) -> int:
-    """The version to read these bytes with, and to answer in: ours at most. SchemaError if none.
+    """The version to read these bytes with, and to answer in: ours at most. ProtocolError if none.
 
     Subscriptions and assignments have the same versions.
     """
     if len(data) < 2:
-        raise SchemaError("no version")
+        raise ProtocolError("no version")
     version: int = _INT16.unpack_from(data)[0]
     if version < 0:
-        raise SchemaError(f"version {version}")
+        raise ProtocolError(f"version {version}")
     return min(version, ConsumerProtocolAssignment.VERSIONS[1])

@@ -25,7 +25,8 @@ class StreamsGroupMetadataValue(Message, versions=(0, 0), flexible_since=0):
     """The group's epoch, and what its last assignment was computed from.
 
     `validated_topology_epoch` is the epoch of the topology whose topics are as they have to be, -1
-    if none is; with the settings of the assignment since 4.3.
+    if none is; with the settings of the assignment since 4.3. The epochs of descriptions, since
+    4.4, are those that a plugin of the broker has stored and has refused (KIP-1331).
     """
 
     epoch: int = field(INT32)
@@ -33,6 +34,8 @@ class StreamsGroupMetadataValue(Message, versions=(0, 0), flexible_since=0):
     validated_topology_epoch: int = field(INT32, default=-1, tag=0)
     # Kafka's default is not null but an empty list: records of older releases have none.
     last_assignment_configs: list[KeyValue] | None = field(ARRAY(KeyValue), nullable_since=0, tag=1)
+    stored_description_topology_epoch: int = field(INT32, default=-1, tag=2)
+    failed_description_topology_epoch: int = field(INT32, default=-1, tag=3)
 
 
 class StreamsGroupMemberMetadataKey(Message, versions=(0, 0)):

@@ -17,6 +17,9 @@ DAY_MS = 24 * 60 * 60 * 1000
 HOUR_MS = 60 * 60 * 1000
 MINUTE_MS = 60 * 1000
 
+MAX_DECOMPRESSED_BYTES = 2**31 - 9
+"""The longest array that Java may allocate, which is no limit here."""
+
 PRODUCER_ID_EXPIRATION_MS = DAY_MS
 """Default of producer.id.expiration.ms, which logs read but topics cannot set."""
 
@@ -113,6 +116,8 @@ _ROWS = (
     _int("compression.zstd.level", "compression.zstd.level", 3, -131072, "Level of zstd.", most=22),
     _long("delete.retention.ms", "log.cleaner.delete.retention.ms", DAY_MS, 0,
          "How long a tombstone is kept."),
+    _boolean("errors.deadletterqueue.group.enable", None,
+         "Whether a share group may use the topic as its dead letter queue (KIP-1191)."),
     _long("file.delete.delay.ms", "log.segment.delete.delay.ms", MINUTE_MS, 0,
          "How long a deleted file stays on disk."),
     _long("flush.messages", "log.flush.interval.messages", LONG_MAX, 1,
@@ -133,6 +138,9 @@ _ROWS = (
          "How long the local part of a tiered partition is kept; -2 takes retention.ms."),
     _long("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms", LONG_MAX, 1,
          "After how long a record must be looked at by the cleaner."),
+    _int("max.decompressed.message.bytes", "max.decompressed.message.bytes",
+         MAX_DECOMPRESSED_BYTES, 1, "Largest record of a compressed batch, once decompressed.",
+         most=MAX_DECOMPRESSED_BYTES),
     _int("max.message.bytes", "message.max.bytes", 1048588, 0, "Largest record batch."),
     _long("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms", HOUR_MS, 0,
          "How far a record's timestamp may lie in the future."),
@@ -149,6 +157,10 @@ _ROWS = (
          "Replicas that must have a record of acks=all."),
     _boolean("preallocate", "log.preallocate",
          "Whether a segment's file is made in its full size."),
+    _long("remote.copy.lag.bytes", "log.remote.copy.lag.bytes", -1, -1,
+         "How much newer data a segment has before it is copied to the remote tier."),
+    _long("remote.copy.lag.ms", "log.remote.copy.lag.ms", 0, -1,
+         "How old a segment is before it is copied to the remote tier."),
     _boolean("remote.log.copy.disable", None,
          "Whether no more segments of a tiered topic are copied to the remote tier."),
     _boolean("remote.log.delete.on.disable", None,
@@ -182,13 +194,17 @@ TOPIC_SETTINGS_WITHOUT_EFFECT = frozenset(
         "compression.gzip.level",
         "compression.lz4.level",
         "compression.zstd.level",
+        "errors.deadletterqueue.group.enable",
         "file.delete.delay.ms",
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
         "local.retention.bytes",
         "local.retention.ms",
+        "max.decompressed.message.bytes",
         "min.insync.replicas",
         "preallocate",
+        "remote.copy.lag.bytes",
+        "remote.copy.lag.ms",
         "remote.log.copy.disable",
         "remote.log.delete.on.disable",
         "remote.storage.enable",

@@ -1,4 +1,7 @@
-"""ApiVersions: which APIs at which versions, and the features of the cluster (KIP-35, KIP-584)."""
+"""ApiVersions: which APIs at which versions, and the features of the cluster (KIP-35, KIP-584).
+
+Since version 5 a client says which cluster and which node it means to reach (KIP-1242).
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,17 @@ if TYPE_CHECKING:
 _PRODUCE_KEY = 0
 
 # Name, lowest and highest level that the reference version can run, and the level that runs: those
-# of a new cluster of that version (metadata.version 30 is 4.3-IV0). What Kafka shows besides would
-# not be true here: kraft.version and eligible.leader.replicas.version (no quorum of controllers, no
-# replicas).
+# of a new cluster of that version (metadata.version 33 is 4.4-IV2). Level 0 is not finalized.
 _FEATURES = (
     ("group.version", 0, 1, 1),
-    ("metadata.version", 7, 30, 30),
-    ("share.version", 0, 1, 1),
+    ("kraft.version", 0, 1, 0),
+    ("metadata.version", 7, 33, 33),
+    ("share.version", 0, 2, 2),
     ("streams.version", 0, 1, 1),
     # At level 2 the Java client uses transactions v2 (KIP-890): Produce 12 and EndTxn 5, and no
     # AddPartitionsToTxn. librdkafka reads no features and uses v1.
     ("transaction.version", 0, 2, 2),
+    ("eligible.leader.replicas.version", 0, 1, 1),
 )
 
 # The Java client keeps the features of the largest epoch that any broker has answered. In Kafka it
@@ -41,12 +44,17 @@ _FEATURES_EPOCH = sum(level for _, _, _, level in _FEATURES)
 
 
 def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> None:
-    """Answer with everything in the registry; INVALID_REQUEST to a client without a name."""
+    """Answer with everything in the registry, unless the client is refused.
+
+    INVALID_REQUEST to a client without a name, REBOOTSTRAP_REQUIRED to one that meant another
+    broker.
+    """
     version = call.api_version
-    if version >= client_software.FIRST_VERSION and not client_software.is_valid(
-        request.client_software_name, request.client_software_version
-    ):
+    if not client_software.is_valid_request(request, version):
         call.reply(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
+        return
+    if _is_misdirected(broker, call, request):
+        call.reply(ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
         return
     call.reply(
         ApiVersionsResponse(
@@ -70,6 +78,7 @@ def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> None:
             finalized_features=[
                 FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
                 for name, _, _, level in _FEATURES
+                if level > 0
             ],
         )
     )
@@ -78,3 +87,13 @@ def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> None:
 def feature_levels() -> tuple[tuple[str, int, int, int], ...]:
     """Return the features: name, lowest and highest level that can run, level that runs."""
     return _FEATURES
+
+
+def _is_misdirected(broker: Broker, call: Call, request: ApiVersionsRequest) -> bool:
+    """Return whether a client means another cluster, or another node of this cluster.
+
+    Kafka does not look before the client has authenticated by SASL.
+    """
+    if request.cluster_id is None or call.connection.is_unauthenticated:
+        return False
+    return request.cluster_id != broker.cluster_id or request.node_id != broker.node_id

@@ -12,7 +12,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from coordinator_server.clock.step_runner import run_all
-from coordinator_server.config.settings import GROUP_SETTINGS, SETTINGS
+from coordinator_server.config.group_settings import GROUP_SETTINGS
+from coordinator_server.config.settings import SETTINGS
 from coordinator_server.events.log import LOG
 from coordinator_server.topics.counts import Counts
 from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST, TOO_MANY_RECORDS

@@ -26,6 +26,8 @@ def handle(broker: Broker, call: Call, request: StreamsGroupDescribeRequest) -> 
 
     fan_in = FanIn(call, len(request.group_ids), finish)
     for index, group_id in enumerate(request.group_ids):
-        group = DescribeStreamsGroup(group_id, request.include_authorized_operations)
+        group = DescribeStreamsGroup(
+            group_id, request.include_authorized_operations, request.include_topology_description
+        )
         broker.groups.submit(fan_in.part(index), group)
         yield  # each may have hundreds of members

@@ -40,13 +40,14 @@ if TYPE_CHECKING:
 LOAD_IN_PROGRESS_SINCE = 2
 TRANSACTION_ABORTABLE_SINCE = 4
 TRANSACTIONS_V2_SINCE = 5
+TOPIC_IDS_SINCE = 6
 
 
 def handle(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> Steps:
     """To the group, once the transaction coordinator has agreed."""
     commit = OffsetCommitRequest(
         group_id=request.group_id,
-        generation_id_or_member_epoch=request.generation_id,
+        generation_id_or_member_epoch=request.generation_id_or_member_epoch,
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
     )
@@ -62,7 +63,11 @@ def handle(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> Steps
                 )
             )
             yield
-        commit.topics.append(OffsetCommitRequestTopic(name=topic.name, partitions=partitions))
+        commit.topics.append(
+            OffsetCommitRequestTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=partitions
+            )
+        )
         yield
 
     def answer(response: OffsetCommitResponse) -> Steps:
@@ -71,7 +76,8 @@ def handle(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> Steps
     def submit(group_call: GroupCall[OffsetCommitResponse], commit: OffsetCommitRequest) -> None:
         _verify(broker, group_call, request, commit)
 
-    yield from split(broker.topics, MergedCall(call, answer), commit, submit, by_id=False)
+    by_id = call.api_version >= TOPIC_IDS_SINCE
+    yield from split(broker.topics, MergedCall(call, answer), commit, submit, by_id=by_id)
 
 
 def _verify(
@@ -145,6 +151,10 @@ def _answer(call: Call, response: OffsetCommitResponse) -> Steps:
                 )
             )
             yield
-        answered.topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+        answered.topics.append(
+            TxnOffsetCommitResponseTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=partitions
+            )
+        )
         yield
     call.reply(answered)

@@ -10,8 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from coordinator_server.config.settings import GROUP_SETTINGS
-from storage.config_def import INT_MAX, Kind, Setting, render
+from coordinator_server.config.group_settings import (
+    DLQ_TOPIC,
+    GROUP_SETTINGS,
+    RACK_TAGS,
+    STREAMS_ASSIGNOR,
+    STREAMS_ASSIGNOR_CLASS,
+)
+from storage.config_def import INT_MAX, Kind, Setting, Value, render
 from storage.errors import TopicConfigError
 from storage.log_config import parse_client_config
 
@@ -24,7 +30,7 @@ _AUTO_OFFSET_RESET = "share.auto.offset.reset"
 _BY_DURATION = "by_duration:"
 
 
-_BOUNDS: dict[str, tuple[str | None, str]] = {
+_BOUNDS: dict[str, tuple[str | None, str | None]] = {
     "consumer.heartbeat.interval.ms": (
         "group.consumer.min.heartbeat.interval.ms",
         "group.consumer.max.heartbeat.interval.ms",
@@ -77,6 +83,8 @@ _BOUNDS: dict[str, tuple[str | None, str]] = {
         "group.streams.min.assignment.interval.ms",
         "group.streams.max.assignment.interval.ms",
     ),
+    "streams.task.offset.interval.ms": ("group.streams.min.task.offset.interval.ms", None),
+    "streams.num.warmup.replicas": (None, "group.streams.max.warmup.replicas"),
 }
 """Config -> the broker settings that hold its least and its largest value, in Kafka's order."""
 
@@ -104,7 +112,9 @@ class GroupConfigs:
         if bounds is None:
             return value
         least, most = bounds
-        number = min(int(value), self._config.integer(most))
+        number = int(value)
+        if most is not None:
+            number = min(number, self._config.integer(most))
         if least is not None:
             number = max(number, self._config.integer(least))
         return str(number)
@@ -114,30 +124,53 @@ class GroupConfigs:
         for name in configs:
             if name not in GROUP_SETTINGS:
                 raise TopicConfigError(f"Unknown group config name: {name}")
-        numbers: dict[str, int] = {}
+        if RACK_TAGS in configs:
+            _check_tags(configs[RACK_TAGS])
+        values: dict[str, Value] = {}
         for name, setting in GROUP_SETTINGS.items():
             if name in configs:
-                value = parse_client_config(_of_group(name, setting), configs[name])
+                values[name] = parse_client_config(_of_group(name, setting), configs[name])
                 if name == _AUTO_OFFSET_RESET:
                     _check_offset_reset(configs[name])
-            else:
-                value = self._config.value(setting.name) if setting.name != name else None
-            if isinstance(value, int):
-                numbers[name] = value
         for name, (least, most) in _BOUNDS.items():
-            if name.endswith("assignment.interval.ms") and name not in configs:
-                continue
-            self._check_bounds(name, numbers[name], least, most)
+            if name in values:
+                self._check_bounds(name, values[name], least, most)
+        self._check_assignor(values.get(STREAMS_ASSIGNOR))
         for kind in _KINDS:
             session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
-            if numbers[session] <= numbers[heartbeat]:
-                raise TopicConfigError(f"{session} must be greater than {heartbeat}")
+            if session in values or heartbeat in values:
+                session_ms = values.get(session, self._config.integer(f"group.{session}"))
+                heartbeat_ms = values.get(heartbeat, self._config.integer(f"group.{heartbeat}"))
+                assert isinstance(session_ms, int)
+                assert isinstance(heartbeat_ms, int)
+                if session_ms <= heartbeat_ms:
+                    raise TopicConfigError(f"{session} must be greater than {heartbeat}")
+        if str(values.get(DLQ_TOPIC, "")).startswith("__"):
+            raise TopicConfigError(f"{DLQ_TOPIC}: DLQ topic name must not start with '__'")
 
-    def _check_bounds(self, name: str, number: int, least: str | None, most: str) -> None:
-        if least is not None and number < self._config.integer(least):
-            raise TopicConfigError(f"{name} must be greater than or equal to {least}")
-        if number > self._config.integer(most):
-            raise TopicConfigError(f"{name} must be less than or equal to {most}")
+    def _check_bounds(self, name: str, value: Value, least: str | None, most: str | None) -> None:
+        assert isinstance(value, int)
+        low = value if least is None else self._config.integer(least)
+        high = value if most is None else self._config.integer(most)
+        if low <= value <= high:
+            return
+        if least is None:
+            raise TopicConfigError(f"{name} must be less than or equal to {high}")
+        if most is None:
+            raise TopicConfigError(f"{name} must be greater than or equal to {low}")
+        raise TopicConfigError(f"{name} must be in the range {low} to {high} inclusive.")
+
+    def _check_assignor(self, name: Value) -> None:
+        """Raise TopicConfigError unless a streams group may have this assignor; None is unset."""
+        known = [
+            "sticky" if one == STREAMS_ASSIGNOR_CLASS else one
+            for one in self._config.items("group.streams.assignors")
+        ]
+        if name is not None and name not in known:
+            raise TopicConfigError(
+                f"{STREAMS_ASSIGNOR} '{name}' is not a registered task assignor. Registered "
+                f"assignors are: [{', '.join(known)}]."
+            )
 
     def set(self, configs: Mapping[str, Mapping[str, str]]) -> None:
         """Replace the configs of groups by these, which are valid. Raises StorageError."""
@@ -173,9 +206,8 @@ def conflict(config: Config) -> str | None:
         )
     for name, (least, most) in _BOUNDS.items():
         setting = GROUP_SETTINGS[name].name
-        pairs = [(setting, most)] if least is None else [(least, setting), (setting, most)]
-        for low, high in pairs:
-            if config.integer(low) > config.integer(high):
+        for low, high in ((least, setting), (setting, most)):
+            if low is not None and high is not None and config.integer(low) > config.integer(high):
                 return f"{high}: {config.integer(high)} is less than {low}, {config.integer(low)}"
     for kind in _KINDS:
         session = f"group.{kind}.session.timeout.ms"
@@ -196,6 +228,15 @@ def shown(name: str, value: str) -> str | None:
 def _of_group(name: str, setting: Setting) -> Setting:
     """A row of the broker's settings as that of a group's config, which has no upper limit."""
     return setting._replace(name=name, most=INT_MAX if setting.kind is Kind.INT else setting.most)
+
+
+def _check_tags(text: str) -> None:
+    """Raise TopicConfigError for a tag that is named twice, or that has no name."""
+    tags = [tag.strip() for tag in text.split(",")]
+    if "" in tags and len(tags) > 1:
+        raise TopicConfigError(f"Configuration '{RACK_TAGS}' values must not be empty.")
+    if len(set(tags)) < len(tags):
+        raise TopicConfigError(f"{RACK_TAGS} must not contain duplicate tag keys.")
 
 
 def _check_offset_reset(text: str) -> None:

@@ -32,7 +32,9 @@ delete.records.purgatory.purge.interval.requests
 early.start.listeners
 fetch.purgatory.purge.interval.requests
 follower.fetch.last.tiered.offset.enable
+group.share.dlq.manager.class.name
 group.share.persister.class.name
+group.streams.topology.description.plugin.class
 initial.broker.registration.timeout.ms
 internal.metadata.delete.delay.millis
 internal.metadata.log.segment.bytes

@@ -48,6 +48,12 @@ SASL_SETTINGS = (
             "Audiences of which a token has to have one.", may_be_empty=True),
     Setting("sasl.oauthbearer.expected.issuer", Kind.STRING, None,
             "Issuer that a token has to have."),
+    Setting("sasl.oauthbearer.allow.unverified.audience", Kind.BOOLEAN, False,
+            "Whether signed tokens of any audience are taken if none is expected; without it an "
+            "expected audience is needed."),
+    Setting("sasl.oauthbearer.allow.unverified.issuer", Kind.BOOLEAN, False,
+            "Whether signed tokens of any issuer are taken if none is expected; without it an "
+            "expected issuer is needed."),
     Setting("sasl.oauthbearer.scope.claim.name", Kind.STRING, "scope",
             "Claim of a token that has its scope."),
     Setting("sasl.oauthbearer.sub.claim.name", Kind.STRING, "sub",

@@ -9,85 +9,25 @@ topics their defaults are derived from the table of topic settings (`storage.top
 
 from coordinator_server.config.authorizer_settings import AUTHORIZER_SETTINGS
 from coordinator_server.config.dev_settings import DEV_SETTINGS
+from coordinator_server.config.group_settings import (
+    GROUP_SETTINGS_WITHOUT_EFFECT,
+    MODERN_GROUP_SETTINGS,
+)
 from coordinator_server.config.quota_settings import CONNECTION_RATE, QUOTAS
+from coordinator_server.config.rows import a_list as _list
+from coordinator_server.config.rows import boolean as _boolean
+from coordinator_server.config.rows import integer as _int
+from coordinator_server.config.rows import long as _long
+from coordinator_server.config.rows import short as _short
+from coordinator_server.config.rows import string as _string
 from coordinator_server.config.sasl_settings import MAX_REAUTH_SETTING, SASL_SETTINGS
 from coordinator_server.config.tls_settings import TLS_SETTINGS
-from storage.config_def import INT_MAX, LONG_MAX, SHORT_MAX, Kind, Setting, render
+from storage.config_def import INT_MAX, LONG_MAX, Setting, render
 from storage.topic_settings import (
     PRODUCER_ID_EXPIRATION_MS,
     TOPIC_SETTINGS,
     TOPIC_SETTINGS_WITHOUT_EFFECT,
 )
-
-
-def _boolean(name: str, default: bool, meaning: str) -> Setting:
-    return Setting(name, Kind.BOOLEAN, default, meaning)
-
-
-def _string(name: str, default: str | None, meaning: str, choices: tuple[str, ...] = ()) -> Setting:
-    return Setting(name, Kind.STRING, default, meaning, choices=choices)
-
-
-def _list(
-    name: str,
-    default: tuple[str, ...] | None,
-    meaning: str,
-    choices: tuple[str, ...] = (),
-    *,
-    may_be_empty: bool = False,
-) -> Setting:
-    return Setting(name, Kind.LIST, default, meaning, choices=choices, may_be_empty=may_be_empty)
-
-
-def _short(name: str, default: int, meaning: str, least: int) -> Setting:
-    return Setting(name, Kind.SHORT, default, meaning, least, SHORT_MAX)
-
-
-def _int(name: str, default: int, meaning: str, least: int = 0, most: int = INT_MAX) -> Setting:
-    return Setting(name, Kind.INT, default, meaning, least, most)
-
-
-def _long(name: str, default: int, meaning: str, least: int = 0) -> Setting:
-    return Setting(name, Kind.LONG, default, meaning, least, LONG_MAX)
-
-
-def _modern(kind: str) -> tuple[Setting, ...]:
-    """The settings that consumer, share and streams groups have in common (KIP-848)."""
-    stem, title = f"group.{kind}", f"a {kind} group"
-    return (
-        _int(f"{stem}.session.timeout.ms", 45000, f"Session timeout of members of {title}.", 1),
-        _int(f"{stem}.min.session.timeout.ms", 45000, f"Shortest session timeout of {title}.", 1),
-        _int(f"{stem}.max.session.timeout.ms", 60000, f"Longest session timeout of {title}.", 1),
-        _int(
-            f"{stem}.heartbeat.interval.ms",
-            5000,
-            f"Heartbeat interval that members of {title} are given.",
-            1,
-        ),
-        _int(
-            f"{stem}.min.heartbeat.interval.ms", 5000, f"Shortest heartbeat interval of {title}.", 1
-        ),
-        _int(
-            f"{stem}.max.heartbeat.interval.ms", 15000, f"Longest heartbeat interval of {title}.", 1
-        ),
-        _int(
-            f"{stem}.assignment.interval.ms",
-            1000,
-            f"Shortest time between two assignments of {title}.",
-        ),
-        _int(f"{stem}.min.assignment.interval.ms", 0, f"Shortest assignment interval of {title}."),
-        _int(
-            f"{stem}.max.assignment.interval.ms", 15000, f"Longest assignment interval of {title}."
-        ),
-    )
-
-
-CONSUMER_ASSIGNOR_CLASSES = {
-    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
-    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
-}
-"""Kafka's classes of the assignors that there are, and their names."""
-SHARE_ASSIGNOR_CLASS = "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"
 
 QUORUM_VOTERS = "controller.quorum.voters"
 """Several of them are warned about; nothing else depends on the setting."""
@@ -165,56 +105,6 @@ _GROUPS = (
          "Threads that compute assignments and look topics up.", least=1),
     _int("group.coordinator.cached.buffer.max.bytes", 1048588,
          "Largest buffer that the coordinator keeps for its next write.", least=524288),
-)
-
-# Consumer, share and streams groups (KIP-848, KIP-932, KIP-1071); a group may have many of these as
-# configs of its own.
-_MODERN_GROUPS = (
-    *_modern("consumer"),
-    _int("group.consumer.max.size", INT_MAX, "Most members of a consumer group.", least=1),
-    _list("group.consumer.assignors", ("uniform", "range"),
-         "Server-side assignors, by name or by Kafka's class; the first is the default.",
-         choices=("uniform", "range", *CONSUMER_ASSIGNOR_CLASSES)),
-    _string("group.consumer.migration.policy", "bidirectional",
-         "Which way a group may change between the classic and the consumer protocol.",
-         choices=("bidirectional", "upgrade", "downgrade", "disabled")),
-    _int("group.consumer.regex.refresh.interval.ms", 600000,
-         "How often the topics of a subscription by regular expression are looked up.",
-         least=10000)._replace(internal=True),
-    *_modern("share"),
-    _int("group.share.max.size", 200, "Most members of a share group.", least=1, most=1000),
-    _list("group.share.assignors", ("simple",),
-         "The server-side assignor, by name or by Kafka's class: exactly one.",
-         choices=("simple", SHARE_ASSIGNOR_CLASS)),
-    _int("group.share.initialize.retry.interval.ms", 30000,
-         "When a share group asks again that state of partitions be begun, if it got no answer; "
-         "offsets.commit.timeout.ms if that is longer.", least=1)._replace(internal=True),
-    _int("group.share.delivery.count.limit", 5,
-         "How often a record is delivered to a share group at most.", least=2, most=10),
-    _int("group.share.min.delivery.count.limit", 2,
-         "Least delivery count limit of a share group.", least=2, most=5),
-    _int("group.share.max.delivery.count.limit", 10,
-         "Largest delivery count limit of a share group.", least=5, most=25),
-    _int("group.share.partition.max.record.locks", 2000,
-         "Most records of a partition that a share group locks.", least=100, most=10000),
-    _int("group.share.min.partition.max.record.locks", 100,
-         "Least number of record locks of a share group.", least=100, most=2000),
-    _int("group.share.max.partition.max.record.locks", 4000,
-         "Largest number of record locks of a share group.", least=2000, most=10000),
-    _int("group.share.record.lock.duration.ms", 30000,
-         "How long a record is locked for a member of a share group.", least=1000, most=3600000),
-    _int("group.share.min.record.lock.duration.ms", 15000,
-         "Shortest lock of a share group.", least=1000, most=30000),
-    _int("group.share.max.record.lock.duration.ms", 60000,
-         "Longest lock of a share group.", least=30000, most=3600000),
-    _int("group.share.max.share.sessions", 2000,
-         "Most share sessions of a broker; one more is refused.", least=1),
-    *_modern("streams"),
-    _int("group.streams.max.size", INT_MAX, "Most members of a streams group.", least=1),
-    _int("group.streams.initial.rebalance.delay.ms", 3000,
-         "How long the first rebalance of an empty streams group waits for more members."),
-    _int("group.streams.num.standby.replicas", 0, "Standby replicas of each task."),
-    _int("group.streams.max.standby.replicas", 2, "Most standby replicas of each task."),
 )
 
 _OFFSETS = (
@@ -349,7 +239,7 @@ SECTIONS: tuple[tuple[str, tuple[Setting, ...]], ...] = (
     ("Security for development", DEV_SETTINGS),
     ("Quotas", QUOTAS),
     ("Consumer groups", _GROUPS),
-    ("Groups of the newer protocols", _MODERN_GROUPS),
+    ("Groups of the newer protocols", MODERN_GROUP_SETTINGS),
     ("Committed offsets", _OFFSETS),
     ("Topics, producers and fetches", _TOPICS),
     ("Transactions", _TRANSACTIONS),
@@ -398,48 +288,11 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "transaction.state.log.load.buffer.size",
         "transaction.state.log.min.isr",
         "transaction.two.phase.commit.enable",
+        *GROUP_SETTINGS_WITHOUT_EFFECT,
         *(name for name, topic in TOPIC_CONFIGS.items() if topic in TOPIC_SETTINGS_WITHOUT_EFFECT),
     }
 )
 """Settings that are checked and described but change nothing, at least so far."""
-
-
-def _group_settings() -> dict[str, Setting]:
-    """Group configs that fall back to a broker setting, and the three of share groups alone."""
-    names = [
-        *(
-            f"{kind}.{name}"
-            for kind in ("consumer", "share", "streams")
-            for name in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
-        ),
-        "share.delivery.count.limit",
-        "share.partition.max.record.locks",
-        "share.record.lock.duration.ms",
-        "streams.initial.rebalance.delay.ms",
-        "streams.num.standby.replicas",
-    ]
-    own = (
-        _string("share.auto.offset.reset", "latest", "Where a share group without offsets begins."),
-        _string(
-            "share.isolation.level",
-            "read_uncommitted",
-            "Which records a share group reads.",
-            ("read_committed", "read_uncommitted"),
-        ),
-        _boolean(
-            "share.renew.acknowledge.enable",
-            True,
-            "Whether members of a share group may renew their locks (KIP-1222).",
-        ),
-    )
-    return {name: SETTINGS[f"group.{name}"] for name in names} | {
-        setting.name: setting for setting in own
-    }
-
-
-GROUP_SETTINGS: dict[str, Setting] = _group_settings()
-"""Configs of a group (Kafka's GroupConfig), by name: the broker setting that gives its default,
-or a row of its own."""
 
 
 def describe() -> str:

@@ -53,6 +53,8 @@ class GroupSettings(NamedTuple):
     streams_assignment_interval_ms: int = 1_000
     streams_initial_rebalance_delay_ms: int = 3_000
     streams_num_standby_replicas: int = 0
+    streams_acceptable_recovery_lag: int = 10_000
+    streams_task_offset_interval_ms: int = 60_000
     streams_max_size: int = 2**31 - 1
     protocols: frozenset[GroupKind] = frozenset(GroupKind)
 

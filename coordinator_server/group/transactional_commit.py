@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from coordinator_server.group.settings import GroupSettings
     from protocol.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
+NEW_ERRORS_SINCE = 6
+"""From this version on clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-1319)."""
+
 
 class TransactionalCommit(NamedTuple):
     """A commit as part of the transaction of `producer`."""
@@ -45,7 +48,10 @@ def refuse(request: TransactionalCommit, caller: Caller, error: ErrorCode) -> Of
 
 def missing(request: TransactionalCommit, caller: Caller) -> OffsetCommitResponse:
     """A generation of a group that does not exist."""
-    return refuse(request, caller, ErrorCode.ILLEGAL_GENERATION)
+    error = ErrorCode.ILLEGAL_GENERATION
+    if caller.api_version >= NEW_ERRORS_SINCE:
+        error = ErrorCode.GROUP_ID_NOT_FOUND
+    return refuse(request, caller, error)
 
 
 def creates_group(request: TransactionalCommit) -> bool:
@@ -65,6 +71,8 @@ def commit(
     It renews no session, unlike a plain commit.
     """
     error = group.check_transactional_commit(request.commit)
+    if error is ErrorCode.STALE_MEMBER_EPOCH and reply.caller.api_version < NEW_ERRORS_SINCE:
+        error = ErrorCode.ILLEGAL_GENERATION
     if error is not ErrorCode.NONE:
         effects.reply(reply, refuse(request, reply.caller, error))
         return None

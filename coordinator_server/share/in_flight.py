@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right, insort
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.share.persister import OffsetStates, StateBatch
+from coordinator_server.share.persister import StateBatch
 from coordinator_server.share.record_state import LEGAL_TRANSITIONS, TERMINAL_STATES, RecordState
 
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ class Transition:
     def add(self, batch: InFlightBatch, run: Run) -> None:
         """Take up a run that has begun its change."""
         self.changes.append((batch, run.first, run.last, run.state))
-        add_state(self.state_batches, batch, run)
+        add_state(self.state_batches, run)
 
     def runs(self) -> Iterator[tuple[RecordState, Run, Undo]]:
         """What still has to end: the state that a run was to go to, the run, its state before."""
@@ -321,18 +321,11 @@ class Transition:
             batch.merge(first, last)
 
 
-def add_state(state_batches: list[StateBatch], batch: InFlightBatch, run: Run) -> None:
-    """Add the state of a run of a batch to what is to be written.
-
-    As in Kafka a batch with one state is one batch there, too, and another one has each offset by
-    itself: how they are cut can be seen in a snapshot of the share coordinator.
-    """
+def add_state(state_batches: list[StateBatch], run: Run) -> None:
+    """Add the state of a run to what is to be written."""
     first, last, state, delivery_count = run.first, run.last, int(run.state), run.delivery_count
-    if not batch.by_offset and first != last:
-        state_batches.append(StateBatch(first, last, state, delivery_count))
-        return
     before = state_batches[-1] if state_batches else None
-    if isinstance(before, OffsetStates) and before[1:] == (first - 1, state, delivery_count):
+    if before is not None and before[1:] == (first - 1, state, delivery_count):
         state_batches[-1] = before._replace(last_offset=last)
     else:
-        state_batches.append(OffsetStates(first, last, state, delivery_count))
+        state_batches.append(StateBatch(first, last, state, delivery_count))

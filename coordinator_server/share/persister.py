@@ -35,16 +35,6 @@ class StateBatch(NamedTuple):
     delivery_count: int
 
 
-class OffsetStates(StateBatch):
-    """Offsets in a row that have a state each, though the same one.
-
-    Kafka's leader writes a batch for every one of them. Here they stay together on their way, and
-    are laid over what is kept as if they were apart.
-    """
-
-    __slots__ = ()
-
-
 class ShareState(NamedTuple):
     """The answer to `read`. But for the error, it is of no meaning when there is one."""
 

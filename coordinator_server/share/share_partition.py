@@ -290,7 +290,7 @@ class SharePartition:
                 for piece in self._at_start_offset(batch, run):
                     piece.to(self._state_if_released(piece, limit))
                     piece.unlock()
-                    add_state(state_batches, batch, piece)
+                    add_state(state_batches, piece)
                     self.finds_next_offset |= piece.state is RecordState.AVAILABLE
                     self.count_done(piece)
             batch.merge(lock.first_offset, lock.last_offset)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from coordinator_server.config.config import Config
 from coordinator_server.config.group_configs import shown
-from coordinator_server.config.settings import GROUP_SETTINGS, SETTINGS
+from coordinator_server.config.group_settings import GROUP_SETTINGS
+from coordinator_server.config.settings import SETTINGS
 from storage.config_def import Kind, Setting, Value, render
 from storage.log_config import LogConfig, field_of, parse_topic_setting
 from storage.topic_settings import TOPIC_SETTINGS, TOPIC_SETTINGS_WITHOUT_EFFECT
@@ -137,14 +138,19 @@ def describe_broker(config: Config, advertised: str) -> Iterator[DescribedConfig
 
 
 def describe_group(config: Config, own: Mapping[str, str]) -> Iterator[DescribedConfig]:
-    """The configs of a group: its `own`, and the settings of the broker."""
+    """Describe the configs of a group: its `own`, and the settings of the broker.
+
+    Internal configs are described only of groups that have set them, as in Kafka.
+    """
     for name, setting in GROUP_SETTINGS.items():
+        if setting.internal and name not in own:
+            continue
         if setting.name == name:
             value = render(setting.default)
             synonyms = [Synonym(name, value, SOURCE_DEFAULT)]
         else:
             value = render(config.value(setting.name))
-            synonyms = _synonyms(config, setting)
+            synonyms = _synonyms(config, SETTINGS[setting.name])
         if name in own:
             value = shown(name, own[name])
             synonyms.insert(0, Synonym(name, value, SOURCE_GROUP))

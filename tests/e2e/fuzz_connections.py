@@ -76,8 +76,8 @@ class SaslScripts:
             yield self._versions()
 
     def _versions(self) -> bytes:
-        names = {"client_software_name": "fuzz", "client_software_version": "1"}
-        return frame_of(ApiVersionsRequest(**names), self._random.choice((0, 2, 3, 4)))
+        request = ApiVersionsRequest(client_software_name="fuzz", client_software_version="1")
+        return frame_of(request, self._random.choice((0, 2, 3, 4, 5)))
 
     def _authenticate(self) -> Script:
         mechanism = self._random.choice(SASL_MECHANISMS)

@@ -11,17 +11,18 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
-import org.apache.kafka.coordinator.group.streams.assignor.AssignmentMemberSpec;
+import org.apache.kafka.coordinator.group.api.streams.assignor.TopologyDescriber;
+import org.apache.kafka.coordinator.group.streams.assignor.AssignmentConfigsImpl;
 import org.apache.kafka.coordinator.group.streams.assignor.GroupSpecImpl;
+import org.apache.kafka.coordinator.group.streams.assignor.MemberMetadataAndStateImpl;
 import org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor;
-import org.apache.kafka.coordinator.group.streams.assignor.TopologyDescriber;
 
 /**
  * Runs Kafka's sticky task assignor on groups that come as lines of JSON; an assignment for each.
  *
  * A group is {"replicas", "subtopologies": {id: [tasks, stateful]}, "members": {member id:
  * {"process", "active": {subtopology id: [partition]}, "standby": the same}}}; maps keep the order
- * of the line. The answer is {member id: {"active", "standby", "warmup"}}.
+ * of the line. The answer is {member id: {"active", "standby"}}.
  */
 public class AssignTasks {
     static final ObjectMapper JSON = new ObjectMapper();
@@ -36,13 +37,13 @@ public class AssignTasks {
     }
 
     static ObjectNode assigned(JsonNode group) {
-        Map<String, AssignmentMemberSpec> members = new LinkedHashMap<>();
+        Map<String, MemberMetadataAndStateImpl> members = new LinkedHashMap<>();
         group.get("members").fields().forEachRemaining(entry -> {
             JsonNode member = entry.getValue();
-            members.put(entry.getKey(), new AssignmentMemberSpec(
-                Optional.empty(), Optional.empty(), tasks(member.get("active")),
-                tasks(member.get("standby")), Map.of(), member.get("process").asText(), Map.of(),
-                Map.of(), Map.of()));
+            members.put(entry.getKey(), new MemberMetadataAndStateImpl(
+                Optional.empty(), Optional.empty(), member.get("process").asText(), Map.of(),
+                tasks(member.get("active")), tasks(member.get("standby")), Map.of(), Map.of(),
+                Map.of()));
         });
         JsonNode subtopologies = group.get("subtopologies");
         TopologyDescriber topology = new TopologyDescriber() {
@@ -63,14 +64,14 @@ public class AssignTasks {
                 return subtopologies.get(id).get(1).asBoolean();
             }
         };
-        Map<String, String> configs = Map.of("num.standby.replicas", group.get("replicas").asText());
+        AssignmentConfigsImpl configs =
+            new AssignmentConfigsImpl(group.get("replicas").asInt(), List.of());
         ObjectNode answer = JSON.createObjectNode();
         new StickyTaskAssignor().assign(new GroupSpecImpl(members, configs), topology).members().forEach(
             (memberId, assignment) -> {
                 ObjectNode own = answer.putObject(memberId);
                 own.set("active", JSON.valueToTree(assignment.activeTasks()));
                 own.set("standby", JSON.valueToTree(assignment.standbyTasks()));
-                own.set("warmup", JSON.valueToTree(assignment.warmupTasks()));
             });
         return answer;
     }

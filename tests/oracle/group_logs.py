@@ -107,27 +107,8 @@ def group_records(data: Path) -> dict[str, list[Written]]:
             assert value is not None
             assert encode_value(value, version) == record.value
         written = found.setdefault(group_of(key), [])
-        if not follows_last_member(value, written[-1][2] if written else None):
-            written.append((key, version, value))
+        written.append((key, version, value))
     return found
-
-
-def follows_last_member(value: Any, previous: Any) -> bool:
-    """Return whether a record raises the assignment epoch of a group that lost its last member.
-
-    Kafka writes it since 4.4, after the record of the group epoch and without a time, and so do we;
-    the Kafka of these tests is older.
-    """
-    epoch = getattr(value, "assignment_epoch", None)
-    is_timed = getattr(value, "assignment_timestamp", 1) != 0
-    return epoch is not None and not is_timed and epoch == getattr(previous, "epoch", None)
-
-
-def with_assignment_epochs(described: Described) -> Described:
-    """Return a group as Kafka 4.4 shows it: without members the assignment epoch is its epoch."""
-    if described.get("members") or "epochs" not in described:
-        return described
-    return {**described, "epochs": (described["epochs"][0],) * 2}
 
 
 def with_sorted_runs(written: list[Written], key_type: type[Any]) -> list[Written]:

@@ -46,7 +46,6 @@ from protocol.consumer_protocol import (
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataValue, UnknownKey, decode_key, decode_value
 from tests.faults.client import Client
-from tests.oracle.group_logs import follows_last_member
 from tests.oracle.kafka_process import Kafka
 from tests.support import Broker, address_of
 
@@ -300,15 +299,11 @@ def batches(data: Path, names: dict[str, str]) -> Batches:
         contents = path.read_bytes()
         for header in iterate_batches(contents):
             batch: list[str] = []
-            previous: object = None
             for record in iterate_records(contents, header):
                 assert record.key is not None
                 key = decode_key(bytes(record.key))
                 assert not isinstance(key, UnknownKey)
                 value = decode_value(key, record.value)
-                if follows_last_member(value, previous):
-                    continue
-                previous = value
                 assert encode_record((key, value)) == (record.key, record.value), (key, value)
                 for time_of, unknown in TIMES.items():
                     if getattr(value, time_of, unknown) != unknown:

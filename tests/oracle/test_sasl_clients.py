@@ -75,7 +75,7 @@ def _run(broker: Serve, main: str, config: str, *arguments: str, typed: str = ""
 
 def test_the_tools_change_users_who_then_authenticate(broker: Serve, tmp_path: Path) -> None:
     """kafka-configs as alice makes bob; each mechanism creates a topic with kafka-topics."""
-    configs = "kafka.admin.ConfigCommand"
+    configs = "org.apache.kafka.tools.ConfigCommand"
     users = ("--entity-type", "users", "--entity-name", "bob")
     plain = _client(tmp_path, "PLAIN")
     added = f"SCRAM-SHA-256=[iterations=8192,password={PASSWORD}]"

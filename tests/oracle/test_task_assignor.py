@@ -62,7 +62,7 @@ def answers(specs: Iterable[GroupSpec]) -> list[Assignment]:
     )
     return [
         {
-            name: MemberTasks(*(tasks_of(own[kind]) for kind in MemberTasks._fields))
+            name: MemberTasks(*(tasks_of(own.get(kind, {})) for kind in MemberTasks._fields))
             for name, own in json.loads(line).items()
         }
         for line in done.stdout.splitlines()

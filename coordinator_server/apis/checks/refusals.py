@@ -107,7 +107,7 @@ def offset_commit(topic: Any, error: ErrorCode) -> Refusal:
 def txn_offset_commit(topic: Any, error: ErrorCode) -> Refusal:
     """TxnOffsetCommit."""
     return with_partitions(
-        TxnOffsetCommitResponseTopic(name=topic.name),
+        TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id),
         (
             TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=error)
             for one in topic.partitions

@@ -297,7 +297,7 @@ TABLE: dict[str, Row] = {
         Entries(
             Operation.READ,
             _TOPIC,
-            _name,
+            named_topic,
             refusals.txn_offset_commit,
             place=Place.WITH_UNKNOWN,
             needs_some=lambda refused: _response("TxnOffsetCommit")(topics=refused),
@@ -429,6 +429,7 @@ TABLE: dict[str, Row] = {
         in_handler=True,
     ),
     "StreamsGroupDescribe": _described_groups(lists.STREAMS_GROUPS.serve),
+    "StreamsGroupTopologyDescriptionUpdate": Row((_group(Operation.READ),), refuse=_bare),
     "DescribeShareGroupOffsets": Row(
         checks=(
             Check(Operation.DESCRIBE, _GROUP, "each group"),

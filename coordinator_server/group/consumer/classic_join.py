@@ -122,7 +122,7 @@ def _may_enter(group: ConsumerGroup, one_join: Join, effects: Effects) -> bool:
     if group.settings.consumer_migration_policy == DISABLED:
         message = f"The migration of group {group.group_id} is disabled."
         raise RefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
-    check_size(group, request.member_id)
+    check_size(group, request.member_id, request.group_instance_id)
     if request.protocol_type != PROTOCOL_TYPE or not any(
         group.classic_protocols.get(name, 0) == group.classic_count
         for name, _ in one_join.protocols
@@ -236,11 +236,11 @@ class _Joining:
         return None
 
     def _subscription(self) -> ConsumerProtocolSubscription:
-        """That of the first protocol; Kafka reads no other, and throws if it cannot be read."""
+        """Return the subscription of the first protocol, the only one read. Raises RefusedError."""
         try:
             return decode_subscription(self._join.protocols[0][1])
         except ProtocolError as error:
-            raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
+            raise RefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(error)) from None
 
     def _updated(self, member: Member, subscription: ConsumerProtocolSubscription) -> Member:
         """The member with what the request says of it. It subscribes to names alone."""

@@ -81,8 +81,7 @@ class ConsumerGroup(ModernGroup):
         """Whether the log holds a record of Kafka before 4.1, which is to be deleted."""
 
         self.static_ids: dict[str, str] = {}
-        """Instance id -> member id. A member that brings another instance id keeps both."""
-        self._instance_ids: dict[str, set[str]] = {}
+        """The member id of each instance id."""
         self.owners: dict[bytes, dict[int, str]] = {}
         self.readers: Counter[str] = Counter()
         """How many members name a topic."""
@@ -147,9 +146,9 @@ class ConsumerGroup(ModernGroup):
         before = self.members.pop(member_id, None)
         if before is not None:
             self._discount(before)
+            if self.static_ids.get(before.instance_id or "") == member_id:
+                del self.static_ids[before.instance_id or ""]
         if member is None:
-            for instance_id in self._instance_ids.pop(member_id, ()):
-                del self.static_ids[instance_id]
             for waiting in (self.sessions, self.revocations, self.rejoins, self.syncs):
                 if member_id in waiting:
                     self.purgatory.cancel(waiting.pop(member_id))
@@ -158,7 +157,6 @@ class ConsumerGroup(ModernGroup):
         self._count(member)
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member_id
-            self._instance_ids.setdefault(member_id, set()).add(member.instance_id)
 
     def _count(self, member: Member) -> None:
         self.readers.update(member.topics)
@@ -265,6 +263,22 @@ class ConsumerGroup(ModernGroup):
             names |= self.resolved.get(expression, NEVER_RESOLVED).topics
         return names
 
+    def members_with(self, member: Member) -> dict[str, Member]:
+        """Return the members with `member` as it is after a request, in place of its old entry."""
+        members = self.members | {member.member_id: member}
+        previous_id = self.static_ids.get(member.instance_id or "")
+        if previous_id is not None and previous_id != member.member_id:
+            del members[previous_id]
+        return members
+
+    def changes_assignor(self, before: Member, after: Member) -> bool:
+        """Whether another assignor is preferred once a member is `after` (Kafka's
+        hasPreferredServerAssignorChanged)."""
+        if before.assignor == after.assignor:
+            return False
+        chosen = self.preferred_assignor(self.members)
+        return chosen != self.preferred_assignor(self.members_with(after))
+
     def preferred_assignor(self, members: Mapping[str, Member]) -> str:
         """The assignor that most members name; the broker's first if none does.
 
@@ -293,7 +307,7 @@ class ConsumerGroup(ModernGroup):
         return self._check_epoch(request, member)
 
     def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
-        """As a plain commit, but that one without a member is taken. It knows no member epochs."""
+        """As a plain commit, but that one without a member is taken."""
         received = request.generation_id_or_member_epoch
         if received < 0 and not self.members:
             return ErrorCode.NONE
@@ -302,8 +316,7 @@ class ConsumerGroup(ModernGroup):
         member = self.members.get(request.member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        error = self._check_epoch(request, member)
-        return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
+        return self._check_epoch(request, member)
 
     def _check_epoch(self, request: OffsetCommitRequest, member: Member) -> ErrorCode:
         current = self.current(member.member_id)

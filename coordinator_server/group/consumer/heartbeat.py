@@ -288,7 +288,7 @@ class _Heartbeat:
     def plan(self) -> Computation[Plan]:
         """What it comes to. Raises RefusedError."""
         group, request, records = self._group, self._request, self._records
-        check_size(group, request.member_id)
+        check_size(group, request.member_id, request.instance_id)
         member_id = request.member_id or group.environment.new_uuid()
         before, current = self._member(member_id)
         after = self._updated(before)
@@ -298,7 +298,11 @@ class _Heartbeat:
         if after != before:
             records.append(member_record(group.group_id, after))
         regex = regex_change(group, before, after, self._now_ms, records)
-        bumps = after.topics != before.topics or regex.is_resolved
+        bumps = (
+            after.topics != before.topics
+            or regex.is_resolved
+            or group.changes_assignor(before, after)
+        )
         epoch, revision = yield from next_epoch(group, before, after, records, bumps=bumps)
         target = yield from target_of_member(group, epoch, after, self._now_ms, records)
         has_new_subscription = after.topics != before.topics or regex.is_new

@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from coordinator_server.group.records import CoordinatorRecord
 
 
-def check_size(group: ConsumerGroup, member_id: str) -> None:
-    """Whether the group has room for a member that it may have already. Raises RefusedError."""
+def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+    """Raise RefusedError if the group is full and has neither the member nor its instance id."""
     limit = group.settings.consumer_max_size
-    if len(group.members) >= limit and member_id not in group.members:
+    is_known = member_id in group.members or instance_id in group.static_ids
+    if len(group.members) >= limit and not is_known:
         message = f"The consumer group has reached its maximum capacity of {limit} members."
         raise RefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
 
@@ -86,7 +87,7 @@ def next_epoch(
     *,
     bumps: bool,
 ) -> Computation[tuple[int, int | None]]:
-    """The group epoch, one more if a subscription or the topics that are read have changed.
+    """The group epoch, one more if `bumps` or if the topics that are read have changed.
 
     With the revision of the topics, if these were looked at.
     """

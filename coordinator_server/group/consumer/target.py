@@ -37,10 +37,7 @@ def target_of_member(
     """
     if epoch <= group.assignment_epoch or not group.may_assign(ASSIGNMENT_INTERVAL, now_ms):
         return Target(group.assignment_epoch, last_target(group, member))
-    members = group.members | {member.member_id: member}
-    previous_id = group.static_ids.get(member.instance_id or "")
-    if previous_id is not None and previous_id != member.member_id:
-        del members[previous_id]
+    members = group.members_with(member)
     spec = yield from _group_spec(group, members)
     targets = yield from ASSIGNORS[group.preferred_assignor(members)](spec)
     pace = Pace()

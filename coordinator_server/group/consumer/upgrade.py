@@ -30,7 +30,7 @@ from coordinator_server.group.modern.metadata_hash import metadata_hash
 from coordinator_server.group.modern.refusal import RefusedError
 from coordinator_server.group.pace import PER_MEMBER, Pace
 from coordinator_server.group.settings import GroupKind
-from protocol.consumer_protocol import SchemaError, decode_assignment, decode_subscription
+from protocol.consumer_protocol import decode_assignment, decode_subscription
 from protocol.errors import ErrorCode, ProtocolError
 
 if TYPE_CHECKING:
@@ -115,10 +115,8 @@ def _member_records(group: GroupMetadata, member: MemberMetadata) -> list[Coordi
     try:
         assigned = _assigned(group, member)
         subscription = decode_subscription(_metadata(group, member))
-    except SchemaError:
-        raise _refused(group, "the embedded consumer protocol is malformed") from None
     except ProtocolError:
-        raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None) from None
+        raise _refused(group, "the embedded consumer protocol is malformed") from None
     generation = group.generation_id
     upgraded = Member(
         member.member_id,

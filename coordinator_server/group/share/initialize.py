@@ -34,16 +34,26 @@ UNINITIALIZED_START_OFFSET = -1
 """Who reads first from a partition decides where the group begins (share.auto.offset.reset)."""
 
 
+ADDED_START_OFFSET = 0
+"""A group reads partitions that are added to a known topic from their start."""
+
+
 class Initialization(NamedTuple):
-    """Partitions whose state shall begin, at an epoch."""
+    """Partitions whose state shall begin, at an epoch; `known_topics` had partitions before."""
 
     partitions: tuple[SharePartition, ...]
     epoch: int
+    known_topics: frozenset[bytes]
 
     def begin(self, group: ShareGroup, now_ms: int, effects: Effects) -> None:
         """Ask for it, now that the record says so."""
         group.asked_at_ms = now_ms
-        offsets = dict.fromkeys(self.partitions, UNINITIALIZED_START_OFFSET)
+        offsets = {
+            one: ADDED_START_OFFSET
+            if one.topic_id in self.known_topics
+            else UNINITIALIZED_START_OFFSET
+            for one in self.partitions
+        }
         effects.ask(StateCall(offsets, self.epoch, self._answered))
 
     def _answered(
@@ -90,7 +100,8 @@ def initialization_due(
         for topic_id, topic in missing.items()
         for partition in sorted(topic.partitions)
     ]
-    return Initialization(tuple(partitions), epoch)
+    known = states.initialized.keys() | states.initializing.keys()
+    return Initialization(tuple(partitions), epoch, frozenset(known))
 
 
 def write_initialized(

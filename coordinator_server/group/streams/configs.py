@@ -7,3 +7,8 @@ SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL, INITIAL_DELAY, STANDBY
     "streams.initial.rebalance.delay.ms",
     "streams.num.standby.replicas",
 )
+RECOVERY_LAG = "streams.acceptable.recovery.lag"
+TASK_OFFSET_INTERVAL = "streams.task.offset.interval.ms"
+
+ASSIGNOR = "sticky"
+"""The name of the only assignor that there is."""

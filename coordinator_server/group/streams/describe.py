@@ -14,6 +14,7 @@ from coordinator_server.group.authorized_operations import authorized_operations
 from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.settings import GroupKind
 from coordinator_server.group.streams.assignors.spec import MemberTasks
+from coordinator_server.group.streams.configs import ASSIGNOR
 from protocol.apis.streams_group_describe import (
     DescribedEndpoint,
     DescribedKeyValue,
@@ -37,11 +38,16 @@ if TYPE_CHECKING:
     from protocol.streams_group_records import RecordedSubtopology, RecordedTopicInfo
 
 
+_NOT_STORED = 1
+"""The status of a topology description; a plugin of the broker would store it (KIP-1331)."""
+
+
 class DescribeStreamsGroup(NamedTuple):
     """One group of a StreamsGroupDescribe request."""
 
     group_id: str
     include_authorized_operations: bool = False
+    include_topology_description: bool = False
 
 
 def validate(request: DescribeStreamsGroup, _: Caller, __: GroupSettings) -> ErrorCode:
@@ -105,6 +111,8 @@ def describe(
         authorized_operations=authorized_operations(
             are_requested=request.include_authorized_operations
         ),
+        topology_description_status=_NOT_STORED if request.include_topology_description else 0,
+        assignor_name=ASSIGNOR,
     )
     effects.reply(reply, response)
 

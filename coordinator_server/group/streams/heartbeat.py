@@ -15,7 +15,7 @@ from coordinator_server.group.modern.configs import config
 from coordinator_server.group.modern.refusal import RefusedError
 from coordinator_server.group.settings import GroupKind
 from coordinator_server.group.storage_errors import client_error
-from coordinator_server.group.streams import timers, validation
+from coordinator_server.group.streams import static_members, timers, validation
 from coordinator_server.group.streams.configs import HEARTBEAT_INTERVAL
 from coordinator_server.group.streams.member import (
     JOINING_EPOCH,
@@ -161,16 +161,16 @@ def _serve(
 
 
 def _leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Plan:
-    """A member leaves. Kafka takes a request to shut down from anybody."""
+    """A member leaves, for good or for a while. Kafka takes a request to shut down from anybody."""
     member_id = request.member_id
     if request.shutdown_application:
         group.shutdown_member_id = group.shutdown_member_id or member_id
-    if member_id not in group.members:
-        message = f"Member {member_id} is not a member of group {group.group_id}."
-        raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
+    static_members.known_member(group, member_id, request.instance_id)
     response = StreamsGroupHeartbeatResponse(
         member_id=member_id, member_epoch=request.member_epoch, status=[]
     )
+    if request.member_epoch == STATIC_LEAVING_EPOCH:
+        return Plan(static_members.leave_for_a_while(group, member_id), response)
     return Plan(group.removal(member_id), response)
 
 

@@ -14,6 +14,8 @@ from coordinator_server.group.modern.refusal import RefusedError
 from coordinator_server.group.streams.configs import (
     HEARTBEAT_INTERVAL,
     INITIAL_DELAY,
+    RECOVERY_LAG,
+    TASK_OFFSET_INTERVAL,
 )
 from coordinator_server.group.streams.configure import configured_topology
 from coordinator_server.group.streams.endpoints import partitions_by_endpoint
@@ -25,6 +27,7 @@ from coordinator_server.group.streams.records import (
     member_record,
     topology_record,
 )
+from coordinator_server.group.streams.static_members import known_member, replaced
 from coordinator_server.group.streams.status import StatusCode, status
 from coordinator_server.group.streams.target import Computation, assignment_configs
 from coordinator_server.group.streams.tasks import TaskLists, unique
@@ -141,7 +144,7 @@ class _Heartbeat:
         topology = self._topology(after)
         topics = yield from self._topics(topology)
         self._check_tasks(topics.topology)
-        epoch, configs = self._epoch(topics, bumps=after != before)
+        epoch, configs = self._epoch(topics, bumps=self._bumps(before, after))
         delay_ms = self._delay_ms()
         computation = Computation(group, epoch, topics.topology, configs, self._now_ms)
         target = yield from computation.target_of(
@@ -165,24 +168,43 @@ class _Heartbeat:
         )
 
     def _check_size(self) -> None:
-        """A full group takes nobody; a member that is in it cannot join again either."""
-        limit = self._group.settings.streams_max_size
-        if self._group.member_count >= limit:
+        """Raise RefusedError if the group is full and the member is new to it."""
+        group, limit = self._group, self._group.settings.streams_max_size
+        is_known = (
+            self._request.member_id in group.members
+            or self._request.instance_id in group.static_ids
+        )
+        if group.member_count >= limit and not is_known:
             message = f"The streams group has reached its maximum capacity of {limit} members."
             raise RefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
 
     def _member(self) -> tuple[Member, CurrentTasks]:
         """The member as it was before, and the tasks that it has; a blank one that joins."""
         group, member_id = self._group, self._request.member_id
+        instance_id = self._request.instance_id
         current = group.currents.get(member_id, NO_TASKS)
         if self._is_joining:
+            owner_id = None if instance_id is None else group.static_ids.get(instance_id)
+            if owner_id is not None:
+                return replaced(group, owner_id, member_id, self._records)
             return group.members.get(member_id, Member(member_id)), current
-        member = group.members.get(member_id)
-        if member is None:
-            message = f"Member {member_id} is not a member of group {group.group_id}."
-            raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
+        member = known_member(group, member_id, instance_id)
         self._check_epoch(current)
         return member, current
+
+    def _bumps(self, before: Member, after: Member) -> bool:
+        """Whether what a member says of itself raises the group epoch.
+
+        A static member may come back with another client id, host, endpoint or timeout.
+        """
+        if self._request.instance_id is None:
+            return after != before
+        return (before.topology_epoch, before.rack_id, before.tags, before.process_id) != (
+            after.topology_epoch,
+            after.rack_id,
+            after.tags,
+            after.process_id,
+        )
 
     def _check_epoch(self, current: CurrentTasks) -> None:
         """The epoch has to be right.
@@ -207,6 +229,8 @@ class _Heartbeat:
         """The member with what the request says of it; null leaves a field as it was."""
         request = self._request
         said: dict[str, Any] = {}
+        if request.instance_id is not None:
+            said["instance_id"] = request.instance_id
         if request.rack_id is not None:
             said["rack_id"] = request.rack_id
         if request.rebalance_timeout_ms != UNSET_TIMEOUT:
@@ -318,6 +342,8 @@ class _Heartbeat:
             member_id=member.member_id,
             member_epoch=moved.epoch,
             heartbeat_interval_ms=config(group, HEARTBEAT_INTERVAL),
+            acceptable_recovery_lag=config(group, RECOVERY_LAG),
+            task_offset_interval_ms=config(group, TASK_OFFSET_INTERVAL),
         )
         endpoint_epoch = group.endpoint_epoch
         if self._is_joining or moved.assigned != current.assigned:
@@ -350,7 +376,7 @@ class _Heartbeat:
         self, member: Member, moved: CurrentTasks
     ) -> Iterator[tuple[Member, OwnedTasks]]:
         """All members with the tasks that they have; the one at hand is the last."""
-        for member_id, other in self._group.members.items():
+        for member_id, other in self._group.members_with(member).items():
             if member_id != member.member_id:
                 yield other, self._group.current(member_id).assigned
         yield member, moved.assigned

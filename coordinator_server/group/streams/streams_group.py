@@ -16,6 +16,7 @@ from coordinator_server.group.modern.modern_group import (
     ModernGroup,
 )
 from coordinator_server.group.settings import GroupKind
+from coordinator_server.group.streams.assignors.spec import MemberTasks
 from coordinator_server.group.streams.holders import Holders
 from coordinator_server.group.streams.member import NO_TASKS
 from coordinator_server.group.streams.records import (
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from coordinator_server.group.purgatory import DelayedOperation
     from coordinator_server.group.records import CoordinatorRecord
     from coordinator_server.group.settings import GroupEnvironment
-    from coordinator_server.group.streams.assignors.spec import MemberTasks
     from coordinator_server.group.streams.configure import ConfiguredTopology
     from coordinator_server.group.streams.member import CurrentTasks, Member
     from coordinator_server.group.streams.topology import Topology
@@ -79,6 +79,8 @@ class StreamsGroup(ModernGroup):
         """The settings that the assignor had when the group epoch last rose."""
         self.topology: Topology | None = None
         self.members: dict[str, Member] = {}
+        self.static_ids: dict[str, str] = {}
+        """The member id of each instance id."""
         self.targets: dict[str, MemberTasks] = {}
         self.currents: dict[str, CurrentTasks] = {}
         self.holders = Holders()
@@ -130,8 +132,13 @@ class StreamsGroup(ModernGroup):
 
     def _set_member(self, member_id: str, member: Member | None) -> None:
         self._release(member_id)
+        before = self.members.get(member_id)
+        if before is not None and self.static_ids.get(before.instance_id or "") == member_id:
+            del self.static_ids[before.instance_id or ""]
         if member is not None:
             self.members[member_id] = member
+            if member.instance_id is not None:
+                self.static_ids[member.instance_id] = member_id
             self._hold(member_id)
             return
         self.members.pop(member_id, None)
@@ -218,6 +225,19 @@ class StreamsGroup(ModernGroup):
         epoch = self.assignment_epoch
         return all(self.current(one).is_reconciled_to(epoch) for one in self.members)
 
+    def members_with(self, member: Member) -> dict[str, Member]:
+        """Return the members with `member` as it is after a request, in place of its old entry."""
+        members = {**self.members, member.member_id: member}
+        owner_id = self.static_ids.get(member.instance_id or "")
+        if owner_id is not None and owner_id != member.member_id:
+            del members[owner_id]
+        return members
+
+    def last_target(self, member: Member) -> MemberTasks:
+        """Return the target of a member; a static member has that of the member it replaces."""
+        owner_id = self.static_ids.get(member.instance_id or "", member.member_id)
+        return self.targets.get(owner_id, MemberTasks())
+
     def current(self, member_id: str) -> CurrentTasks:
         """The tasks that a member has."""
         return self.currents.get(member_id, NO_TASKS)
@@ -235,7 +255,7 @@ class StreamsGroup(ModernGroup):
         return self._check_epoch(request)
 
     def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
-        """As a plain commit, but that one without a member is taken. It knows no member epochs."""
+        """As a plain commit, but that one without a member is taken."""
         received = request.generation_id_or_member_epoch
         if received < 0 and not self.members:
             return ErrorCode.NONE
@@ -243,8 +263,7 @@ class StreamsGroup(ModernGroup):
             return ErrorCode.NONE
         if request.member_id not in self.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        error = self._check_epoch(request)
-        return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
+        return self._check_epoch(request)
 
     def _check_epoch(self, request: OffsetCommitRequest) -> ErrorCode:
         received = request.generation_id_or_member_epoch

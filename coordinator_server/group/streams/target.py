@@ -73,11 +73,11 @@ class Computation(NamedTuple):
             return Target(group.assignment_epoch, _NO_TASKS)
         if group.assignment_epoch < self.epoch:
             if group.may_assign(ASSIGNMENT_INTERVAL, self.now_ms):
-                members = {**group.members, member.member_id: member}
+                members = group.members_with(member)
                 targets = yield from self.compute(members, records)
                 return Target(self.epoch, targets.get(member.member_id, _NO_TASKS))
             statuses.append(_delayed("assignment interval"))
-        return Target(group.assignment_epoch, group.targets.get(member.member_id, _NO_TASKS))
+        return Target(group.assignment_epoch, group.last_target(member))
 
     def compute(
         self, members: Mapping[str, Member], records: list[CoordinatorRecord]
@@ -90,9 +90,7 @@ class Computation(NamedTuple):
             assert subtopologies is not None
             spec = GroupSpec(
                 {
-                    member_id: MemberSpec(
-                        member.process_id, group.targets.get(member_id, _NO_TASKS)
-                    )
+                    member_id: MemberSpec(member.process_id, group.last_target(member))
                     for member_id, member in members.items()
                 },
                 {

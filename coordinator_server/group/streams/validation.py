@@ -38,7 +38,6 @@ def check(request: StreamsGroupHeartbeatRequest) -> None:
     if len(request.client_tags or ()) > MOST_ENTRIES:
         message = f"More than {MOST_ENTRIES} client tags are not served."
         raise RefusedError(ErrorCode.INVALID_REQUEST, message)
-    _refuse_first(_not_served(request))
     _refuse_first(_malformed(request))
 
 
@@ -66,26 +65,17 @@ def _refuse_first(complaints: Complaints) -> None:
             raise RefusedError(ErrorCode.INVALID_REQUEST, message)
 
 
-def _not_served(request: StreamsGroupHeartbeatRequest) -> Complaints:
-    """What the protocol has fields for, and Kafka 4.3 does not serve."""
-    yield request.instance_id is not None, "Static membership is not yet supported."
-    yield request.task_offsets is not None, "TaskOffsets are not supported yet."
-    yield request.task_end_offsets is not None, "TaskEndOffsets are not supported yet."
-    yield bool(request.warmup_tasks), "WarmupTasks are not supported yet."
-    if request.topology is not None:
-        has_regex = any(one.source_topic_regex for one in request.topology.subtopologies)
-        yield has_regex, "Regular expressions for source topics are not supported yet."
-
-
 def _malformed(request: StreamsGroupHeartbeatRequest) -> Complaints:
     epoch = request.member_epoch
     yield is_blank(request.member_id), "MemberId can't be empty."
     yield is_blank(request.group_id), "GroupId can't be empty."
+    instance_id = request.instance_id
+    yield instance_id is not None and is_blank(instance_id), "InstanceId can't be empty."
     yield request.rack_id is not None and is_blank(request.rack_id), "RackId can't be empty."
     if epoch == JOINING_EPOCH:
         yield from _malformed_join(request)
     elif epoch == STATIC_LEAVING_EPOCH:
-        yield True, "InstanceId can't be null."
+        yield instance_id is None, "InstanceId can't be null."
     else:
         message = f"MemberEpoch is {epoch}, but must be greater than or equal to -2."
         yield epoch < STATIC_LEAVING_EPOCH, message
@@ -109,6 +99,8 @@ def _malformed_join(request: StreamsGroupHeartbeatRequest) -> Complaints:
     topology = request.topology
     yield topology is None, "Topology must be non-null when (re-)joining."
     assert topology is not None
+    has_regex = any(one.source_topic_regex for one in topology.subtopologies)
+    yield has_regex, "Regular expressions for source topics are not supported yet."
     _check_changelogs(topology)
 
 

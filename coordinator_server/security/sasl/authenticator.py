@@ -219,9 +219,7 @@ class SaslAuthenticator:
         version = header.api_version
         if SPEC_BY_KEY[API_VERSIONS_KEY].supports(version):
             request = _decode(header, frame, position)
-            if version < client_software.FIRST_VERSION or client_software.is_valid(
-                request.client_software_name, request.client_software_version
-            ):
+            if client_software.is_valid_request(request, version):
                 self._state = _State.HANDSHAKE
         self._serve(self._client, frame)
 

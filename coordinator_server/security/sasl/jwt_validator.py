@@ -1,7 +1,7 @@
 """Signed tokens: JWTs, checked with the keys of their issuer by PyJWT.
 
 Source: Kafka's BrokerJwtValidator and what it asks of jose4j: no token without a signature, `exp`
-and `iat` are needed, `nbf` holds, a token with an audience needs one that is expected.
+and `iat` are needed, `nbf` holds, and audience and issuer are those that are expected.
 """
 
 from __future__ import annotations
@@ -48,6 +48,15 @@ class JwtValidator:
         )
         self._audience = list(config.items("sasl.oauthbearer.expected.audience")) or None
         self._issuer = config.optional_text("sasl.oauthbearer.expected.issuer")
+        for claim, is_expected, allowed in (
+            ("audience", self._audience, "sasl.oauthbearer.allow.unverified.audience"),
+            ("issuer", self._issuer, "sasl.oauthbearer.allow.unverified.issuer"),
+        ):
+            if not is_expected and not config.boolean(allowed):
+                raise ConfigError(
+                    f"{prefix}sasl.oauthbearer.expected.{claim}: required with signed tokens; set "
+                    f"{allowed}=true to take tokens of any {claim}"
+                )
         self._scope_claim = config.text("sasl.oauthbearer.scope.claim.name")
         self._sub_claim = config.text("sasl.oauthbearer.sub.claim.name")
         self._skew_s = config.integer("sasl.oauthbearer.clock.skew.seconds")
@@ -88,6 +97,7 @@ class JwtValidator:
                 leeway=self._skew_s,
                 options={
                     "require": ["exp", "iat"],
+                    "verify_aud": self._audience is not None,
                     "verify_iat": False,
                     "verify_sub": False,
                     "verify_jti": False,

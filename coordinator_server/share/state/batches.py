@@ -1,112 +1,85 @@
 """State batches that overlap become batches that do not.
 
-Source: PersisterStateBatchCombiner. Where two meet, the higher delivery count has its way, with the
-same count the higher delivery state; neighbours of one count and state become one batch.
+Source: PersisterStateBatchCombiner. Where batches overlap, the highest delivery count counts, with
+the same count the highest delivery state; neighbours of one count and state become one batch.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from heapq import heappop, heappush
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from coordinator_server.share.persister import OffsetStates, StateBatch
+from coordinator_server.share.persister import StateBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 NO_OFFSET = -1
 
+_FIRST_OFFSET = attrgetter("first_offset")
+
 
 def combine_batches(
     so_far: Sequence[StateBatch], new: Iterable[StateBatch], start_offset: int
 ) -> tuple[StateBatch, ...]:
-    """The batches of both, in order and apart, from `start_offset` on (-1: all of them).
+    """Return the batches of both, ascending and disjoint, from `start_offset` on (-1: all of them).
 
-    `so_far` is what this made before, or nothing.
-
-    As in Kafka the pass goes once from the front: a batch that was found to be apart from the next
-    one stays as it is, even if its neighbour turns out to be of the same count and state then.
+    They must not be such as `cannot_combine` refuses.
     """
-    both = (*so_far, *_cut(new, so_far))
-    ahead = sorted(_pruned(both, start_offset), key=_from_the_end)
+    pruned = tuple(_pruned((*so_far, *new), start_offset))
+    if len(pruned) < 2:
+        return pruned
+    waiting = sorted(pruned, key=_FIRST_OFFSET, reverse=True)
     combined: list[StateBatch] = []
-    while ahead:
-        batch = ahead.pop()
-        if not ahead or _are_apart(batch, ahead[-1]):
-            combined.append(batch)
+    overlapping: list[tuple[int, int, int]] = []  # a heap of (-count, -state, last offset)
+    offset = 0
+    while waiting or overlapping:
+        if not overlapping:
+            offset = waiting[-1].first_offset
+        while waiting and waiting[-1].first_offset <= offset:
+            _, last, state, count = waiting.pop()
+            heappush(overlapping, (-count, -state, last))
+        count, state, last = overlapping[0]
+        if last < offset:
+            heappop(overlapping)
             continue
-        for part in reversed(_merged(batch, ahead.pop())):
-            if not ahead or _from_the_end(part) >= _from_the_end(ahead[-1]):
-                ahead.append(part)  # where nearly all of them belong
-            else:
-                insort(ahead, part, key=_from_the_end)
+        if waiting:
+            last = min(last, waiting[-1].first_offset - 1)
+        _append(combined, StateBatch(offset, last, -state, -count))
+        offset = last + 1
     return tuple(combined)
 
 
-def _cut(new: Iterable[StateBatch], so_far: Sequence[StateBatch]) -> Iterator[StateBatch]:
-    """Each batch, and instead of OffsetStates batches of which the same becomes as of one for each.
+def cannot_combine(
+    so_far: Sequence[StateBatch], new: Sequence[StateBatch], start_offset: int
+) -> bool:
+    """Return whether one of several batches ends before it begins.
 
-    Those would become one again but where a batch so far ends: what is left of it at last has one
-    offset, the same as the one that is laid over it, and comes between that and the one before.
+    Kafka throws there, but keeps such a batch if it is the only one.
     """
-    ends = [one.last_offset for one in so_far]
-    for batch in new:
-        if not isinstance(batch, OffsetStates):
-            yield batch
-            continue
-        first, last, state, count = batch
-        for end in ends[bisect_left(ends, first) : bisect_right(ends, last)]:
-            if first < end:
-                yield StateBatch(first, end - 1, state, count)
-            yield StateBatch(end, end, state, count)
-            first = end + 1
-        if first <= last:
-            yield StateBatch(first, last, state, count)
+    # `so_far` was combined, so it can hold such a batch only alone.
+    suspects = (*so_far, *new) if len(so_far) == 1 else new
+    if not any(one.last_offset < one.first_offset for one in suspects):
+        return False
+    pruned = list(_pruned((*so_far, *new), start_offset))
+    return len(pruned) > 1 and any(one.last_offset < one.first_offset for one in pruned)
+
+
+def _append(batches: list[StateBatch], batch: StateBatch) -> None:
+    """Append a batch, or extend the last batch if that has the same count and state."""
+    if batches:
+        first, last, state, count = batches[-1]
+        if last + 1 == batch.first_offset and (state, count) == batch[2:]:
+            batches[-1] = StateBatch(first, batch.last_offset, state, count)
+            return
+    batches.append(batch)
 
 
 def _pruned(batches: Iterable[StateBatch], start_offset: int) -> Iterator[StateBatch]:
-    """What is not below the start offset."""
+    """Yield the batches as far as they are not below the start offset."""
     for batch in batches:
-        first, last, _, _ = batch
-        if start_offset == NO_OFFSET or first >= start_offset:
+        if start_offset == NO_OFFSET or batch.last_offset >= start_offset <= batch.first_offset:
             yield batch
-        elif last >= start_offset:
+        elif batch.last_offset >= start_offset:
             yield batch._replace(first_offset=start_offset)
-
-
-def _are_apart(batch: StateBatch, later: StateBatch) -> bool:
-    """Whether two batches, in order, have no offset in common and nothing to be joined for."""
-    if later.first_offset <= batch.last_offset:
-        return False
-    return later.first_offset != batch.last_offset + 1 or _rank(batch) != _rank(later)
-
-
-def _merged(batch: StateBatch, later: StateBatch) -> list[StateBatch]:
-    """What becomes of two batches, in order, that are not apart."""
-    rank, later_rank = _rank(batch), _rank(later)
-    if rank == later_rank:
-        return [batch._replace(last_offset=max(batch.last_offset, later.last_offset))]
-    if rank > later_rank:
-        if later.last_offset <= batch.last_offset:
-            return [batch]
-        return [batch, later._replace(first_offset=batch.last_offset + 1)]
-    if later.first_offset > later.last_offset:
-        # It ends before it begins, and names no offset. Kafka comes to no end here; where such a
-        # batch meets no other one, it stays as it is.
-        return [batch]
-    parts = [later]
-    if batch.first_offset < later.first_offset:
-        parts.insert(0, batch._replace(last_offset=later.first_offset - 1))
-    if batch.last_offset > later.last_offset:
-        parts.append(batch._replace(first_offset=later.last_offset + 1))
-    return parts
-
-
-def _rank(batch: StateBatch) -> tuple[int, int]:
-    return batch.delivery_count, batch.delivery_state
-
-
-def _from_the_end(batch: StateBatch) -> tuple[int, int, int, int]:
-    """The order of PersisterStateBatch, backwards: the first batch is at the end of the list."""
-    first, last, state, count = batch
-    return -first, -last, -count, -state

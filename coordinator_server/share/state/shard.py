@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from coordinator_server.share.persister import ShareState, ShareStateSummary
-from coordinator_server.share.state.batches import NO_OFFSET, combine_batches
+from coordinator_server.share.state.batches import NO_OFFSET, cannot_combine, combine_batches
 from coordinator_server.share.state.records import ShareSnapshot, ShareUpdate
 from coordinator_server.share.state.redundant_offsets import RedundantOffsets
 from coordinator_server.share.state.share_group_offset import ShareGroupOffset
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from coordinator_server.share.state.records import ShareRecord
 
 NO_EPOCH = -1
-"""A request that does not say its epoch is not fenced by it."""
+"""The leader epoch of an update that keeps the one before."""
 
 _UNKNOWN_EPOCH = -(2**31)
 
@@ -33,6 +33,8 @@ Kafka refuses what is too large for a record, and takes its time for what is not
 """
 
 NEGATIVE_PARTITION = "The partition id cannot be a negative number."
+NEGATIVE_LEADER_EPOCH = "The leader epoch cannot be a negative number."
+NEGATIVE_STATE_EPOCH = "The state epoch cannot be a negative number."
 WRITE_UNINITIALIZED = "Write operation on uninitialized share partition not allowed."
 READ_UNINITIALIZED = "Read operation on uninitialized share partition not allowed."
 
@@ -158,7 +160,9 @@ class ShareCoordinatorShard:
         entry = self._entries.get(key)
         if key.partition < 0:
             return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
-        if entry is not None and NO_EPOCH != state_epoch < entry.state_epoch:
+        if state_epoch < 0:
+            return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_STATE_EPOCH)
+        if entry is not None and state_epoch < entry.state_epoch:
             return _refused(ErrorCode.FENCED_STATE_EPOCH)
         if not self._exists(key):
             return _refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -177,16 +181,23 @@ class ShareCoordinatorShard:
         """Lay what the leader has to say over what is kept."""
         if key.partition < 0:
             return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
+        if write.leader_epoch < 0:
+            return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_LEADER_EPOCH)
+        if write.state_epoch < 0:
+            return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_STATE_EPOCH)
         entry = self._entries.get(key)
         if entry is None:
             return _refused(ErrorCode.INVALID_REQUEST, WRITE_UNINITIALIZED)
-        if NO_EPOCH != write.leader_epoch < entry.leader_epoch:
+        if write.leader_epoch < entry.leader_epoch:
             return _refused(ErrorCode.FENCED_LEADER_EPOCH)
-        if NO_EPOCH != write.state_epoch < entry.state_epoch:
+        if write.state_epoch < entry.state_epoch:
             return _refused(ErrorCode.FENCED_STATE_EPOCH)
         if not self._exists(key):
             return _refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if len(write.batches) + len(entry.state.batches) > MOST_BATCHES:
+            return _refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+        start_offset = max(write.start_offset, entry.state.start_offset)
+        if cannot_combine(entry.state.batches, write.batches, start_offset):
             return _refused(ErrorCode.UNKNOWN_SERVER_ERROR)
         # A write does not change who the leader is, a read does.
         record = self._record(key, entry, write, entry.state.leader_epoch, now_ms)
@@ -196,16 +207,18 @@ class ShareCoordinatorShard:
         """The whole state, for the leader of the partition, which fences those before it."""
         if key.partition < 0:
             return _unread(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
+        if leader_epoch < 0:
+            return _unread(ErrorCode.INVALID_REQUEST, NEGATIVE_LEADER_EPOCH)
         entry = self._entries.get(key)
         if entry is None:
             return _unread(ErrorCode.INVALID_REQUEST, READ_UNINITIALIZED)
-        if NO_EPOCH != leader_epoch < entry.leader_epoch:
+        if leader_epoch < entry.leader_epoch:
             return _unread(ErrorCode.FENCED_LEADER_EPOCH)
         if not self._exists(key):
             return _unread(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         state = entry.state
         answer = ShareState(ErrorCode.NONE, state.state_epoch, state.start_offset, state.batches)
-        if leader_epoch in (NO_EPOCH, entry.leader_epoch):
+        if leader_epoch == entry.leader_epoch:
             return Decision(answer)
         unchanged = StateWrite(
             state.state_epoch, leader_epoch, state.start_offset, state.delivery_complete_count, ()
@@ -254,8 +267,17 @@ class ShareCoordinatorShard:
         leader_epoch: int,
         now_ms: int,
     ) -> ShareRecord:
-        """An update, or a snapshot if there were enough of those."""
-        state, start_offset = entry.state, write.start_offset
+        """Return an update, or a snapshot if there were enough updates.
+
+        The start offset does not move back; a count of completed deliveries belongs to its offset.
+        """
+        state = entry.state
+        start_offset = max(write.start_offset, state.start_offset)
+        count = write.delivery_complete_count
+        if write.start_offset == state.start_offset:
+            count = max(count, state.delivery_complete_count)
+        elif write.start_offset < state.start_offset:
+            count = state.delivery_complete_count
         if entry.update_count < self._updates_per_snapshot:
             return ShareUpdate(
                 key,
@@ -263,16 +285,14 @@ class ShareCoordinatorShard:
                 leader_epoch,
                 start_offset,
                 combine_batches((), write.batches, start_offset),
-                write.delivery_complete_count,
+                count,
             )
-        if start_offset == NO_OFFSET:
-            start_offset = state.start_offset
         snapshot = ShareGroupOffset(
             snapshot_epoch=state.snapshot_epoch + 1,
             state_epoch=state.state_epoch,
             leader_epoch=leader_epoch,
             start_offset=start_offset,
-            delivery_complete_count=write.delivery_complete_count,
+            delivery_complete_count=count,
             batches=combine_batches(state.batches, write.batches, start_offset),
             create_ms=now_ms,
             write_ms=now_ms,

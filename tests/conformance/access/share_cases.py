@@ -187,6 +187,15 @@ def _streams_heartbeat_in_between(cell: Cell, world: World) -> Fields:
     }
 
 
+def _topology_description(cell: Cell, world: World) -> Fields:
+    return {
+        "groupId": cell.groups[0],
+        "memberId": "member-of-nobody",
+        "topologyEpoch": 1,
+        "topologyDescription": {"subtopologies": [], "globalStores": []},
+    }
+
+
 CASES = [
     Case("ShareGroupHeartbeat", _share_heartbeat, topics=TOPICS, groups=("@",)),
     Case("ShareGroupDescribe", group_ids, topics=TOPICS, groups=(*SHARES, "simple-1", "absent-1")),
@@ -248,5 +257,10 @@ CASES = [
     Case("StreamsGroupHeartbeat.between", _streams_heartbeat_in_between, groups=("streams-1",)),
     Case(
         "StreamsGroupDescribe", group_ids, topics=TOPICS, groups=(*STREAMS, "simple-1", "absent-1")
+    ),
+    Case(
+        "StreamsGroupTopologyDescriptionUpdate",
+        _topology_description,
+        groups=("streams-1",),
     ),
 ]

@@ -76,7 +76,10 @@ def _end(cell: Cell, world: World) -> Fields:
 
 def _commit(cell: Cell, world: World) -> Fields:
     partition = {"partitionIndex": 0, "committedOffset": 3, "committedMetadata": "m"}
-    topics = [{"name": one, "partitions": [partition]} for one in cell.topics]
+    topics = [
+        {"name": one, "topicId": world.topic_id(one), "partitions": [partition]}
+        for one in cell.topics
+    ]
     fields = _of_transaction(cell, world)
     del fields["committed"]
     return fields | {"topics": topics}

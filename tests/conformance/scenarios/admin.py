@@ -263,3 +263,36 @@ def coordinator_of_a_share_group(t: Stage, version: int) -> None:
         ("group with a colon", f"{t.g}:more:{topic}:0"),
     ):
         _find(t, version, label, coordinator_keys=[key], key_type=2)
+
+
+@AREA.scenario
+def cluster_and_node_ids(t: Stage) -> None:
+    """ApiVersions 5 with ids of a cluster and of a node: this one, others, half of a name."""
+    cluster = t.raw("Metadata", 9, {"topics": []})
+    cluster_id, node_id = cluster["cluster_id"], cluster["brokers"][0]["node_id"]
+    names = {"client_software_name": "conform", "client_software_version": "1.0"}
+    for label, ids in (
+        ("none", {}),
+        ("this node", {"cluster_id": cluster_id, "node_id": node_id}),
+        ("another node", {"cluster_id": cluster_id, "node_id": node_id + 1}),
+        ("another cluster", {"cluster_id": "x", "node_id": node_id}),
+        ("an empty cluster id", {"cluster_id": "", "node_id": node_id}),
+        ("the cluster alone", {"cluster_id": cluster_id}),
+        ("another cluster alone", {"cluster_id": "x"}),
+        ("the node alone", {"node_id": node_id}),
+        ("the node -1", {"cluster_id": cluster_id, "node_id": -1}),
+    ):
+        answer = t.raw("ApiVersions", 5, names | ids)
+        t.rec(label, [answer["error_code"], bool(answer["api_keys"])])
+    nameless = {"client_software_name": "", "client_software_version": "1", "cluster_id": "x"}
+    t.rec("no name", t.raw("ApiVersions", 5, nameless)["error_code"])
+
+
+@AREA.scenario
+def deleted_with_messages(t: Stage) -> None:
+    """DeleteGroups 3 answers a message per group: unknown, empty and stable groups."""
+    t.ask("DeleteGroups", 3, {"groups_names": [t.g]})
+    t.commit([(t.t1, 0, 5)])
+    t.ask("DeleteGroups", 3, {"groups_names": [t.g]})
+    t.stable("A")
+    t.ask("DeleteGroups", 3, {"groups_names": [t.g]})

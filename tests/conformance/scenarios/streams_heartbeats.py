@@ -315,7 +315,7 @@ def endpoints_with_a_state(t: Stage) -> None:
             t.rec(f"{kind} of {one['user_endpoint']['host']}", told)
 
 
-@AREA.each(version=[1])
+@AREA.each(version=[2])
 def unknown_version(t: Stage, version: int) -> None:
     """StreamsGroupHeartbeat and StreamsGroupDescribe {version}, which there are not yet."""
     for api, body in (
@@ -346,3 +346,62 @@ def texts(t: Stage) -> None:
             text(f"later: {note}", answer)
     text("ahead", t.setup(a.heartbeat, member_epoch=99))
     text("behind", t.setup(a.heartbeat, member_epoch=1))
+
+
+@AREA.scenario
+def static_members(t: Stage) -> None:
+    """A static member leaves for a while, comes back under another id, and leaves for good."""
+    a = StreamsMember(t, "A", simple(t.t3)).joined()
+    s = StreamsMember(t, "S", simple(t.t3))
+    s.join(instance_id="i")
+    a.settled(s)
+    x = StreamsMember(t, "X", simple(t.t3), process=s.process)
+    x.join("while S is there", instance_id="i")
+    s.heartbeat("unknown instance", instance_id="j")
+    s.heartbeat("leaves for a while", member_epoch=-2, instance_id="i")
+    streams.described(t)
+    x.heartbeat("without a join", instance_id="i", member_epoch=1)
+    x.join("instead of S", instance_id="i")
+    streams.described(t)
+    s.heartbeat("is back", instance_id="i", member_epoch=1)
+    x.heartbeat("names no instance")
+    x.heartbeat("leaves", member_epoch=-1, instance_id="i")
+    streams.described(t)
+
+
+@AREA.each(change=["process_id", "rack_id", "user_endpoint", "rebalance_timeout_ms"])
+def static_member_returns_otherwise(t: Stage, change: str) -> None:
+    """A static member comes back with another {change}: whether the group epoch rises."""
+    s = StreamsMember(t, "S", simple(t.t3))
+    s.join(instance_id="i")
+    s.heartbeat("leaves for a while", member_epoch=-2, instance_id="i")
+    values: dict[str, Any] = {
+        "rebalance_timeout_ms": 7000,
+        "user_endpoint": {"host": "h", "port": 1},
+    }
+    x = StreamsMember(t, "X", simple(t.t3), process=s.process)
+    changes: dict[str, Any] = {change: values.get(change, "other")}
+    x.join(instance_id="i", **changes)
+    streams.described(t)
+
+
+@AREA.scenario
+def newest_versions(t: Stage) -> None:
+    """Version 1 of heartbeats and descriptions, and a description of the topology."""
+    a = StreamsMember(t, "A", simple(t.t1)).joined()
+    body: dict[str, Any] = {"group_id": t.g, "member_id": a.id, "member_epoch": a.epoch}
+    for label, changes in (("known", {}), ("unknown", {"member_id": "x"})):
+        answer = t.raw("StreamsGroupHeartbeat", 1, body | changes)
+        shown = ("error_code", "task_offset_interval_ms", "acceptable_recovery_lag")
+        t.rec(label, [answer[name] for name in (*shown, "topology_description_required")])
+    for is_included in (False, True):
+        wanted = {"group_ids": [t.g, "absent"], "include_topology_description": is_included}
+        groups = t.raw("StreamsGroupDescribe", 1, wanted)["groups"]
+        for one in sorted(groups, key=lambda one: one["error_code"]):
+            shown = ("error_code", "topology_description", "topology_description_status")
+            t.rec(f"described {is_included}", [one[name] for name in (*shown, "assignor_name")])
+    graph = {"subtopologies": [{"subtopology_id": "0", "nodes": []}], "global_stores": []}
+    for label, group, member in (("known", t.g, a.id), ("empty", "", ""), ("unknown", "x", "y")):
+        asked = {"group_id": group, "member_id": member, "topology_description": graph}
+        answer = t.raw("StreamsGroupTopologyDescriptionUpdate", 0, asked | {"topology_epoch": 0})
+        t.rec(f"update {label}", [answer["error_code"], answer["error_message"]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conformance import reads
-from tests.conformance.producers import Producer
+from tests.conformance.producers import Producer, error
 from tests.conformance.scenarios.txn_markers import write
 from tests.conformance.stage import Area, Stage
 
@@ -238,3 +238,45 @@ def markers_of_other_producers(t: Stage, v: int) -> None:
     _look(t, "after the marker of Q")
     p.commit()
     _look(t, "committed")
+
+
+@AREA.scenario
+def topics_by_id(t: Stage) -> None:
+    """TxnOffsetCommit 6 names topics by id: known and unknown topics and partitions."""
+    ids = {symbol: topic_id for topic_id, symbol in t.env.topic_ids.items()}
+    names = {topic_id: symbol for symbol, topic_id in ids.items()} | {bytes([7]) * 16: "unknown"}
+    p = _started(t, "P", 2)
+
+    def commit(label: str, *topics: tuple[bytes, list[int]], **changes: object) -> None:
+        offset = {"committed_offset": 7, "committed_leader_epoch": -1, "committed_metadata": ""}
+        body = {
+            "transactional_id": p.transactional_id,
+            "group_id": t.g,
+            "producer_id": p.producer_id,
+            "producer_epoch": p.epoch,
+            "topics": [
+                {
+                    "topic_id": topic_id,
+                    "partitions": [{"partition_index": one, **offset} for one in partitions],
+                }
+                for topic_id, partitions in topics
+            ],
+        }
+        answer = t.raw("TxnOffsetCommit", 6, body | changes)
+        shown = [
+            [
+                names.get(topic["topic_id"], "zero"),
+                [(one["partition_index"], error(one["error_code"])) for one in topic["partitions"]],
+            ]
+            for topic in answer["topics"]
+        ]
+        t.rec(label, shown)
+
+    one, three, unknown = ids["<id:t1>"], ids["<id:t3>"], bytes([7]) * 16
+    commit("generation of a group that is not there", (one, [0]), generation_id=3, member_id="m")
+    commit("known", (one, [0]), (three, [0, 2]))
+    commit("unknown topic", (unknown, [0, 1]))
+    commit("all kinds", (three, [1, 9]), (unknown, [0]), (one, [5, 0]), (bytes(16), [0]))
+    commit("wrong generation", (one, [0]), generation_id=3)
+    p.commit()
+    t.offs()

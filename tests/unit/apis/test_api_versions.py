@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -10,27 +11,38 @@ from coordinator_server.apis.api_versions import handle
 from coordinator_server.net.call import Call
 from protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.registry import SPECS
-from tests.unit.net.fakes import no_broker
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
 
 
-def ask(version: int, name: str = "conform", software_version: str = "1.0") -> ApiVersionsResponse:
-    """The answer to one request."""
+def ask(
+    version: int,
+    name: str = "conform",
+    software_version: str = "1.0",
+    *,
+    is_unauthenticated: bool = False,
+    **fields: Any,
+) -> ApiVersionsResponse:
+    """The answer of node 1 of the cluster "c" to one request."""
     answers: list[Any] = []
 
     class OneCall:
         api_version = version
         reply = staticmethod(answers.append)
+        connection = SimpleNamespace(is_unauthenticated=is_unauthenticated)
 
     request = ApiVersionsRequest(
-        client_software_name=name, client_software_version=software_version
+        client_software_name=name, client_software_version=software_version, **fields
     )
-    handle(no_broker(), cast(Call, OneCall()), request)
+    broker = cast("Broker", SimpleNamespace(cluster_id="c", node_id=1))
+    handle(broker, cast(Call, OneCall()), request)
     (answer,) = answers
     assert isinstance(answer, ApiVersionsResponse)
     return answer
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_what_is_offered_is_what_is_served(version: int) -> None:
     """Every API of the registry with its range, by ascending key; Produce from 0 (KIP-896)."""
     answer = ask(version)
@@ -53,28 +65,58 @@ def test_a_client_has_to_name_itself(name: str, software_version: str) -> None:
     assert ask(2, name, software_version).error_code == 0
 
 
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "error"),
+    [
+        (None, -1, 0),
+        ("c", 1, 0),
+        ("c", 2, 129),
+        ("d", 1, 129),
+        ("", 1, 129),
+        (None, 1, 42),
+        ("c", -1, 42),
+        ("d", -1, 42),
+    ],
+)
+def test_a_client_that_means_another_broker(
+    cluster_id: str | None, node_id: int, error: int
+) -> None:
+    """A client that means another broker gets REBOOTSTRAP_REQUIRED; half of a name is invalid."""
+    answer = ask(5, cluster_id=cluster_id, node_id=node_id)
+    assert answer.error_code == error
+    assert bool(answer.api_keys) == (error == 0)
+
+
+def test_before_authentication_the_cluster_does_not_count() -> None:
+    """A client that has yet to authenticate by SASL may name any cluster."""
+    assert ask(5, cluster_id="d", node_id=1, is_unauthenticated=True).error_code == 0
+
+
 def test_features_from_level_0_need_version_4() -> None:
     """Clients of version 3 cannot read a lowest level of 0 (KAFKA-17011)."""
     assert [one.name for one in ask(3).supported_features] == ["metadata.version"]
     names = [one.name for one in ask(4).supported_features]
     assert names == [
         "group.version",
+        "kraft.version",
         "metadata.version",
         "share.version",
         "streams.version",
         "transaction.version",
+        "eligible.leader.replicas.version",
     ]
 
 
 def test_the_final_levels_are_those_of_a_new_cluster() -> None:
-    """The finalized features are at the levels of a new cluster of 4.3 (4.3-IV0)."""
+    """The finalized features are at the levels of a new cluster of 4.4 (4.4-IV2)."""
     levels = {one.name: one.max_version_level for one in ask(3).finalized_features}
     assert levels == {
         "group.version": 1,
-        "metadata.version": 30,
-        "share.version": 1,
+        "metadata.version": 33,
+        "share.version": 2,
         "streams.version": 1,
         "transaction.version": 2,
+        "eligible.leader.replicas.version": 1,
     }
 
 

@@ -77,7 +77,7 @@ def test_a_topic_is_created(version: int) -> None:
     assert result.topic_id == (made.topic_id if version >= 7 else ZERO_UUID)
     if version >= 5:
         assert (result.num_partitions, result.replication_factor) == (3, 1)
-        assert len(result.configs) == 33
+        assert len(result.configs) == 37
 
 
 def test_a_topic_survives_a_restart() -> None:

@@ -51,14 +51,14 @@ def describe(
 
 @pytest.mark.parametrize("version", range(1, 5))
 def test_the_configs_of_a_topic(version: int) -> None:
-    """All 33, with value and source; the type is told from version 3 on."""
+    """All 37, with value and source; the type is told from version 3 on."""
     result = describe(broker(), TOPIC, "t", version=version)
     told = {
         one.name: (one.value, one.config_source, one.config_type, one.read_only, one.is_sensitive)
         for one in result.configs
     }
     assert result.error_code == 0
-    assert len(told) == 33
+    assert len(told) == 37
 
     def kind(number: int) -> int:
         return number if version >= 3 else 0
@@ -79,7 +79,7 @@ def test_only_the_keys_asked_for() -> None:
     made = broker()
     names = {one.name for one in describe(made, TOPIC, "t", ["retention.ms", "nope"]).configs}
     assert names == {"retention.ms"}
-    assert len(describe(made, TOPIC, "t", []).configs) == 33
+    assert len(describe(made, TOPIC, "t", []).configs) == 37
 
 
 def synonyms(result: Any) -> list[tuple[str, str | None, int]]:
@@ -244,7 +244,7 @@ def test_loggers_and_groups() -> None:
     assert describe(made, LOGGER, "1").configs == []
     told = {one.name: one.value for one in describe(made, GROUP, "g").configs}
     assert told["consumer.session.timeout.ms"] == "46000"
-    assert len(told) == 17
+    assert len(told) == 21
 
 
 def test_the_defaults_of_logs_are_kafkas() -> None:

@@ -808,7 +808,7 @@ def test_a_share_partition_that_is_led_elsewhere_by_now() -> None:
     (response,) = call.replies
     (data,) = response.responses[0].partitions
     assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert data.error_message.startswith("The share coordinator rejected the request")
+    assert data.error_message.startswith("The coordinator rejected the request")
     assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (1, 0)
     assert [one.node_id for one in response.node_endpoints] == [1]
     assert len(broker.share_partitions) == 0

@@ -64,7 +64,7 @@ def test_the_state_of_a_share_partition() -> None:
     """It begins, is written and read, and is forgotten."""
     broker = Client()
     assert error_of(broker.initialize(1, start=3)) == OK
-    assert error_of(broker.write(1, (3, 5, 2, 1), (6, 9, 0, 2), complete=3)) == OK
+    assert error_of(broker.write(1, (3, 5, 2, 1), (6, 9, 0, 2), start=3, complete=3)) == OK
     (topic,) = broker.read(1, leader_epoch=4).results
     assert topic.topic_id == broker.t.topic_id
     (read,) = topic.partitions
@@ -87,12 +87,12 @@ def test_the_state_of_a_share_partition() -> None:
 
 
 def test_version_0_knows_no_delivery_complete_count() -> None:
-    """Written as -1, not answered."""
+    """Taken as -1, and not answered."""
     broker = Client()
     broker.initialize(0, start=3)
-    broker.write(0, complete=7, version=0)
+    broker.write(0, start=4, complete=7, version=0)
     assert broker.summary(0).results[0].partitions[0].delivery_complete_count == -1
-    assert broker.summary(0, version=0).results[0].partitions[0].start_offset == 3
+    assert broker.summary(0, version=0).results[0].partitions[0].start_offset == 4
 
 
 def test_an_error_has_no_state_beside_it() -> None:

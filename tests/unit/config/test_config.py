@@ -16,12 +16,14 @@ from coordinator_server.config.config import (
     settings_in_arguments,
     settings_in_environment,
 )
-from coordinator_server.config.other_names import OF_KAFKA
-from coordinator_server.config.settings import (
+from coordinator_server.config.group_settings import (
     CONSUMER_ASSIGNOR_CLASSES,
     GROUP_SETTINGS,
-    SETTINGS,
     SHARE_ASSIGNOR_CLASS,
+)
+from coordinator_server.config.other_names import OF_KAFKA
+from coordinator_server.config.settings import (
+    SETTINGS,
     TOPIC_CONFIGS,
     WITHOUT_EFFECT,
     describe,
@@ -75,6 +77,7 @@ DIFFERENT = {
     "authorizer.class.name": "any class in Kafka",
     "group.consumer.assignors": "any class in Kafka, which finds out later",
     "group.share.assignors": "likewise",
+    "group.streams.assignors": "likewise",
 }
 """Settings whose row differs from Kafka's on purpose, and why."""
 

@@ -35,28 +35,60 @@ def group_configs(disk: MemoryDisk | None = None, **overrides: str) -> GroupConf
         (
             "consumer.session.timeout.ms",
             "44999",
-            "consumer.session.timeout.ms must be greater than or equal to "
-            "group.consumer.min.session.timeout.ms",
+            "consumer.session.timeout.ms must be in the range 45000 to 60000 inclusive.",
         ),
         (
             "consumer.heartbeat.interval.ms",
             "15001",
-            "consumer.heartbeat.interval.ms must be less than or equal to "
-            "group.consumer.max.heartbeat.interval.ms",
+            "consumer.heartbeat.interval.ms must be in the range 5000 to 15000 inclusive.",
         ),
         (
             "share.assignment.interval.ms",
             "15001",
-            "share.assignment.interval.ms must be less than or equal to "
-            "group.share.max.assignment.interval.ms",
+            "share.assignment.interval.ms must be in the range 0 to 15000 inclusive.",
         ),
         (
             "streams.num.standby.replicas",
             "3",
-            "streams.num.standby.replicas must be less than or equal to "
-            "group.streams.max.standby.replicas",
+            "streams.num.standby.replicas must be less than or equal to 2",
         ),
-        ("share.delivery.count.limit", "11", "group.share.max.delivery.count.limit"),
+        (
+            "streams.task.offset.interval.ms",
+            "14999",
+            "streams.task.offset.interval.ms must be greater than or equal to 15000",
+        ),
+        (
+            "streams.num.warmup.replicas",
+            "21",
+            "streams.num.warmup.replicas must be less than or equal to 20",
+        ),
+        ("share.delivery.count.limit", "11", "must be in the range 2 to 10 inclusive."),
+        (
+            "streams.assignor.name",
+            "x",
+            "streams.assignor.name 'x' is not a registered task assignor. Registered assignors "
+            "are: [sticky].",
+        ),
+        (
+            "streams.rack.aware.assignment.tags",
+            "a,b , a",
+            "streams.rack.aware.assignment.tags must not contain duplicate tag keys.",
+        ),
+        (
+            "streams.rack.aware.assignment.tags",
+            "a,",
+            "Configuration 'streams.rack.aware.assignment.tags' values must not be empty.",
+        ),
+        (
+            "errors.deadletterqueue.topic.name",
+            "__x",
+            "errors.deadletterqueue.topic.name: DLQ topic name must not start with '__'",
+        ),
+        (
+            "errors.deadletterqueue.copy.record.enable",
+            "maybe",
+            "Expected value to be either true or false",
+        ),
         ("share.auto.offset.reset", "by_duration:-PT1H", "must be either 'earliest', 'latest'"),
         ("share.auto.offset.reset", "by_duration:1 day", "must be either 'earliest', 'latest'"),
         ("share.auto.offset.reset", "none", "must be either 'earliest', 'latest'"),

@@ -43,7 +43,7 @@ class Asker:
 
     def write(self) -> None:
         """Acknowledge ten records."""
-        self._persister.write(self.key, 1, 0, -1, 10, BATCHES, self._take)
+        self._persister.write(self.key, 1, 0, 0, 10, BATCHES, self._take)
 
     def read(self, leader_epoch: int = 0) -> None:
         """The state."""

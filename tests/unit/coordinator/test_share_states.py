@@ -42,14 +42,14 @@ class Keeper(ShareStateBroker):
         self.share_states.initialize(self.key(partition), 1, start, answers.append)
         return answers[0]
 
-    def write(self, partition: int = 0, first: int = 0) -> Outcome:
+    def write(self, partition: int = 0, first: int = 0, leader_epoch: int = 0) -> Outcome:
         """Acknowledge ten records."""
         answers: list[Outcome] = []
-        write = StateWrite(1, -1, -1, 0, [StateBatch(first, first + 9, 2, 1)])
+        write = StateWrite(1, leader_epoch, -1, 0, [StateBatch(first, first + 9, 2, 1)])
         self.share_states.write(self.key(partition), write, answers.append)
         return answers[0]
 
-    def read(self, partition: int = 0, leader_epoch: int = -1) -> ShareState:
+    def read(self, partition: int = 0, leader_epoch: int = 0) -> ShareState:
         """The state."""
         answers: list[ShareState] = []
         self.share_states.read(self.key(partition), leader_epoch, answers.append)
@@ -87,12 +87,12 @@ def test_the_state_survives_a_restart() -> None:
         assert broker.initialize(partition) == Outcome(E.NONE)
     broker.write(1)
     broker.read(1, leader_epoch=3)
-    before = [broker.read(partition) for partition in range(3)]
+    before = [broker.read(partition, leader_epoch=3) for partition in range(3)]
     again = restarted(broker)
-    assert [again.read(partition) for partition in range(3)] == before
+    assert [again.read(partition, leader_epoch=3) for partition in range(3)] == before
     assert again.read(1, leader_epoch=2).error is E.FENCED_LEADER_EPOCH
-    assert again.write(1, 10).error is E.NONE
-    assert again.read(1).batches == (StateBatch(0, 19, 2, 1),)
+    assert again.write(1, 10, leader_epoch=3).error is E.NONE
+    assert again.read(1, leader_epoch=3).batches == (StateBatch(0, 19, 2, 1),)
     assert again.is_replayed()
 
 
@@ -180,7 +180,7 @@ def test_an_answer_waits_for_what_it_depends_on() -> None:
     flusher = Flusher(broker)
     answers: list[object] = []
     broker.share_states.initialize(broker.key(), 1, 0, answers.append)
-    broker.share_states.read(broker.key(), -1, answers.append)
+    broker.share_states.read(broker.key(), 0, answers.append)
     assert answers == []
     flusher.flush()
     assert answers == [Outcome(E.NONE)]

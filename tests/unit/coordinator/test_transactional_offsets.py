@@ -58,7 +58,7 @@ def commit_request(
         producer_id=producer[0],
         producer_epoch=producer[1],
         member_id=member,
-        generation_id=generation,
+        generation_id_or_member_epoch=generation,
         topics=[TxnOffsetCommitRequestTopic(name="t", partitions=partitions)],
     )
 
@@ -238,8 +238,43 @@ async def test_a_group_that_does_not_exist() -> None:
     add_offsets(broker, producer)
     illegal = commit_request(producer, 10, member="m", generation=1)
     assert await commit(broker, illegal) is E.ILLEGAL_GENERATION
+    assert await commit(broker, by_id(broker, illegal), 6) is E.GROUP_ID_NOT_FOUND
     assert await commit(broker, commit_request(producer, 10, group="")) is E.INVALID_GROUP_ID
     assert await commit(broker, commit_request(producer, 10)) is E.NONE
+
+
+def by_id(broker: TransactionBroker, request: TxnOffsetCommitRequest) -> TxnOffsetCommitRequest:
+    """The request with the ids of its topics instead of their names."""
+    for topic in request.topics:
+        known = broker.topics.topic(topic.name)
+        assert known is not None
+        topic.name, topic.topic_id = "", known.topic_id
+    return request
+
+
+async def test_topics_by_id() -> None:
+    """Since version 6 topics are named by id; an unknown id or partition is answered by itself."""
+    broker = TransactionBroker()
+    producer = broker.init()
+    request = by_id(broker, commit_request(producer, 10, 20))
+    topic_id, unknown_id = request.topics[0].topic_id, b"?" * 16
+    partitions = request.topics[0].partitions
+    absent = TxnOffsetCommitRequestPartition(partition_index=99)
+    request.topics = [
+        TxnOffsetCommitRequestTopic(topic_id=unknown_id, partitions=partitions[:1]),
+        TxnOffsetCommitRequestTopic(topic_id=topic_id, partitions=[*partitions, absent]),
+    ]
+    answer = await broker.answer("TxnOffsetCommit", request, 6)
+    errors = {
+        topic.topic_id: {one.partition_index: E(one.error_code) for one in topic.partitions}
+        for topic in answer.topics
+    }
+    assert errors == {
+        unknown_id: {0: E.UNKNOWN_TOPIC_ID},
+        topic_id: {0: E.NONE, 1: E.NONE, 99: E.UNKNOWN_TOPIC_OR_PARTITION},
+    }
+    broker.end(producer, commits=True, version=V2)
+    assert await fetched(broker) == [10, 20]
 
 
 async def test_expiry_leaves_pending_offsets_and_their_group_alone() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from coordinator_server.share.acknowledge import OFFSETS_PER_STEP
-from coordinator_server.share.persister import OffsetStates, StateBatch
 from coordinator_server.share.settings import ShareSettings
 from protocol.errors import ErrorCode
 from tests.unit.share.context import (
@@ -45,7 +44,7 @@ def test_all_is_accepted() -> None:
     assert context.say((0, 9, ACCEPT)) is None
     assert context.states() == ""
     assert context.offsets() == (10, 10, 0)
-    assert context.last_write() == [(0, 4, 2, 1), (5, 9, 2, 1)]
+    assert context.last_write() == [(0, 9, 2, 1)]
     assert context.persister.states[KEY].delivery_complete_count == 10
     assert context.partition.next_fetch_offset() == 10
     assert context.changes == 1
@@ -60,7 +59,7 @@ def test_types_of_one_batch_each() -> None:
         "0-4:Availablex1 | 5-9:Archivedx1 | 10-14:Archivedx1 | 15-19:Acknowledgedx1"
     )
     assert context.offsets() == (0, 19, 15)
-    assert context.last_write() == [(0, 4, 0, 1), (5, 9, 4, 1), (10, 14, 4, 1), (15, 19, 2, 1)]
+    assert context.last_write() == [(0, 4, 0, 1), (5, 14, 4, 1), (15, 19, 2, 1)]
     assert context.partition.next_fetch_offset() == 0
 
 
@@ -96,8 +95,7 @@ def test_over_several_batches() -> None:
         "0-1:Acquiredx1/A 2-4:Acknowledgedx1 | 5-9:Acknowledgedx1 | "
         "10-11:Acknowledgedx1 12-14:Acquiredx1/A"
     )
-    assert context.last_write() == [(2, 4, 2, 1), (5, 9, 2, 1), (10, 11, 2, 1)]
-    assert list(map(type, context.last_write())) == [OffsetStates, StateBatch, OffsetStates]
+    assert context.last_write() == [(2, 11, 2, 1)]
     assert context.say((0, 1, ACCEPT)) is None
     assert context.offsets() == (12, 14, 0)
     assert context.states() == "10-11:Acknowledgedx1 12-14:Acquiredx1/A"
@@ -350,7 +348,7 @@ def test_the_log_begins_later_than_what_is_acknowledged() -> None:
     assert context.say((0, 4, ACCEPT)) is None
     assert context.persister.writes == []
     assert context.say((0, 14, ACCEPT)) is None
-    assert context.last_write() == [(7, 9, 2, 1), (10, 14, 2, 1)]
+    assert context.last_write() == [(7, 14, 2, 1)]
     assert context.offsets()[0] == 7  # what is below it is still acquired
     context.advance(LOCK_MS)
     assert context.states() == ""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import pytest
 
-from coordinator_server.share.persister import OffsetStates, StateBatch
-from coordinator_server.share.state.batches import combine_batches
+from coordinator_server.share.persister import StateBatch
+from coordinator_server.share.state.batches import cannot_combine, combine_batches
 
 Batches = list[tuple[int, int, int, int]]
 
@@ -52,14 +53,10 @@ def combined(so_far: Batches, new: Batches, start_offset: int = -1) -> Batches:
         # The later one reaches farther.
         ([(5, 20, 0, 1)], [(8, 25, 0, 2)], [(5, 7, 0, 1), (8, 25, 0, 2)]),
         ([(5, 20, 0, 2)], [(8, 25, 0, 1)], [(5, 20, 0, 2), (21, 25, 0, 1)]),
-        # A batch that was found to be apart stays so, though its neighbour is of its kind then.
-        ([(0, 4, 2, 3), (5, 9, 0, 1)], [(5, 12, 2, 3)], [(0, 4, 2, 3), (5, 12, 2, 3)]),
-        # One that ends before it begins stays as it is, unless it meets another one.
+        # All neighbours of one kind are joined.
+        ([(0, 4, 2, 3), (5, 9, 0, 1)], [(5, 12, 2, 3)], [(0, 12, 2, 3)]),
+        # A batch that ends before it begins stays as it is if it is the only one.
         ([], [(6, 3, 0, 1)], [(6, 3, 0, 1)]),
-        ([(0, 4, 0, 1)], [(6, 3, 0, 1), (6, 9, 0, 2)], [(0, 4, 0, 1), (6, 3, 0, 1), (6, 9, 0, 2)]),
-        ([(5, 20, 0, 1)], [(10, 3, 0, 1)], [(5, 20, 0, 1)]),
-        ([(5, 20, 0, 2)], [(10, 3, 0, 1)], [(5, 20, 0, 2)]),
-        ([(5, 20, 0, 1)], [(10, 3, 0, 2)], [(5, 20, 0, 1)]),
     ],
 )
 def test_cases(so_far: Batches, new: Batches, expected: Batches) -> None:
@@ -84,50 +81,24 @@ def test_what_lies_below_the_start_offset_is_gone(start_offset: int, expected: B
 
 
 @pytest.mark.parametrize(
-    ("so_far", "new", "expected"),
+    ("so_far", "new", "start_offset", "is_refused"),
     [
-        ([], (2, 4, 0, 2), [(2, 4, 0, 2)]),
-        # The last offset of a batch so far comes to be apart, that of the new one does not.
-        ([(2, 4, 0, 1)], (2, 4, 0, 2), [(2, 3, 0, 2), (4, 4, 0, 2)]),
-        ([(0, 4, 0, 1)], (2, 6, 0, 2), [(0, 1, 0, 1), (2, 3, 0, 2), (4, 6, 0, 2)]),
-        ([(2, 9, 0, 1)], (2, 4, 0, 2), [(2, 4, 0, 2), (5, 9, 0, 1)]),
-        ([(4, 4, 0, 1)], (4, 6, 0, 2), [(4, 6, 0, 2)]),
-        ([(2, 4, 2, 2)], (2, 6, 0, 2), [(2, 4, 2, 2), (5, 6, 0, 2)]),
+        ([], [(6, 3, 0, 1)], -1, False),
+        ([], [(6, 3, 0, 1), (6, 9, 0, 2)], -1, True),
+        ([(0, 4, 0, 1)], [(6, 3, 0, 1)], -1, True),
+        ([(6, 3, 0, 1)], [(0, 4, 0, 1)], -1, True),
+        ([(6, 3, 0, 1)], [], -1, False),
+        ([(0, 4, 0, 1)], [(6, 3, 0, 1)], 4, False),
+        ([(0, 4, 0, 1)], [(6, 3, 0, 1)], 3, True),
+        ([(0, 2, 0, 1)], [(6, 3, 0, 1)], 3, False),
     ],
 )
-def test_a_state_for_each_offset(
-    so_far: Batches, new: tuple[int, int, int, int], expected: Batches
+def test_batches_that_cannot_be_combined(
+    so_far: Batches, new: Batches, start_offset: int, is_refused: bool
 ) -> None:
-    """A batch that was cut once is laid over in another way than a whole one."""
-    kept = [StateBatch(*one) for one in so_far]
-    made = combine_batches(kept, [OffsetStates(*new)], -1)
-    assert list(made) == expected
-    assert not any(isinstance(one, OffsetStates) for one in made)
-
-
-def test_states_for_each_offset_are_combined_like_batches_of_one_offset() -> None:
-    """Whatever is kept, and whatever comes with them."""
-    random = Random(5)
-    kept: tuple[StateBatch, ...] = ()
-    for _ in range(5000):
-        new: list[StateBatch] = []
-        offset = random.randrange(12)
-        for _ in range(random.randrange(5)):
-            last = offset + random.randrange(6)
-            kind = random.choice((StateBatch, OffsetStates))
-            new.append(kind(offset, last, random.choice((0, 2, 4)), random.randrange(1, 4)))
-            offset = last + random.choice((1, 1, 3))
-        apart: Batches = []
-        for batch in new:
-            first, last, state, count = batch
-            each = isinstance(batch, OffsetStates)
-            apart += (
-                [(one, one, state, count) for one in range(first, last + 1)] if each else [batch]
-            )
-        start = random.randrange(-1, 12)
-        made = combine_batches(kept, new, start)
-        assert list(made) == combined([*kept], apart, start), (kept, new, start)
-        kept = () if random.randrange(4) == 0 else made
+    """A batch that ends before it begins can be kept alone, but not be combined with another."""
+    kept, added = ([StateBatch(*one) for one in batches] for batches in (so_far, new))
+    assert cannot_combine(kept, added, start_offset) == is_refused
 
 
 def test_any_batches() -> None:
@@ -155,3 +126,5 @@ def test_any_batches() -> None:
                 found[offset] = count, state
         assert found == expected
         assert made == sorted(made)
+        for before, after in pairwise(made):
+            assert before[1] + 1 < after[0] or before[2:] != after[2:]

@@ -22,7 +22,9 @@ from coordinator_server.share.state.records import (
 )
 from coordinator_server.share.state.shard import (
     MOST_BATCHES,
+    NEGATIVE_LEADER_EPOCH,
     NEGATIVE_PARTITION,
+    NEGATIVE_STATE_EPOCH,
     READ_UNINITIALIZED,
     WRITE_UNINITIALIZED,
     Decision,
@@ -170,18 +172,45 @@ def test_initialized_anew() -> None:
     assert shard.write(leader_epoch=4, state_epoch=2) == refused(E.FENCED_LEADER_EPOCH)
     assert shard.initialize(state_epoch=1) == refused(E.FENCED_STATE_EPOCH)
     assert shard.initialize(state_epoch=2) == OK
-    assert shard.initialize(state_epoch=-1) == OK
     assert shard.is_replayed()
 
 
-def test_the_state_of_an_earlier_epoch_is_fenced_even_after_one_without_an_epoch() -> None:
-    """The highest state epoch that was seen counts."""
+def test_negative_epochs_are_refused() -> None:
+    """A request has to say its epochs, whether the state is there or not."""
     shard = Shard()
-    shard.initialize(state_epoch=5)
-    shard.initialize(state_epoch=-1)
-    assert shard.state().state_epoch == -1
-    assert shard.initialize(state_epoch=4) == refused(E.FENCED_STATE_EPOCH)
-    assert shard.write(state_epoch=4) == refused(E.FENCED_STATE_EPOCH)
+    for _ in range(2):
+        leader = refused(E.INVALID_REQUEST, NEGATIVE_LEADER_EPOCH)
+        state = refused(E.INVALID_REQUEST, NEGATIVE_STATE_EPOCH)
+        assert shard.initialize(state_epoch=-1) == state
+        assert shard.write(leader_epoch=-1, state_epoch=-1) == leader
+        assert shard.write(state_epoch=-1) == state
+        assert shard.read(leader_epoch=-1).error is E.INVALID_REQUEST
+        shard.initialize()
+    assert len(shard.log) == 2
+
+
+def test_a_start_offset_does_not_move_back() -> None:
+    """A write with an older start offset keeps the offset and its count of deliveries."""
+    shard = Shard()
+    shard.initialize(start=5)
+    shard.write(A, (5, 6, 2, 1), (8, 9, 0, 2), start=3, complete=7)
+    assert shard.state().start_offset == 5
+    assert shard.state().delivery_complete_count == 0
+    shard.write(A, start=5, complete=2)
+    shard.write(A, start=5, complete=1)
+    assert shard.state().delivery_complete_count == 2
+    shard.write(A, start=7, complete=1)
+    assert shard.state().delivery_complete_count == 1
+    assert shard.is_replayed()
+
+
+def test_a_batch_that_ends_before_it_begins() -> None:
+    """Kafka throws where such a batch meets another one; nothing is written."""
+    shard = Shard()
+    shard.initialize()
+    shard.write(A, (10, 19, 0, 2), start=0)
+    assert shard.write(A, (15, 12, 2, 1), start=0) == refused(E.UNKNOWN_SERVER_ERROR)
+    assert len(shard.log) == 2
 
 
 @pytest.mark.parametrize(
@@ -247,11 +276,11 @@ def test_a_write_is_laid_over_what_is_kept() -> None:
 
 
 def test_a_write_without_a_start_offset_leaves_it() -> None:
-    """-1 in the record, and all batches stay."""
+    """The offset that is kept is in the record, and all batches stay."""
     shard = Shard()
     shard.initialize(start=3)
     shard.write(A, (3, 5, 2, 1))
-    assert shard.last_record() == ShareUpdate(A, 0, 0, -1, (StateBatch(3, 5, 2, 1),), 0)
+    assert shard.last_record() == ShareUpdate(A, 0, 0, 3, (StateBatch(3, 5, 2, 1),), 0)
     assert shard.read() == ShareState(E.NONE, 1, 3, (StateBatch(3, 5, 2, 1),))
 
 
@@ -268,7 +297,7 @@ def test_a_snapshot_after_enough_updates() -> None:
     assert shard.last_record() == ShareSnapshot(A, snapshot)
     assert shard.state() == snapshot
     shard.write(A, (10, 10, 2, 1))
-    assert shard.last_record() == ShareUpdate(A, 1, 0, -1, (StateBatch(10, 10, 2, 1),), 0)
+    assert shard.last_record() == ShareUpdate(A, 1, 0, 2, (StateBatch(10, 10, 2, 1),), 1)
     shard.write()
     shard.write(A, (11, 11, 2, 1))
     assert shard.state().start_offset == 2  # it was not written: the one that is kept
@@ -302,8 +331,7 @@ def test_a_read_fences_the_leaders_before() -> None:
     shard = Shard(updates_per_snapshot=4)
     shard.initialize()
     shard.write(A, (0, 4, 2, 1), start=0, complete=5)
-    before = shard.read(leader_epoch=-1)
-    assert len(shard.log) == 2
+    before = ShareState(E.NONE, 1, 0, (StateBatch(0, 4, 2, 1),))
     assert shard.read(leader_epoch=7) == before
     assert shard.last_record() == ShareUpdate(A, 0, 7, 0, (), 5)
     assert shard.read(leader_epoch=7) == before
@@ -314,11 +342,11 @@ def test_a_read_fences_the_leaders_before() -> None:
     assert shard.write(leader_epoch=6) == refused(E.FENCED_LEADER_EPOCH)
     assert shard.write(leader_epoch=9) == OK
     assert shard.state().leader_epoch == 7, "a write makes nobody the leader"
-    assert shard.write(leader_epoch=-1, state_epoch=-1) == OK
+    assert shard.write(leader_epoch=9) == OK
     assert shard.summary().leader_epoch == 7
-    shard.read(leader_epoch=8)  # which comes after four updates: a snapshot
+    shard.read(leader_epoch=10)  # which comes after four updates: a snapshot
     assert shard.wrote_snapshot()
-    assert shard.state().leader_epoch == 8
+    assert shard.state().leader_epoch == 10
     assert shard.is_replayed()
 
 
@@ -464,7 +492,7 @@ def test_the_replay_law() -> None:
             else:
                 first = random.randrange(40)
                 batch = (first, first + random.randrange(9), random.choice((0, 2, 4)), 1)
-                shard.write(key, batch, start=random.randrange(-1, 30), state_epoch=-1)
+                shard.write(key, batch, start=random.randrange(-1, 30), state_epoch=3)
         assert shard.is_replayed()
         first_needed = shard.core.redundant_offsets.last_redundant_offset or 0
         pruned = shard.empty()

@@ -175,10 +175,11 @@ def test_a_protocol_is_kept_once() -> None:
 
 
 def test_metadata_that_cannot_be_read() -> None:
-    """Kafka throws; nothing is written."""
+    """A member whose subscription cannot be read is refused, and nothing is written."""
     context = with_a()
     size = len(context.broker.log)
-    assert context.old("M", protocols=[("range", b"\0")]).join().error is E.UNKNOWN_SERVER_ERROR
+    refused = context.old("M", protocols=[("range", b"\0")]).join()
+    assert refused.error is E.INCONSISTENT_GROUP_PROTOCOL
     assert len(context.broker.log) == size
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from coordinator_server.group.effects import Effects
+from coordinator_server.group.effects import Effects, ProducerIdAndEpoch
 from coordinator_server.group.explain import Trigger
+from coordinator_server.group.transactional_commit import TransactionalCommit
+from coordinator_server.group.transactional_commit import commit as commit_in_transaction
 from protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -147,7 +150,7 @@ def test_a_member_of_the_classic_protocol_commits_with_a_generation() -> None:
 
 
 def test_commits_in_transactions() -> None:
-    """Who gives no member is let through; stale epochs are ILLEGAL_GENERATION there."""
+    """A caller that gives no member is let through, a member needs its epoch."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -156,7 +159,7 @@ def test_commits_in_transactions() -> None:
     cases: list[tuple[dict[str, Any], ErrorCode]] = [
         ({}, E.NONE),
         (member, E.NONE),
-        (member | {"generation_id_or_member_epoch": 3}, E.ILLEGAL_GENERATION),
+        (member | {"generation_id_or_member_epoch": 3}, E.STALE_MEMBER_EPOCH),
         (member | {"member_id": "x"}, E.UNKNOWN_MEMBER_ID),
         ({"group_instance_id": "i"}, E.UNKNOWN_MEMBER_ID),
     ]
@@ -167,6 +170,23 @@ def test_commits_in_transactions() -> None:
     assert context.group.check_transactional_commit(stale) is E.ILLEGAL_GENERATION
     assert a.leave() is E.NONE
     assert context.group.check_transactional_commit(request(member_id="x")) is E.NONE
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(5, E.ILLEGAL_GENERATION), (6, E.STALE_MEMBER_EPOCH)]
+)
+def test_stale_epochs_in_transactions(version: int, error: ErrorCode) -> None:
+    """Clients before version 6 of TxnOffsetCommit are told ILLEGAL_GENERATION."""
+    context = ConsumerContext()
+    a = context.member("a", "three")
+    context.joined(a)
+    stale = request(member_id="a", generation_id_or_member_epoch=7)
+    answers: list[Any] = []
+    effects = SimpleNamespace(reply=lambda _, answer: answers.append(answer))
+    reply = SimpleNamespace(caller=SimpleNamespace(api_version=version))
+    asked = TransactionalCommit("g", ProducerIdAndEpoch(1, 0), stale)
+    commit_in_transaction(context.group, asked, cast(Any, reply), 0, cast(Any, effects))
+    assert [one.error_code for one in answers[0].topics[0].partitions] == [error]
 
 
 def test_who_may_fetch() -> None:

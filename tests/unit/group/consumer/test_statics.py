@@ -140,25 +140,34 @@ def test_a_static_member_leaves_for_good() -> None:
     context.check()
 
 
-def test_a_member_that_brings_another_instance_id_keeps_both() -> None:
-    """As in Kafka, whose table of instances forgets nothing but with the member."""
+def test_a_member_that_brings_another_instance_id() -> None:
+    """The earlier instance id is free: another member may take it."""
     context = ConsumerContext()
     a = joined(context)
     a.instance_id = "second"
     assert a.join().error is ErrorCode.NONE
-    assert context.group.static_ids == {"i-a": "a", "second": "a"}
+    assert context.group.static_ids == {"second": "a"}
     assert context.group.members["a"].group_instance_id == "second"
     a.instance_id = "i-a"
-    assert a.beat() is ErrorCode.NONE
-    assert a.leave(-2) is ErrorCode.NONE
+    assert a.beat() is ErrorCode.UNKNOWN_MEMBER_ID
     b = context.member("b", "three", instance_id="i-a")
     assert b.join().error is ErrorCode.NONE
-    assert context.group.static_ids == {"i-a": "b"}
+    assert context.group.static_ids == {"i-a": "b", "second": "a"}
+    context.check()
+
+
+def test_a_static_member_in_a_full_group() -> None:
+    """A static member that is away comes back under any member id, nobody else joins."""
+    context = ConsumerContext(consumer_max_size=1)
+    a = joined(context)
+    assert a.leave(-2) is ErrorCode.NONE
+    assert context.member("b", "three").join().error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert context.member("b", "three", instance_id="i-a").join().error is ErrorCode.NONE
     context.check()
 
 
 def test_two_static_members_come_back_with_each_others_ids() -> None:
-    """The second is told that its instance id is in use."""
+    """Each takes over what the other instance had, as far as that is still there."""
     context = ConsumerContext()
     a = joined(context)
     b = context.member("b", "one", instance_id="i-b")
@@ -166,11 +175,10 @@ def test_two_static_members_come_back_with_each_others_ids() -> None:
     assert a.leave(-2) is ErrorCode.NONE
     assert b.leave(-2) is ErrorCode.NONE
     assert context.member("a", "one", instance_id="i-b").join().error is ErrorCode.NONE
-    assert context.group.static_ids == {"i-a": "a", "i-b": "a"}
-    refused = context.member("b", "three", instance_id="i-a").join()
-    assert refused.error is ErrorCode.UNRELEASED_INSTANCE_ID
-    assert context.member("a").send(member_epoch=-1).error is ErrorCode.NONE
-    assert context.group.static_ids == {}
+    assert context.group.static_ids == {"i-b": "a"}
+    assert context.member("b", "three", instance_id="i-a").join().error is ErrorCode.NONE
+    assert context.group.static_ids == {"i-b": "a", "i-a": "b"}
+    context.check()
 
 
 def test_what_was_to_be_given_up_is_free_when_a_static_member_leaves_for_a_while() -> None:

@@ -19,7 +19,7 @@ def test_only_what_is_new_is_initialized() -> None:
     assert t.kept == {("one", 0): (2, -1), ("two", 0): (4, -1), ("two", 1): (4, -1)}
     t.change_topics(two=3)
     a.beat()
-    assert t.kept["two", 2] == (5, -1)
+    assert t.kept["two", 2] == (5, 0)
     t.check()
 
 

@@ -35,7 +35,7 @@ def test_the_first_member_gets_all_tasks() -> None:
     response = answer.response
     assert (response.member_id, response.member_epoch) == ("m", 2)
     assert response.heartbeat_interval_ms == 5000
-    assert (response.acceptable_recovery_lag, response.task_offset_interval_ms) == (0, 0)
+    assert (response.acceptable_recovery_lag, response.task_offset_interval_ms) == (10_000, 60_000)
     assert (response.standby_tasks, response.warmup_tasks, response.status) == ([], [], [])
     assert member.active == {"0": [0, 1, 2]}
     assert context.epochs == (2, 2)
@@ -87,10 +87,8 @@ def test_a_member_that_leaves() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"instance_id": "i"}, "Static membership is not yet supported."),
-        ({"task_offsets": [StreamsTaskOffset()]}, "TaskOffsets are not supported yet."),
-        ({"task_end_offsets": []}, "TaskEndOffsets are not supported yet."),
-        ({"warmup_tasks": listed({"0": [1]})}, "WarmupTasks are not supported yet."),
+        ({"instance_id": ""}, "InstanceId can't be empty."),
+        ({"warmup_tasks": listed({"0": [1]})}, "WarmupTasks must be empty when (re-)joining."),
         (
             {"topology": topology(StreamsSubtopology(source_topic_regex=["t.*"]))},
             "Regular expressions for source topics are not supported yet.",
@@ -246,17 +244,17 @@ def test_joining_again_is_no_news() -> None:
 
 
 def test_a_full_group() -> None:
-    """It takes nobody, not even a member of its own that joins again, as in Kafka."""
+    """A full group takes no new member, but a member of its own may join again."""
     context = StreamsContext(streams_max_size=1)
     member = context.member("m")
     context.joined(member)
-    for other in (context.member("n"), member):
-        response = other.join().response
-        assert response.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-        assert response.error_message == (
-            "The streams group has reached its maximum capacity of 1 members."
-        )
-    assert member.own().error is ErrorCode.NONE
+    response = context.member("n").join().response
+    assert response.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert response.error_message == (
+        "The streams group has reached its maximum capacity of 1 members."
+    )
+    assert member.join().error is ErrorCode.NONE
+    assert member.own(task_offsets=[StreamsTaskOffset()]).error is ErrorCode.NONE
 
 
 def test_what_a_member_says_of_itself_raises_the_epoch() -> None:

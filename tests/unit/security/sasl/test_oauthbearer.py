@@ -203,12 +203,12 @@ class _Keys:
         self.missed.append(key_id)
 
 
-def _validator(keys: Any = None) -> JwtValidator:
+def _validator(keys: Any = None, **changes: str) -> JwtValidator:
     settings = {
         "sasl.oauthbearer.jwks.endpoint.url": "http://localhost/",
         "sasl.oauthbearer.expected.audience": "kafka,other",
         "sasl.oauthbearer.expected.issuer": "me",
-    }
+    } | {f"sasl.oauthbearer.{name.replace('_', '.')}": value for name, value in changes.items()}
     return JwtValidator(Config(overrides=settings), cast(Any, lambda *_: keys or _Keys()), "")
 
 
@@ -221,6 +221,20 @@ def test_signed_tokens() -> None:
     assert (
         _validator().validate(_signed({**good, "iat": NOW - 20, "exp": NOW - 10})).user == "alice"
     )
+
+
+@pytest.mark.parametrize("claim", ["audience", "issuer"])
+def test_what_is_not_expected_has_to_be_allowed(claim: str) -> None:
+    """Without an expected audience or issuer the broker starts only if any is allowed."""
+    with pytest.raises(ConfigError, match=f"allow.unverified.{claim}=true"):
+        _validator(**{f"expected_{claim}": ""})
+    validator = _validator(**{f"expected_{claim}": "", f"allow_unverified_{claim}": "true"})
+    name = claim[:3]
+    expected = {"aud": "kafka", "iss": "me"}
+    assert validator.validate(_signed({**expected, name: "x"})).user == "alice"
+    assert validator.validate(_signed({**expected, name: None})).user == "alice"
+    with pytest.raises(TokenError):
+        validator.validate(_signed({**dict.fromkeys(expected, "x"), name: None}))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,201 @@
+"""Settings of consumer, share and streams groups, and the configs that groups have of their own.
+
+Part of the table of settings.
+"""
+
+from coordinator_server.config.rows import a_list as _list
+from coordinator_server.config.rows import boolean as _boolean
+from coordinator_server.config.rows import integer as _int
+from coordinator_server.config.rows import long as _long
+from coordinator_server.config.rows import string as _string
+from storage.config_def import INT_MAX, Setting
+
+
+def _modern(kind: str) -> tuple[Setting, ...]:
+    """The settings that consumer, share and streams groups have in common (KIP-848)."""
+    stem, title = f"group.{kind}", f"a {kind} group"
+    return (
+        _int(f"{stem}.session.timeout.ms", 45000, f"Session timeout of members of {title}.", 1),
+        _int(f"{stem}.min.session.timeout.ms", 45000, f"Shortest session timeout of {title}.", 1),
+        _int(f"{stem}.max.session.timeout.ms", 60000, f"Longest session timeout of {title}.", 1),
+        _int(
+            f"{stem}.heartbeat.interval.ms",
+            5000,
+            f"Heartbeat interval that members of {title} are given.",
+            1,
+        ),
+        _int(
+            f"{stem}.min.heartbeat.interval.ms", 5000, f"Shortest heartbeat interval of {title}.", 1
+        ),
+        _int(
+            f"{stem}.max.heartbeat.interval.ms", 15000, f"Longest heartbeat interval of {title}.", 1
+        ),
+        _int(
+            f"{stem}.assignment.interval.ms",
+            1000,
+            f"Shortest time between two assignments of {title}.",
+        ),
+        _int(f"{stem}.min.assignment.interval.ms", 0, f"Shortest assignment interval of {title}."),
+        _int(
+            f"{stem}.max.assignment.interval.ms", 15000, f"Longest assignment interval of {title}."
+        ),
+        _boolean(
+            f"{stem}.assignor.offload.enable",
+            True,
+            f"Whether Kafka computes assignments of {title} in a thread of their own. Here long "
+            "ones are computed in steps.",
+        )._replace(internal=True),
+    )
+
+
+CONSUMER_ASSIGNOR_CLASSES = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+}
+"""Kafka's classes of the assignors that there are, and their names."""
+STREAMS_ASSIGNOR_CLASS = "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor"
+SHARE_ASSIGNOR_CLASS = "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"
+
+DLQ_TOPIC = "errors.deadletterqueue.topic.name"
+STREAMS_ASSIGNOR = "streams.assignor.name"
+RACK_TAGS = "streams.rack.aware.assignment.tags"
+
+GROUP_SETTINGS_WITHOUT_EFFECT: frozenset[str] = frozenset(
+    {
+        "errors.deadletterqueue.auto.create.topics.enable",
+        "errors.deadletterqueue.topic.name.prefix",
+        "group.consumer.assignor.offload.enable",
+        "group.share.assignor.offload.enable",
+        "group.streams.assignor.offload.enable",
+        "group.streams.num.warmup.replicas",
+        "group.streams.rack.aware.assignment.tags",
+    }
+)
+"""Settings of groups that are checked and described but change nothing."""
+
+# One row is one or two lines: a table, not a page of calls.
+# fmt: off
+# Consumer, share and streams groups (KIP-848, KIP-932, KIP-1071); a group may have many of these as
+# configs of its own.
+MODERN_GROUP_SETTINGS = (
+    *_modern("consumer"),
+    _int("group.consumer.max.size", INT_MAX, "Most members of a consumer group.", least=1),
+    _list("group.consumer.assignors", ("uniform", "range"),
+         "Server-side assignors, by name or by Kafka's class; the first is the default.",
+         choices=("uniform", "range", *CONSUMER_ASSIGNOR_CLASSES)),
+    _string("group.consumer.migration.policy", "bidirectional",
+         "Which way a group may change between the classic and the consumer protocol.",
+         choices=("bidirectional", "upgrade", "downgrade", "disabled")),
+    _int("group.consumer.regex.refresh.interval.ms", 600000,
+         "How often the topics of a subscription by regular expression are looked up.",
+         least=10000)._replace(internal=True),
+    *_modern("share"),
+    _int("group.share.max.size", 200, "Most members of a share group.", least=1, most=1000),
+    _list("group.share.assignors", ("simple",),
+         "The server-side assignor, by name or by Kafka's class: exactly one.",
+         choices=("simple", SHARE_ASSIGNOR_CLASS)),
+    _string("errors.deadletterqueue.topic.name.prefix", "dlq.",
+            "Beginning of the names of dead letter queues that are created (KIP-1191)."),
+    _boolean("errors.deadletterqueue.auto.create.topics.enable", False,
+             "Whether dead letter queues are created (KIP-1191)."),
+    _int("group.share.initialize.retry.interval.ms", 30000,
+         "When a share group asks again that state of partitions be begun, if it got no answer; "
+         "offsets.commit.timeout.ms if that is longer.", least=1)._replace(internal=True),
+    _int("group.share.delivery.count.limit", 5,
+         "How often a record is delivered to a share group at most.", least=2, most=10),
+    _int("group.share.min.delivery.count.limit", 2,
+         "Least delivery count limit of a share group.", least=2, most=5),
+    _int("group.share.max.delivery.count.limit", 10,
+         "Largest delivery count limit of a share group.", least=5, most=25),
+    _int("group.share.partition.max.record.locks", 2000,
+         "Most records of a partition that a share group locks.", least=100, most=10000),
+    _int("group.share.min.partition.max.record.locks", 100,
+         "Least number of record locks of a share group.", least=100, most=2000),
+    _int("group.share.max.partition.max.record.locks", 4000,
+         "Largest number of record locks of a share group.", least=2000, most=10000),
+    _int("group.share.record.lock.duration.ms", 30000,
+         "How long a record is locked for a member of a share group.", least=1000, most=3600000),
+    _int("group.share.min.record.lock.duration.ms", 15000,
+         "Shortest lock of a share group.", least=1000, most=30000),
+    _int("group.share.max.record.lock.duration.ms", 60000,
+         "Longest lock of a share group.", least=30000, most=3600000),
+    _int("group.share.max.share.sessions", 2000,
+         "Most share sessions of a broker; one more is refused.", least=1),
+    *_modern("streams"),
+    _int("group.streams.max.size", INT_MAX, "Most members of a streams group.", least=1),
+    _int("group.streams.initial.rebalance.delay.ms", 3000,
+         "How long the first rebalance of an empty streams group waits for more members."),
+    _int("group.streams.num.standby.replicas", 0, "Standby replicas of each task."),
+    _int("group.streams.max.standby.replicas", 2, "Most standby replicas of each task."),
+    _list("group.streams.assignors", ("sticky",),
+          "Assignors of tasks, by name or by Kafka's class; the first is the default.",
+          choices=("sticky", STREAMS_ASSIGNOR_CLASS)),
+    _list("group.streams.rack.aware.assignment.tags", (),
+          "Tags of clients over which standby tasks are spread; the sticky assignor of this broker "
+          "reads none.", may_be_empty=True),
+    _long("group.streams.acceptable.recovery.lag", 10000,
+          "Lag in records at which a member counts as caught up; members are told."
+          )._replace(internal=True),
+    _int("group.streams.num.warmup.replicas", 2,
+         "Warm-up tasks of a group at a time; the sticky assignor of this broker makes none."
+         )._replace(internal=True),
+    _int("group.streams.max.warmup.replicas", 20,
+         "Most warm-up tasks that a group may ask for.")._replace(internal=True),
+    _int("group.streams.task.offset.interval.ms", 60000,
+         "How often members tell the offsets of their tasks.", least=1)._replace(internal=True),
+    _int("group.streams.min.task.offset.interval.ms", 15000,
+         "Shortest such interval that a group may ask for.", least=1)._replace(internal=True),
+)
+# fmt: on
+
+
+_BY_NAME = {setting.name: setting for setting in MODERN_GROUP_SETTINGS}
+
+# Group configs that fall back to the broker setting of the same name behind "group.".
+_INHERITED = (
+    *(
+        f"{kind}.{name}"
+        for kind in ("consumer", "share", "streams")
+        for name in (
+            "session.timeout.ms",
+            "heartbeat.interval.ms",
+            "assignment.interval.ms",
+            "assignor.offload.enable",
+        )
+    ),
+    "share.delivery.count.limit",
+    "share.partition.max.record.locks",
+    "share.record.lock.duration.ms",
+    "streams.acceptable.recovery.lag",
+    "streams.initial.rebalance.delay.ms",
+    "streams.num.standby.replicas",
+    "streams.num.warmup.replicas",
+    "streams.rack.aware.assignment.tags",
+    "streams.task.offset.interval.ms",
+)
+
+# fmt: off
+_OWN = (
+    _string("share.auto.offset.reset", "latest", "Where a share group without offsets begins."),
+    _string("share.isolation.level", "read_uncommitted", "Which records a share group reads.",
+            ("read_committed", "read_uncommitted")),
+    _boolean("share.renew.acknowledge.enable", True,
+             "Whether members of a share group may renew their locks (KIP-1222)."),
+    _string(DLQ_TOPIC, "",
+            "Topic for records that a share group gives up (KIP-1191); kept, but not served."),
+    _boolean("errors.deadletterqueue.copy.record.enable", False,
+             "Whether the record itself goes to that topic, or its headers alone."),
+)
+# fmt: on
+
+_ASSIGNOR_OF_A_GROUP = _string(
+    "group.streams.assignors", None, "Assignor of the tasks of a streams group."
+)
+
+GROUP_SETTINGS: dict[str, Setting] = (
+    {name: _BY_NAME[f"group.{name}"] for name in _INHERITED}
+    | {STREAMS_ASSIGNOR: _ASSIGNOR_OF_A_GROUP}
+    | {setting.name: setting for setting in _OWN}
+)
+"""Configs of a group (Kafka's GroupConfig), by name: the broker setting that gives its default,
+or a row of its own."""

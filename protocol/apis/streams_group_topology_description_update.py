@@ -1,0 +1,26 @@
+"""StreamsGroupTopologyDescriptionUpdate (key 93): a member describes its topology (KIP-1331).
+
+Version 0. Brokers without a plugin that stores descriptions do not ask for any.
+"""
+
+from __future__ import annotations
+
+from protocol.apis.streams_group_describe import TopologyDescription
+from protocol.schema import INT16, INT32, STRING, Message, field
+
+
+class StreamsGroupTopologyDescriptionUpdateRequest(Message, versions=(0, 0), flexible_since=0):
+    """The processing graph of the topology that has this epoch."""
+
+    group_id: str = field(STRING)
+    member_id: str = field(STRING)
+    topology_epoch: int = field(INT32)
+    topology_description: TopologyDescription = field(TopologyDescription)
+
+
+class StreamsGroupTopologyDescriptionUpdateResponse(Message, versions=(0, 0), flexible_since=0):
+    """Whether the description was taken."""
+
+    throttle_time_ms: int = field(INT32)
+    error_code: int = field(INT16)
+    error_message: str | None = field(STRING, nullable_since=0, default=None)

@@ -38,6 +38,7 @@ CLASSES = {
     "kafka-delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-storage": "kafka.tools.StorageTool",
@@ -101,6 +102,7 @@ AREAS = (
         "transactions.json",
         {**SETTINGS, "transaction.partition.verification.enable": "false"},
     ),
+    Area("leaders.txt", "leaders.json"),
     Area("acls.txt", "acls.json", {**SETTINGS, **AUTHORIZED}),
     Area(
         "delegation_tokens.txt",
@@ -355,6 +357,7 @@ class Player:
                 "version": 1,
             },
             "twice.json": {"partitions": [first, first]},
+            "three.json": {"partitions": [{**first, "partition": one} for one in (0, 9, 1)]},
             "none.json": {"partitions": []},
             "version.json": {"partitions": [], "version": 2},
             "empty.json": {},

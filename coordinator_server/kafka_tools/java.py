@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 
 from coordinator_server.client import Address
 from protocol.errors import ErrorCode
+from protocol.hashing import java_hash
 
 _ERRORS = "org.apache.kafka.common.errors."
 _OTHER_NAMES = {
@@ -148,3 +150,18 @@ def double_text(value: float) -> str:
     sign, digits, _ = Decimal(repr(value)).normalize().as_tuple()
     rest = "".join(map(str, digits[1:])) or "0"
     return f"{'-' if sign else ''}{digits[0]}.{rest}E{Decimal(repr(value)).adjusted()}"
+
+
+def in_hash_order(places: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Return partitions in the order of a Java HashMap of TopicPartitions."""
+    places = list(places)
+    size = 16
+    while len(places) > size * 3 // 4:
+        size *= 2
+
+    def bucket(place: tuple[str, int]) -> int:
+        topic, partition = place
+        code = (31 * (31 + partition) + java_hash(topic)) & 0xFFFFFFFF
+        return (code ^ code >> 16) & (size - 1)
+
+    return sorted(places, key=bucket)

@@ -18,9 +18,9 @@ from coordinator_server.kafka_tools.frame import (
     java_class,
     raise_wrapped,
 )
+from coordinator_server.kafka_tools.java import in_hash_order
 from coordinator_server.kafka_tools.options import Option, Options, OptionsError
 from protocol.errors import ErrorCode
-from protocol.hashing import java_hash
 
 _FAILED = "org.apache.kafka.tools.AdminCommandFailedException"
 _REFUSED = "org.apache.kafka.tools.AdminOperationException"
@@ -148,7 +148,7 @@ def _print(kind: str, results: dict[Place, ClientError | None]) -> int:
     """Print results as Kafka's tool does; gives the exit code."""
     succeeded, valid = [], []
     failed: list[tuple[Place, ClientError]] = []
-    for place in _in_hash_order(results):
+    for place in in_hash_order(results):
         error = results[place]
         if error is None:
             succeeded.append(place)
@@ -166,7 +166,7 @@ def _print(kind: str, results: dict[Place, ClientError | None]) -> int:
     message = f"{len(failed)} replica(s) could not be elected"
     text = f"Error completing leader election ({kind}) for partition:"
     errors = {}
-    for place in _in_hash_order(dict(failed)):
+    for place in in_hash_order(dict(failed)):
         error = dict(failed)[place]
         errors[place] = f"{java_class(error)}: {error}"
         print(f"{text} {_joined([place])}: {errors[place]}")
@@ -178,22 +178,7 @@ def _print(kind: str, results: dict[Place, ClientError | None]) -> int:
 
 
 def _joined(places: Iterable[Place]) -> str:
-    return ", ".join(f"{topic}-{partition}" for topic, partition in _in_hash_order(places))
-
-
-def _in_hash_order(places: Iterable[Place]) -> list[Place]:
-    """The partitions as a Java HashMap has them, whose order Kafka's tool prints."""
-    places = list(places)
-    size = 16
-    while len(places) > size * 3 // 4:
-        size *= 2
-
-    def bucket(place: Place) -> int:
-        topic, partition = place
-        code = (31 * (31 + partition) + java_hash(topic)) & 0xFFFFFFFF
-        return (code ^ code >> 16) & (size - 1)
-
-    return sorted(places, key=bucket)
+    return ", ".join(f"{topic}-{partition}" for topic, partition in in_hash_order(places))
 
 
 def _read(path: str) -> list[Place]:
@@ -217,7 +202,7 @@ def _read(path: str) -> list[Place]:
                 text = f"No such field exists: `{name}`"
                 raise_wrapped(ToolError(_MAPPING, text), _RUNTIME)
     places = [(str(one["topic"]), int(one["partition"])) for one in document["partitions"]]
-    twice = _in_hash_order({one for one in places if places.count(one) > 1})
+    twice = in_hash_order({one for one in places if places.count(one) > 1})
     if twice:
         shown = f"[{', '.join(f'{topic}-{partition}' for topic, partition in twice)}]"
         text = f"Replica election data contains duplicate partitions: {shown}"

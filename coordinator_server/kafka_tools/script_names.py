@@ -39,6 +39,7 @@ SCRIPTS = (
     Script("offsets", "kafka-get-offsets", "get_offsets", "the offsets of partitions at a time"),
     Script("delete-records", "kafka-delete-records", "delete_records", "drop the oldest records"),
     Script("elect-leaders", "kafka-leader-election", "leader_election", "elect leaders"),
+    Script("log-dirs", "kafka-log-dirs", "log_dirs", "sizes of partitions on the disk"),
     Script("transactions", "kafka-transactions", "transactions", "look at transactions, end them"),
     Script("api-versions", "kafka-broker-api-versions", "api_versions", "what each broker serves"),
     Script("storage", "kafka-storage", "storage", "a random cluster id; nothing is formatted"),

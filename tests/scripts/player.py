@@ -39,6 +39,7 @@ CLASSES = {
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-storage": "kafka.tools.StorageTool",
@@ -132,6 +133,7 @@ _CALL = re.compile(r"Call\(callName=(\S+), deadlineMs=.* timed out at \d+ after 
 _TOKEN = re.compile(r"(?m)^(?P<id>[\w-]{22}) (?P<hmac>[\w+/]{86}==) ")
 _TOKEN_ID = re.compile(r"(?<=with tokenId : )\S+")
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?![:\d])")
+_LOG_DIR = re.compile(r'(?<="logDir":")[^"]*')
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
@@ -274,6 +276,7 @@ class Player:
         if self._token[1]:
             text = text.replace(self._token[1], "{hmac}")
         text = _DATE.sub("DATE", text)
+        text = _LOG_DIR.sub("{logs}", text)
         text = _UUID.sub("00000000-0000-0000-0000-000000000000", text)
         if self._hidden:
             hidden = rf"(?m)^(.*(name=|User:))?{self._hidden}.*\n?"

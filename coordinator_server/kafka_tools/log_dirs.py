@@ -1,0 +1,103 @@
+"""kafka-log-dirs.sh: sizes of partitions in the log directories of brokers (LogDirsCommand)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from coordinator_server.client import Client, ClientError, ClientSettings, check
+from coordinator_server.kafka_tools.frame import (
+    BOOTSTRAP_SERVER,
+    COMMAND_CONFIG,
+    EXECUTION,
+    Tool,
+    connect,
+    parse_integer,
+    raise_wrapped,
+)
+from coordinator_server.kafka_tools.java import exception_name, in_hash_order
+from coordinator_server.kafka_tools.options import Option, Options
+from protocol.errors import ErrorCode
+
+OPTIONS = (
+    BOOTSTRAP_SERVER._replace(argument="The server(s) to use for bootstrapping"),
+    COMMAND_CONFIG._replace(argument="Admin client property file"),
+    Option("describe", "REQUIRED: describe the log directories."),
+    Option("topic-list", "The topics, with commas between; all by default.", "Topic list"),
+    Option("broker-list", "Ids of brokers, with commas between; all by default.", "Broker list"),
+)
+
+
+def run(options: Options) -> int:
+    """Print one JSON document with what the brokers answer."""
+    options.required("bootstrap-server", "describe")
+    client = connect(options, settings=ClientSettings(client_id="log-dirs-tool"))
+    try:
+        topics = set(_items(options, "topic-list"))
+        known = sorted(one.node_id for one in client.metadata([]).brokers)
+        asked = {parse_integer(one) for one in _items(options, "broker-list")}
+        unknown = asked.difference(known)
+        if unknown:
+            print(
+                "ERROR: The given brokers do not exist from --broker-list: "
+                f"{_joined(unknown)}. Current existent brokers: {_joined(known)}",
+                file=sys.stderr,
+            )
+            return 1
+        brokers = sorted(asked or known)
+        print("Querying brokers for log directories information")
+        try:
+            described = [_described(client, node_id, topics) for node_id in brokers]
+        except ClientError as error:
+            raise_wrapped(error, EXECUTION)
+    finally:
+        client.close()
+    print(f"Received log directory information from brokers {_joined(brokers)}")
+    print(json.dumps({"brokers": described, "version": 1}, separators=(",", ":")))
+    return 0
+
+
+def _items(options: Options, name: str) -> list[str]:
+    return [one for one in (options.value(name) or "").split(",") if one]
+
+
+def _joined(node_ids: Any) -> str:
+    return ",".join(map(str, sorted(node_ids)))
+
+
+def _described(client: Client, node_id: int, topics: set[str]) -> dict[str, Any]:
+    """One broker as Kafka's tool prints it."""
+    from protocol.apis.describe_log_dirs import DescribeLogDirsRequest
+
+    request = DescribeLogDirsRequest(topics=None)
+    answer = client.call("describeLogDirs", lambda: client.ask(request, node_id))
+    check(answer.error_code)
+    directories = []
+    for one in answer.results:
+        sizes = {
+            (topic.name, part.partition_index): part
+            for topic in one.topics
+            if not topics or topic.name in topics
+            for part in topic.partitions
+        }
+        partitions = [
+            {
+                "partition": f"{topic}-{index}",
+                "size": sizes[topic, index].partition_size,
+                "offsetLag": sizes[topic, index].offset_lag,
+                "isFuture": sizes[topic, index].is_future_key,
+            }
+            for topic, index in in_hash_order(sizes)
+        ]
+        error = exception_name(ErrorCode(one.error_code)) if one.error_code else None
+        directories.append({"partitions": partitions, "error": error, "logDir": one.log_dir})
+    return {"broker": node_id, "logDirs": directories}
+
+
+TOOL = Tool(
+    "kafka-log-dirs",
+    OPTIONS,
+    run,
+    "This tool helps to query log directory usage on the specified brokers.",
+)

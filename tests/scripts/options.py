@@ -17,6 +17,10 @@ CALLS = (
     ),
     "kafka-transactions forceTerminateTransaction",
     *(
+        f"kafka-metadata-quorum {command}"
+        for command in ("describe", "add-controller", "remove-controller")
+    ),
+    *(
         f"kafka-storage {command}"
         for command in ("format", "info", "version-mapping", "feature-dependencies", "random-uuid")
     ),

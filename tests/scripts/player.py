@@ -40,6 +40,7 @@ CLASSES = {
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-storage": "kafka.tools.StorageTool",
@@ -117,8 +118,8 @@ AREAS = (
 # We have nothing to advertise: group.protocol=consumer is not here yet.
 _ADVERTISEMENT = re.compile(r"(?m)^The consumer rebalance protocol \(KIP-848\) .*\n")
 # Where a tool has commands: its usage, and messages that Kafka's justifies to 75 columns.
-_USAGE_OF_COMMANDS = re.compile(r"(?s)\Ausage: .*?(?=\nkafka-[\w-]*\.sh:\s+error:|\n\Z)")
-_JUSTIFIED = re.compile(r"(?s)(?<=<usage>\n)kafka-[\w-]*\.sh:\s+error:.*?(?=\n\nDid|\n\Z)")
+_USAGE_OF_COMMANDS = re.compile(r"(?s)\Ausage: .*?(?=\nkafka-[\w.-]*:\s+error:|\n\Z)")
+_JUSTIFIED = re.compile(r"(?s)(?<=<usage>\n)kafka-[\w.-]*:\s+error:.*?(?=\n\nDid|\n\Z)")
 _GUESS = re.compile(r"(?s)\n+Did you mean:\n.*(?=\n\Z)")
 # Tables of kafka-transactions: producer ids, and times with how long ago they were.
 _PRODUCER_ID = re.compile(r"(?m)(?<![^\t\n])(?=[\d ]{10}\t)\d+ *(?=\t)")
@@ -133,6 +134,7 @@ _CALL = re.compile(r"Call\(callName=(\S+), deadlineMs=.* timed out at \d+ after 
 _TOKEN = re.compile(r"(?m)^(?P<id>[\w-]{22}) (?P<hmac>[\w+/]{86}==) ")
 _TOKEN_ID = re.compile(r"(?<=with tokenId : )\S+")
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?![:\d])")
+_CLUSTER_ID = re.compile(r"(?<=ClusterId: {14})\S+")
 _LOG_DIR = re.compile(r'(?<="logDir":")[^"]*')
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
@@ -266,7 +268,10 @@ class Player:
         text = re.sub(r"(?<=correlation id )\d+", "N", text)
         text = _without_repeats(text, " recoverable issue ")
         text = _USAGE_OF_COMMANDS.sub("<usage>", text)
-        text = _JUSTIFIED.sub(lambda message: " ".join(message[0].split()), text)
+        # A line may end within an option's name, behind its hyphens.
+        text = _JUSTIFIED.sub(
+            lambda message: " ".join(message[0].split()).replace(" -- ", " --"), text
+        )
         text = _GUESS.sub("", text)
         text = _PRODUCER_ID.sub("PRODUCERID", text)
         text = _AGE.sub(r"\1AGE", _TIME.sub(r"TIME\1", text))
@@ -276,6 +281,7 @@ class Player:
         if self._token[1]:
             text = text.replace(self._token[1], "{hmac}")
         text = _DATE.sub("DATE", text)
+        text = _CLUSTER_ID.sub("ID", text)
         text = _LOG_DIR.sub("{logs}", text)
         text = _UUID.sub("00000000-0000-0000-0000-000000000000", text)
         if self._hidden:
@@ -370,6 +376,17 @@ class Player:
         for name, content in texts.items():
             (self._directory / name).write_text(json.dumps(content))
         hasty = "default.api.timeout.ms=1000\nrequest.timeout.ms=1000\n"
+        controller = f"listeners=A://h:1,controller://[::1]:2\nlog.dirs={self._directory}\n"
+        for number, more in enumerate(
+            ("", "node.id=-1", "node.id=5", "node.id=5\nprocess.roles=controller"),
+        ):
+            text = f"{controller}{more}\n"
+            (self._directory / f"controller{number}.properties").write_text(text)
+        whole = f"{text}controller.listener.names=CONTROLLER\n"
+        (self._directory / "controller.properties").write_text(whole)
+        (self._directory / "unlisted.properties").write_text(whole.replace("LER\n", "LERS\n"))
+        meta = f"version=1\ncluster.id={'A' * 22}\nnode.id=5\ndirectory.id={'A' * 21}Q\n"
+        (self._directory / "meta.properties").write_text(meta)
         (self._directory / "hasty.properties").write_text(hasty)
         (self._directory / "text.json").write_text("partitions: none")
         plan = f"{self._prefix}a,0,1\n{self._prefix}b,0,99\n"

@@ -262,6 +262,7 @@ WITHOUT_ARRAYS = frozenset(
         "RenewDelegationToken",
         "ExpireDelegationToken",
         "UnregisterBroker",
+        "UnregisterController",
         "RemoveRaftVoter",
     )
 )

@@ -183,6 +183,7 @@ SPECS: tuple[ApiSpec, ...] = (
         0,
         0,
     ),
+    ApiSpec(94, "UnregisterController", "unregister_controller", 0, 0, 0, 0),
 )
 
 SPEC_BY_KEY: dict[int, ApiSpec] = {spec.key: spec for spec in SPECS}

@@ -357,6 +357,9 @@ TABLE: dict[str, Row] = {
     "DescribeQuorum": Row(_cluster(Operation.DESCRIBE, _CLUSTER_REFUSED), refuse=_bare),
     "UpdateFeatures": Row(_request_needs("UpdateFeatures", Operation.ALTER), refuse=_bare),
     "UnregisterBroker": Row(_request_needs("UnregisterBroker", Operation.ALTER), refuse=_bare),
+    "UnregisterController": Row(
+        _request_needs("UnregisterController", Operation.ALTER), refuse=_bare
+    ),
     "AddRaftVoter": Row(_cluster(Operation.ALTER, _CLUSTER_REFUSED), refuse=_bare),
     "RemoveRaftVoter": Row(_cluster(Operation.ALTER, _CLUSTER_REFUSED), refuse=_bare),
     "DescribeProducers": _row(

@@ -291,6 +291,7 @@ CASES = [
     Case("DescribeQuorum", _quorum),
     Case("UpdateFeatures", _features),
     Case("UnregisterBroker", _unregistered),
+    Case("UnregisterController", _unregistered),
     Case("AddRaftVoter", _voter),
     Case("RemoveRaftVoter", _voter),
     Case("DescribeAcls", _describe_acls),

@@ -145,6 +145,14 @@ def unknown_broker(t: Stage) -> None:
         leaders.show(t, "UnregisterBroker", 0, {"broker_id": broker_id}, str(broker_id))
 
 
+@AREA.scenario
+def unregistered_controllers(t: Stage) -> None:
+    """UnregisterController of controllers that are not registered, and of the one that is."""
+    for controller_id in (7, -1, 2**31 - 1, _NODE):
+        body = {"controller_id": controller_id}
+        leaders.show(t, "UnregisterController", 0, body, str(controller_id))
+
+
 def _updated(
     t: Stage, version: int, updates: list[tuple[str, int, int]], note: str = "", **fields: Any
 ) -> None:

@@ -1,0 +1,19 @@
+"""UnregisterController (key 94): forget a controller. Version 0, flexible."""
+
+from __future__ import annotations
+
+from protocol.schema import INT16, INT32, STRING, Message, field
+
+
+class UnregisterControllerRequest(Message, versions=(0, 0), flexible_since=0):
+    """The controller."""
+
+    controller_id: int = field(INT32)
+
+
+class UnregisterControllerResponse(Message, versions=(0, 0), flexible_since=0):
+    """The result."""
+
+    throttle_time_ms: int = field(INT32)
+    error_code: int = field(INT16)
+    error_message: str | None = field(STRING, nullable_since=0, default=None)

@@ -210,7 +210,7 @@ def replace(
     return (yield from _fixed(broker, kind, name, configs))
 
 
-def is_malformed(broker: Broker, resource: Any) -> Generator[None, None, bool]:
+def is_malformed(resource: Any) -> Generator[None, None, bool]:
     """Whether a change is wrong in a way that Kafka tells everybody, whoever may make it.
 
     Source: ConfigAdminManager.preprocess; the rights are asked for later, by the controller.
@@ -219,11 +219,9 @@ def is_malformed(broker: Broker, resource: Any) -> Generator[None, None, bool]:
         (one.name, one.value is None and getattr(one, "config_operation", None) != Operation.DELETE)
         for one in resource.configs
     )
-    kind, configs = resource.resource_type, resource.configs
-    if refused is None and kind == BROKER:
-        fixed = yield from _fixed(broker, BROKER, resource.resource_name, configs)
-        return fixed != DONE
-    replaces_logger = kind == BROKER_LOGGER and isinstance(resource, ReplacedResource)
+    replaces_logger = resource.resource_type == BROKER_LOGGER and isinstance(
+        resource, ReplacedResource
+    )
     return refused is not None or replaces_logger
 
 

@@ -84,7 +84,7 @@ def _alter(asking: Asking, request: Any, refuse: Refused) -> Generator[None, Non
             one.resource_type not in ASKED_TYPES
             or counts[one.resource_type, one.resource_name] > 1
             or unlogged.allows(Operation.ALTER_CONFIGS, *_asked(one))
-            or (yield from is_malformed(asking.broker, one))
+            or (yield from is_malformed(one))
         )
         if passes:
             left.append(one)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.apis.config_changes import BROKER_LOGGER
+from coordinator_server.apis.config_changes import BROKER, BROKER_LOGGER
 from protocol.apis.alter_configs import AlterConfigsResourceResponse
 from protocol.apis.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponsePartition,
@@ -239,11 +239,16 @@ def describe_configs(resource: Any, error: ErrorCode) -> DescribeConfigsResult:
     )
 
 
+def _text(resource: Any, error: ErrorCode) -> str | None:
+    """Return the text of a refusal; Kafka's brokers give none for themselves and their loggers."""
+    return None if resource.resource_type in (BROKER, BROKER_LOGGER) else error.message
+
+
 def alter_configs(resource: Any, error: ErrorCode) -> AlterConfigsResourceResponse:
     """AlterConfigs."""
     return AlterConfigsResourceResponse(
         error_code=error,
-        error_message=error.message,
+        error_message=_text(resource, error),
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
@@ -252,10 +257,10 @@ def alter_configs(resource: Any, error: ErrorCode) -> AlterConfigsResourceRespon
 def incremental_alter_configs(
     resource: Any, error: ErrorCode
 ) -> IncrementalAlterConfigsResourceResponse:
-    """IncrementalAlterConfigs; the broker itself, which answers for loggers, gives no text."""
+    """IncrementalAlterConfigs."""
     return IncrementalAlterConfigsResourceResponse(
         error_code=error,
-        error_message=None if resource.resource_type == BROKER_LOGGER else error.message,
+        error_message=_text(resource, error),
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )

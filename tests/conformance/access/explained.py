@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _FIXED = (
     "the settings of a broker come from its command line and its file: all of them are answered as "
-    "a Kafka answers those that cannot be changed, before it asks who wants it"
+    "a Kafka answers those that cannot be changed"
 )
 _FAILS = "a Kafka with an authorizer fails at ids that no topic has; we answer UNKNOWN_TOPIC_ID"
 _CREATES = (
@@ -17,13 +17,18 @@ _ALLOWED_BY_GROUP = (
     *("right-host", "deny-other-host", "odd", "deny-2", "without-2"),
 )
 
+_MAY_ALTER = (
+    *("super", "full", "all-operations", "implied", "prefixed", "wildcard", "everyone"),
+    *("right-host", "deny-other-host"),
+)
+
 _MAY_CREATE = (
     *("super", "full", "all-operations", "implied", "prefixed", "wildcard", "everyone"),
     *("right-host", "deny-other-host", "deny-all", "odd", "even", "first-2"),
     *("deny-1", "deny-2", "deny-3", "deny-4", "without-2", "without-3", "without-4"),
 )
 EXPLAINED: dict[str, str] = {
-    "*AlterConfigs.broker *": _FIXED,
+    **{f"*AlterConfigs.broker * {grant}": _FIXED for grant in _MAY_ALTER},
     **{
         f"{case} * {grant}": _FAILS
         for case in ("ShareAcknowledge.absent", "ShareFetch")

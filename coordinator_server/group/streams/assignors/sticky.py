@@ -8,6 +8,7 @@ StickyTaskAssignor (KIP-1071).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -202,19 +203,17 @@ class _Builder:
 
 
 def _least_loaded(members: list[_Member], task: TaskId | None = None) -> _Member | None:
-    """Who has least, in a process that has less than that of those before.
+    """Return the first member, or a later one with less, in a process with less than before.
 
-    With a `task`, only of processes that do not have it. As in Kafka, there is none if the process
-    of the first member has it.
+    With a `task`, only members count whose process does not have the task. (Kafka:
+    findPrevMemberWithLeastLoad)
     """
-    first, *others = members
-    if task is not None and first.process.has_task(task):
-        return None
-    least, load, count = first, first.process.load, first.task_count
-    for member in others:
+    least: _Member | None = None
+    load, count = inf, inf
+    for member in members:
         if task is not None and member.process.has_task(task):
             continue
-        if member.process.load < load and member.task_count < count:
+        if least is None or (member.process.load < load and member.task_count < count):
             least, load, count = member, member.process.load, member.task_count
     return least
 

@@ -359,7 +359,7 @@ async def test_changes_of_configs_that_are_malformed(broker: Secured) -> None:
         (2, "b"): ErrorCode.INVALID_REQUEST,
         (2, "a"): TOPIC_REFUSED,
         (32, "g"): ErrorCode.INVALID_REQUEST,
-        (4, "7"): ErrorCode.INVALID_REQUEST,
+        (4, "7"): CLUSTER_REFUSED,
         (4, "1"): CLUSTER_REFUSED,
         (8, "1"): ErrorCode.INVALID_REQUEST,
     }

@@ -152,17 +152,6 @@ def test_the_records_of_states_are_kafkas(used: Used) -> None:
         assert ours[place] == written, place
 
 
-def test_a_snapshot_shows_that_offsets_were_apart(used: Used) -> None:
-    """The case of the script in which Kafka's leader writes a batch for each offset."""
-    snapshots = [
-        [(one.first_offset, one.last_offset) for one in value.state_batches]
-        for (group, _, _), written in states(used.kafka.data).items()
-        for value in written
-        if group == "apart" and isinstance(value, ShareSnapshotValue)
-    ]
-    assert any({(2, 3), (4, 4)} <= set(one) for one in snapshots), snapshots
-
-
 def test_the_groups_are_described_as_by_kafka(used: Used) -> None:
     """Epochs, states, assignments, start offsets and lags in the end."""
     for group in GROUPS:

@@ -53,7 +53,7 @@ KINDS = {
 
 WITH_DEFAULTS = ("users", "clients", "brokers", "ips")
 TYPES = (
-    "topics", "clients", "users", "brokers", "ips", "client-metrics", "groups", "broker-loggers",
+    "broker-loggers", "topics", "clients", "users", "brokers", "ips", "client-metrics", "groups",
 )  # fmt: skip
 FLAGS = {
     "topic": "topics",
@@ -312,7 +312,7 @@ def _added(options: Options) -> dict[str, str]:
             pair = re.split(rf"\s*=\s*{_OUTSIDE_BRACKETS}", part)
             if len(pair) != 2:
                 illegal_argument(
-                    "requirement failed: Invalid entity config: all configs to be added must be"
+                    "Invalid entity config: all configs to be added must be"
                     ' in the format "key=val" or  "key=[val1,val2]" to group values which contain'
                     " commas."
                 )

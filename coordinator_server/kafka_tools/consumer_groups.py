@@ -441,7 +441,6 @@ TOOL = Tool(
     "kafka-consumer-groups",
     OPTIONS,
     run,
-    "This tool helps to list all consumer groups, describe a consumer group, delete consumer group"
-    " info, or reset consumer group offsets.",
+    "This tool helps to list, describe, delete and manage the offsets of consumer groups.",
     _failed,
 )

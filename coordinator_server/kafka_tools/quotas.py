@@ -82,15 +82,15 @@ def _check_ip_settings(names: Sequence[str]) -> None:
 
 
 def _refuse(only: str, kind: str, known: Sequence[str], changes: Changes) -> None:
-    """Refuse names that are not known, with the words and the collections of Scala."""
+    """Refuse names that are not known, with the words of Kafka."""
     added, deleted = changes
     end = f"for '{kind}' using --bootstrap-server. Unexpected config names:"
     unknown = sorted(name for name in added if name not in known)
     if unknown:
-        illegal_argument(f"{only} added {end} Set({', '.join(unknown)})")
+        illegal_argument(f"{only} added {end} {','.join(unknown)}")
     unknown = [name for name in deleted if name not in known]
     if unknown:
-        illegal_argument(f"{only} deleted {end} ArrayBuffer({', '.join(unknown)})")
+        illegal_argument(f"{only} deleted {end} {','.join(unknown)}")
 
 
 def _read(

@@ -112,7 +112,7 @@ def _in_range(client: Client, wanted: Mapping[Partition, int]) -> Plan:
             log(
                 "WARN",
                 f"New offset ({offset}) is {bound} offset for topic partition"
-                f" {partition[0]}-{partition[1]}. Value will be set to {plan[partition]}",
+                f" {partition[0]}-{partition[1]}. Value will be set to {plan[partition]}.",
                 "org.apache.kafka.tools.OffsetsUtils",
             )
     return plan

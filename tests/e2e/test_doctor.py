@@ -253,7 +253,7 @@ RANGES = {3: (0, 12), 10: (0, 4), 17: (0, 1), 18: (0, 4), 36: (0, 2)}
 
 def test_a_listener_without_sasl(capsys: pytest.CaptureFixture[str]) -> None:
     """The password is not sent."""
-    with fake({3: (0, 12), 18: (0, 4)}, lambda *_: None) as broker:
+    with fake({3: (0, 12), 18: (0, 5)}, lambda *_: None) as broker:
         told = doctor(capsys, broker.address, *SASL, f"sasl.password={PASSWORD}")
         assert told.failure[:2] == (
             "sasl",

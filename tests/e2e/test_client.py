@@ -50,7 +50,7 @@ def test_versions_are_agreed_on_with_an_old_broker() -> None:
         answer = connection.ask(MetadataRequest(topics=[]))
         connection.close()
         assert answer.cluster_id == "c"
-        assert broker.asked == [("ApiVersions", 4), ("ApiVersions", 2), ("Metadata", 5)]
+        assert broker.asked == [("ApiVersions", 5), ("ApiVersions", 2), ("Metadata", 5)]
 
 
 def test_what_a_broker_does_not_serve_is_said_in_kafkas_words() -> None:

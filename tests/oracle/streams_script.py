@@ -66,6 +66,8 @@ GROUPS = (
 KINDS = ("active_tasks", "standby_tasks", "warmup_tasks")
 REQUESTED = {"stateful-part-repartition": 2}
 """Internal topics whose number of partitions the application has a wish for."""
+PROCESSES = {"a": "p", "b": "q", "c": "s"}
+"""A process of each member. Kafka's hash tables, which decide ties, keep their order."""
 LEAVE = -1
 LONG_MS = 600_000
 
@@ -249,7 +251,7 @@ class ScriptedMember:
             "member_epoch": 0,
             "rebalance_timeout_ms": 60_000,
             "topology": self._topology,
-            "process_id": f"process-{self.name}",
+            "process_id": PROCESSES[self.name],
             **self._fields,
         }
         return self.own(**fields)

@@ -2,12 +2,13 @@
 
 A member first gives up what it shall not have any more, and says so by listing what it has. Only
 then it moves to the epoch of the target, and gets what is free by then: a task that no member runs,
-and of which its own process has no copy. Source: CurrentAssignmentBuilder.
+and of which no other member of its process has a copy. A task that the member has in another role
+changes it in one step. Source: CurrentAssignmentBuilder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coordinator_server.group.streams.member import NOTHING, CurrentTasks
@@ -16,6 +17,9 @@ from coordinator_server.group.streams.tasks import OwnedTasks, holds_any
 
 if TYPE_CHECKING:
     from coordinator_server.group.streams.assignors.spec import MemberTasks, Tasks
+
+Held = Mapping[str, Collection[int]]
+"""Subtopology id -> partitions."""
 
 
 class TaskHolders(Protocol):
@@ -75,9 +79,18 @@ class Reconciliation(NamedTuple):
         at = self.target.epoch
         active = _Difference.of(assigned.active, target.active, self._may_not_run)
         standby = _Difference.of(_at(assigned.standby, at), target.standby, self._may_not_copy)
-        warmup = _Difference.of(_at(assigned.warmup, at), target.warmup, self._may_not_copy)
+        warmup = _Difference.of(_at(assigned.warmup, at), target.warmup, self._may_not_warm_up)
+        standby.convert(assigned.active)
+        warmup.convert(assigned.standby, standby)
+        standby.convert(assigned.warmup, warmup)
+        standby.keep_promoted(target.active)
+        warmup.keep_promoted(target.active)
         revoking = OwnedTasks(active.lost, _sets(standby.lost), _sets(warmup.lost))
-        if not revoking.is_empty and self._still_has(revoking):
+        is_blocked = not revoking.is_empty and self._still_has(revoking)
+        if not is_blocked:
+            standby.let_go_of(active.free)
+            warmup.let_go_of(active.free)
+        if is_blocked:
             kept = OwnedTasks(active.kept, _sets(standby.kept), _sets(warmup.kept))
             return self._moved(epoch, MemberState.UNREVOKED_TASKS, kept, revoking)
         is_waiting = active.has_to_wait or standby.has_to_wait or warmup.has_to_wait
@@ -93,16 +106,31 @@ class Reconciliation(NamedTuple):
         return CurrentTasks(epoch, self.current.epoch, state, assigned, revoking)
 
     def _may_not_run(self, subtopology_id: str, partition: int) -> bool:
-        """Whether the task runs anywhere, or the process has a copy of its state."""
-        return self.holders.runner(subtopology_id, partition) is not None or self.holders.has_copy(
-            self.process_id, subtopology_id, partition
+        """Whether the task runs anywhere, or another member of the process has a copy of it."""
+        assigned = self.current.assigned
+        return self.holders.runner(subtopology_id, partition) is not None or self._is_copied(
+            (assigned.standby, assigned.warmup), subtopology_id, partition
         )
 
     def _may_not_copy(self, subtopology_id: str, partition: int) -> bool:
-        """Whether the process has the task already."""
-        return self.holders.runner(
-            subtopology_id, partition
-        ) == self.process_id or self.holders.has_copy(self.process_id, subtopology_id, partition)
+        """Whether the process has the task; the member itself may run it, or warm it up."""
+        assigned = self.current.assigned
+        if self.holders.runner(subtopology_id, partition) == self.process_id:
+            return partition not in assigned.active.get(subtopology_id, ())
+        return self._is_copied((assigned.warmup,), subtopology_id, partition)
+
+    def _may_not_warm_up(self, subtopology_id: str, partition: int) -> bool:
+        """Whether the process has the task; it may be a standby task of the member itself."""
+        own = (self.current.assigned.standby,)
+        return self.holders.runner(subtopology_id, partition) == self.process_id or self._is_copied(
+            own, subtopology_id, partition
+        )
+
+    def _is_copied(self, own: Iterable[Tasks], subtopology_id: str, partition: int) -> bool:
+        """Whether the process has a copy of the task that is not in `own`."""
+        return self.holders.has_copy(self.process_id, subtopology_id, partition) and not any(
+            partition in tasks.get(subtopology_id, ()) for tasks in own
+        )
 
 
 class _Difference(NamedTuple):
@@ -110,7 +138,7 @@ class _Difference(NamedTuple):
 
     kept: dict[str, dict[int, int]]
     lost: dict[str, dict[int, int]]
-    free: dict[str, list[int]]
+    free: dict[str, dict[int, int]]
     has_to_wait: bool
 
     @classmethod
@@ -123,7 +151,7 @@ class _Difference(NamedTuple):
         """The way from what is assigned to the target."""
         kept: dict[str, dict[int, int]] = {}
         lost: dict[str, dict[int, int]] = {}
-        free: dict[str, list[int]] = {}
+        free: dict[str, dict[int, int]] = {}
         has_to_wait = False
         for subtopology_id in {**target, **assigned}:
             wanted = target.get(subtopology_id, frozenset())
@@ -135,8 +163,25 @@ class _Difference(NamedTuple):
                 if is_held(subtopology_id, partition):
                     has_to_wait = True
                 else:
-                    free.setdefault(subtopology_id, []).append(partition)
+                    free.setdefault(subtopology_id, {})[partition] = 0
         return cls(kept, lost, free, has_to_wait)
+
+    def convert(self, held: Held, giver: _Difference | None = None) -> None:
+        """Grant at once what is free and `held` in another role, which loses it no more."""
+        for subtopology_id, partition in _both(held, self.free):
+            _move(self.free, subtopology_id, partition, self.kept)
+            if giver is not None:
+                _move(giver.lost, subtopology_id, partition)
+
+    def keep_promoted(self, target: Tasks) -> None:
+        """Keep copies of what the member is to run, .."""
+        for subtopology_id, partition in _both(target, self.lost):
+            _move(self.lost, subtopology_id, partition, self.kept)
+
+    def let_go_of(self, granted: Held) -> None:
+        """.. until it is granted."""
+        for subtopology_id, partition in _both(granted, self.kept):
+            _move(self.kept, subtopology_id, partition)
 
     def with_free(self, epoch: int) -> dict[str, dict[int, int]]:
         """What is kept, and what is free as of `epoch`."""
@@ -144,6 +189,32 @@ class _Difference(NamedTuple):
         for subtopology_id, partitions in self.free.items():
             tasks.setdefault(subtopology_id, {}).update(dict.fromkeys(partitions, epoch))
         return tasks
+
+
+def _both(some: Held, others: Held) -> list[tuple[str, int]]:
+    """Return the tasks that are in both."""
+    return [
+        (subtopology_id, partition)
+        for subtopology_id, partitions in some.items()
+        if subtopology_id in others
+        for partition in partitions
+        if partition in others[subtopology_id]
+    ]
+
+
+def _move(
+    source: dict[str, dict[int, int]],
+    subtopology_id: str,
+    partition: int,
+    destination: dict[str, dict[int, int]] | None = None,
+) -> None:
+    """Take a task out of `source`, if it is in it; what has no tasks any more is not in it."""
+    partitions = source.get(subtopology_id, {})
+    epoch = partitions.pop(partition, 0)
+    if not partitions:
+        source.pop(subtopology_id, None)
+    if destination is not None:
+        destination.setdefault(subtopology_id, {})[partition] = epoch
 
 
 def _at(tasks: Tasks, epoch: int) -> Mapping[str, Mapping[int, int]]:

@@ -238,6 +238,13 @@ class StreamsGroup(ModernGroup):
         owner_id = self.static_ids.get(member.instance_id or "", member.member_id)
         return self.targets.get(owner_id, MemberTasks())
 
+    def last_assigned(self, member: Member) -> MemberTasks:
+        """Return the tasks that a member has; a static member has those of the one it replaces."""
+        owner_id = self.static_ids.get(member.instance_id or "", member.member_id)
+        active, standby, warmup = self.current(owner_id).assigned
+        owned = {one: frozenset(partitions) for one, partitions in active.items()}
+        return MemberTasks(owned, standby, warmup)
+
     def current(self, member_id: str) -> CurrentTasks:
         """The tasks that a member has."""
         return self.currents.get(member_id, NO_TASKS)

@@ -90,7 +90,7 @@ class Computation(NamedTuple):
             assert subtopologies is not None
             spec = GroupSpec(
                 {
-                    member_id: MemberSpec(member.process_id, group.last_target(member))
+                    member_id: MemberSpec(member.process_id, group.last_assigned(member))
                     for member_id, member in members.items()
                 },
                 {

@@ -1,7 +1,7 @@
 """What the task assignor is given, and what it answers.
 
 Members are taken in the order of the mapping; in Kafka that is the order of a hash table. Source:
-GroupSpec, AssignmentMemberSpec, TopologyDescriber and MemberAssignment of Kafka's streams groups.
+GroupSpec, MemberMetadataAndState, TopologyDescriber and MemberAssignment of Kafka's streams groups.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Assignment = Mapping[str, MemberTasks]
 
 
 class MemberSpec(NamedTuple):
-    """A member: one thread of a process. `tasks` are what the last assignment gave to it."""
+    """A member: one thread of a process. `tasks` are those that it has."""
 
     process_id: str
     tasks: MemberTasks = MemberTasks()

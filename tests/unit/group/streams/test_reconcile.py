@@ -252,3 +252,54 @@ def test_who_holds_what() -> None:
     holders.remove("q", OwnedTasks(at(1, 0), two(1)))
     assert not holders.has_copy("q", "0", 1)
     assert holders.runner("0", 0) is None
+
+
+def test_a_task_becomes_a_copy_at_once() -> None:
+    """Who shall not run a task any more, but keep its state, has the copy while it gives it up."""
+    current = CurrentTasks(epoch=8, assigned=OwnedTasks(at(8, 0, 1)))
+    target = MemberTasks(two(0), two(1))
+    moved = step(current, target)
+    assert moved.state is UNREVOKED
+    assert moved.assigned == OwnedTasks(at(8, 0), two(1))
+    assert moved.revoking == OwnedTasks(at(8, 1))
+    done = step(moved, target, MemberTasks(two(0), two(1)))
+    assert (done.state, done.epoch) == (STABLE, 9)
+    assert done.assigned == OwnedTasks(at(8, 0), two(1))
+
+
+def test_a_copy_is_kept_until_the_task_is_granted() -> None:
+    """The runner of the task is not done yet: the copy stays; then it becomes the task."""
+    current = CurrentTasks(epoch=8, assigned=OwnedTasks({}, two(1)))
+    target = MemberTasks(two(1))
+    waits = step(current, target, others=(("q", OwnedTasks(at(8, 1))),))
+    assert (waits.state, waits.assigned) == (UNRELEASED, OwnedTasks({}, two(1)))
+    assert waits.revoking.is_empty
+    runs = step(waits, target)
+    assert (runs.state, runs.assigned) == (STABLE, OwnedTasks(at(9, 1)))
+
+
+def test_a_copy_is_kept_while_others_are_given_up() -> None:
+    """Nothing is granted before what is lost has been given up."""
+    current = CurrentTasks(epoch=8, assigned=OwnedTasks({}, two(1, 2)))
+    target = MemberTasks(two(1))
+    moved = step(current, target)
+    assert (moved.state, moved.assigned) == (UNREVOKED, OwnedTasks({}, two(1)))
+    assert moved.revoking == OwnedTasks({}, two(2))
+    done = step(moved, target, MemberTasks({}, two(1)))
+    assert (done.state, done.assigned) == (STABLE, OwnedTasks(at(9, 1)))
+
+
+def test_copies_change_their_kind_in_one_step() -> None:
+    """A warm-up task becomes a standby task, and the other way round."""
+    current = CurrentTasks(epoch=8, assigned=OwnedTasks({}, two(0), two(1)))
+    target = MemberTasks({}, two(1), two(0))
+    moved = step(current, target)
+    assert (moved.state, moved.assigned) == (STABLE, OwnedTasks({}, two(1), two(0)))
+
+
+def test_a_copy_of_another_member_of_the_process_is_waited_for() -> None:
+    """One process does not have a task twice."""
+    for owned in (OwnedTasks(at(8, 1)), OwnedTasks({}, two(1)), OwnedTasks({}, {}, two(1))):
+        for wanted in (MemberTasks(two(1)), MemberTasks({}, two(1)), MemberTasks({}, {}, two(1))):
+            waits = step(CurrentTasks(epoch=8), wanted, others=(("p", owned),))
+            assert (waits.state, waits.assigned.is_empty) == (UNRELEASED, True)

@@ -40,10 +40,11 @@ def heartbeat_errors(group: Group | None, request: ConsumerGroupHeartbeatRequest
 def _of_member(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> Verdict:
     member_id, instance_id, epoch = request.member_id, request.instance_id, request.member_epoch
     is_known = member_id in group.members
-    if epoch >= 0 and not is_known and len(group.members) >= group.settings.consumer_max_size:
-        return {E.GROUP_MAX_SIZE_REACHED}
     owners = [one for one in group.members.values() if one.instance_id == instance_id]
     owner = owners[0] if owners and instance_id is not None else None
+    is_new = not is_known and owner is None
+    if epoch >= 0 and is_new and len(group.members) >= group.settings.consumer_max_size:
+        return {E.GROUP_MAX_SIZE_REACHED}
     if epoch == 0:
         if owner is None or owner.classic is not None:
             return FINE

@@ -22,15 +22,15 @@ STREAMS_BUGS = [
     _bug(
         "a task is opened beside its copy",
         "reconcile",
-        " is not None or self.holders.has_copy(\n"
-        "            self.process_id, subtopology_id, partition\n        )",
+        " is not None or self._is_copied(\n"
+        "            (assigned.standby, assigned.warmup), subtopology_id, partition\n        )",
         " is not None",
     ),
     _bug(
         "a copy is opened beside its task",
         "reconcile",
-        "        ) == self.process_id or self.holders.has_copy(self",
-        "        ) == '' or self.holders.has_copy(self",
+        "            return partition not in assigned.active.get(subtopology_id, ())\n",
+        "            return False\n",
     ),
     _bug(
         "a thread moves on before it has closed its tasks",

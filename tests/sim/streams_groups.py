@@ -263,7 +263,8 @@ class StreamsWorld(GroupWorld):
         current = group.current(member_id)
         error = E.NONE
         if epoch == 0:
-            if len(group.members) >= group.settings.streams_max_size:
+            is_full = len(group.members) >= group.settings.streams_max_size
+            if is_full and member_id not in group.members:
                 error = E.GROUP_MAX_SIZE_REACHED
         elif member_id not in group.members:
             error = E.UNKNOWN_MEMBER_ID
@@ -350,7 +351,7 @@ class StreamsWorld(GroupWorld):
 
     def _check_tasks(self, group: StreamsGroup) -> None:
         runners: dict[Task, str] = {}
-        copies: set[tuple[str, Task]] = set()
+        copies: dict[tuple[str, Task], str] = {}
         for member_id, current in group.currents.items():
             process = group.members[member_id].process_id
             for tasks in (current.assigned, current.revoking):
@@ -359,10 +360,14 @@ class StreamsWorld(GroupWorld):
                     assert runner == member_id, f"{task} runs in {runner} and {member_id}"
                 for task in _tasks(tasks.standby):
                     assert (process, task) not in copies, f"two copies of {task} in {process}"
-                    copies.add((process, task))
+                    copies[process, task] = member_id
         for task, member_id in runners.items():
             process = group.members[member_id].process_id
-            assert (process, task) not in copies, f"{task} runs beside its copy"
+            keeper = copies.get((process, task), member_id)
+            assert keeper == member_id, f"{task} runs beside its copy"
+            if (process, task) in copies:
+                revoking = group.currents[member_id].revoking
+                assert task in _tasks(revoking.active), f"{task} runs beside a copy of its member"
         targets: set[Task] = set()
         for target in group.targets.values():
             places = _tasks(target.active)

@@ -86,13 +86,11 @@ class Reconciliation(NamedTuple):
         standby.keep_promoted(target.active)
         warmup.keep_promoted(target.active)
         revoking = OwnedTasks(active.lost, _sets(standby.lost), _sets(warmup.lost))
-        is_blocked = not revoking.is_empty and self._still_has(revoking)
-        if not is_blocked:
-            standby.let_go_of(active.free)
-            warmup.let_go_of(active.free)
-        if is_blocked:
+        if not revoking.is_empty and self._still_has(revoking):
             kept = OwnedTasks(active.kept, _sets(standby.kept), _sets(warmup.kept))
             return self._moved(epoch, MemberState.UNREVOKED_TASKS, kept, revoking)
+        standby.let_go_of(active.free)
+        warmup.let_go_of(active.free)
         is_waiting = active.has_to_wait or standby.has_to_wait or warmup.has_to_wait
         gained = OwnedTasks(
             active.with_free(at), _sets(standby.with_free(at)), _sets(warmup.with_free(at))

@@ -19,6 +19,16 @@ Types = tuple[type[Message], type[Message]]
 """The messages of the key and of the value of a record type."""
 
 _RUNTIME = "java.lang.RuntimeException"
+_TRANSACTION_STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
 
 
 def internal_formatter(name: str) -> Callable[[Fetched], bytes] | None:
@@ -76,6 +86,10 @@ def _format(
     }
     if record.value is not None:
         data = _data(value_type, record.value, "value", record.offset)
+        status = data.get("transactionStatus")
+        if status is not None:
+            states = dict(enumerate(_TRANSACTION_STATES))
+            data["transactionStatus"] = states.get(status, str(status))
         version = _leading_int16(record.value, "value", record.offset)
         shown["value"] = {"version": version, "data": data}
     if number not in allowed:

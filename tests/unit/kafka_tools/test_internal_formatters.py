@@ -1,4 +1,4 @@
-"""What the formatters of internal topics print; the texts are of Kafka 4.3.1's console consumer."""
+"""What the formatters of internal topics print; the texts are of Kafka 4.4.0's console consumer."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_transaction() -> None:
     assert show("TransactionLogMessageFormatter", key, encoded) == (
         '{"key":{"type":0,"data":{"transactionalId":"x"}},"value":{"version":1,"data":'
         '{"producerId":2,"previousProducerId":2,"producerEpoch":0,"transactionTimeoutMs":600000,'
-        '"transactionStatus":0,"transactionPartitions":null,'
+        '"transactionStatus":"Empty","transactionPartitions":null,'
         '"transactionLastUpdateTimestampMs":7,"transactionStartTimestampMs":-1}}}'
     )
 

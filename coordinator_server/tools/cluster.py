@@ -27,7 +27,7 @@ from kafka.errors import (
 from kafka.serializer import Serializer
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from coordinator_server.tools.own_requests import ask_coordinator, is_served
+from coordinator_server.tools.own_requests import ask_coordinator, is_served, served_versions
 from coordinator_server.topics.names import INTERNAL_TOPICS
 from protocol.apis.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -123,7 +123,7 @@ class KafkaCluster:
             )
         except (KafkaError, OSError, ValueError) as error:
             raise MigrationError(f"{bootstrap}: no connection: {error}") from error
-        self.can_alter = INCREMENTAL_ALTER_CONFIGS in map(int, self.admin.api_versions())
+        self.can_alter = INCREMENTAL_ALTER_CONFIGS in served_versions(self.admin)
 
     def close(self) -> None:
         """Close the connections."""
@@ -340,7 +340,7 @@ class KafkaCluster:
 
         Raises ClusterAuthorizationFailedError.
         """
-        _, newest = self.admin.api_versions().get(LIST_CONFIG_RESOURCES, (0, 0))
+        _, newest = served_versions(self.admin).get(LIST_CONFIG_RESOURCES, (0, 0))
         if newest < LISTS_GROUPS:
             return {}
         listed = self.admin.list_config_resources([GROUP]).get("group", ())

@@ -19,9 +19,17 @@ from protocol.schema import Message
 _LENGTH = struct.Struct(">i")
 
 
+def served_versions(admin: kafka.KafkaAdminClient) -> dict[int, tuple[int, int]]:
+    """Return lowest and highest version of each API of the brokers, by its key.
+
+    `admin.api_versions()` raises ValueError for a key that kafka-python does not know.
+    """
+    return dict(admin._manager.broker_version_data.api_versions)
+
+
 def is_served(admin: kafka.KafkaAdminClient, name: str) -> bool:
     """Whether the brokers have an API."""
-    return SPEC_BY_NAME[name].key in map(int, admin.api_versions())
+    return SPEC_BY_NAME[name].key in served_versions(admin)
 
 
 def ask_coordinator(admin: kafka.KafkaAdminClient, group: str, request: Message) -> Any:

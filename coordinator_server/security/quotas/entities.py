@@ -6,7 +6,7 @@ Source: ClientQuotaControlManager, ClientQuotasImage.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from math import isnan
+from math import isfinite
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode
@@ -186,13 +186,15 @@ def _entity_error(entity: Entity) -> str | None:
 
 
 def _value_error(keys: Mapping[str, _Whole | None], key: str, value: float) -> str | None:
-    """Why a quota cannot have a value; what is no number is none, and throttles nobody."""
+    """Return why a quota cannot have a value, or None."""
     if key not in keys:
         return f"Invalid configuration key {key}"
+    if not isfinite(value):
+        return f"Quota {key} must be a finite number"
     if value <= 0:
         return f"Quota {key} must be greater than 0"
     whole = keys[key]
-    if whole is None or isnan(value):
+    if whole is None:
         return None
     if value > whole.most:
         return f"Proposed value for {key} is too large for {whole.name}."

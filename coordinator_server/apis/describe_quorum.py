@@ -1,7 +1,8 @@
-"""DescribeQuorum: a quorum of one voter, the broker that clients are told to be the controller.
+"""DescribeQuorum: a quorum of one voter, the broker that Metadata names as the controller.
 
-The other brokers of the process observe. There is no metadata log: its offsets count the changes
-since the start, and nobody is behind. Source: Kafka's KafkaRaftClient.handleDescribeQuorumRequest.
+The other brokers of the process are observers. There is no metadata log: offsets count the changes
+of topics since the start, and every replica has the newest one.
+Source: Kafka's KafkaRaftClient.handleDescribeQuorumRequest.
 """
 
 from __future__ import annotations

@@ -37,7 +37,10 @@ _NOT_AVAILABLE = {
 
 
 def handle(broker: Broker, call: Call, request: ElectLeadersRequest) -> Steps:
-    """Answer with one result per partition; of all partitions, those that needed an election."""
+    """Answer with one result per partition that is named.
+
+    A request for all partitions gets results of those that needed an election.
+    """
     kind = request.election_type
     if request.topic_partitions == []:
         call.reply(ElectLeadersResponse())

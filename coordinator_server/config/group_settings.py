@@ -134,7 +134,7 @@ MODERN_GROUP_SETTINGS = (
           "Tags of clients over which standby tasks are spread; the sticky assignor of this broker "
           "reads none.", may_be_empty=True),
     _long("group.streams.acceptable.recovery.lag", 10000,
-          "Lag in records at which a member counts as caught up; members are told."
+          "Largest lag in records of a member that has caught up; heartbeats tell members."
           )._replace(internal=True),
     _int("group.streams.num.warmup.replicas", 2,
          "Warm-up tasks of a group at a time; the sticky assignor of this broker makes none."

@@ -111,14 +111,14 @@ class Reconciliation(NamedTuple):
         )
 
     def _may_not_copy(self, subtopology_id: str, partition: int) -> bool:
-        """Whether the process has the task; the member itself may run it, or warm it up."""
+        """Whether the process has the task, unless this member has it as active or warm-up task."""
         assigned = self.current.assigned
         if self.holders.runner(subtopology_id, partition) == self.process_id:
             return partition not in assigned.active.get(subtopology_id, ())
         return self._is_copied((assigned.warmup,), subtopology_id, partition)
 
     def _may_not_warm_up(self, subtopology_id: str, partition: int) -> bool:
-        """Whether the process has the task; it may be a standby task of the member itself."""
+        """Whether the process has the task, unless this member has it as standby task."""
         own = (self.current.assigned.standby,)
         return self.holders.runner(subtopology_id, partition) == self.process_id or self._is_copied(
             own, subtopology_id, partition
@@ -172,12 +172,12 @@ class _Difference(NamedTuple):
                 _move(giver.lost, subtopology_id, partition)
 
     def keep_promoted(self, target: Tasks) -> None:
-        """Keep copies of what the member is to run, .."""
+        """Keep the copies of tasks that the member is to run, until it gets these."""
         for subtopology_id, partition in _both(target, self.lost):
             _move(self.lost, subtopology_id, partition, self.kept)
 
     def let_go_of(self, granted: Held) -> None:
-        """.. until it is granted."""
+        """Drop the copies of tasks that the member gets."""
         for subtopology_id, partition in _both(granted, self.kept):
             _move(self.kept, subtopology_id, partition)
 

@@ -9,7 +9,7 @@ E = ErrorCode
 
 
 def static(context: StreamsContext, member_id: str) -> StreamsMember:
-    """A member that joined as instance "i"."""
+    """Return a member that has joined with the instance id "i"."""
     member = context.member(member_id)
     assert member.join(instance_id="i").error is E.NONE
     return member

@@ -15,7 +15,8 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,7 +43,7 @@ from protocol.apis.offset_commit import OffsetCommitRequest
 from protocol.apis.offset_fetch import OffsetFetchRequest
 from protocol.apis.produce import ProduceRequest
 from protocol.codec import encoder
-from protocol.registry import SPEC_BY_NAME, ApiSpec
+from protocol.registry import SPEC_BY_NAME, SPECS, ApiSpec
 from protocol.schema import ARRAY, BYTES, INT8, RECORDS, STRING, UUID, Message
 from tests.support import ROOT, Broker, Serve, request
 
@@ -149,13 +150,27 @@ def _element(kind: Any, number: int) -> Any:
     if not isinstance(kind, type):
         return number % 30_000
     element = kind()
-    for one in element.FIELDS:
-        if one.type in (BYTES, RECORDS):
-            setattr(element, one.name, b"x" * 61)
-        elif not isinstance(one.type, ARRAY | type) and one.tag is None:
-            value = _element(one.type, number)
-            setattr(element, one.name, value if one.default is not False else True)
+    numbered, same = _fields(kind)
+    for name, field_kind in numbered:
+        setattr(element, name, _element(field_kind, number))
+    for name, value in same:
+        setattr(element, name, value)
     return element
+
+
+@cache
+def _fields(kind: type[Message]) -> tuple[list[tuple[str, Any]], list[tuple[str, object]]]:
+    """The fields of an element that are numbered, with their types; the others, with a value."""
+    numbered: list[tuple[str, Any]] = []
+    same: list[tuple[str, object]] = []
+    for one in kind.FIELDS:
+        if one.type in (BYTES, RECORDS):
+            same.append((one.name, b"x" * 61))
+        elif one.default is False and one.tag is None:
+            same.append((one.name, True))
+        elif not isinstance(one.type, ARRAY | type) and one.tag is None:
+            numbered.append((one.name, one.type))
+    return numbered, same
 
 
 def large_arrays(spec: ApiSpec, count: int, *, oldest: bool = True) -> Iterator[Case]:
@@ -398,9 +413,11 @@ def measured(broker: Broker | Serve, heart: Probe, case: Case) -> Figure:
     return Figure(case.api, case.what, len(frame), answer_bytes, seconds, heart.waits_ms()[-1])
 
 
-def array_cases(count: int, *, oldest: bool = True) -> Iterator[Case]:
-    """Every array of every API."""
-    for spec in SPEC_BY_NAME.values():
+def array_cases(
+    count: int, specs: Iterable[ApiSpec] = SPECS, *, oldest: bool = True
+) -> Iterator[Case]:
+    """Every array of the APIs."""
+    for spec in specs:
         yield from large_arrays(spec, count, oldest=oldest)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator_server.broker import Broker
-from coordinator_server.clock.step_runner import StepRunner, run_all
+from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.config.config import ConfigError
 from coordinator_server.config.group_configs import GroupConfigs
 from coordinator_server.config.hosts import in_container
@@ -35,6 +35,7 @@ from coordinator_server.net.networks import RoutingTable
 from coordinator_server.net.socket_server import SocketServer
 from coordinator_server.rebalances.journal import RebalanceJournal
 from coordinator_server.security.security import Security
+from coordinator_server.steps import run_all
 from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
 from coordinator_server.topics.leadership import NOBODY
 from coordinator_server.topics.manager import TopicManager

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
     from coordinator_server.transactions.metadata import TopicPartition, TransactionMetadata
 
 PRODUCER_FENCED_SINCE = 2

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from coordinator_server.apis.raft_voters import Error
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
 
 _LISTENER = "CONTROLLER"
 """The name that the request has to give a listener: the first of controller.listener.names."""

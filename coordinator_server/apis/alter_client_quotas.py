@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
 
 
 _MOST_OF_ONE = 1000

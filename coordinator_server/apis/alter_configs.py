@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
 
 
 def handle(broker: Broker, call: Call, request: AlterConfigsRequest) -> Steps:

@@ -17,12 +17,11 @@ from protocol.apis.alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 from protocol.errors import ErrorCode
-from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Partition, Topic
 
     Error = tuple[ErrorCode, str | None]
@@ -69,12 +68,7 @@ def handle(broker: Broker, call: Call, request: AlterPartitionReassignmentsReque
                 changes_left -= 1
         yield
     if changed:
-        try:
-            yield from broker.topics.keep_leaders(changed)
-        except StorageError as failure:
-            for results in changed.values():
-                for result in results:
-                    result.error_code, result.error_message = failure.code, failure.message
+        yield from broker.topics.keep_leaders(changed)
     call.reply(response)
 
 

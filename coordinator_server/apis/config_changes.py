@@ -11,10 +11,10 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from coordinator_server.clock.step_runner import run_all
 from coordinator_server.config.group_settings import GROUP_SETTINGS
 from coordinator_server.config.settings import SETTINGS
 from coordinator_server.events.log import LOG
+from coordinator_server.steps import run_all
 from coordinator_server.topics.counts import Counts
 from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST, TOO_MANY_RECORDS
 from coordinator_server.topics.names import name_error
@@ -28,8 +28,8 @@ from storage.topic_settings import TOPIC_SETTINGS
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.config.config import Config
+    from coordinator_server.steps import Steps
     from protocol.apis.alter_configs import AlterableConfig as GivenConfig
     from protocol.apis.incremental_alter_configs import AlterableConfig
 

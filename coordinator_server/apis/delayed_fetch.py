@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator
 
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
     from coordinator_server.topics.fetch_session import FetchContext, FetchTarget
     from coordinator_server.topics.topic import Partition
     from storage.partition_log import PartitionLog

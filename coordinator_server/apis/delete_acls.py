@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
     from coordinator_server.security.acl import Acl
+    from coordinator_server.steps import Steps
     from protocol.apis.delete_acls import DeleteAclsRequest
 
 _TOO_MANY = f"Cannot remove more than {MAX_RECORDS_PER_REQUEST} acls in a single delete operation."

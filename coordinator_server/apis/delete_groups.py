@@ -10,8 +10,8 @@ from protocol.apis.delete_groups import DeletableGroupResult, DeleteGroupsRespon
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
     from protocol.apis.delete_groups import DeleteGroupsRequest
 
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
     from coordinator_server.security.acl import Acl
     from coordinator_server.security.authorizer import Authorizer
+    from coordinator_server.steps import Steps
     from protocol.apis.delete_acls import DeleteAclsFilter
     from protocol.apis.describe_acls import DescribeAclsRequest
 

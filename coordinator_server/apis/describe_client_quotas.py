@@ -15,8 +15,8 @@ from protocol.apis.describe_client_quotas import (
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
 
 
 def handle(broker: Broker, call: Call, request: DescribeClientQuotasRequest) -> Steps:

@@ -26,8 +26,8 @@ from storage.config_def import Kind
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
 
 _TOPIC = 2
 _BROKER = 4

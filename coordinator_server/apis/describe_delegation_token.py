@@ -19,10 +19,10 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
     from coordinator_server.security.access import Access
     from coordinator_server.security.delegation_tokens import DelegationToken
+    from coordinator_server.steps import Steps
     from protocol.apis.describe_delegation_token import DescribeDelegationTokenRequest
 
 

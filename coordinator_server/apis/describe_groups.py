@@ -10,8 +10,8 @@ from protocol.apis.describe_groups import DescribedGroup, DescribeGroupsResponse
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
     from protocol.apis.describe_groups import DescribeGroupsRequest
 
 

@@ -23,8 +23,8 @@ from storage.log_manager import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
 
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

@@ -31,11 +31,11 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.group.effects import Caller
     from coordinator_server.group.share.initialized import InitializedPartitions
     from coordinator_server.net.call import Call
     from coordinator_server.share.persister import ShareStateSummary
+    from coordinator_server.steps import Steps
     from protocol.apis.describe_share_group_offsets import (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsRequestGroup,

@@ -19,9 +19,9 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
     from coordinator_server.security.sasl.users import ScramUsers
+    from coordinator_server.steps import Steps
 
 _USERS_PER_STEP = 500
 

@@ -17,14 +17,13 @@ from protocol.apis.elect_leaders import (
     ReplicaElectionResult,
 )
 from protocol.errors import ErrorCode
-from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Partition, Topic
 
     Error = tuple[ErrorCode, str | None]
@@ -84,12 +83,7 @@ def handle(broker: Broker, call: Call, request: ElectLeadersRequest) -> Steps:
             answered.partition_result.append(result)
         yield
     if elected:
-        try:
-            yield from broker.topics.keep_leaders(elected)
-        except StorageError as failure:
-            for results in elected.values():
-                for result in results:
-                    result.error_code, result.error_message = failure.code, failure.message
+        yield from broker.topics.keep_leaders(elected)
     call.reply(response)
 
 

@@ -13,8 +13,8 @@ from protocol.apis.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
 
 
 def handle(broker: Broker, call: Call, request: FetchRequest) -> Steps:

@@ -10,8 +10,8 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
     from protocol.apis.find_coordinator import FindCoordinatorRequest
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2

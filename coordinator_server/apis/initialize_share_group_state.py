@@ -16,8 +16,8 @@ from protocol.apis.initialize_share_group_state import (
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
 
 
 def handle(broker: Broker, call: Call, request: InitializeShareGroupStateRequest) -> Steps:

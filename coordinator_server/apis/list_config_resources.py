@@ -13,8 +13,8 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
     from protocol.apis.list_config_resources import ListConfigResourcesRequest
 
 _CLIENT_METRICS = 16

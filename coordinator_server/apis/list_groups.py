@@ -9,8 +9,8 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
     from protocol.apis.list_groups import ListGroupsRequest
 
 STEP_GROUPS = 200

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from coordinator_server.apis.merged_call import CommitCall
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.coordinator.operations import GroupCall
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import TopicManager
     from protocol.apis.offset_commit import OffsetCommitRequest
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Hashable, Iterator, Mapping
 
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import TopicManager
     from protocol.apis.offset_fetch import OffsetFetchRequest
 

@@ -17,9 +17,9 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
     from coordinator_server.share.persister import ShareStateSummary
+    from coordinator_server.steps import Steps
 
 
 def handle(broker: Broker, call: Call, request: ReadShareGroupStateSummaryRequest) -> Steps:

@@ -28,8 +28,8 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
 
 _FIRST_VERSION_WITH_RENEWAL = 2
 

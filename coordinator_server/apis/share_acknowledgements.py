@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
     from coordinator_server.share.acknowledge import Acknowledgement
     from coordinator_server.share.refusal import Refusal
     from coordinator_server.share.session import PartitionKey
+    from coordinator_server.steps import Steps
 
 MEMBER_ID_MAX_LENGTH = 36
 """That of a UUID as text."""

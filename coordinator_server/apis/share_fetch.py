@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, MutableMapping, Sequence
 
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
 
 _FIRST_VERSION_WITH_RENEWAL = 2
 _ACQUIRE_MODES = frozenset(map(int, AcquireMode))

@@ -13,10 +13,10 @@ from coordinator_server.topics.counts import ShardedDict
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
     from coordinator_server.share.persister import ShareState, ShareStateSummary
     from coordinator_server.share.state.shard import Outcome
+    from coordinator_server.steps import Steps
     from protocol.schema import Message
 
 

@@ -13,8 +13,8 @@ from protocol.apis.streams_group_describe import (
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
     from protocol.apis.streams_group_describe import StreamsGroupDescribeRequest
 
 

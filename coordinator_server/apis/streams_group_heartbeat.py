@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.group.effects import Caller
     from coordinator_server.group.streams.configure import InternalTopic
     from coordinator_server.group.streams.heartbeat import HeartbeatResult
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import CreationError
     from coordinator_server.topics.topic import Topic
     from protocol.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsTopology

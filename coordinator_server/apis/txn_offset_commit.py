@@ -33,9 +33,9 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.coordinator.operations import GroupCall
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
 
 LOAD_IN_PROGRESS_SINCE = 2
 TRANSACTION_ABORTABLE_SINCE = 4

@@ -10,17 +10,13 @@ from __future__ import annotations
 import gc
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coordinator_server.clock.broker_clock import Scheduler
-
-T = TypeVar("T")
-Steps = Generator[None, None, None]
-"""Work that other work may run in between: a step ends with each `yield`."""
 
 SLICE_MS = 5
 """How long one slice takes; a single step of the work may take it a little further."""
@@ -117,13 +113,3 @@ class StepRunner:
                 if gc.get_count()[0] > FROZEN_OBJECTS:
                     gc.freeze()
                 gc.enable()
-
-
-def run_all(steps: Generator[None, None, T]) -> T:
-    """Work through `steps` at once; what they return."""
-    try:
-        while True:
-            next(steps)
-    except StopIteration as end:
-        returned: T = end.value
-        return returned

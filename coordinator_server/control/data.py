@@ -11,9 +11,9 @@ from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.clock.step_runner import run_all
 from coordinator_server.control.request import ControlError, ControlRequest, natural_number
 from coordinator_server.net.acceptor import StartError
+from coordinator_server.steps import run_all
 from coordinator_server.topics.topic_configs import configs_error
 from protocol.batch import Record, build_batch, iterate_records
 from protocol.batch_header import iterate_batches

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from coordinator_server.clock.broker_clock import BrokerClock
-    from coordinator_server.clock.step_runner import StepRunner, Steps
+    from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
     from coordinator_server.coordinator.operations import GroupCall
     from coordinator_server.events.log import EventLog
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from coordinator_server.group.group import Group
     from coordinator_server.group.settings import GroupEnvironment
     from coordinator_server.share.persister import SharePersister
+    from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.topic import Partition, Topic
     from protocol.apis.list_groups import ListedGroup

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from coordinator_server.clock.broker_clock import BrokerClock, Clock
-    from coordinator_server.clock.step_runner import StepRunner, Steps
+    from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
     from coordinator_server.events.log import EventLog
+    from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Partition
     from protocol.batch import EncodedBatch
     from storage.flush import Done

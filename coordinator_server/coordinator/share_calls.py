@@ -17,12 +17,12 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.coordinator.operations import Submitter
     from coordinator_server.group.effects import Effects, SharePartition, StateCall, StateErrors
     from coordinator_server.group.effects import Steps as CoreSteps
     from coordinator_server.group.group import Group
     from coordinator_server.share.persister import SharePersister
+    from coordinator_server.steps import Steps
 
 
 def carry_out(

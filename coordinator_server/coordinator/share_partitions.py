@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
-    from coordinator_server.clock.step_runner import StepRunner, Steps
+    from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.share.acknowledge import Acknowledgement
     from coordinator_server.share.in_flight import GivenUpRecords
     from coordinator_server.share.persister import SharePersister
     from coordinator_server.share.session import Disconnected, ShareSession, ShareSessionKey
     from coordinator_server.share.settings import ShareSettings
+    from coordinator_server.steps import Steps
     from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.topic import Partition, Topic

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coordinator_server.clock.broker_clock import Clock
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.share.state.records import ShareRecord
     from coordinator_server.share.state.shard import ShareCoordinatorShard
+    from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Partition
 
 _STEP_BYTES = 128 * 1024

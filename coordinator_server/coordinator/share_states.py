@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from coordinator_server.clock.broker_clock import BrokerClock
-    from coordinator_server.clock.step_runner import StepRunner, Steps
+    from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
     from coordinator_server.events.log import EventLog
     from coordinator_server.share.persister import SharePartitionKey
     from coordinator_server.share.state.settings import ShareStateSettings
     from coordinator_server.share.state.shard import Decision, StateWrite
+    from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.topic import Partition, Topic
     from storage.errors import StorageError

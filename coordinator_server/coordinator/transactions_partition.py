@@ -23,7 +23,7 @@ from protocol.transaction_log import (
 )
 
 if TYPE_CHECKING:
-    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.steps import Steps
     from coordinator_server.transactions.metadata import TransactionMetadata
 
 _STEP_BYTES = 128 * 1024

@@ -12,17 +12,17 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 from coordinator_server.group.modern import account
-from coordinator_server.group.pace import at_once
 from coordinator_server.group.records import OffsetRecords
 from coordinator_server.group.settings import GroupKind
 from coordinator_server.group.storage_errors import TOO_LARGE
+from coordinator_server.steps import run_all
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.group.effects import Effects, ProducerIdAndEpoch, Write
     from coordinator_server.group.group import Group
-    from coordinator_server.group.pace import Computation
     from coordinator_server.group.records import CoordinatorRecord, CoordinatorRecords
+    from coordinator_server.steps import Computation
 
 
 class GroupLog(Protocol):
@@ -104,7 +104,7 @@ def _replay(
     """Replay records of any kind, with an account of what they change in groups of newer kinds."""
     if group.kind is GroupKind.CLASSIC and len(records) == 1:  # the record of a rebalance
         return group.replay(records[0])
-    return at_once(_replay_in_steps(group, write, records, now_ms, effects))
+    return run_all(_replay_in_steps(group, write, records, now_ms, effects))
 
 
 def _replay_in_steps(

@@ -6,18 +6,10 @@ yields nothing, so that it costs no more than a plain function.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TypeVar
-
 from coordinator_server.group.effects import STEP_ITEMS
 
 PER_MEMBER = 25
 """How many items a member counts for that is converted, described or written down."""
-
-T = TypeVar("T")
-
-Computation = Generator[None, None, T]
-"""Steps that return what they have computed."""
 
 
 class Pace:
@@ -35,13 +27,3 @@ class Pace:
             return False
         self._done = 0
         return True
-
-
-def at_once(computation: Computation[T]) -> T:
-    """What a computation comes to, without a pause."""
-    while True:
-        try:
-            next(computation)
-        except StopIteration as end:
-            result: T = end.value
-            return result

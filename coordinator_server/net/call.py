@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from coordinator_server.group.pace import at_once
+from coordinator_server.steps import run_all
 from protocol.errors import ErrorCode
 from protocol.headers import response_prefix
 from protocol.schema import Message, dispose
 from storage.config_def import INT_MAX
 
 if TYPE_CHECKING:
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.group.effects import Caller
     from coordinator_server.net.connection import Connection
+    from coordinator_server.steps import Steps
     from protocol.registry import ApiSpec
 
 APIS_WITH_RECORDS = frozenset(("Fetch", "ShareFetch"))
@@ -242,7 +242,7 @@ class Call:
             self.answered = True
             self.run(self._reply_made(answer))
         else:
-            self._reply_or_close(at_once(answer))
+            self._reply_or_close(run_all(answer))
 
     def _reply_made(self, answer: Generator[None, None, Message | None]) -> Steps:
         try:

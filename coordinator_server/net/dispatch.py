@@ -24,9 +24,10 @@ from protocol.headers import decode_request_header, response_prefix
 from protocol.registry import API_VERSIONS_KEY, SPEC_BY_KEY
 
 if TYPE_CHECKING:
-    from coordinator_server.clock.step_runner import StepRunner, Steps
+    from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.net.connection import Connection
     from coordinator_server.net.metering import Metering
+    from coordinator_server.steps import Steps
     from protocol.headers import RequestHeader
     from protocol.registry import ApiSpec
 

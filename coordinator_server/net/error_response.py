@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
-from coordinator_server.group.pace import at_once
+from coordinator_server.steps import run_all
 from protocol.errors import ErrorCode
 from protocol.schema import ArrayType, Field, Message
 
@@ -51,7 +51,7 @@ def error_response(
     response_type: type[Message], request: Message, version: int, failure: Failure = _BUG
 ) -> Message | None:
     """An error as the response to a request; None if the API has no field for it."""
-    return at_once(error_response_steps(response_type, request, version, failure))
+    return run_all(error_response_steps(response_type, request, version, failure))
 
 
 def error_response_steps(

@@ -19,8 +19,8 @@ from coordinator_server.security.quotas.manager import MutationQuota
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.metering import Metering
+    from coordinator_server.steps import Steps
     from protocol.schema import Message
 
 _PERCENT_PER_NANOSECOND = 100 / 1e9

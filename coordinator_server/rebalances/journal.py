@@ -12,10 +12,10 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from coordinator_server.clock.step_runner import run_all
 from coordinator_server.events.log import LOG
 from coordinator_server.group.explain import WITHOUT_REBALANCE, Outcome
 from coordinator_server.rebalances.history import RebalanceHistory
+from coordinator_server.steps import run_all
 from coordinator_server.topics.names import GROUP_EVENTS_TOPIC
 from storage.errors import StorageError
 
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coordinator_server.clock.broker_clock import Clock, Scheduler, Timer
-    from coordinator_server.clock.step_runner import StepRunner, Steps
+    from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.config.config import Config
     from coordinator_server.group.explain import Rebalance
     from coordinator_server.rebalances.schema import RebalanceRecord
+    from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.topic import Partition
 

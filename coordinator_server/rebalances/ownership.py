@@ -22,7 +22,7 @@ from protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
     from coordinator_server.group.modern.snapshot import MemberThen
-    from coordinator_server.group.pace import Computation
+    from coordinator_server.steps import Computation
     from protocol.offsets_log import GroupMetadataValue, RecordedMember
 
 CONSUMER = "consumer"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from coordinator_server.group.explain import WITHOUT_REBALANCE, Outcome
 from coordinator_server.group.modern.account import EpochChange
 from coordinator_server.group.modern.snapshot import by_name
-from coordinator_server.group.pace import Pace, at_once
+from coordinator_server.group.pace import Pace
 from coordinator_server.group.settings import GroupKind
 from coordinator_server.rebalances.given_up import GivenUp
 from coordinator_server.rebalances.ownership import (
@@ -27,13 +27,14 @@ from coordinator_server.rebalances.ownership import (
     unknown,
 )
 from coordinator_server.rebalances.schema import SCHEMA_VERSION
+from coordinator_server.steps import run_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from coordinator_server.group.explain import Cause, Dropped, Rebalance
-    from coordinator_server.group.pace import Computation
     from coordinator_server.rebalances.schema import RebalanceRecord
+    from coordinator_server.steps import Computation
 
 MAX_VALUE_BYTES = 900_000
 """A longer record leaves its lists out, so that it fits into a batch of a topic's usual size."""
@@ -54,7 +55,7 @@ class Record(NamedTuple):
 
 def record_of(group_id: str, rebalance: Rebalance) -> Record:
     """The record of a rebalance that has ended."""
-    return at_once(record_in_steps(group_id, rebalance))
+    return run_all(record_in_steps(group_id, rebalance))
 
 
 def record_in_steps(group_id: str, rebalance: Rebalance) -> Computation[Record]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.steps import Steps
 
 K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")

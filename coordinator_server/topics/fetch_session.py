@@ -18,7 +18,7 @@ from coordinator_server.topics.counts import ShardedDict
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinator_server.clock.step_runner import Steps
+    from coordinator_server.steps import Steps
     from protocol.apis.fetch import FetchPartition, FetchRequest
 
 INITIAL_EPOCH = 0

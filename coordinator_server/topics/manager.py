@@ -11,12 +11,13 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from coordinator_server.clock.broker_clock import Clock
-from coordinator_server.clock.step_runner import Steps, run_all
 from coordinator_server.config.config import Config
 from coordinator_server.events.log import LOG
 from coordinator_server.maintenance.scheduler import MaintenanceScheduler
+from coordinator_server.steps import Steps, run_all
 from coordinator_server.topics.leadership import Leadership
 from coordinator_server.topics.names import (
     OFFSETS_TOPIC,
@@ -80,6 +81,13 @@ def new_topic_id() -> bytes:
     topic_id[6] = topic_id[6] & 0x0F | 0x40
     topic_id[8] = topic_id[8] & 0x3F | 0x80
     return bytes(topic_id)
+
+
+class LeaderResult(Protocol):
+    """The answer for a partition whose leader was to change."""
+
+    error_code: int
+    error_message: str | None
 
 
 class TopicManager:
@@ -342,15 +350,19 @@ class TopicManager:
             yield
             next(steps, None)
 
-    def keep_leaders(self, topics: Iterable[Topic]) -> Steps:
+    def keep_leaders(self, changed: Mapping[Topic, Iterable[LeaderResult]]) -> Steps:
         """Write leaders and replicas that have changed, of topics that still exist.
 
-        They are on the disk after the first step, which raises StorageError.
+        They are on the disk after the first step; if writing fails, all results get the error.
         """
         self.revision += 1
-        yield from self._leadership_steps(
-            one for one in topics if self._by_name.get(one.name) is one
-        )
+        topics = (one for one in changed if self._by_name.get(one.name) is one)
+        try:
+            yield from self._leadership_steps(topics)
+        except StorageError as error:
+            for results in changed.values():
+                for result in results:
+                    result.error_code, result.error_message = error.code, error.message
 
     def allows_unclean_elections(self, topic: Topic) -> bool:
         """Return whether a replica that is not in sync may lead a partition of the topic."""

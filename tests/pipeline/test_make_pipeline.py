@@ -104,7 +104,8 @@ def test_the_notebook_reads_them(demo: Demo, monkeypatch: pytest.MonkeyPatch) ->
     assert namespace["by_group"]["records"].to_dict() == lags
     assert namespace["verdicts"].loc["billing", "status"] == "OK"
     assert len(namespace["rebalances"]) == len(demo.rows(schema.REBALANCES))
-    # In the end `reports` lags more than it did at first, and `billing` does not lag.
+    assert lags["billing"] == 0
+    # In the end `reports` lags more than it did at first, and `billing` by one step at most.
     over_time = namespace["over_time"]
     assert over_time["reports"].dropna().iloc[-1] > over_time["reports"].dropna().iloc[0]
-    assert over_time["billing"].dropna().iloc[-1] == 0
+    assert over_time["billing"].dropna().iloc[-1] <= 30

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator_server.apis.checks.check import Asking, Row, Serve, Whole
 from coordinator_server.apis.checks.table import TABLE
-from coordinator_server.group.pace import at_once
 from coordinator_server.security.access import Access, log_denial
+from coordinator_server.steps import run_all
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.clock.step_runner import Steps
     from coordinator_server.net.call import Call
     from coordinator_server.security.authorizer import Authorizer
+    from coordinator_server.steps import Steps
     from protocol.registry import ApiSpec
 
     Handler = Callable[[Broker, Call, Any], Steps | None]
@@ -60,7 +60,7 @@ def _with_entries(authorizer: Authorizer, serve: Serve, handle: Handler) -> Hand
         )
         if call.is_large:
             return _in_steps(asked, handle, broker, call, request)
-        return handle(broker, call, request) if at_once(asked) else None
+        return handle(broker, call, request) if run_all(asked) else None
 
     return guarded
 

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from coordinator_server.group.consumer.downgrade import Downgrade
     from coordinator_server.group.consumer.member import CurrentAssignment
     from coordinator_server.group.effects import Effects, Reply, Steps
-    from coordinator_server.group.pace import Computation
     from coordinator_server.group.records import CoordinatorRecord
+    from coordinator_server.steps import Computation
     from protocol.consumer_protocol import ConsumerProtocolSubscription
 
 PROTOCOL_TYPE = "consumer"

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from coordinator_server.group.consumer.consumer_group import ConsumerGroup
     from coordinator_server.group.consumer.member import Member
     from coordinator_server.group.effects import Caller, Effects, Reply, Steps
-    from coordinator_server.group.pace import Computation
     from coordinator_server.group.settings import GroupSettings, TopicsView
+    from coordinator_server.steps import Computation
 
 
 class DescribeConsumerGroup(NamedTuple):

@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from coordinator_server.group.consumer.member import OwnedPartitions
     from coordinator_server.group.consumer.reconcile import Listed
     from coordinator_server.group.effects import Caller, Effects, MayDescribe, Reply, Steps, Write
-    from coordinator_server.group.pace import Computation
     from coordinator_server.group.records import CoordinatorRecord
     from coordinator_server.group.settings import GroupSettings
+    from coordinator_server.steps import Computation
 
 CLIENT_MEMBER_IDS_SINCE = 1
 UNSET_TIMEOUT = -1

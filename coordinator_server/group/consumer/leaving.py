@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from coordinator_server.group.consumer.member import Member
     from coordinator_server.group.effects import Effects, Steps
     from coordinator_server.group.explain import Trigger
-    from coordinator_server.group.pace import Computation
     from coordinator_server.group.purgatory import DelayedOperation
     from coordinator_server.group.records import CoordinatorRecord
+    from coordinator_server.steps import Computation
 
 
 class Removal(NamedTuple):

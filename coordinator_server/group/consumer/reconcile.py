@@ -16,7 +16,7 @@ from coordinator_server.group.pace import Pace
 
 if TYPE_CHECKING:
     from coordinator_server.group.consumer.member import OwnedPartitions, Partitions
-    from coordinator_server.group.pace import Computation
+    from coordinator_server.steps import Computation
 
 Listed = Collection[tuple[bytes, Collection[int]]]
 """What a member says it owns, by topic id."""

@@ -15,8 +15,8 @@ from coordinator_server.group.pace import Pace
 
 if TYPE_CHECKING:
     from coordinator_server.group.effects import MayDescribe
-    from coordinator_server.group.pace import Computation
     from coordinator_server.group.settings import TopicsView
+    from coordinator_server.steps import Computation
 
 REFRESH_INTERVAL_MIN_MS = 10_000
 """Kafka's REGEX_BATCH_REFRESH_MIN_INTERVAL_MS."""

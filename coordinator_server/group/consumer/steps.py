@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from coordinator_server.group.consumer.consumer_group import ConsumerGroup
     from coordinator_server.group.consumer.member import CurrentAssignment, Member
     from coordinator_server.group.consumer.reconcile import Listed, Target
-    from coordinator_server.group.pace import Computation
     from coordinator_server.group.records import CoordinatorRecord
+    from coordinator_server.steps import Computation
 
 
 def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:

@@ -20,8 +20,8 @@ from coordinator_server.group.pace import Pace
 if TYPE_CHECKING:
     from coordinator_server.group.consumer.consumer_group import ConsumerGroup
     from coordinator_server.group.consumer.member import Member, Partitions
-    from coordinator_server.group.pace import Computation
     from coordinator_server.group.records import CoordinatorRecord
+    from coordinator_server.steps import Computation
 
 
 def target_of_member(

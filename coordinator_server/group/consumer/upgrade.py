@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.consumer.member import Partitions
     from coordinator_server.group.effects import Effects
-    from coordinator_server.group.pace import Computation
     from coordinator_server.group.records import CoordinatorRecord
+    from coordinator_server.steps import Computation
 
 POLICIES = frozenset({"bidirectional", "upgrade"})
 """The values of `group.consumer.migration.policy` that allow it."""

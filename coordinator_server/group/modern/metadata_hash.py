@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from coordinator_server.group.pace import Pace
 
 if TYPE_CHECKING:
-    from coordinator_server.group.pace import Computation
     from coordinator_server.group.settings import KnownTopic, TopicsView
+    from coordinator_server.steps import Computation
 
 _FORMAT = 0  # of what is hashed; Kafka calls it a magic byte
 _INT64 = Struct("<q")

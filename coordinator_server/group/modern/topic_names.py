@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coordinator_server.group.group import Group
-    from coordinator_server.group.pace import Computation
+    from coordinator_server.steps import Computation
 
 
 def topic_names(group: Group, names: Sequence[str]) -> Computation[tuple[str, ...]]:

@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from coordinator_server.group.classic.metadata import GroupMetadata
     from coordinator_server.group.consumer.member import Partitions
     from coordinator_server.group.effects import Caller, Effects, Reply, Steps
-    from coordinator_server.group.pace import Computation
     from coordinator_server.group.records import CoordinatorRecord
     from coordinator_server.group.settings import GroupSettings
     from coordinator_server.group.share.target import ShareTarget
+    from coordinator_server.steps import Computation
 
 LONGEST_MEMBER_ID = 36
 """Source: KafkaApis.isMemberIdValid."""

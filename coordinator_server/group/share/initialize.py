@@ -23,11 +23,11 @@ from coordinator_server.group.share.records import states_record
 
 if TYPE_CHECKING:
     from coordinator_server.group.effects import Effects, StateErrors
-    from coordinator_server.group.pace import Computation
     from coordinator_server.group.records import CoordinatorRecord
     from coordinator_server.group.share.member import ShareMember
     from coordinator_server.group.share.partitions import PartitionStates
     from coordinator_server.group.share.share_group import ShareGroup
+    from coordinator_server.steps import Computation
     from protocol.errors import ErrorCode
 
 UNINITIALIZED_START_OFFSET = -1

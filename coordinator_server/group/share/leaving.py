@@ -17,11 +17,11 @@ from coordinator_server.group.share.records import (
 )
 
 if TYPE_CHECKING:
-    from coordinator_server.group.pace import Computation
     from coordinator_server.group.records import CoordinatorRecord
     from coordinator_server.group.settings import KnownTopic
     from coordinator_server.group.share.member import ShareMember
     from coordinator_server.group.share.share_group import ShareGroup
+    from coordinator_server.steps import Computation
 
 
 def removal(group: ShareGroup, member: ShareMember) -> Computation[list[CoordinatorRecord]]:

@@ -18,10 +18,10 @@ from coordinator_server.group.share.timers import ASSIGNMENT_INTERVAL
 
 if TYPE_CHECKING:
     from coordinator_server.group.consumer.member import Partitions
-    from coordinator_server.group.pace import Computation
     from coordinator_server.group.records import CoordinatorRecord
     from coordinator_server.group.share.member import ShareMember
     from coordinator_server.group.share.share_group import ShareGroup
+    from coordinator_server.steps import Computation
 
 
 class ShareTarget(NamedTuple):

@@ -40,7 +40,7 @@ from protocol.apis.streams_group_heartbeat import (
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinator_server.group import pace
+    from coordinator_server import steps
     from coordinator_server.group.effects import Caller
     from coordinator_server.group.records import CoordinatorRecord
     from coordinator_server.group.streams.configure import (
@@ -98,7 +98,7 @@ def planned(
     request: StreamsGroupHeartbeatRequest,
     caller: Caller,
     now_ms: int,
-) -> pace.Computation[Plan]:
+) -> steps.Computation[Plan]:
     """The plan of a heartbeat; its records come after `records`. Raises RefusedError."""
     return _Heartbeat(group, records, request, caller, now_ms).plan()
 
@@ -132,7 +132,7 @@ class _Heartbeat:
         self._is_joining = request.member_epoch == JOINING_EPOCH
         self._listed = TaskLists(request.active_tasks, request.standby_tasks, request.warmup_tasks)
 
-    def plan(self) -> pace.Computation[Plan]:
+    def plan(self) -> steps.Computation[Plan]:
         """What it comes to. Raises RefusedError."""
         group, records, member_id = self._group, self._records, self._request.member_id
         if self._is_joining:
@@ -268,7 +268,7 @@ class _Heartbeat:
             self._statuses.append(status(StatusCode.STALE_TOPOLOGY, detail))
         return topology
 
-    def _topics(self, topology: Topology) -> pace.Computation[_Topics]:
+    def _topics(self, topology: Topology) -> steps.Computation[_Topics]:
         """The topology with the topics as they are now, looked at again if these have changed."""
         group, topics = self._group, self._group.environment.topics
         revision = topics.revision

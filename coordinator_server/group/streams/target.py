@@ -29,7 +29,7 @@ from coordinator_server.group.streams.records import target_epoch_record, target
 from coordinator_server.group.streams.status import StatusCode, status
 
 if TYPE_CHECKING:
-    from coordinator_server.group import pace
+    from coordinator_server import steps
     from coordinator_server.group.effects import Effects, Steps
     from coordinator_server.group.records import CoordinatorRecord
     from coordinator_server.group.streams.configure import ConfiguredTopology
@@ -62,7 +62,7 @@ class Computation(NamedTuple):
         statuses: list[StreamsStatus],
         *,
         is_delayed: bool,
-    ) -> pace.Computation[Target]:
+    ) -> steps.Computation[Target]:
         """The tasks that `member` shall have; computes the assignment if it may.
 
         `member` is as it is after the heartbeat at hand, which the group does not know yet.
@@ -81,7 +81,7 @@ class Computation(NamedTuple):
 
     def compute(
         self, members: Mapping[str, Member], records: list[CoordinatorRecord]
-    ) -> pace.Computation[Assignment]:
+    ) -> steps.Computation[Assignment]:
         """The tasks of all members; nobody has any while topics are missing or wrong."""
         group, last = self.group, self.group.targets
         subtopologies = self.topology.subtopologies

@@ -6,18 +6,22 @@ the same count the highest delivery state; neighbours of one count and state bec
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heappop, heappush, merge
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from coordinator_server.share.persister import StateBatch
+from coordinator_server.steps import run_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
+
+    from protocol.apis.write_share_group_state import WriteStateBatch
 
 NO_OFFSET = -1
 
 _FIRST_OFFSET = attrgetter("first_offset")
+_STEP_BATCHES = 1000
 
 
 def combine_batches(
@@ -27,28 +31,35 @@ def combine_batches(
 
     They must not be such as `cannot_combine` refuses.
     """
-    pruned = tuple(_pruned((*so_far, *new), start_offset))
-    if len(pruned) < 2:
-        return pruned
-    waiting = sorted(pruned, key=_FIRST_OFFSET, reverse=True)
-    combined: list[StateBatch] = []
-    overlapping: list[tuple[int, int, int]] = []  # a heap of (-count, -state, last offset)
-    offset = 0
-    while waiting or overlapping:
-        if not overlapping:
-            offset = waiting[-1].first_offset
-        while waiting and waiting[-1].first_offset <= offset:
-            _, last, state, count = waiting.pop()
-            heappush(overlapping, (-count, -state, last))
-        count, state, last = overlapping[0]
-        if last < offset:
-            heappop(overlapping)
-            continue
-        if waiting:
-            last = min(last, waiting[-1].first_offset - 1)
-        _append(combined, StateBatch(offset, last, -state, -count))
-        offset = last + 1
-    return tuple(combined)
+    pruned = list(_pruned((*so_far, *new), start_offset))
+    if len(pruned) > 1:
+        pruned.sort(key=_FIRST_OFFSET)
+        pruned = run_all(_sweep(iter(pruned)))
+    return tuple(pruned)
+
+
+def combine_in_steps(
+    asked: Sequence[WriteStateBatch], most: int
+) -> Generator[None, None, list[StateBatch]]:
+    """Return the batches of a request, combined if they are many.
+
+    More than `most` are to be refused, so of more than that, not all are returned. Batches
+    that end before they begin are kept as they are, for `cannot_combine` to refuse.
+    """
+    if len(asked) <= _STEP_BATCHES:
+        return [_state_batch(one) for one in asked]
+    runs: list[list[WriteStateBatch]] = []
+    invalid: list[WriteStateBatch] = []
+    for start in range(0, len(asked), _STEP_BATCHES):
+        some = asked[start : start + _STEP_BATCHES]
+        invalid += (one for one in some if one.last_offset < one.first_offset)
+        valid = (one for one in some if one.last_offset >= one.first_offset)
+        runs.append(sorted(valid, key=_FIRST_OFFSET))
+        yield
+    ordered = merge(*runs, key=_FIRST_OFFSET)
+    combined = yield from _sweep(map(_state_batch, ordered), most)
+    combined += map(_state_batch, invalid[: most + 1])
+    return combined
 
 
 def cannot_combine(
@@ -64,6 +75,46 @@ def cannot_combine(
         return False
     pruned = list(_pruned((*so_far, *new), start_offset))
     return len(pruned) > 1 and any(one.last_offset < one.first_offset for one in pruned)
+
+
+def _state_batch(asked: WriteStateBatch) -> StateBatch:
+    return StateBatch(
+        asked.first_offset, asked.last_offset, asked.delivery_state, asked.delivery_count
+    )
+
+
+def _sweep(
+    waiting: Iterator[StateBatch], most: int | None = None
+) -> Generator[None, None, list[StateBatch]]:
+    """Combine batches that come in the order of their first offsets; stop at more than `most`."""
+    combined: list[StateBatch] = []
+    overlapping: list[tuple[int, int, int]] = []  # a heap of (-count, -state, last offset)
+    following = next(waiting, None)
+    offset = turns = 0
+    while following is not None or overlapping:
+        turns += 1
+        if turns % _STEP_BATCHES == 0:
+            if most is not None and len(combined) > most:
+                break
+            yield
+        if following is not None and (not overlapping or following.first_offset <= offset):
+            batch, following = following, next(waiting, None)
+            if not overlapping:
+                if following is None or following.first_offset > batch.last_offset:
+                    _append(combined, batch)
+                    continue
+                offset = batch.first_offset
+            heappush(overlapping, (-batch.delivery_count, -batch.delivery_state, batch.last_offset))
+            continue
+        count, state, last = overlapping[0]
+        if last < offset:
+            heappop(overlapping)
+            continue
+        if following is not None:
+            last = min(last, following.first_offset - 1)
+        _append(combined, StateBatch(offset, last, -state, -count))
+        offset = last + 1
+    return combined
 
 
 def _append(batches: list[StateBatch], batch: StateBatch) -> None:

@@ -13,7 +13,6 @@ from coordinator_server.apis.expire_delegation_token import handle as expire
 from coordinator_server.apis.renew_delegation_token import handle as renew
 from coordinator_server.config.authorizer_settings import AUTHORIZER_CLASS
 from coordinator_server.config.config import Config
-from coordinator_server.group.pace import at_once
 from coordinator_server.security.acl import (
     Acl,
     Operation,
@@ -24,6 +23,7 @@ from coordinator_server.security.acl import (
 from coordinator_server.security.delegation_tokens import MOST_TOKEN_BYTES
 from coordinator_server.security.principal import ANONYMOUS, Principal, user
 from coordinator_server.security.security import Security
+from coordinator_server.steps import run_all
 from protocol.apis.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from protocol.apis.describe_delegation_token import (
     DescribeDelegationTokenOwner,
@@ -103,7 +103,7 @@ class FakeBroker:
         """Add an ACL."""
         literal, allow = PatternType.LITERAL, Permission.ALLOW
         acl = Acl(kind, name, literal, principal, "*", operation, allow)
-        at_once(self.security.change_acls(added=[acl]))
+        run_all(self.security.change_acls(added=[acl]))
 
 
 REQUESTS = [

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from coordinator_server.clock.step_runner import run_all
 from coordinator_server.share.persister import SharePartitionKey
+from coordinator_server.steps import run_all
 from protocol.apis.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,

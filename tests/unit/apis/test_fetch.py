@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.apis import fetch, produce
-from coordinator_server.clock.step_runner import run_all
+from coordinator_server.steps import run_all
 from protocol.apis.fetch import (
     FetchPartition,
     FetchRequest,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.apis import fetch
-from coordinator_server.clock.step_runner import run_all
+from coordinator_server.steps import run_all
 from protocol.apis.fetch import FetchResponse
 from protocol.errors import ErrorCode
 from tests.unit.apis.test_fetch import Session, ask, broker, fill, park, request

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.apis import alter_partition_reassignments, elect_leaders
-from coordinator_server.clock.step_runner import Steps
+from coordinator_server.steps import Steps
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from coordinator_server.topics.topic import Reassignment
 from protocol.apis.alter_partition_reassignments import (
@@ -218,7 +218,7 @@ async def test_what_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -
         yield
         raise StorageError("no space left")
 
-    monkeypatch.setattr(nodes.cluster.topics, "keep_leaders", fail)
+    monkeypatch.setattr(nodes.cluster.topics, "_leadership_steps", fail)
     storage = ErrorCode.KAFKA_STORAGE_ERROR
     assert await alter(nodes, (0, [2, 1]), (1, [1, 2])) == [storage, 0]
     assert await elect(nodes, PREFERRED, 0, 1) == [storage, ErrorCode.ELECTION_NOT_NEEDED]

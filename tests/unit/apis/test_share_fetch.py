@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.apis import delayed_share_fetch, share_fetch
-from coordinator_server.clock.step_runner import run_all
+from coordinator_server.steps import run_all
 from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
 from protocol.apis.share_fetch import ShareFetchPartition, ShareFetchRequest, ShareFetchTopic
 from protocol.batch import end_transaction_batch

@@ -15,7 +15,7 @@ from coordinator_server.apis import (
     incremental_alter_configs,
     metadata,
 )
-from coordinator_server.clock.step_runner import run_all
+from coordinator_server.steps import run_all
 from protocol.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState

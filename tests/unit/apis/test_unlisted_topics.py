@@ -11,7 +11,7 @@ from coordinator_server.apis import (
     metadata,
 )
 from coordinator_server.group.consumer.regex import resolve
-from coordinator_server.group.pace import at_once
+from coordinator_server.steps import run_all
 from coordinator_server.topics.names import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 from protocol.apis.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from protocol.apis.describe_topic_partitions import (
@@ -66,7 +66,7 @@ def in_resources(broker: FakeBroker) -> list[str]:
 
 def in_regex(broker: FakeBroker) -> list[str]:
     """The topics that the expression `.*` of a consumer group matches."""
-    return sorted(at_once(resolve([".*"], broker.topics, 0))[".*"].topics)
+    return sorted(run_all(resolve([".*"], broker.topics, 0))[".*"].topics)
 
 
 def test_no_listing_has_it() -> None:

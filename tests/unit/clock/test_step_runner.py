@@ -9,13 +9,8 @@ from typing import cast
 import pytest
 
 from coordinator_server.clock.broker_clock import Scheduler
-from coordinator_server.clock.step_runner import (
-    SHORT_SLICE_MS,
-    SLICE_MS,
-    StepRunner,
-    Steps,
-    run_all,
-)
+from coordinator_server.clock.step_runner import SHORT_SLICE_MS, SLICE_MS, StepRunner
+from coordinator_server.steps import Steps, run_all
 
 STEP_MS = 1
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.clock.step_runner import run_all
 from coordinator_server.coordinator.offsets_partition import OffsetsPartition
 from coordinator_server.group.classic.metadata import GroupMetadata
+from coordinator_server.steps import run_all
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.apis.delete_groups import DeleteGroupsRequest
 from protocol.apis.describe_groups import DescribeGroupsRequest

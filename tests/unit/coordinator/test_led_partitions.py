@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from coordinator_server.clock.step_runner import Steps
 from coordinator_server.coordinator.led_partitions import LedPartition, LedPartitions
+from coordinator_server.steps import Steps
 from protocol.errors import ErrorCode, ProtocolError
 from storage.errors import StorageError
 

@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from coordinator_server.apis import write_share_group_state
-from coordinator_server.clock.step_runner import run_all
 from coordinator_server.share.persister import ShareState, StateBatch
 from coordinator_server.share.state.records import ShareRecord, ShareSnapshot, ShareUpdate
 from coordinator_server.share.state.shard import Outcome, StateWrite
+from coordinator_server.steps import run_all
 from coordinator_server.topics.names import SHARE_STATE_TOPIC
 from protocol.batch import Record, build_batch
 from protocol.errors import ErrorCode as E

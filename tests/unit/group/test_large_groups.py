@@ -9,11 +9,12 @@ import pytest
 from coordinator_server.group.consumer import leaving, upgrade
 from coordinator_server.group.consumer.assignors.spec import GroupSpec, MemberSpec
 from coordinator_server.group.effects import STEP_ITEMS, Effects
-from coordinator_server.group.pace import PER_MEMBER, Pace, at_once
+from coordinator_server.group.pace import PER_MEMBER, Pace
 from coordinator_server.group.share import leaving as share_leaving
 from coordinator_server.group.share.share_group import ShareGroup
 from coordinator_server.group.streams.assignors import spec as tasks
 from coordinator_server.group.streams.assignors.sticky import sticky
+from coordinator_server.steps import run_all
 from protocol.errors import ErrorCode
 from tests.sim.broker import GROUP
 from tests.unit.group.consumer.assignors.evolving import OURS
@@ -49,7 +50,7 @@ def test_assignors_pause(assignor: str, is_homogeneous: bool) -> None:
     for _ in range(2):
         steps = OURS[assignor](GroupSpec(members, counts, is_homogeneous, every))
         assert next(steps) is None
-        assignment = at_once(steps)
+        assignment = run_all(steps)
         for topic_id, partitions in every.items():
             owned = [one[topic_id] for one in assignment.values() if topic_id in one]
             assert frozenset().union(*owned) == partitions
@@ -66,7 +67,7 @@ def test_the_task_assignor_pauses() -> None:
     for _ in range(2):
         steps = sticky(tasks.GroupSpec(members, subtopologies, standby_replicas=1))
         assert next(steps) is None
-        assignment = at_once(steps)
+        assignment = run_all(steps)
         active = [
             (one, partition)
             for owned in assignment.values()

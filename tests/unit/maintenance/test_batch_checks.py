@@ -14,9 +14,9 @@ import pytest
 
 from coordinator_server import cluster
 from coordinator_server.apis import produce
-from coordinator_server.clock.step_runner import run_all
 from coordinator_server.events.log import LOG
 from coordinator_server.maintenance.flusher import Flusher
+from coordinator_server.steps import run_all
 from coordinator_server.topics import topic as topic_module
 from coordinator_server.topics.topic import BatchCheck, Partition
 from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData

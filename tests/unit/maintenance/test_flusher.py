@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.apis import produce
-from coordinator_server.clock.step_runner import run_all
 from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.maintenance.flusher import Flusher
+from coordinator_server.steps import run_all
 from protocol.apis.offset_commit import OffsetCommitRequest
 from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.errors import ErrorCode

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from coordinator_server.clock.broker_clock import SystemClock
-from coordinator_server.clock.step_runner import StepRunner, Steps
+from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.events.log import LOG
 from coordinator_server.net.call import Call
 from coordinator_server.net.connection import READ_AHEAD_BYTES
 from coordinator_server.net.dispatch import LARGE_REQUEST_BYTES, Dispatcher
+from coordinator_server.steps import Steps
 from protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.support import request
 from tests.unit.net.fakes import FakeNetwork, FakeTransport, no_broker

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.clock.step_runner import Steps
 from coordinator_server.config.config import Config
 from coordinator_server.net import metered_call
 from coordinator_server.net.call import ApiBinding, Call
@@ -17,6 +16,7 @@ from coordinator_server.net.metering import Metering
 from coordinator_server.security.principal import user
 from coordinator_server.security.quotas.entities import Change
 from coordinator_server.security.security import Security
+from coordinator_server.steps import Steps
 from protocol.apis.api_versions import ApiVersionsResponse
 from protocol.apis.heartbeat import HeartbeatResponse
 from protocol.codec import encoder

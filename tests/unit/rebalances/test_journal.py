@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.clock.step_runner import run_all
 from coordinator_server.events.log import LOG
 from coordinator_server.group.explain import Cause, Outcome, Rebalance, Trigger
 from coordinator_server.rebalances import journal as journal_module
 from coordinator_server.rebalances.journal import GATHER_MS, RebalanceJournal
+from coordinator_server.steps import run_all
 from coordinator_server.topics.names import GROUP_EVENTS_TOPIC
 from coordinator_server.topics.topic import Partition
 from protocol.batch import Record, iterate_records

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from coordinator_server.group.pace import at_once
 from coordinator_server.rebalances.ownership import (
     Identity,
     Member,
@@ -16,6 +15,7 @@ from coordinator_server.rebalances.ownership import (
     subscribed,
 )
 from coordinator_server.rebalances.record import MAX_VALUE_BYTES, encode_record, log_fields
+from coordinator_server.steps import run_all
 from protocol.consumer_protocol import (
     ConsumerProtocolAssignment,
     TopicPartition,
@@ -117,7 +117,7 @@ def owners(**shares: str) -> dict[Identity, Member]:
             for name, share in shares.items()
         ],
     )
-    return at_once(members_of(value))
+    return run_all(members_of(value))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_what_became_of_partitions(
     before: dict[str, str], after: dict[str, str], expected: tuple[int, int, int, int]
 ) -> None:
     """Moved, added, revoked and stayed; each partition is counted once."""
-    assert at_once(moves(owners(**before), owners(**after))) == expected
+    assert run_all(moves(owners(**before), owners(**after))) == expected
 
 
 def test_assignments_are_put_in_order() -> None:
@@ -173,7 +173,7 @@ def test_members_by_identity() -> None:
             RecordedMember(member_id="n", group_instance_id="m", assignment=assignment(t=(1,))),
         ],
     )
-    members = at_once(members_of(value))
+    members = run_all(members_of(value))
     pairs = [member.assignment and member.assignment.pairs for member in members.values()]
     assert pairs == [(("t", 0),), (("t", 1),)]
-    assert at_once(members_of(None)) == {}
+    assert run_all(members_of(None)) == {}

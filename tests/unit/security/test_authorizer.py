@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from coordinator_server.config.config import Config
-from coordinator_server.group.pace import at_once
 from coordinator_server.security.access import MOST_LOGGED, MOST_LOGGED_CHARACTERS
 from coordinator_server.security.acl import (
     Acl,
@@ -23,6 +22,7 @@ from coordinator_server.security.acl_state import load_authorizer
 from coordinator_server.security.authorizer import Authorizer
 from coordinator_server.security.principal import ANONYMOUS, Principal, user
 from coordinator_server.security.security import Security
+from coordinator_server.steps import run_all
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
@@ -263,8 +263,8 @@ def test_acls_are_kept() -> None:
     disk = MemoryDisk()
     disk.mkdir("d")
     security = secured(disk)
-    at_once(security.change_acls(added=[acl(), acl("u")]))
-    at_once(security.change_acls(removed=[acl()]))
+    run_all(security.change_acls(added=[acl(), acl("u")]))
+    run_all(security.change_acls(removed=[acl()]))
     again = secured(disk, **{"super.users": "User:root; User:admin"})
     assert again.authorizer is not None
     assert again.authorizer.acls == [acl("u")]
@@ -289,13 +289,13 @@ def test_changes_of_acls_may_overlap() -> None:
     disk = MemoryDisk()
     disk.mkdir("d")
     security = secured(disk)
-    at_once(security.change_acls(added=[acl("old")]))
+    run_all(security.change_acls(added=[acl("old")]))
     adding = security.change_acls(added=[acl("a"), acl("b")], removed=[acl("old")])
     next(adding)
-    at_once(security.change_acls(added=[acl("b")], removed=[acl("old")]))
-    assert at_once(adding) == 1
+    run_all(security.change_acls(added=[acl("b")], removed=[acl("old")]))
+    assert run_all(adding) == 1
     written = disk.read_file("d/security.changes")
-    assert at_once(security.change_acls(added=[acl("a")], removed=[acl("old")])) == 0
+    assert run_all(security.change_acls(added=[acl("a")], removed=[acl("old")])) == 0
     assert disk.read_file("d/security.changes") == written
     for one in (security, secured(disk)):
         assert one.authorizer is not None

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from coordinator_server.clock.step_runner import run_all
 from coordinator_server.share.acknowledge import acknowledge
 from coordinator_server.share.acquire import Acquired, AcquireMode, acquire
 from coordinator_server.share.fetched import FetchedBatches
@@ -16,6 +15,7 @@ from coordinator_server.share.record_state import RecordState
 from coordinator_server.share.refusal import Refusal
 from coordinator_server.share.settings import ShareSettings
 from coordinator_server.share.share_partition import SharePartition
+from coordinator_server.steps import run_all
 from protocol.batch_header import TRANSACTIONAL
 from protocol.errors import ErrorCode
 from tests.unit.share.memory_persister import MemoryPersister

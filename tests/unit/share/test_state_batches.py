@@ -8,7 +8,13 @@ from random import Random
 import pytest
 
 from coordinator_server.share.persister import StateBatch
-from coordinator_server.share.state.batches import cannot_combine, combine_batches
+from coordinator_server.share.state.batches import (
+    cannot_combine,
+    combine_batches,
+    combine_in_steps,
+)
+from coordinator_server.steps import run_all
+from protocol.apis.write_share_group_state import WriteStateBatch
 
 Batches = list[tuple[int, int, int, int]]
 
@@ -128,3 +134,37 @@ def test_any_batches() -> None:
         assert made == sorted(made)
         for before, after in pairwise(made):
             assert before[1] + 1 < after[0] or before[2:] != after[2:]
+
+
+@pytest.mark.parametrize("width", [1, 40, 100_000])
+def test_the_batches_of_a_large_request(width: int) -> None:
+    """Combined in steps, as they would be at once; what ends before it begins comes last."""
+    random = Random(5)
+    batches = []
+    for _ in range(5000):
+        first = random.randrange(20_000)
+        last = first + random.randrange(width)
+        batches.append(StateBatch(first, last, random.choice((0, 2, 4)), random.randrange(3)))
+    invalid = StateBatch(9, 7, 0, 1)
+    asked = [
+        WriteStateBatch(
+            first_offset=first, last_offset=last, delivery_state=state, delivery_count=count
+        )
+        for first, last, state, count in [*batches[:99], invalid, *batches[99:]]
+    ]
+    steps = combine_in_steps(asked, len(asked))
+    assert len([None for _ in steps]) >= 9  # 5 to sort, at least 4 to combine
+    made = run_all(combine_in_steps(asked, len(asked)))
+    assert made == [*combine_batches((), batches, -1), invalid]
+
+
+def test_the_batches_of_a_small_request() -> None:
+    """They stay as they are: the state of the share partition has its say, too."""
+    asked = [WriteStateBatch(first_offset=5, last_offset=9)] * 2
+    assert run_all(combine_in_steps(asked, 100)) == [StateBatch(5, 9, 0, 0)] * 2
+
+
+def test_more_batches_than_there_may_be() -> None:
+    """Combining ends when they are too many, whatever else was asked for."""
+    asked = [WriteStateBatch(first_offset=2 * one, last_offset=2 * one) for one in range(9000)]
+    assert 2000 < len(run_all(combine_in_steps(asked, 2000))) <= 3000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from coordinator_server.clock.step_runner import run_all
+from coordinator_server.steps import run_all
 from coordinator_server.topics.fetch_session import (
     EVICTION_MS,
     FetchContext,

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from coordinator_server.clock.step_runner import run_all
+from coordinator_server.steps import run_all
 from protocol.apis.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,

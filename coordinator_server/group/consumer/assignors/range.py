@@ -14,7 +14,7 @@ from coordinator_server.group.consumer.assignors.spec import Assignment, GroupSp
 from coordinator_server.group.pace import Pace
 
 if TYPE_CHECKING:
-    from coordinator_server.group.pace import Computation
+    from coordinator_server.steps import Computation
 
 
 def assign(spec: GroupSpec) -> Computation[Assignment]:

@@ -10,7 +10,7 @@ from coordinator_server.group.consumer.assignors.spec import Assignment, GroupSp
 from coordinator_server.group.consumer.assignors.uniform import assign as assign_uniformly
 
 if TYPE_CHECKING:
-    from coordinator_server.group.pace import Computation
+    from coordinator_server.steps import Computation
 
 Assignor = Callable[[GroupSpec], "Computation[Assignment]"]
 """An assignor works in steps, as a group may be very large."""

@@ -11,7 +11,7 @@ from coordinator_server.group.consumer.assignors import uniform_homogeneous
 from coordinator_server.group.consumer.assignors.spec import Assignment, GroupSpec
 
 if TYPE_CHECKING:
-    from coordinator_server.group.pace import Computation
+    from coordinator_server.steps import Computation
 
 
 def assign(spec: GroupSpec) -> Computation[Assignment]:

@@ -15,7 +15,7 @@ from coordinator_server.group.pace import Pace
 
 if TYPE_CHECKING:
     from coordinator_server.group.consumer.member import Partitions
-    from coordinator_server.group.pace import Computation
+    from coordinator_server.steps import Computation
 
 ROUNDS_MAX = 16
 """Where subscriptions overlap it may take long until nothing moves; each round is said to halve

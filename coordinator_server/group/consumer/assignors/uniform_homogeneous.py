@@ -19,7 +19,7 @@ from coordinator_server.group.consumer.member import Partitions
 from coordinator_server.group.pace import Pace
 
 if TYPE_CHECKING:
-    from coordinator_server.group.pace import Computation
+    from coordinator_server.steps import Computation
 
 
 def assign(spec: GroupSpec) -> Computation[Assignment]:

@@ -23,7 +23,7 @@ from coordinator_server.group.streams.assignors.spec import (
 )
 
 if TYPE_CHECKING:
-    from coordinator_server.group.pace import Computation
+    from coordinator_server.steps import Computation
 
 
 def sticky(spec: GroupSpec) -> Computation[Assignment]:

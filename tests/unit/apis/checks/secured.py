@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 from coordinator_server.group.effects import Caller
-from coordinator_server.group.pace import at_once
 from coordinator_server.net.connection import NO_CALLER
 from coordinator_server.net.dispatch import Dispatcher
 from coordinator_server.security.acl import (
@@ -18,6 +17,7 @@ from coordinator_server.security.acl import (
     ResourceType,
 )
 from coordinator_server.security.principal import Principal, user
+from coordinator_server.steps import run_all
 from protocol.codec import decoder, encoder
 from protocol.headers import RequestHeader, ResponseHeader
 from protocol.registry import SPEC_BY_NAME
@@ -78,7 +78,7 @@ class Secured:
 
     def allow(self, *acls: Acl) -> None:
         """Add ACLs."""
-        at_once(self.cluster.security.change_acls(added=acls))
+        run_all(self.cluster.security.change_acls(added=acls))
 
     async def ask(self, request: Message, version: int | None = None, who: str = "alice") -> Any:
         """The answer to a request of a user, or why the connection was closed."""

@@ -10,8 +10,8 @@ import pytest
 from coordinator_server.group.consumer import subscriptions
 from coordinator_server.group.consumer.regex import resolve
 from coordinator_server.group.effects import MayDescribe
-from coordinator_server.group.pace import at_once
 from coordinator_server.group.settings import TopicsView
+from coordinator_server.steps import run_all
 from protocol.consumer_group_records import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
@@ -88,7 +88,7 @@ def test_an_expression_that_re2_does_not_accept(regex: str, reason: str) -> None
 def test_an_expression_of_the_log_that_re2_does_not_accept_matches_nothing() -> None:
     """It was accepted by another broker, so the group goes on."""
     context = ConsumerContext()
-    (found,) = at_once(resolve(["("], context.broker.topics, 5)).values()
+    (found,) = run_all(resolve(["("], context.broker.topics, 5)).values()
     assert found == (frozenset(), context.broker.topics.revision, 5)
 
 
@@ -128,7 +128,7 @@ def test_an_expression_matches_what_may_be_described() -> None:
     """By the member whose heartbeat asks for it (`tests/unit/apis/checks` has the guard)."""
     context = ConsumerContext()
     topics = context.broker.topics
-    (found,) = at_once(resolve(["t.*"], topics, 5, lambda name: name == "two")).values()
+    (found,) = run_all(resolve(["t.*"], topics, 5, lambda name: name == "two")).values()
     assert found.topics == {"two"}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from coordinator_server.group.consumer.assignors.spec import Assignment, GroupSpec
 from coordinator_server.group.consumer.assignors.table import ASSIGNORS, Assignor
-from coordinator_server.group.pace import Computation
+from coordinator_server.steps import Computation
 from protocol.errors import ErrorCode
 from tests.unit.group.consumer.context import ConsumerContext
 

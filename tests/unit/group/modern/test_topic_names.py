@@ -12,8 +12,8 @@ from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.kinds import in_place_of
 from coordinator_server.group.modern.refusal import RefusedError
 from coordinator_server.group.modern.topic_names import topic_names
-from coordinator_server.group.pace import at_once
 from coordinator_server.group.settings import DEFAULT_WRITE_BYTES, GroupEnvironment, GroupSettings
+from coordinator_server.steps import run_all
 from protocol.errors import ErrorCode
 
 
@@ -28,7 +28,7 @@ def test_names_are_put_in_order(count: int) -> None:
     names = [f"topic-{number}" for number in range(count)]
     mixed = names + names[: count // 2]
     random.Random(count).shuffle(mixed)
-    assert at_once(topic_names(a_group(), mixed)) == tuple(sorted(names))
+    assert run_all(topic_names(a_group(), mixed)) == tuple(sorted(names))
 
 
 def test_many_names_take_many_steps() -> None:

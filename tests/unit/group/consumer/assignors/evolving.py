@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from coordinator_server.group.consumer.assignors.spec import Assignment, GroupSpec, MemberSpec
 from coordinator_server.group.consumer.assignors.table import ASSIGNORS
-from coordinator_server.group.pace import at_once
 from coordinator_server.group.share.assignors.simple import simple
+from coordinator_server.steps import run_all
 
 TOPICS_MAX = 8
 INVERSE_OF_31 = pow(31, -1, 2**32)
@@ -18,7 +18,7 @@ OURS = {**ASSIGNORS, "simple": simple}
 
 def assigned(assignor: str, spec: GroupSpec) -> Assignment:
     """What one of our assignors gives, worked out without a pause."""
-    return at_once(OURS[assignor](spec))
+    return run_all(OURS[assignor](spec))
 
 
 class Case(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from coordinator_server.group.pace import at_once
 from coordinator_server.group.streams.assignors.spec import (
     Assignment,
     GroupSpec,
@@ -14,6 +13,7 @@ from coordinator_server.group.streams.assignors.spec import (
     Subtopology,
 )
 from coordinator_server.group.streams.assignors.sticky import sticky
+from coordinator_server.steps import run_all
 
 FIRST_NAME = 64
 """Java's hash of a string of one character is its code. From a multiple of 64 on, the names are in
@@ -22,7 +22,7 @@ a hash table in their order, as long as the table has a place for each."""
 
 def assigned(spec: GroupSpec) -> Assignment:
     """What our assignor gives, worked out without a pause."""
-    return at_once(sticky(spec))
+    return run_all(sticky(spec))
 
 
 class Evolving:

@@ -101,11 +101,11 @@ profile: .venv/.installed-dev
 bench-keep: .venv/.installed-dev
 	$(BIN)/python -m benchmarks --keep
 
-# The page is printed from the table; a test holds the two together.
 # Known vulnerabilities of the locked dependencies, as far as their database can be reached.
 audit: .venv-audit/.installed
 	.ci/audit .venv-audit/bin/pip-audit requirements.lock
 
+# The page is printed from the table; a test holds the two together.
 settings: .venv/.installed
 	$(BIN)/coordinator-server settings > docs/settings.md
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from tests.support import ROOT
 
-TEST_SLICES = 6
+TEST_SLICES = 8
 """Into how many slices the tests marked `nightly` are divided, each of two to four minutes."""
 
 

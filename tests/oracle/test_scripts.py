@@ -42,10 +42,10 @@ def broker(kind: str, directory: Path, settings: Mapping[str, str]) -> Iterator[
         apache.end()
 
 
-@pytest.mark.slow
+# Each run compares our tools on our broker with what was recorded of Kafka's: tests/scripts.
+@pytest.mark.nightly
 @pytest.mark.parametrize("area", AREAS, ids=lambda area: area.cases)
-# On our broker, tests/scripts compares the tools with what was recorded of Kafka's.
-@pytest.mark.parametrize("kind", [pytest.param("ours", marks=pytest.mark.nightly), "kafka"])
+@pytest.mark.parametrize("kind", ["ours", "kafka"])
 def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None:
     """Each call prints the same and ends with the same code, Kafka's tool or ours.
 
@@ -74,7 +74,7 @@ def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None
     assert not differing, differences(differing)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_recorded_options_are_those_of_kafkas_tools() -> None:
     """So that each of them is known to ours, as `test_recorded` sees."""
     with OfficialTools() as official:

@@ -3,7 +3,6 @@
 `python -m tests.unit.group.test_docs` writes them anew.
 """
 
-import re
 from pathlib import Path
 
 from coordinator_server.group.classic.state import (
@@ -12,6 +11,7 @@ from coordinator_server.group.classic.state import (
     SYNC_ANSWER,
     TRANSITIONS,
 )
+from tests.generated_parts import with_part
 
 PAGE = Path(__file__).parents[3] / "docs" / "coordinator.md"
 
@@ -49,9 +49,7 @@ def answers() -> str:
 def rendered(page: str) -> str:
     """The page with its generated parts as they must be."""
     for name, text in (("transitions", transitions()), ("answers", answers())):
-        pattern = re.compile(rf"(<!-- begin: {name}[^\n]*-->\n).*?(?=<!-- end: {name} -->)", re.S)
-        assert pattern.search(page), name
-        page = pattern.sub(rf"\g<1>{text}\n", page)
+        page = with_part(page, name, text + "\n")
     return page
 
 

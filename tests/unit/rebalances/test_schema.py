@@ -3,12 +3,12 @@
 `python -m tests.unit.rebalances.test_schema` writes the documentation anew.
 """
 
-import re
 from pathlib import Path
 
 import pytest
 
 from coordinator_server.rebalances.schema import OBJECTS, SCHEMA_VERSION, describe
+from tests.generated_parts import with_part
 from tests.unit.group.classic.explained import ExplainedGroup
 from tests.unit.rebalances.schema import faults
 
@@ -17,9 +17,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "rebalances.md"
 
 def rendered(page: str) -> str:
     """The page with its generated part as it must be."""
-    pattern = re.compile(r"(<!-- begin: schema[^\n]*-->\n).*?(?=<!-- end: schema -->)", re.S)
-    assert pattern.search(page)
-    return pattern.sub(lambda found: found[1] + describe(), page)
+    return with_part(page, "schema", describe())
 
 
 def test_the_page_shows_the_schema() -> None:

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from coordinator_server.transactions.state import LEGAL_TRANSITIONS, TransactionState
+from tests.generated_parts import with_part
 
 PAGE = Path(__file__).parents[3] / "docs" / "transactions.md"
 
@@ -32,11 +32,7 @@ def transitions() -> str:
 
 def rendered(page: str) -> str:
     """The page with its generated part as it must be."""
-    pattern = re.compile(
-        r"(<!-- begin: transitions[^\n]*-->\n).*?(?=<!-- end: transitions -->)", re.S
-    )
-    assert pattern.search(page)
-    return pattern.sub(rf"\g<1>{transitions()}\n", page)
+    return with_part(page, "transitions", transitions() + "\n")
 
 
 def test_the_page_shows_the_table_that_runs() -> None:

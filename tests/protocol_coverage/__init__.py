@@ -1,0 +1,1 @@
+"""Which clients and tests use each API at each version, for docs/protocol-coverage.md."""

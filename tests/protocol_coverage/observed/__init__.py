@@ -1,0 +1,1 @@
+"""A folder for PYTHONPATH: its `sitecustomize` watches the requests of a broker."""

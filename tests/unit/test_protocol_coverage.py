@@ -1,0 +1,59 @@
+"""The page of the served APIs is true: their versions are Kafka's, and each is seen in a suite."""
+
+from __future__ import annotations
+
+import re
+
+from protocol.registry import SPEC_BY_NAME, SPECS
+from tests.protocol_coverage.page import DIFFERS, PAGE, condense, kafka_ranges, page, read_seen
+
+
+def test_the_page_is_up_to_date() -> None:
+    """`python -m tests.protocol_coverage print` has nothing to change."""
+    assert PAGE.read_text(encoding="utf-8") == page()
+
+
+def test_the_versions_are_those_of_kafka() -> None:
+    """Each API is served at the versions at which Kafka's brokers serve it."""
+    served = {spec.name: (spec.min_version, spec.max_version) for spec in SPECS}
+    assert served == kafka_ranges()
+
+
+def test_what_was_seen_is_served() -> None:
+    """Each API was asked for by a client or a suite, at versions that it has."""
+    seen = read_seen()
+    assert seen.keys() == SPEC_BY_NAME.keys()
+    for name, found in seen.items():
+        used = {one for kind in found for versions in kind.values() for one in versions}
+        assert used
+        spec = SPEC_BY_NAME[name]
+        assert used <= set(range(spec.min_version, spec.max_version + 1)), name
+
+
+def test_each_difference_is_explained_where_the_page_says() -> None:
+    """The links lead to pages, and to headings that are there."""
+    assert DIFFERS.keys() <= SPEC_BY_NAME.keys()
+    for text in DIFFERS.values():
+        for path, anchor in re.findall(r"\(([\w/.-]+\.md)(?:#([\w-]+))?\)", text):
+            heads = re.findall(r"^#+ (.+)$", (PAGE.parent / path).read_text(), re.MULTILINE)
+            anchors = {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+            assert not anchor or anchor in anchors, (path, anchor)
+
+
+def test_uses_are_condensed() -> None:
+    """Versions are gathered by client and suite; what is not known or not served is left out."""
+    lines = [
+        "tests/clients/test_a.py\tkafka-python\t3.0\t12\t4\n",
+        "tests/clients/test_a.py\tkafka-python-3.0\t\t12\t3\n",
+        "tests/oracle/test_b.py\tsomebody\t1\t12\t4\n",
+        "\tkgo\t1\t3\t9\n",
+        "\tkgo\t1\t3\t99\n",
+        "\tkgo\t1\t9999\t0\n",
+    ]
+    assert condense(lines) == {
+        "Heartbeat": {
+            "clients": {"kafka-python": [3, 4]},
+            "suites": {"clients": [3, 4], "oracle": [4]},
+        },
+        "Metadata": {"clients": {"franz-go": [9]}, "suites": {}},
+    }

@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest -o faulthandler_exit_on_timeout=true
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test test-all nightly test-lowest test-pythons pipeline compose-test lint lock coverage print-covered sim mutations bench bench-keep profile \
-	settings audit clean
+	settings reference audit clean
 
 run: .venv/.installed
 	@exec $(BIN)/coordinator-server serve --listener $(LISTENER) --data-dir $(DATA_DIR)
@@ -104,6 +104,10 @@ bench-keep: .venv/.installed-dev
 # Known vulnerabilities of the locked dependencies, as far as their database can be reached.
 audit: .venv-audit/.installed
 	.ci/audit .venv-audit/bin/pip-audit requirements.lock
+
+# Another release of Kafka beside our tables and records: `make reference VERSION=4.5.0`.
+reference: .venv/.installed-dev
+	$(BIN)/python -m tests.reference $(VERSION) $(REFERENCE_ARGUMENTS)
 
 # The page is printed from the table; a test holds the two together.
 settings: .venv/.installed

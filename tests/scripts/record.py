@@ -26,8 +26,8 @@ def main() -> None:
         RECORDED.write_text(json.dumps(listed_options(tools), indent=1) + "\n")
 
 
-def record(area: Area) -> None:
-    """Write the records of an area."""
+def record(area: Area, out: Path = HERE) -> None:
+    """Write the records of an area to a directory."""
     with tempfile.TemporaryDirectory() as directory, Broker(area.settings) as broker:
         recorded = []
         with OfficialTools() as tools:
@@ -37,7 +37,7 @@ def record(area: Area) -> None:
                 outcome = player.play(case)
                 if outcome is not None:
                     recorded.append({"case": case.line, **outcome._asdict()})
-    (HERE / area.recorded).write_text(json.dumps(recorded, indent=1) + "\n")
+    (out / area.recorded).write_text(json.dumps(recorded, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,69 @@
+"""Our tables are those of the release that we follow: messages, settings, error codes, APIs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from protocol.apis.heartbeat import HeartbeatRequest
+from tests.oracle.kafka_process import Kafka, jars
+from tests.reference import tables
+from tests.reference.definitions import declarations, differences, read_definitions
+from tests.support import Broker
+
+pytestmark = pytest.mark.slow
+
+NOT_SERVED = {
+    f"{api}{kind}"
+    for api in ("GetTelemetrySubscriptions", "PushTelemetry")
+    for kind in ("Request", "Response")
+}
+"""APIs for clients that we have not, as the docs say."""
+
+
+def test_messages() -> None:
+    """Each declaration has the fields, types, defaults and tags of Kafka's, at each version."""
+    theirs, ours = read_definitions(jars()), declarations()
+    assert ours.keys() <= theirs.keys()
+    found = {name: list(differences(theirs[name], one)) for name, one in ours.items()}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+    served = {name for name, one in theirs.items() if one["isServed"]}
+    assert served - ours.keys() == NOT_SERVED
+
+
+def test_a_declaration_that_differs_is_named() -> None:
+    """The comparison sees other versions, and the first field that is another one."""
+    theirs = read_definitions(jars())["OffsetCommitRequest"]
+    assert list(differences(theirs, HeartbeatRequest))[:2] == [
+        "versions 2-10, ours 0-4",
+        "v2: generation_id_or_member_epoch: INT32 default -1, ours generation_id: INT32 default 0",
+    ]
+
+
+def test_settings_and_errors() -> None:
+    """The recorded settings and our error codes and texts are those of the jars."""
+    theirs = tables.described()
+    assert list(tables.setting_differences(theirs)) == []
+    assert list(tables.error_differences(theirs)) == []
+
+
+def test_apis_and_features(tmp_path: Path) -> None:
+    """ApiVersions answers the same, key by key."""
+    kafka = Kafka(tmp_path, {})
+    try:
+        kafka.start()
+        with Broker() as ours:
+            found = list(tables.api_differences(kafka.bootstrap_servers, ours.bootstrap_servers))
+    finally:
+        kafka.end()
+    assert found == []
+
+
+def test_what_changed_is_named() -> None:
+    """New, gone, and of another value."""
+    assert list(tables.changed("x", {"a": 1, "b": 1, "c": 1}, {"b": 1, "c": 2, "d": 3})) == [
+        "x a is not there, ours: 1",
+        "x c: 2, ours 1",
+        "x d is new: 3",
+    ]

@@ -1,0 +1,110 @@
+"""Compare a release of Apache Kafka with our tables, and record our suites from it.
+
+    python -m tests.reference VERSION [--out DIR] [--suites scenarios,access,..]
+
+It fetches the release, compares message definitions, settings, error codes, APIs, features and the
+options of tools with ours, records the suites into DIR (`reference-VERSION`), and ends with what a
+person has to decide. Without `--suites` all are recorded, which takes half an hour; `--suites none`
+compares only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from protocol import REFERENCE_VERSION
+from tests.maven import fetch
+from tests.oracle.kafka_process import POM, Kafka, jars
+from tests.reference import tables
+from tests.reference.definitions import declarations, differences, read_definitions
+from tests.reference.suites import SUITES
+from tests.support import ROOT, Broker
+
+_SHOWN = 40
+
+
+def main() -> int:
+    """Do all of it; return 1 if anything differs."""
+    options = _options()
+    directory = ROOT / f".kafka-{options.version}"
+    os.environ["ORACLE_JARS"] = str(fetch(POM, directory, f"kafka.version={options.version}"))
+    out = options.out or Path(f"reference-{options.version}")
+    out.mkdir(parents=True, exist_ok=True)
+    decisions = []
+    for name, what, found in _comparisons(out, options.suites):
+        lines = list(found)
+        print(f"\n== {name}: {len(lines)} differ", *lines[:_SHOWN], sep="\n  ", flush=True)
+        (out / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
+        if lines:
+            decisions.append(f"{name} ({len(lines)}, {out / name}.txt): {what}")
+    print(f"\n== Apache Kafka {options.version} beside {REFERENCE_VERSION}: to decide")
+    print("\n".join(f"  {one}" for one in decisions) or "  nothing")
+    return 1 if decisions else 0
+
+
+def _comparisons(out: Path, suites: list[str]) -> Iterator[tuple[str, str, Iterable[str]]]:
+    """Yield name, what to decide, and the differences of each comparison."""
+    yield "messages", "declare them in protocol/, with vectors", _messages()
+    theirs = tables.described()
+    yield (
+        "settings",
+        "serve, keep without effect, or refuse: coordinator_server/config, then write "
+        "tests/data/reference/settings.json",
+        tables.setting_differences(theirs),
+    )
+    yield "errors", "protocol/errors.py and error_messages.py", tables.error_differences(theirs)
+    with tempfile.TemporaryDirectory() as work, Broker() as ours:
+        kafka = Kafka(Path(work), {})
+        try:
+            kafka.start()
+            yield (
+                "apis",
+                "protocol/registry.py; levels in coordinator_server/apis/api_versions.py",
+                list(tables.api_differences(kafka.bootstrap_servers, ours.bootstrap_servers)),
+            )
+        finally:
+            kafka.end()
+    for name in suites:
+        with tempfile.TemporaryDirectory() as work:
+            decide = f"is the new answer right for us? Then keep the file of {out}"
+            yield name, decide, SUITES[name](out, Path(work) / "kafka")
+
+
+def _messages() -> Iterator[str]:
+    definitions, ours = read_definitions(jars()), declarations()
+    for name, definition in sorted(definitions.items()):
+        if name in ours:
+            yield from (f"{name} {one}" for one in differences(definition, ours[name]))
+        elif definition["isServed"]:
+            yield f"{name} is not declared here, versions {definition['validVersions']}"
+    yield from (f"{name} is gone" for name in sorted(ours.keys() - definitions.keys()))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.reference",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("version", metavar="VERSION", help="of Apache Kafka, as 4.4.0")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where the records go")
+    parser.add_argument(
+        "--suites", type=_suites, default=list(SUITES), help=f"some of {', '.join(SUITES)}, or none"
+    )
+    return parser.parse_args()
+
+
+def _suites(text: str) -> list[str]:
+    names = [] if text == "none" else text.split(",")
+    if unknown := [name for name in names if name not in SUITES]:
+        raise argparse.ArgumentTypeError(f"unknown suite {unknown[0]!r}")
+    return names
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""Our recorded suites, recorded again from a release of Kafka into a directory of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.conformance import answers as files
+from tests.conformance.access import record as access
+from tests.conformance.access.brokers import their_broker
+from tests.conformance.access.matrix import CASES as CELLS
+from tests.conformance.access.matrix import cells_of, play
+from tests.conformance.answers import Answers
+from tests.conformance.kafka_cluster import kafka_cluster
+from tests.conformance.odd_batches import recorded as odd_batches
+from tests.conformance.odd_batches.cases import CASES as BATCHES
+from tests.conformance.odd_batches.play import Player as BatchPlayer
+from tests.conformance.runner import Player, all_scenarios
+from tests.oracle.kafka_process import Kafka
+from tests.scripts.options import RECORDED as OPTIONS
+from tests.scripts.options import listed_options
+from tests.scripts.player import AREAS, OfficialTools
+from tests.scripts.record import record as record_tools
+from tests.support import ROOT, address_of
+
+CONFORMANCE = ROOT / "tests" / "conformance"
+_RECORDED = CONFORMANCE / "recorded"
+_FILES = (files.ANSWERS, files.SHARE_ANSWERS, files.STREAMS_ANSWERS, files.ADMIN_ANSWERS)
+_PROFILES = ("ab", "de", "fgh")
+"""Profiles whose brokers run at the same time: a small machine bears few Kafkas."""
+_TIMES = 2
+
+
+@contextmanager
+def kafkas(directory: Path, profiles: str) -> Iterator[dict[str, str | None]]:
+    """Start a Kafka for each profile; yield their bootstrap servers by profile."""
+    with ExitStack() as running:
+        addresses: dict[str, str | None] = {}
+        for name in profiles:
+            lines = (CONFORMANCE / f"profile-{name}.properties").read_text().splitlines()
+            pairs = (line.partition("=") for line in lines if line and line[0] != "#")
+            (directory / name).mkdir(parents=True)
+            kafka = Kafka(directory / name, {key: value for key, _, value in pairs})
+            running.callback(kafka.end)
+            kafka.start()
+            addresses[name] = kafka.bootstrap_servers
+        yield addresses
+
+
+def scenarios(out: Path, work: Path) -> list[str]:
+    """Record our scenarios of one broker, and those of three."""
+    parts = []
+    for profiles in _PROFILES:
+        with kafkas(work / profiles, profiles) as addresses:
+            # Transactions of several scenarios at a time disturb each other in Kafka.
+            for jobs, is_txn in ((8, False), (1, True)):
+                wanted = [one for one in all_scenarios() if one.area.startswith("txn_") == is_txn]
+                player = Player(addresses, jobs, patience=1.5)
+                parts.append(Answers.gather([player.play(wanted) for _ in range(_TIMES)]))
+    with kafka_cluster(work / "cluster") as cluster:
+        player = Player.in_cluster(cluster, patience=1.5)
+        parts.append(Answers.gather([player.play(all_scenarios()) for _ in range(_TIMES)]))
+    kept = {name: steps for part in parts for name, steps in part.kept.items()}
+    unstable = {name for part in parts for name in part.unstable}
+    changed = []
+    for path in _FILES:
+        before = Answers.read(path)
+        names = before.kept.keys() | set(before.unstable)
+        now = Answers(
+            {name: steps for name, steps in kept.items() if name in names},
+            sorted(unstable & names),
+        )
+        now.write(out / path.name)
+        changed += [name for name in now.unstable if name not in before.unstable]
+        changed += differing(before.kept, now.kept)
+    return changed
+
+
+def recorded_suite(out: Path, work: Path) -> list[str]:
+    """Record the suite of `tests/conformance/recorded`."""
+    file = out / "golden.json"
+    with kafkas(work, "ab") as addresses:
+        command = [sys.executable, str(_RECORDED / "run.py"), "record", str(addresses["a"])]
+        command += [str(file), "--names", str(_RECORDED / "names.txt"), "--b", str(addresses["b"])]
+        subprocess.run([*command, "--patience", "2"], check=True, stdout=subprocess.DEVNULL)
+    before = json.loads((_RECORDED / "golden.json").read_text())
+    return differing(before, json.loads(file.read_text()))
+
+
+def access_matrix(out: Path, work: Path) -> list[str]:
+    """Record who may do what."""
+    work.mkdir()
+    with their_broker(work) as address:
+        answers = play(address, cells_of(CELLS), None)
+    access.write(answers, out / "access.json.gz")
+    return [" ".join(map(str, key)) for key in access.differences(access.read(), answers)]
+
+
+def damaged_batches(out: Path, work: Path) -> list[str]:
+    """Record what becomes of damaged batches."""
+    work.mkdir()
+    kafka = Kafka(work, {"transaction.state.log.num.partitions": "1"})
+    try:
+        kafka.start()
+        player = BatchPlayer(address_of(kafka.bootstrap_servers))
+        answers = player.play(BATCHES)
+        player.close()
+    finally:
+        kafka.end()
+    odd_batches.write(answers, out / "odd_batches.json")
+    return differing(odd_batches.read(), answers)
+
+
+def tools(out: Path, _: Path) -> list[str]:
+    """Record the options of the command-line tools, and what they print about our broker."""
+    changed = []
+    for area in AREAS:
+        record_tools(area, out)
+        before, now = (
+            {case["case"]: case for case in cases}
+            for cases in (area.read_recorded(), json.loads((out / area.recorded).read_text()))
+        )
+        changed += differing(before, now)
+    with OfficialTools() as official:
+        options = listed_options(official)
+    (out / OPTIONS.name).write_text(json.dumps(options, indent=1) + "\n")
+    return changed + differing(json.loads(OPTIONS.read_text()), options)
+
+
+SUITES: Mapping[str, Callable[[Path, Path], list[str]]] = {
+    "scenarios": scenarios,
+    "recorded": recorded_suite,
+    "access": access_matrix,
+    "batches": damaged_batches,
+    "tools": tools,
+}
+"""By name; each takes the directory for its files and one for its brokers, and names what differs
+from what is recorded in the project."""
+
+
+def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return the names whose answers are other ones now, or that only one side has."""
+    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))

@@ -227,7 +227,7 @@ def _formatter(options: Options) -> Formatter:
     return make_formatter(options.value("formatter") or "", properties)
 
 
-def _settings(properties: Mapping[str, str]) -> ConsumerSettings:
+def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
     """What the consumer here makes of its settings. Raises ToolError, NotHereError."""
     from coordinator_server.client.fetcher import FetchSettings
     from coordinator_server.client.group_member import MemberSettings
@@ -296,7 +296,7 @@ def _consume(
     """Read and print. Raises ToolError, ClientError, OptionsError."""
     from coordinator_server.kafka_tools.record_consumer import RecordConsumer
 
-    settings = _settings(properties)
+    settings = consumer_settings(properties)
     group = settings.member.group_id
     connect = partial(
         connect_to,

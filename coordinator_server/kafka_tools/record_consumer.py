@@ -67,7 +67,9 @@ class RecordConsumer:
         self._fetcher = Fetcher(self.client, settings.fetch)
         self._ready: list[Iterator[Fetched]] = []
         """What was fetched and not yet received, by partition."""
-        self._committed_at_s = time.monotonic()
+        self._committed_at_s = self._joining_since_s = time.monotonic()
+        self.rebalance_s = 0.0
+        """How long it was without partitions, until it got them."""
         self._assigned: tuple[Partition, int] | None = None
 
     def assign(self, partition: Partition, offset: int) -> None:
@@ -95,6 +97,16 @@ class RecordConsumer:
                 if rest_s < 0:
                     raise TimeoutError
             self._poll(min(rest_s, _LONGEST_WAIT_S))
+
+    def poll(self, timeout_s: float, most: int) -> list[Fetched]:
+        """Up to so many records of one fetch, waited for; none in vain. Raises as `receive`."""
+        try:
+            polled = [self.receive(timeout_s)]
+        except TimeoutError:
+            return []
+        while len(polled) < most and (fetched := self._next()) is not None:
+            polled.append(fetched)
+        return polled
 
     def _next(self) -> Fetched | None:
         """The next record of what was fetched; None when it is used up."""
@@ -149,6 +161,7 @@ class RecordConsumer:
             if membership is None:
                 return False
             self._membership = membership
+            self.rebalance_s += time.monotonic() - self._joining_since_s
             self._positions.clear()
             self._epochs.clear()
             self._to_reset.clear()
@@ -169,6 +182,8 @@ class RecordConsumer:
             # After a rebalance that went on without it, these records are read once more.
             with suppress(ClientError):
                 self._commit()
+        if self._membership is not None:
+            self._joining_since_s = time.monotonic()
         self._membership = None
         self._ready = []
         self._member.join(list(self._counts or ()) if self._pattern else self._topics)

@@ -28,6 +28,9 @@ SCRIPTS = (
     Script("list-groups", "kafka-groups", "groups", "list the groups of every kind"),
     Script("produce", "kafka-console-producer", "console_producer", "write lines to a topic"),
     Script("consume", "kafka-console-consumer", "console_consumer", "print records of topics"),
+    Script(
+        "consumer-perf-test", "kafka-consumer-perf-test", "consumer_perf_test", "how fast it reads"
+    ),
     Script("configs", "kafka-configs", "configs", "show and change settings"),
     Script("acls", "kafka-acls", "acls", "add, remove and list ACLs"),
     Script(

@@ -32,6 +32,7 @@ CLASSES = {
     "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
@@ -140,6 +141,12 @@ _LOG_DIR = re.compile(r'(?<="logDir":")[^"]*')
 _ELECTED = re.compile(r"(?<=for partitions )[^,\s]+(?:, [^,\s]+)*")
 _IN_LOG_DIR = re.compile(r'(?<="partitions":\[)[^\]]+')
 _OBJECT = re.compile(r"\{[^}]*\}")
+# What kafka-consumer-perf-test has measured: how much it has read is to be the same.
+_RATE = r", (?:[\d.]+|NaN)"
+_MEASURED = re.compile(
+    rf"(?m)^\d[\d :,-]*, (?P<bytes>[\d.]+){_RATE}, (?P<count>\d+)"
+    rf"{_RATE}(?:, -?\d+){{2}}(?:{_RATE}){{2}}$"
+)
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
@@ -268,7 +275,8 @@ class Player:
         text = re.sub(r"clientId=adminclient-\d+", "clientId=adminclient-1", text)
         text = _ADVERTISEMENT.sub("", text)
         text = re.sub(r"(?<=CreateTime:)\d+|(?<=LogAppendTime:)\d+", "TIME", text)
-        text = re.sub(r"(?<=console-consumer-)\d+", "N", text)
+        text = re.sub(r"(?<=console-consumer-)\d+|(?<=perf-consumer-)\d+", "N", text)
+        text = _MEASURED.sub(r"TIME, \g<bytes>, \g<count>", text)
         text = re.sub(r"(?<=correlation id )\d+", "N", text)
         text = _without_repeats(text, " recoverable issue ")
         text = _USAGE_OF_COMMANDS.sub("<usage>", text)

@@ -70,7 +70,8 @@ class Producer:
     """Writes to one topic.
 
     `failed` gets each record that could not be written and why; `warn` the errors with which the
-    topic is not known yet, by name, as Kafka's clients log them.
+    topic is not known yet, by name, as Kafka's clients log them. `written` gets each record that is
+    written and its partition; the record has its offset then, -1 with acks=0.
     """
 
     def __init__(
@@ -80,8 +81,10 @@ class Producer:
         settings: ProducerSettings,
         failed: Callable[[Record, ClientError], None],
         warn: Callable[[ErrorCode], None],
+        written: Callable[[Record, int], None] | None = None,
     ) -> None:
         self._client = client
+        self._written = written
         self._topic = topic
         self._settings = settings
         self._failed = failed
@@ -99,9 +102,11 @@ class Producer:
         key: bytes | None,
         value: bytes | None,
         headers: list[tuple[str, bytes | None]],
+        timestamp_ms: int | None = None,
     ) -> None:
         """Take a record; it is sent when its batch is full or has lingered (`send_due`)."""
-        record = Record(0, int(time.time() * 1000), key, value, headers)
+        now_ms = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
+        record = Record(0, now_ms, key, value, headers)
         try:
             size = self._checked_size(record)
             partition = self._partition(key, size)
@@ -294,6 +299,8 @@ class Producer:
         )
         if self._settings.acks == 0:
             connection.send(request, max_version=_BY_NAME)
+            for index, batch in batches.items():
+                self._tell_written(batch, index, -1)
             return {}
         answer = connection.ask(
             request, max_version=_BY_NAME, timeout_ms=self._settings.request_timeout_ms
@@ -304,12 +311,20 @@ class Producer:
                 error = self._outcome(partition)
                 if error is not None:
                     errors[partition.index] = error
-                elif self._settings.is_idempotent:
-                    batch = batches[partition.index]
+                    continue
+                batch = batches[partition.index]
+                if self._settings.is_idempotent:
                     self._sequences[partition.index] = add_to_sequence(
                         batch.sequence, len(batch.records)
                     )
+                self._tell_written(batch, partition.index, partition.base_offset)
         return errors
+
+    def _tell_written(self, batch: _Batch, index: int, base_offset: int) -> None:
+        if self._written is not None:
+            for number, record in enumerate(batch.records):
+                record.offset = base_offset + number if base_offset >= 0 else -1
+                self._written(record, index)
 
     def _outcome(self, partition: Any) -> ClientError | None:
         """The error of a partition's batch, None when it is written."""

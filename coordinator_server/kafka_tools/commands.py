@@ -131,6 +131,30 @@ class CommandTool(NamedTuple):
     run: Callable[[argparse.Namespace], int]
 
 
+class ParserTool(NamedTuple):
+    """One tool without commands: its official name without `.sh`, its parser, its work."""
+
+    name: str
+    parser: Callable[[], Parser]
+    run: Callable[[argparse.Namespace], int]
+
+
+def run_parser_tool(tool: ParserTool, arguments: Sequence[str]) -> int:
+    """Run a tool, without arguments its help; returns its exit code."""
+    parser = tool.parser()
+
+    def work() -> int:
+        if not arguments:
+            parser.print_help()
+            return 0
+        options, extras = parser.parse_known_args(arguments)
+        parser.check_known(extras)
+        parser.check_required(options)
+        return tool.run(options)
+
+    return _ended(tool.name, work)
+
+
 def parse(tool: CommandTool, arguments: Sequence[str]) -> argparse.Namespace:
     """The options of a command and those of all, and its name as `command`. Exits on a mistake."""
     top, commands = tool.parser(), tool.commands()
@@ -168,14 +192,19 @@ def _command(top: Parser, word: str, names: Sequence[str]) -> str:
 
 def run_command_tool(tool: CommandTool, arguments: Sequence[str]) -> int:
     """Run a tool; returns its exit code."""
+    return _ended(tool.name, lambda: tool.run(parse(tool, arguments)))
+
+
+def _ended(name: str, work: Callable[[], int]) -> int:
+    """The exit code of the work of a tool; what it raises is printed."""
     try:
-        return tool.run(parse(tool, arguments))
+        return work()
     except SystemExit as end:
         return int(end.code or 0)
     except CommandError as error:
         print(error, file=sys.stderr)
     except UnsupportedSettingError as error:
-        print(f"{tool.name}: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
     except FAILURES as error:
         print_stack_trace(error, 'Exception in thread "main" ')
     return 1

@@ -227,7 +227,7 @@ def _produce(options: Options, reader: LineReader) -> int:
     from coordinator_server.client.producer import Producer
 
     properties = _properties(options)
-    settings = _settings(properties)
+    settings = producer_settings(properties)
     client = connect_to(
         options.value("bootstrap-server") or "",
         properties,
@@ -283,7 +283,7 @@ def _properties(options: Options) -> dict[str, str]:
     return properties
 
 
-def _settings(properties: Mapping[str, str]) -> ProducerSettings:
+def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
     """What the producer here makes of its settings. Raises ToolError."""
     from coordinator_server.client.producer import ProducerSettings
     from protocol.compression import Compression

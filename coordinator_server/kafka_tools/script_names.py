@@ -31,6 +31,12 @@ SCRIPTS = (
     Script(
         "consumer-perf-test", "kafka-consumer-perf-test", "consumer_perf_test", "how fast it reads"
     ),
+    Script(
+        "verifiable-producer",
+        "kafka-verifiable-producer",
+        "verifiable_producer",
+        "write numbers, and print what was acknowledged",
+    ),
     Script("configs", "kafka-configs", "configs", "show and change settings"),
     Script("acls", "kafka-acls", "acls", "add, remove and list ACLs"),
     Script(
@@ -48,6 +54,9 @@ SCRIPTS = (
     Script("api-versions", "kafka-broker-api-versions", "api_versions", "what each broker serves"),
     Script("storage", "kafka-storage", "storage", "a random cluster id; nothing is formatted"),
 )
+_WITH_PARSER = ("kafka-verifiable-producer",)
+"""Tools whose TOOL is a ParserTool."""
+
 _WITH_COMMANDS = ("kafka-metadata-quorum", "kafka-transactions")
 """Tools with commands of their own: their TOOL is a CommandTool."""
 
@@ -64,4 +73,8 @@ def run_script(script: Script, arguments: Sequence[str]) -> int:
         from coordinator_server.kafka_tools.commands import run_command_tool
 
         return run_command_tool(module.TOOL, arguments)
+    if script.name in _WITH_PARSER:
+        from coordinator_server.kafka_tools.commands import run_parser_tool
+
+        return run_parser_tool(module.TOOL, arguments)
     return run_tool(module.TOOL, arguments)

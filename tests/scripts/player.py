@@ -33,6 +33,7 @@ CLASSES = {
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
@@ -46,6 +47,8 @@ CLASSES = {
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-storage": "kafka.tools.StorageTool",
 }
+_ALONE = ("kafka-verifiable-producer",)
+"""Tools that say their last when their JVM ends: each call has one of its own."""
 SETTINGS = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0"}
 """What the broker is started with, ours and Kafka."""
 
@@ -119,8 +122,12 @@ AREAS = (
 # We have nothing to advertise: group.protocol=consumer is not here yet.
 _ADVERTISEMENT = re.compile(r"(?m)^The consumer rebalance protocol \(KIP-848\) .*\n")
 # Where a tool has commands: its usage, and messages that Kafka's justifies to 75 columns.
-_USAGE_OF_COMMANDS = re.compile(r"(?s)\Ausage: .*?(?=\nkafka-[\w.-]*:\s+error:|\n\Z)")
-_JUSTIFIED = re.compile(r"(?s)(?<=<usage>\n)kafka-[\w.-]*:\s+error:.*?(?=\n\nDid|\n\Z)")
+_USAGE_OF_COMMANDS = re.compile(
+    r"(?s)\Ausage: .*?(?=\n(?:kafka|verifiable)-[\w.-]*:\s+error:|\n\Z)"
+)
+_JUSTIFIED = re.compile(
+    r"(?s)(?<=<usage>\n)(?:kafka|verifiable)-[\w.-]*:\s+error:.*?(?=\n\nDid|\n\Z)"
+)
 _GUESS = re.compile(r"(?s)\n+Did you mean:\n.*(?=\n\Z)")
 # Tables of kafka-transactions: producer ids, and times with how long ago they were.
 _PRODUCER_ID = re.compile(r"(?m)(?<![^\t\n])(?=[\d ]{10}\t)\d+ *(?=\t)")
@@ -147,6 +154,8 @@ _MEASURED = re.compile(
     rf"(?m)^\d[\d :,-]*, (?P<bytes>[\d.]+){_RATE}, (?P<count>\d+)"
     rf"{_RATE}(?:, -?\d+){{2}}(?:{_RATE}){{2}}$"
 )
+# Events of kafka-verifiable-producer, whose fields come in any order.
+_EVENT = re.compile(r'(?m)^\{"timestamp":.*\}$')
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
@@ -276,6 +285,7 @@ class Player:
         text = _ADVERTISEMENT.sub("", text)
         text = re.sub(r"(?<=CreateTime:)\d+|(?<=LogAppendTime:)\d+", "TIME", text)
         text = re.sub(r"(?<=console-consumer-)\d+|(?<=perf-consumer-)\d+", "N", text)
+        text = _EVENT.sub(_comparable_event, text)
         text = _MEASURED.sub(r"TIME, \g<bytes>, \g<count>", text)
         text = re.sub(r"(?<=correlation id )\d+", "N", text)
         text = _without_repeats(text, " recoverable issue ")
@@ -425,6 +435,11 @@ def properties_of(name: str, password: str, mechanism: str = "PLAIN") -> dict[st
     }
 
 
+def _comparable_event(found: re.Match[str]) -> str:
+    event = json.loads(found[0])
+    return json.dumps({**event, "timestamp": 0, "avg_throughput": 0}, sort_keys=True)
+
+
 def _without_repeats(text: str, words: str) -> str:
     """Lines with these words once: how often a client asks before its time is over differs."""
     seen: set[str] = set()
@@ -452,15 +467,20 @@ def ours(name: str, arguments: Sequence[str], typed: str = "") -> Outcome:
     return Outcome(code, out.buffer.getvalue().decode(errors="replace"), err.getvalue())
 
 
+def _java(main: str, *arguments: str) -> list[str]:
+    """The command line of a class, with warnings of clients."""
+    return [
+        word.replace("defaultLogLevel=error", "defaultLogLevel=warn")
+        for word in java(main, *arguments)
+    ]
+
+
 class OfficialTools:
     """Kafka's tools, all in one JVM."""
 
     def __enter__(self) -> Self:
-        command = java(str(TOOL_SERVER))
-        command[1:1] = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-        command = [word for word in command if not word.endswith("defaultLogLevel=error")]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            _java(str(TOOL_SERVER)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         return self
 
@@ -469,6 +489,11 @@ class OfficialTools:
 
     def __call__(self, name: str, arguments: Sequence[str], typed: str = "") -> Outcome:
         """Run one of Kafka's tools, by its name or that of its class."""
+        if name in _ALONE:
+            done = subprocess.run(
+                _java(CLASSES[name], *arguments), capture_output=True, text=True, timeout=60
+            )
+            return Outcome(done.returncode, done.stdout, done.stderr)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         call = {"main": CLASSES.get(name, name), "arguments": list(arguments), "input": typed}

@@ -1,0 +1,190 @@
+"""kafka-verifiable-producer.sh: writes numbers and prints what became of each (VerifiableProducer).
+
+Each line of output is a JSON object; programs of tests read them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING
+
+from coordinator_server.client import ClientError, ClientSettings
+from coordinator_server.kafka_tools.commands import INTEGER, LONG, Parser, ParserTool
+from coordinator_server.kafka_tools.console import stopped_by_signals, warn_topic
+from coordinator_server.kafka_tools.console_producer import producer_settings
+from coordinator_server.kafka_tools.frame import (
+    ToolError,
+    client_label,
+    connect_to,
+    java_class,
+    read_properties,
+)
+
+if TYPE_CHECKING:
+    from coordinator_server.client.producer import Producer
+    from protocol.batch import Record
+
+_CLIENT_ID = "producer-1"  # of a producer without client.id
+_ACKS = (0, 1, -1)
+_LONGEST_SLEEP_S = 0.1
+
+
+def parser() -> Parser:
+    """The options."""
+    top = Parser(
+        "verifiable-producer",
+        "Writes increasing numbers to a topic and prints, as JSON, which were acknowledged.",
+    )
+    top.add_argument("--topic", required=True, help="the topic to write to")
+    top.add_argument("--max-messages", type=INTEGER, default=-1, help="end after so many")
+    top.add_argument("--throughput", type=LONG, default=-1, help="so many a second at most")
+    top.add_argument("--acks", type=_acks, default=-1, help="0, 1, or -1: all")
+    top.add_argument("--producer.config", dest="old_config", metavar="CONFIG-FILE", help="old name")
+    top.add_argument(
+        "--message-create-time", type=LONG, default=-1, help="the time of the first, in ms"
+    )
+    top.add_argument("--value-prefix", type=INTEGER, help="put this and a dot before each number")
+    top.add_argument("--repeating-keys", type=INTEGER, help="keys from 0 to this, exclusive")
+    top.add_argument("--command-config", metavar="CONFIG-FILE", help="settings of the producer")
+    top.add_argument("--bootstrap-server", metavar="HOST1:PORT1[,HOST2:PORT2[...]]")
+    return top
+
+
+def _acks(text: str) -> int:
+    value = INTEGER(text)
+    if value not in _ACKS:
+        raise argparse.ArgumentTypeError(f"invalid choice: '{value}' (choose from {{0,1,-1}})")
+    return value
+
+
+class _Counts:
+    """How many records were sent and acknowledged, and the lines about them."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self.sent = self.acknowledged = 0
+        self.start_s = time.time()
+
+    def written(self, record: Record, partition: int) -> None:
+        """Print that a record was acknowledged."""
+        self.acknowledged += 1
+        found = {**_content(record), "offset": record.offset, "topic": self._topic}
+        emit("producer_send_success", **found, partition=partition)
+
+    def failed(self, record: Record, error: ClientError) -> None:
+        """Print why a record was not written."""
+        emit(
+            "producer_send_error",
+            **_content(record),
+            exception=f"class {java_class(error)}",
+            message=str(error),
+            topic=self._topic,
+        )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write until there are enough or a signal comes; returns the exit code."""
+    if options.bootstrap_server is None:
+        parser().error("one of the arguments --bootstrap-server is required")
+    if options.old_config is not None:
+        print(
+            "Option --producer.config has been deprecated and will be removed in a future version."
+            " Use --command-config instead."
+        )
+    path = options.command_config or options.old_config
+    try:
+        properties = {} if path is None else read_properties(path)
+    except ToolError as error:
+        parser().error(str(error))
+    from coordinator_server.client.producer import Producer
+
+    properties |= {"acks": str(options.acks), "retries": "0"}
+    for name, default in (("linger.ms", "5"), ("request.timeout.ms", "30000")):
+        properties.setdefault(name, default)
+    client = connect_to(
+        options.bootstrap_server,
+        properties,
+        name="Producer",
+        failure="Failed to construct kafka producer",
+        settings=ClientSettings(client_id=_CLIENT_ID),
+    )
+    counts = _Counts(options.topic)
+    label = client_label("Producer", client.settings.client_id)
+    warn = partial(warn_topic, label, options.topic)
+    settings = producer_settings(properties)
+    producer = Producer(client, options.topic, settings, counts.failed, warn, counts.written)
+    emit("startup_complete")
+    is_stopped = False
+
+    def stop() -> None:
+        nonlocal is_stopped
+        is_stopped = True
+
+    with closing(client), stopped_by_signals(stop) as stopped:
+        while counts.sent != max(options.max_messages, -1) and not is_stopped:
+            _send(producer, options, counts)
+            _throttle(producer, options.throughput, counts, lambda: is_stopped)
+        producer.flush()
+    emit("shutdown_complete")
+    seconds = max(time.time() - counts.start_s, 0.001)
+    emit(
+        "tool_data",
+        sent=counts.sent,
+        acked=counts.acknowledged,
+        target_throughput=options.throughput,
+        avg_throughput=counts.acknowledged / seconds,
+    )
+    return stopped.code
+
+
+def _send(producer: Producer, options: argparse.Namespace, counts: _Counts) -> None:
+    """Send the next number."""
+    number = counts.sent
+    counts.sent += 1
+    prefix = "" if options.value_prefix is None else f"{options.value_prefix}."
+    key = None
+    if options.repeating_keys is not None:
+        key = str(number % options.repeating_keys if options.repeating_keys else 0).encode()
+    timestamp_ms = None
+    if options.message_create_time != -1:
+        passed_ms = int((time.time() - counts.start_s) * 1000)
+        timestamp_ms = options.message_create_time + passed_ms
+    producer.add(key, f"{prefix}{number}".encode(), [], timestamp_ms)
+
+
+def _throttle(
+    producer: Producer, throughput: int, counts: _Counts, is_stopped: Callable[[], bool]
+) -> None:
+    """Send what has lingered; wait while more was sent than `throughput` a second allows."""
+    due_s = counts.start_s + counts.sent / throughput if throughput > 0 else 0.0
+    while True:
+        if producer.wait_s() == 0:
+            producer.send_due()
+        # With a throughput of 0 nothing is sent after the first, until a signal comes.
+        rest_s = _LONGEST_SLEEP_S if throughput == 0 else due_s - time.time()
+        if rest_s <= 0 or is_stopped():
+            return
+        time.sleep(min(rest_s, _LONGEST_SLEEP_S, producer.wait_s() or _LONGEST_SLEEP_S))
+
+
+def _content(record: Record) -> dict[str, str | None]:
+    return {
+        name: None if data is None else data.decode(errors="replace")
+        for name, data in (("key", record.key), ("value", record.value))
+    }
+
+
+def emit(name: str, **fields: object) -> None:
+    """Print an event at once: its time, its name, its fields."""
+    event = {"timestamp": int(time.time() * 1000), "name": name, **fields}
+    json.dump(event, sys.stdout, separators=(",", ":"), ensure_ascii=False)
+    print(flush=True)
+
+
+TOOL = ParserTool("kafka-verifiable-producer", parser, run)

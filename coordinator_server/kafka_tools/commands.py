@@ -15,6 +15,7 @@ from coordinator_server.client import UnsupportedSettingError
 from coordinator_server.kafka_tools.frame import (
     FAILURES,
     Failure,
+    NotHereError,
     ToolError,
     parse_integer,
     print_stack_trace,
@@ -203,7 +204,7 @@ def _ended(name: str, work: Callable[[], int]) -> int:
         return int(end.code or 0)
     except CommandError as error:
         print(error, file=sys.stderr)
-    except UnsupportedSettingError as error:
+    except (NotHereError, UnsupportedSettingError) as error:
         print(f"{name}: {error}", file=sys.stderr)
     except FAILURES as error:
         print_stack_trace(error, 'Exception in thread "main" ')

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -41,15 +41,21 @@ class ConsumerSettings(NamedTuple):
 
 
 class RecordConsumer:
-    """Reads records one by one. `connect` makes its clients, `warn` gets errors of topics."""
+    """Reads records one by one. `connect` makes its clients, `warn` gets errors of topics.
+
+    `assigned` and `revoked` get the partitions that a member of a group begins and ends to read.
+    """
 
     def __init__(
         self,
         connect: Callable[[], Client],
         settings: ConsumerSettings,
         warn: Callable[[str, ErrorCode], None],
+        assigned: Callable[[list[Partition]], None] = lambda _: None,
+        revoked: Callable[[list[Partition]], None] = lambda _: None,
     ) -> None:
         self.client = connect()
+        self._tell_assigned, self._tell_revoked = assigned, revoked
         self._settings = settings
         self._warn = warn
         self._member = GroupMember(connect, settings.member)
@@ -130,7 +136,9 @@ class RecordConsumer:
             if self._settings.is_auto_commit:
                 # When the group has moved on, another member reads these records once more.
                 with suppress(ClientError):
-                    self._commit()
+                    self.commit(self._positions)
+            if self._membership is not None:
+                self._tell_revoked(self._membership.partitions)
         finally:
             self._member.close(self.client)
             self.client.close()
@@ -166,6 +174,7 @@ class RecordConsumer:
             self._epochs.clear()
             self._to_reset.clear()
             self._committed_at_s = time.monotonic()
+            self._tell_assigned(membership.partitions)
         if self._member.must_rejoin():
             self._rejoin()
             return False
@@ -173,7 +182,7 @@ class RecordConsumer:
         if self._settings.is_auto_commit and time.monotonic() > self._committed_at_s + interval_s:
             # The next one commits these too. That the group has moved on its heartbeat learns.
             with suppress(ClientError):
-                self._commit()
+                self.commit(self._positions)
         return True
 
     def _rejoin(self) -> None:
@@ -181,9 +190,10 @@ class RecordConsumer:
         if self._settings.is_auto_commit and self._membership is not None:
             # After a rebalance that went on without it, these records are read once more.
             with suppress(ClientError):
-                self._commit()
+                self.commit(self._positions)
         if self._membership is not None:
             self._joining_since_s = time.monotonic()
+            self._tell_revoked(self._membership.partitions)
         self._membership = None
         self._ready = []
         self._member.join(list(self._counts or ()) if self._pattern else self._topics)
@@ -286,8 +296,8 @@ class RecordConsumer:
             elif not offset.code.retriable:
                 raise offset
 
-    def _commit(self) -> None:
-        """Commit the positions. Raises ClientError."""
+    def commit(self, positions: Mapping[Partition, int]) -> None:
+        """Commit where to read on in partitions. Raises ClientError."""
         from protocol.apis.offset_commit import (
             OffsetCommitRequest,
             OffsetCommitRequestPartition,
@@ -296,15 +306,15 @@ class RecordConsumer:
 
         member = self._membership
         self._committed_at_s = time.monotonic()
-        if member is None or not self._positions:
+        if member is None or not positions:
             return
         topics: dict[str, OffsetCommitRequestTopic] = {}
-        for name, index in sorted(self._positions):
+        for name, index in sorted(positions):
             topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name))
             topic.partitions.append(
                 OffsetCommitRequestPartition(
                     partition_index=index,
-                    committed_offset=self._positions[name, index],
+                    committed_offset=positions[name, index],
                     committed_leader_epoch=self._epochs.get((name, index), -1),
                     committed_metadata="",
                 )

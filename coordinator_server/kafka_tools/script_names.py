@@ -37,6 +37,12 @@ SCRIPTS = (
         "verifiable_producer",
         "write numbers, and print what was acknowledged",
     ),
+    Script(
+        "verifiable-consumer",
+        "kafka-verifiable-consumer",
+        "verifiable_consumer",
+        "read as a member of a group, and print what happens",
+    ),
     Script("configs", "kafka-configs", "configs", "show and change settings"),
     Script("acls", "kafka-acls", "acls", "add, remove and list ACLs"),
     Script(
@@ -54,7 +60,7 @@ SCRIPTS = (
     Script("api-versions", "kafka-broker-api-versions", "api_versions", "what each broker serves"),
     Script("storage", "kafka-storage", "storage", "a random cluster id; nothing is formatted"),
 )
-_WITH_PARSER = ("kafka-verifiable-producer",)
+_WITH_PARSER = ("kafka-verifiable-consumer", "kafka-verifiable-producer")
 """Tools whose TOOL is a ParserTool."""
 
 _WITH_COMMANDS = ("kafka-metadata-quorum", "kafka-transactions")

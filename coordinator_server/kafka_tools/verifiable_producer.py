@@ -63,6 +63,20 @@ def _acks(text: str) -> int:
     return value
 
 
+def read_config(options: argparse.Namespace, old_name: str, parser: Parser) -> dict[str, str]:
+    """The properties of the file that is given, if one is; exits if it cannot be read."""
+    if options.old_config is not None:
+        print(
+            f"Option {old_name} has been deprecated and will be removed in a future version."
+            " Use --command-config instead."
+        )
+    path = options.command_config or options.old_config
+    try:
+        return {} if path is None else read_properties(path)
+    except ToolError as error:
+        parser.error(str(error))
+
+
 class _Counts:
     """How many records were sent and acknowledged, and the lines about them."""
 
@@ -74,14 +88,14 @@ class _Counts:
     def written(self, record: Record, partition: int) -> None:
         """Print that a record was acknowledged."""
         self.acknowledged += 1
-        found = {**_content(record), "offset": record.offset, "topic": self._topic}
+        found = {**content(record), "offset": record.offset, "topic": self._topic}
         emit("producer_send_success", **found, partition=partition)
 
     def failed(self, record: Record, error: ClientError) -> None:
         """Print why a record was not written."""
         emit(
             "producer_send_error",
-            **_content(record),
+            **content(record),
             exception=f"class {java_class(error)}",
             message=str(error),
             topic=self._topic,
@@ -92,16 +106,7 @@ def run(options: argparse.Namespace) -> int:
     """Write until there are enough or a signal comes; returns the exit code."""
     if options.bootstrap_server is None:
         parser().error("one of the arguments --bootstrap-server is required")
-    if options.old_config is not None:
-        print(
-            "Option --producer.config has been deprecated and will be removed in a future version."
-            " Use --command-config instead."
-        )
-    path = options.command_config or options.old_config
-    try:
-        properties = {} if path is None else read_properties(path)
-    except ToolError as error:
-        parser().error(str(error))
+    properties = read_config(options, "--producer.config", parser())
     from coordinator_server.client.producer import Producer
 
     properties |= {"acks": str(options.acks), "retries": "0"}
@@ -173,7 +178,8 @@ def _throttle(
         time.sleep(min(rest_s, _LONGEST_SLEEP_S, producer.wait_s() or _LONGEST_SLEEP_S))
 
 
-def _content(record: Record) -> dict[str, str | None]:
+def content(record: Record) -> dict[str, str | None]:
+    """Key and value, as text."""
     return {
         name: None if data is None else data.decode(errors="replace")
         for name, data in (("key", record.key), ("value", record.value))

@@ -33,6 +33,7 @@ CLASSES = {
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
@@ -47,7 +48,7 @@ CLASSES = {
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-storage": "kafka.tools.StorageTool",
 }
-_ALONE = ("kafka-verifiable-producer",)
+_ALONE = ("kafka-verifiable-consumer", "kafka-verifiable-producer")
 """Tools that say their last when their JVM ends: each call has one of its own."""
 SETTINGS = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0"}
 """What the broker is started with, ours and Kafka."""
@@ -154,7 +155,7 @@ _MEASURED = re.compile(
     rf"(?m)^\d[\d :,-]*, (?P<bytes>[\d.]+){_RATE}, (?P<count>\d+)"
     rf"{_RATE}(?:, -?\d+){{2}}(?:{_RATE}){{2}}$"
 )
-# Events of kafka-verifiable-producer, whose fields come in any order.
+# Events of kafka-verifiable-producer and -consumer, whose fields come in any order.
 _EVENT = re.compile(r'(?m)^\{"timestamp":.*\}$')
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 

@@ -43,6 +43,9 @@ SCRIPTS = (
         "verifiable_consumer",
         "read as a member of a group, and print what happens",
     ),
+    Script(
+        "producer-perf-test", "kafka-producer-perf-test", "producer_perf_test", "how fast it writes"
+    ),
     Script("configs", "kafka-configs", "configs", "show and change settings"),
     Script("acls", "kafka-acls", "acls", "add, remove and list ACLs"),
     Script(
@@ -60,7 +63,11 @@ SCRIPTS = (
     Script("api-versions", "kafka-broker-api-versions", "api_versions", "what each broker serves"),
     Script("storage", "kafka-storage", "storage", "a random cluster id; nothing is formatted"),
 )
-_WITH_PARSER = ("kafka-verifiable-consumer", "kafka-verifiable-producer")
+_WITH_PARSER = (
+    "kafka-producer-perf-test",
+    "kafka-verifiable-consumer",
+    "kafka-verifiable-producer",
+)
 """Tools whose TOOL is a ParserTool."""
 
 _WITH_COMMANDS = ("kafka-metadata-quorum", "kafka-transactions")

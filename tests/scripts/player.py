@@ -33,6 +33,7 @@ CLASSES = {
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
@@ -48,8 +49,8 @@ CLASSES = {
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-storage": "kafka.tools.StorageTool",
 }
-_ALONE = ("kafka-verifiable-consumer", "kafka-verifiable-producer")
-"""Tools that say their last when their JVM ends: each call has one of its own."""
+_ALONE = ("kafka-producer-perf-test", "kafka-verifiable-consumer", "kafka-verifiable-producer")
+"""Tools that end their JVM: each call has one of its own."""
 SETTINGS = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0"}
 """What the broker is started with, ours and Kafka."""
 
@@ -130,6 +131,7 @@ _JUSTIFIED = re.compile(
     r"(?s)(?<=<usage>\n)(?:kafka|verifiable)-[\w.-]*:\s+error:.*?(?=\n\nDid|\n\Z)"
 )
 _GUESS = re.compile(r"(?s)\n+Did you mean:\n.*(?=\n\Z)")
+_BROKEN_NAME = re.compile(r"(?<=--) |(?<=--key-) ")
 # Tables of kafka-transactions: producer ids, and times with how long ago they were.
 _PRODUCER_ID = re.compile(r"(?m)(?<![^\t\n])(?=[\d ]{10}\t)\d+ *(?=\t)")
 _TIME = re.compile(r"\b\d{13}( *\t)")
@@ -155,6 +157,8 @@ _MEASURED = re.compile(
     rf"(?m)^\d[\d :,-]*, (?P<bytes>[\d.]+){_RATE}, (?P<count>\d+)"
     rf"{_RATE}(?:, -?\d+){{2}}(?:{_RATE}){{2}}$"
 )
+# The last lines of kafka-producer-perf-test.
+_WRITTEN = re.compile(r"(?m)(?<=records sent, ).* latency(?:, \d+ ms \d+(?:\.\d+)?th){4}\.$")
 # Events of kafka-verifiable-producer and -consumer, whose fields come in any order.
 _EVENT = re.compile(r'(?m)^\{"timestamp":.*\}$')
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
@@ -286,6 +290,7 @@ class Player:
         text = _ADVERTISEMENT.sub("", text)
         text = re.sub(r"(?<=CreateTime:)\d+|(?<=LogAppendTime:)\d+", "TIME", text)
         text = re.sub(r"(?<=console-consumer-)\d+|(?<=perf-consumer-)\d+", "N", text)
+        text = _WRITTEN.sub("TIMES", text)
         text = _EVENT.sub(_comparable_event, text)
         text = _MEASURED.sub(r"TIME, \g<bytes>, \g<count>", text)
         text = re.sub(r"(?<=correlation id )\d+", "N", text)
@@ -293,7 +298,7 @@ class Player:
         text = _USAGE_OF_COMMANDS.sub("<usage>", text)
         # A line may end within an option's name, behind its hyphens.
         text = _JUSTIFIED.sub(
-            lambda message: " ".join(message[0].split()).replace(" -- ", " --"), text
+            lambda message: _BROKEN_NAME.sub("", " ".join(message[0].split())), text
         )
         text = _GUESS.sub("", text)
         text = _PRODUCER_ID.sub("PRODUCERID", text)
@@ -404,6 +409,7 @@ class Player:
         }
         for name, content in texts.items():
             (self._directory / name).write_text(json.dumps(content))
+        (self._directory / "payloads").write_text("a\nbc\n\n")
         hasty = "default.api.timeout.ms=1000\nrequest.timeout.ms=1000\n"
         controller = f"listeners=A://h:1,controller://[::1]:2\nlog.dirs={self._directory}\n"
         for number, more in enumerate(

@@ -1,0 +1,321 @@
+"""kafka-producer-perf-test.sh: how fast records are written (Kafka's ProducerPerformance)."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coordinator_server.client import ClientError, ClientSettings
+from coordinator_server.kafka_tools.commands import INTEGER, LONG, Parser, ParserTool
+from coordinator_server.kafka_tools.console import stopped_by_signals, warn_topic
+from coordinator_server.kafka_tools.console_producer import producer_settings
+from coordinator_server.kafka_tools.frame import (
+    NotHereError,
+    client_label,
+    connect_to,
+    illegal_argument,
+    print_stack_trace,
+    read_properties,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from protocol.batch import Record
+
+_CLIENT_ID = "perf-producer-client"
+_MEGABYTE = 1024 * 1024
+_LONGEST_SLEEP_S = 0.1
+_UPPER_CASE = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_KEYS = ("none", "range", "random")
+_PAYLOADS = {
+    "--record-size": "record_size",
+    "--payload-file": "payload_file",
+    "--payload-monotonic": "payload_monotonic",
+}
+_SOURCES = {
+    "--bootstrap-server": "bootstrap_server",
+    "--command-property": "command_property",
+    "--producer-props": "producer_props",
+    "--producer.config": "old_config",
+    "--command-config": "command_config",
+}
+_REPLACED = {
+    "--producer-props": "--command-property",
+    "--producer.config": "--command-config",
+}
+
+
+def parser() -> Parser:
+    """The options."""
+    top = Parser("kafka-producer-perf-test", "Writes records and prints how long they took.")
+    top.add_argument("--bootstrap-server", help="the brokers to connect to first")
+    top.add_argument("--topic", required=True, help="the topic to write to")
+    top.add_argument("--num-records", type=LONG, required=True, help="how many records")
+    top.add_argument("--payload-delimiter", default="\\n", help="between payloads of a file")
+    top.add_argument(
+        "--throughput", type=_number, required=True, help="so many records a second at most, or -1"
+    )
+    for name in ("--producer-props", "--command-property"):
+        top.add_argument(name, nargs="+", metavar="NAME=VALUE", help="settings of the producer")
+    top.add_argument("--producer.config", dest="old_config", metavar="CONFIG-FILE", help="old name")
+    top.add_argument("--command-config", metavar="CONFIG-FILE", help="settings of the producer")
+    top.add_argument("--print-metrics", action="store_true", help="not here")
+    top.add_argument("--transactional-id", help="not here")
+    top.add_argument("--transaction-duration-ms", type=LONG, help="not here")
+    top.add_argument("--warmup-records", type=LONG, default=0, help="print the rest by itself, too")
+    top.add_argument("--reporting-interval", type=LONG, default=5000, metavar="INTERVAL-MS")
+    top.add_argument("--record-key-range", type=LONG, help="keys are numbers below this")
+    top.add_argument("--key-distribution", type=_distribution, default="none", help="of the keys")
+    top.add_argument("--random-seed", type=LONG, default=0, help="of payloads and keys")
+    top.add_argument("--record-size", type=INTEGER, help="bytes of a payload")
+    top.add_argument("--payload-file", help="payloads, one of which is taken each time")
+    top.add_argument("--payload-monotonic", action="store_true", default=None, help="numbers")
+    return top
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        message = f"could not convert '{text}' to Double (For input string: \"{text}\")"
+        raise argparse.ArgumentTypeError(message) from None
+
+
+def _distribution(text: str) -> str:
+    if text not in _KEYS:
+        message = f"invalid choice: '{text}' (choose from {{{','.join(_KEYS)}}})"
+        raise argparse.ArgumentTypeError(message)
+    return text
+
+
+class _Stats:
+    """What was written, and how long it took, in milliseconds from `start_s` on."""
+
+    def __init__(self, interval_s: float = 0.0, what: str = "") -> None:
+        self.start_s = self._window_s = time.time()
+        self._interval_s = interval_s
+        self._what = what
+        self._bytes = 0
+        self._latencies_ms: list[int] = []
+        self._windowed = (0, 0)
+        """Bytes and records up to the last line."""
+
+    def add(self, size: int, latency_ms: int) -> None:
+        """Count a record; print a line if it is time."""
+        self._bytes += size
+        self._latencies_ms.append(latency_ms)
+        if self._interval_s and time.time() - self._window_s >= self._interval_s:
+            self._print_window()
+
+    def _print_window(self) -> None:
+        seconds = time.time() - self._window_s
+        latencies_ms = self._latencies_ms[self._windowed[1] :]
+        megabytes = (self._bytes - self._windowed[0]) / _MEGABYTE
+        print(
+            f"{len(latencies_ms)} records sent, {len(latencies_ms) / seconds:.1f} records/sec"
+            f" ({megabytes / seconds:.2f} MB/sec), {sum(latencies_ms) / len(latencies_ms):.1f} ms"
+            f" avg latency, {max(latencies_ms):.1f} ms max latency.",
+            flush=True,
+        )
+        self._window_s = time.time()
+        self._windowed = self._bytes, len(self._latencies_ms)
+
+    def print_sum(self) -> None:
+        """The last line."""
+        seconds = max(time.time() - self.start_s, 0.001)
+        ordered = sorted(self._latencies_ms)
+        count = len(ordered)
+        average = f"{sum(ordered) / count:.2f}" if count else "NaN"
+        percentiles = ", ".join(
+            f"{ordered[min(int(part * count), count - 1)] if count else 0} ms {name}"
+            for part, name in ((0.5, "50th"), (0.95, "95th"), (0.99, "99th"), (0.999, "99.9th"))
+        )
+        print(
+            f"{count} {self._what}records sent, {count / seconds:.6f} records/sec"
+            f" ({self._bytes / _MEGABYTE / seconds:.2f} MB/sec), {average} ms avg latency,"
+            f" {float(ordered[-1] if count else 0):.2f} ms max latency, {percentiles}."
+        )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write so many records, print how long they took; returns the exit code."""
+    _check(options, parser())
+    payloads = _payloads(options)
+    properties = _properties(options)
+    from coordinator_server.client.producer import Producer
+
+    client = connect_to(
+        options.bootstrap_server or properties.get("bootstrap.servers", ""),
+        properties,
+        name="Producer",
+        failure="Failed to construct kafka producer",
+        settings=ClientSettings(client_id=_CLIENT_ID),
+    )
+    stats = _Stats(options.reporting_interval / 1000)
+    steady: _Stats | None = None
+    done = 0
+
+    def written(record: Record, _: int) -> None:
+        nonlocal steady, done
+        latency_ms = int(time.time() * 1000) - record.timestamp_ms
+        size = len(record.value or b"")
+        stats.add(size, latency_ms)
+        if options.warmup_records and done >= options.warmup_records:
+            steady = steady or _Stats(what="steady state ")
+            steady.add(size, latency_ms)
+        done += 1
+
+    label = client_label("Producer", client.settings.client_id)
+    settings = producer_settings(properties)
+    warn = partial(warn_topic, label, options.topic)
+    producer = Producer(client, options.topic, settings, _print_failure, warn, written)
+    keys = _keys(options)
+    is_stopped = False
+
+    def stop() -> None:
+        nonlocal is_stopped
+        is_stopped = True
+
+    if options.warmup_records:
+        print(
+            f"Warmup first {options.warmup_records} records. Steady state results will print after"
+            " the complete test summary."
+        )
+    with closing(client), stopped_by_signals(stop) as stopped:
+        for number in range(options.num_records):
+            producer.add(next(keys), next(payloads), [])
+            due_s = stats.start_s + number / options.throughput if options.throughput > 0 else 0.0
+            while not is_stopped:
+                if producer.wait_s() == 0:
+                    producer.send_due()
+                rest_s = due_s - time.time() if options.throughput else _LONGEST_SLEEP_S
+                if rest_s <= 0:
+                    break
+                time.sleep(min(rest_s, producer.wait_s() or _LONGEST_SLEEP_S, _LONGEST_SLEEP_S))
+            if is_stopped:
+                break
+        producer.flush()
+    stats.print_sum()
+    if steady is not None:
+        steady.print_sum()
+    return stopped.code
+
+
+def _print_failure(_: Record, error: ClientError) -> None:
+    print_stack_trace(error)
+
+
+def _check(options: argparse.Namespace, parser: Parser) -> None:
+    """Exit on what does not go together, in the order of Kafka's tool. Raises NotHereError."""
+    given = [name for name, place in _PAYLOADS.items() if getattr(options, place) is not None]
+    if not given:
+        parser.error(f"one of the arguments {' '.join(_PAYLOADS)} is required")
+    if len(given) > 1:
+        parser.error(f"argument {given[1]}: not allowed with argument {given[0]}")
+    if all(getattr(options, place) is None for place in _SOURCES.values()):
+        *names, last = _SOURCES
+        parser.error(f"At least one of {', '.join(names)} or {last} must be specified.")
+    for old, new in _REPLACED.items():
+        if getattr(options, _SOURCES[old]) is not None:
+            if getattr(options, _SOURCES[new]) is not None:
+                parser.error(f"{new} and {old} cannot be specified together.")
+            print(
+                f"Option {old} has been deprecated and will be removed in a future version."
+                f" Use {new} instead."
+            )
+    for name in ("num-records", "record-size", "reporting-interval", "transaction-duration-ms"):
+        value = getattr(options, name.replace("-", "_"))
+        if value is not None and value <= 0:
+            parser.error(f"--{name} should be greater than zero.")
+    if options.warmup_records >= options.num_records:
+        parser.error(
+            "The value for --warmup-records must be strictly fewer than the number of records in"
+            " the test, --num-records."
+        )
+    if options.record_key_range is not None and options.record_key_range <= 0:
+        parser.error("--record-key-range should be greater than zero.")
+    has_keys = options.key_distribution != "none"
+    if has_keys and options.record_key_range is None:
+        message = "--record-key-range is required when --key-distribution is 'range' or 'random'."
+        parser.error(message)
+    if not has_keys and options.record_key_range is not None:
+        parser.error(
+            "--key-distribution must be 'range' or 'random' when --record-key-range is specified."
+        )
+    if options.transactional_id is not None or options.transaction_duration_ms is not None:
+        raise NotHereError("transactions are not here: use Apache Kafka's tool")
+    if options.print_metrics:
+        raise NotHereError("--print-metrics: these metrics are those of Java's client")
+
+
+def _properties(options: argparse.Namespace) -> dict[str, str]:
+    """The settings of the producer. Raises ToolError."""
+    path = options.command_config or options.old_config
+    properties = {} if path is None else read_properties(path)
+    for text in options.command_property or options.producer_props or ():
+        name, separator, value = text.partition("=")
+        if not separator:
+            illegal_argument(f"Invalid property: {text}")
+        properties[name] = value
+    for name, default in (("linger.ms", "5"), ("request.timeout.ms", "30000")):
+        properties.setdefault(name, default)
+    return properties
+
+
+def _payloads(options: argparse.Namespace) -> Iterator[bytes]:
+    """The payloads, one after the other and without end. Raises ToolError."""
+    if options.payload_monotonic:
+        return _numbers()
+    chance = random.Random(options.random_seed)
+    if options.record_size is not None:
+        return _random_payloads(chance, options.record_size)
+    print(f"Reading payloads from: {options.payload_file}")
+    path = Path(options.payload_file)
+    if not path.is_file() or not path.stat().st_size:
+        illegal_argument("File does not exist or empty file provided.")
+    delimiter = options.payload_delimiter.encode().decode("unicode_escape")
+    listed = path.read_text(encoding="utf-8").split(delimiter)
+    if not listed[-1]:  # nothing is behind the last delimiter
+        listed.pop()
+    print(f"Number of records read: {len(listed)}")
+    return _chosen(chance, [one.encode() for one in listed])
+
+
+def _numbers() -> Iterator[bytes]:
+    number = 0
+    while True:
+        yield str(number).encode()
+        number += 1
+
+
+def _random_payloads(chance: random.Random, size: int) -> Iterator[bytes]:
+    while True:
+        yield bytes(chance.choices(_UPPER_CASE, k=size))
+
+
+def _chosen(chance: random.Random, listed: Sequence[bytes]) -> Iterator[bytes]:
+    while True:
+        yield chance.choice(listed)
+
+
+def _keys(options: argparse.Namespace) -> Iterator[bytes | None]:
+    """The keys, one after the other and without end."""
+    chance = random.Random(options.random_seed)
+    number = 0
+    while True:
+        if options.key_distribution == "none":
+            yield None
+            continue
+        if options.key_distribution == "random":
+            number = chance.randrange(options.record_key_range)
+        yield str(number).encode()
+        number = (number + 1) % options.record_key_range
+
+
+TOOL = ParserTool("kafka-producer-perf-test", parser, run)

@@ -21,7 +21,7 @@ from coordinator_server.kafka_tools.frame import (
     illegal_argument,
 )
 from coordinator_server.kafka_tools.record_consumer import RecordConsumer
-from coordinator_server.kafka_tools.verifiable_producer import content, emit, read_config
+from coordinator_server.kafka_tools.verifiable_producer import content, print_event, read_config
 
 _RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"
 _PROTOCOLS = ("CLASSIC", "CONSUMER")
@@ -55,13 +55,13 @@ def parser() -> Parser:
 def run(options: argparse.Namespace) -> int:
     """Read until there is enough or a signal comes; returns the exit code."""
     consumer = _consumer(options)
-    emit("startup_complete")
+    print_event("startup_complete")
     is_stopped = False
 
     def stop() -> None:
         nonlocal is_stopped
         is_stopped = True
-        emit("shutdown_requested")
+        print_event("shutdown_requested")
 
     count = 0
     with stopped_by_signals(stop) as stopped:
@@ -74,9 +74,9 @@ def run(options: argparse.Namespace) -> int:
                     count += _received(consumer, polled, options, count)
         finally:
             consumer.close()
-            emit("shutdown_complete")
+            print_event("shutdown_complete")
     if not is_stopped:
-        emit("shutdown_requested")
+        print_event("shutdown_requested")
     return stopped.code
 
 
@@ -91,7 +91,9 @@ def _received(
         if options.verbose:
             assert fetched.record is not None
             place = _place(fetched.partition)
-            emit("record_data", **content(fetched.record), **place, offset=fetched.record.offset)
+            print_event(
+                "record_data", **content(fetched.record), **place, offset=fetched.record.offset
+            )
     parts = [
         {
             **_place(partition),
@@ -101,7 +103,7 @@ def _received(
         }
         for partition, records in by_partition.items()
     ]
-    emit("records_consumed", count=len(polled), partitions=parts)
+    print_event("records_consumed", count=len(polled), partitions=parts)
     if not options.enable_autocommit:
         _commit(consumer, {one: records[-1].next_offset for one, records in by_partition.items()})
     return len(wanted)
@@ -112,9 +114,9 @@ def _commit(consumer: RecordConsumer, positions: Mapping[Partition, int]) -> Non
     try:
         consumer.commit(positions)
     except ClientError as error:
-        emit("offsets_committed", offsets=offsets, success=False, error=str(error))
+        print_event("offsets_committed", offsets=offsets, success=False, error=str(error))
     else:
-        emit("offsets_committed", offsets=offsets, success=True)
+        print_event("offsets_committed", offsets=offsets, success=True)
 
 
 def _consumer(options: argparse.Namespace) -> RecordConsumer:
@@ -158,7 +160,9 @@ def _consumer(options: argparse.Namespace) -> RecordConsumer:
 
 
 def _tell(name: str) -> Callable[[Iterable[Partition]], None]:
-    return lambda partitions: emit(name, partitions=[_place(one) for one in sorted(partitions)])
+    return lambda partitions: print_event(
+        name, partitions=[_place(one) for one in sorted(partitions)]
+    )
 
 
 def _place(partition: Partition) -> dict[str, object]:

@@ -89,11 +89,11 @@ class _Counts:
         """Print that a record was acknowledged."""
         self.acknowledged += 1
         found = {**content(record), "offset": record.offset, "topic": self._topic}
-        emit("producer_send_success", **found, partition=partition)
+        print_event("producer_send_success", **found, partition=partition)
 
     def failed(self, record: Record, error: ClientError) -> None:
         """Print why a record was not written."""
-        emit(
+        print_event(
             "producer_send_error",
             **content(record),
             exception=f"class {java_class(error)}",
@@ -124,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
     warn = partial(warn_topic, label, options.topic)
     settings = producer_settings(properties)
     producer = Producer(client, options.topic, settings, counts.failed, warn, counts.written)
-    emit("startup_complete")
+    print_event("startup_complete")
     is_stopped = False
 
     def stop() -> None:
@@ -136,9 +136,9 @@ def run(options: argparse.Namespace) -> int:
             _send(producer, options, counts)
             _throttle(producer, options.throughput, counts, lambda: is_stopped)
         producer.flush()
-    emit("shutdown_complete")
+    print_event("shutdown_complete")
     seconds = max(time.time() - counts.start_s, 0.001)
-    emit(
+    print_event(
         "tool_data",
         sent=counts.sent,
         acked=counts.acknowledged,
@@ -186,7 +186,7 @@ def content(record: Record) -> dict[str, str | None]:
     }
 
 
-def emit(name: str, **fields: object) -> None:
+def print_event(name: str, **fields: object) -> None:
     """Print an event at once: its time, its name, its fields."""
     event = {"timestamp": int(time.time() * 1000), "name": name, **fields}
     json.dump(event, sys.stdout, separators=(",", ":"), ensure_ascii=False)

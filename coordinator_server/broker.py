@@ -155,6 +155,7 @@ class Broker:
         return self.share_states if topic_name == SHARE_STATE_TOPIC else None
 
     def _new_share_partitions(self) -> SharePartitionManager:
+        from coordinator_server.coordinator.dead_letters import DeadLetterQueues
         from coordinator_server.coordinator.share_partitions import SharePartitionManager
 
         cluster = self._cluster
@@ -168,6 +169,13 @@ class Broker:
             cluster.group_configs.of,
             node_id=self.node_id,
             gave_up=cluster.explain_given_up,
+            queues=DeadLetterQueues(
+                self.config,
+                cluster.clock,
+                cluster.step_runner,
+                cluster.topics,
+                cluster.group_configs.of,
+            ),
         )
         made.start()
         if self._is_shutting_down:

@@ -194,7 +194,6 @@ TOPIC_SETTINGS_WITHOUT_EFFECT = frozenset(
         "compression.gzip.level",
         "compression.lz4.level",
         "compression.zstd.level",
-        "errors.deadletterqueue.group.enable",
         "file.delete.delay.ms",
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",

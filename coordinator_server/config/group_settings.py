@@ -62,8 +62,6 @@ RACK_TAGS = "streams.rack.aware.assignment.tags"
 
 GROUP_SETTINGS_WITHOUT_EFFECT: frozenset[str] = frozenset(
     {
-        "errors.deadletterqueue.auto.create.topics.enable",
-        "errors.deadletterqueue.topic.name.prefix",
         "group.consumer.assignor.offload.enable",
         "group.share.assignor.offload.enable",
         "group.streams.assignor.offload.enable",
@@ -95,9 +93,9 @@ MODERN_GROUP_SETTINGS = (
          "The server-side assignor, by name or by Kafka's class: exactly one.",
          choices=("simple", SHARE_ASSIGNOR_CLASS)),
     _string("errors.deadletterqueue.topic.name.prefix", "dlq.",
-            "Beginning of the names of dead letter queues that are created (KIP-1191)."),
+            "Beginning of the names of dead letter queues (KIP-1191); if empty, any name will do."),
     _boolean("errors.deadletterqueue.auto.create.topics.enable", False,
-             "Whether dead letter queues are created (KIP-1191)."),
+             "Whether dead letter queues are created when they are first written (KIP-1191)."),
     _int("group.share.initialize.retry.interval.ms", 30000,
          "When a share group asks again that state of partitions be begun, if it got no answer; "
          "offsets.commit.timeout.ms if that is longer.", least=1)._replace(internal=True),
@@ -182,9 +180,9 @@ _OWN = (
     _boolean("share.renew.acknowledge.enable", True,
              "Whether members of a share group may renew their locks (KIP-1222)."),
     _string(DLQ_TOPIC, "",
-            "Topic for records that a share group gives up (KIP-1191); kept, but not served."),
+            "Topic for records that a share group gives up, its dead letter queue (KIP-1191)."),
     _boolean("errors.deadletterqueue.copy.record.enable", False,
-             "Whether the record itself goes to that topic, or its headers alone."),
+             "Whether key and value of a record go to the dead letter queue, or headers alone."),
 )
 # fmt: on
 

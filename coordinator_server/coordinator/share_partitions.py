@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from coordinator_server.clock.step_runner import StepRunner
+    from coordinator_server.coordinator.dead_letters import DeadLetterQueues
     from coordinator_server.share.acknowledge import Acknowledgement
-    from coordinator_server.share.in_flight import GivenUpRecords
+    from coordinator_server.share.dead_letters import Done
+    from coordinator_server.share.in_flight import DeadLetters, GivenUpRecords
     from coordinator_server.share.persister import SharePersister
     from coordinator_server.share.session import Disconnected, ShareSession, ShareSessionKey
     from coordinator_server.share.settings import ShareSettings
@@ -56,7 +58,8 @@ class SharePartitionManager:
 
     `clock` is the broker's time, by which locks expire. Fetches wait in `purgatory`, under the
     share partition as well as under the partition. `configs_of(group_id)` are the configs that a
-    group has of its own. `gave_up` learns of records that were delivered too often.
+    group has of its own. `gave_up` learns of records that nobody gets again, and `queues` writes
+    those of groups with a dead letter queue.
     """
 
     def __init__(
@@ -71,8 +74,10 @@ class SharePartitionManager:
         *,
         node_id: int,
         gave_up: Callable[[SharePartition, GivenUpRecords], None],
+        queues: DeadLetterQueues,
     ) -> None:
         self._gave_up = gave_up
+        self._queues = queues
         self.sessions = ShareSessionCache(settings.max_share_sessions)
         self._settings = settings
         self._clock = clock
@@ -100,11 +105,13 @@ class SharePartitionManager:
         """Forget everything; whoever leads the partitions then goes on with what was written."""
         self._topics.on_deleted.remove(self._on_topics_deleted)
         self._topics.leadership.on_moved.remove(self._on_moved)
+        self._queues.stop()
         self.forget()
 
     def forget(self) -> None:
         """Forget all sessions and share partitions; what comes makes new ones."""
         self.sessions.clear()
+        self._queues.forget()
         for key in tuple(self._partitions):
             self.remove(key)
 
@@ -136,7 +143,13 @@ class SharePartitionManager:
             return error.code
         settings = partial(self.settings_of, key.group_id)
         found = SharePartition(
-            key, leader_epoch, settings, self._persister, self._purgatory.notify, self._gave_up
+            key,
+            leader_epoch,
+            settings,
+            self._persister,
+            self._purgatory.notify,
+            self._gave_up,
+            partial(self._send_dead_letters, partition),
         )
         self._partitions[key] = found, partition
         self._by_partition.setdefault(partition, set()).add(key)
@@ -203,6 +216,15 @@ class SharePartitionManager:
         if found is None:
             return ErrorCode.OFFSET_NOT_AVAILABLE, 0
         return ErrorCode.NONE, found.offset
+
+    def _send_dead_letters(
+        self,
+        partition: Partition,
+        share_partition: SharePartition,
+        letters: Sequence[DeadLetters],
+        done: Done,
+    ) -> None:
+        self._queues.write(share_partition.key.group_id, partition, letters, done)
 
     # --- locks ------------------------------------------------------------------------------------
 

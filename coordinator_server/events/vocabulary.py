@@ -183,6 +183,18 @@ VOCABULARY: dict[str, EventType] = {
     ),
     "records.skipped": EventType(WARNING, ("topic", "partition", "records", "reason")),
     "records.dropped": EventType(WARNING, ("topic", "records")),
+    "letters.failed": EventType(
+        ERROR,
+        ("group", "topic", "partition", "offset", "last_offset", "queue", "reason"),
+        most_in_period=_OF_GROUP,
+        kind=("group",),
+    ),
+    "letters.uncopied": EventType(
+        WARNING,
+        ("group", "topic", "partition", "offset", "last_offset", "reason"),
+        most_in_period=_OF_GROUP,
+        kind=("group",),
+    ),
     "write.failed": EventType(ERROR, ("error",), most_in_period=1),
     # topics and logs
     "topic.created": EventType(INFO, ("topic", "partitions")),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Trigger(StrEnum):
-    """What can set off a rebalance; the last four change a group without one."""
+    """What can set off a rebalance; the last five change a group without one."""
 
     MEMBER_JOINED = "member joined"
     MEMBER_LEFT = "member left"
@@ -40,6 +40,7 @@ class Trigger(StrEnum):
     GROUP_DOWNGRADED = "group downgraded"
     COORDINATOR_LOADED = "coordinator loaded"
     DELIVERY_LIMIT = "delivery limit reached"
+    RECORDS_REJECTED = "records rejected"
     GROUP_DELETED = "group deleted"
     GROUP_EXPIRED = "group expired"
 
@@ -48,6 +49,7 @@ WITHOUT_REBALANCE = frozenset(
     {
         Trigger.COORDINATOR_LOADED,
         Trigger.DELIVERY_LIMIT,
+        Trigger.RECORDS_REJECTED,
         Trigger.GROUP_DELETED,
         Trigger.GROUP_EXPIRED,
     }

@@ -1,5 +1,6 @@
-"""The account of records that a share group has given up: they were delivered too often (KIP-932).
+"""The account of records that a share group has given up (KIP-932).
 
+They were delivered too often, or a member of a group with a dead letter queue rejected them.
 No rebalance, but part of the story of the group. The leader of the partition notices; it knows the
 member by its id, and of the group nothing.
 """
@@ -24,6 +25,8 @@ class RecordsOfTopic(NamedTuple):
     first_offset: int
     last_offset: int
     deliveries: int
+    dead_letter_queue: str | None
+    dead_letter_error: str | None
 
 
 class GivenUp(Rebalance):
@@ -45,8 +48,17 @@ def given_up(
     is_known = group is not None and group.kind is GroupKind.SHARE
     epoch = group.epoch if is_known else 0
     member = group.members.get(records.member_id) if is_known else None
-    cause = Cause(Trigger.DELIVERY_LIMIT, records.member_id)
+    trigger = Trigger.RECORDS_REJECTED if records.rejected else Trigger.DELIVERY_LIMIT
+    cause = Cause(trigger, records.member_id)
     if member is not None:
-        cause = cause_of(Trigger.DELIVERY_LIMIT, member)
-    named = RecordsOfTopic(topic, partition, records.first, records.last, records.delivery_count)
+        cause = cause_of(trigger, member)
+    named = RecordsOfTopic(
+        topic,
+        partition,
+        records.first,
+        records.last,
+        records.delivery_count,
+        records.queue,
+        records.queue_error,
+    )
     return GivenUp(cause, epoch, named, now_ms)

@@ -75,6 +75,10 @@ GIVEN_UP = (
     RecordField("deliveries", "integer",
           "How often they were delivered; `group.share.delivery.count.limit` is how often they may "
           "be. The culprit is the member that had them last."),
+    RecordField("dead_letter_queue", "string?",
+          "The group's dead letter queue (KIP-1191); null without one, missing in old records."),
+    RecordField("dead_letter_error", "string?",
+          "Why they are not in that queue; null if they are, missing in old records."),
 )  # fmt: skip
 
 HOLDER = (
@@ -154,7 +158,8 @@ RECORD = (
     RecordField("dropped", "dropped[]",
           "Members that the group went on without; with epochs each is the culprit of a record."),
     RecordField("given_up", "given_up?",
-          "Share groups: the records that were delivered too often; null in all other cases."),
+          "Share groups: the records that were delivered too often, or rejected while there is a "
+          "dead letter queue; null in all other cases."),
     RecordField("delays", "delay[]",
           "Epochs: members that had to give partitions up, or to wait for others to do so."),
     RecordField("partitions", "moves?",

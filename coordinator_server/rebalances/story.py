@@ -203,6 +203,7 @@ def _cause(cause: RebalanceRecord, names: Names) -> str:
             f"{who} was the last to speak the consumer protocol: the group is a classic one again"
         ),
         Trigger.DELIVERY_LIMIT: _given_up(cause.get("given_up"), who),
+        Trigger.RECORDS_REJECTED: _given_up(cause.get("given_up"), who, rejected=True),
         Trigger.COORDINATOR_LOADED: "the coordinator loaded the group",
         Trigger.GROUP_DELETED: "the group was deleted",
         Trigger.GROUP_EXPIRED: "the group ended, as it was empty and its offsets had expired",
@@ -210,16 +211,21 @@ def _cause(cause: RebalanceRecord, names: Names) -> str:
     return f'{text} (reason: "{cause["reason"]}")' if cause["reason"] else text
 
 
-def _given_up(records: RebalanceRecord | None, who: str) -> str:
+def _given_up(records: RebalanceRecord | None, who: str, *, rejected: bool = False) -> str:
     """Records that no member of a share group gets again."""
     if records is None:
         return ""
     first, last = records["first_offset"], records["last_offset"]
     what = f"record {first}" if first == last else f"records {first} to {last}"
-    return (
-        f"{what} of {records['topic']} {records['partition']} given up after "
-        f"{_count(records['deliveries'], 'delivery')}, the last one to {who}"
-    )
+    what = f"{what} of {records['topic']} {records['partition']}"
+    deliveries = _count(records["deliveries"], "delivery")
+    text = f"{what} given up after {deliveries}, the last one to {who}"
+    if rejected:
+        text = f"{what} rejected by {who} after {deliveries}"
+    queue, error = records.get("dead_letter_queue"), records.get("dead_letter_error")
+    if error is not None:
+        return f"{text}; not written to the dead letter queue {queue}: {error}"
+    return text if queue is None else f"{text}; written to the dead letter queue {queue}"
 
 
 def _change(cause: RebalanceRecord, culprit: RebalanceRecord | None) -> str:
@@ -238,7 +244,7 @@ def _members(record: RebalanceRecord) -> str:
     outcome, trigger = record["outcome"], record["trigger"]
     if outcome == Outcome.DEAD:
         return ""
-    if trigger == Trigger.DELIVERY_LIMIT:
+    if trigger in (Trigger.DELIVERY_LIMIT, Trigger.RECORDS_REJECTED):
         return ""
     if trigger == Trigger.COORDINATOR_LOADED and outcome != Outcome.UNDER_WAY:
         return f"{_count(record['members_after'], 'member')} as before"

@@ -10,7 +10,13 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
-from coordinator_server.share.in_flight import NO_MEMBER, InFlightBatch, Run, Transition
+from coordinator_server.share.in_flight import (
+    NO_MEMBER,
+    DeadLetters,
+    InFlightBatch,
+    Run,
+    Transition,
+)
 from coordinator_server.share.record_state import STATE_AFTER, AcknowledgeType, RecordState
 from coordinator_server.share.refusal import Refusal
 from protocol.errors import ErrorCode
@@ -199,8 +205,12 @@ class _Request:
         state = STATE_AFTER[kind]
         limit = settings.delivery_count_limit
         if state is RecordState.AVAILABLE and run.delivery_count >= limit:
-            state = RecordState.ARCHIVED
-            partition.give_up(run)
+            state = partition.give_up(run, self.transition.dead_letters)
+        elif kind == AcknowledgeType.REJECT and settings.dead_letter_topic:
+            state = RecordState.ARCHIVING
+            self.transition.dead_letters.append(
+                DeadLetters(run.first, run.last, run.delivery_count, True, run.member_id)
+            )
         run.begin(state, limit)
         self.transition.add(batch, run)
         partition.count_done(run)

@@ -222,6 +222,17 @@ class InFlightBatch:
         return bisect_right(runs, offset, key=_first) - 1 if offset >= runs[0].first else 0
 
 
+class GapWindow(NamedTuple):
+    """Offsets that were in flight but never written when the state was read last.
+
+    While the share partition ends where its state did, `end_offset`, what lies between the batches
+    from `gap_start_offset` on is to be fetched; later gaps are those of the log.
+    """
+
+    end_offset: int
+    gap_start_offset: int
+
+
 class InFlightBatches:
     """The batches of a share partition, by offset (Kafka's cachedState)."""
 
@@ -271,6 +282,27 @@ class InFlightBatches:
         """The first batch that begins above `offset`, of which there is one."""
         return self._batches[bisect_right(self._batches, offset, key=_first_offset)]
 
+    def is_done_at(self, offset: int) -> bool:
+        """Return whether the record at `offset` is done."""
+        batch = self.floor(offset)
+        return batch is not None and batch.run_at(offset).is_done
+
+    def last_done(self, start_offset: int, gap_start_offset: int | None) -> tuple[int, int]:
+        """Return up to where all is done, -1 if nothing is, and how much of that is in flight.
+
+        Batches behind `gap_start_offset` are left out.
+        """
+        last_done, done_count = -1, 0
+        for batch in self._batches:
+            if gap_start_offset is not None and batch.last_offset >= gap_start_offset:
+                break
+            for run in batch.runs:
+                if not run.is_done:
+                    return last_done, done_count
+                last_done = run.last
+                done_count += max(run.last - max(start_offset, run.first) + 1, 0)
+        return last_done, done_count
+
     def remove_below(self, offset: int) -> None:
         """Forget the batches that begin below `offset`."""
         del self._batches[: bisect_left(self._batches, offset, key=_first_offset)]
@@ -281,12 +313,32 @@ class InFlightBatches:
 
 
 class GivenUpRecords(NamedTuple):
-    """Offsets that were delivered too often, and the member that had them last."""
+    """Offsets that no member gets again, and the member that had them last.
+
+    They were delivered too often, or are `rejected` and the group has a dead letter queue: then
+    `queue` is its topic, and `queue_error` says why they are not in it.
+    """
 
     first: int
     last: int
     delivery_count: int
     member_id: str
+    rejected: bool = False
+    queue: str | None = None
+    queue_error: str | None = None
+
+
+class DeadLetters(NamedTuple):
+    """Offsets in a row that go to the dead letter queue, and the member that had them last.
+
+    They were delivered too often unless a member rejected them.
+    """
+
+    first: int
+    last: int
+    delivery_count: int
+    is_rejected: bool
+    member_id: str = NO_MEMBER
 
 
 GIVEN_UP_KEPT = 16
@@ -296,12 +348,14 @@ GIVEN_UP_KEPT = 16
 class Transition:
     """Changes of state that are written as one, and hold once that is done."""
 
-    __slots__ = ("changes", "state_batches")
+    __slots__ = ("changes", "dead_letters", "state_batches")
 
     def __init__(self) -> None:
         self.changes: list[tuple[InFlightBatch, int, int, RecordState]] = []
         """Batch, first and last offset, and the state that they go to."""
         self.state_batches: list[StateBatch] = []
+        self.dead_letters: list[DeadLetters] = []
+        """What goes to the dead letter queue once the changes are written."""
 
     def add(self, batch: InFlightBatch, run: Run) -> None:
         """Take up a run that has begun its change."""

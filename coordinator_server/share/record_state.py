@@ -15,7 +15,7 @@ class RecordState(IntEnum):
     ACQUIRED = 1
     ACKNOWLEDGED = 2
     ARCHIVING = 3
-    """On its way to a dead letter queue (KIP-1191), which no broker of the reference writes."""
+    """On its way to the dead letter queue of the group (KIP-1191)."""
     ARCHIVED = 4
 
     @property
@@ -34,9 +34,9 @@ TERMINAL_STATES = frozenset((_S.ACKNOWLEDGED, _S.ARCHIVED))
 
 LEGAL_TRANSITIONS: dict[RecordState, frozenset[RecordState]] = {
     _S.AVAILABLE: frozenset((_S.ACQUIRED, _S.ARCHIVED)),
-    _S.ACQUIRED: frozenset((_S.AVAILABLE, _S.ACKNOWLEDGED, _S.ARCHIVED)),
+    _S.ACQUIRED: frozenset((_S.AVAILABLE, _S.ACKNOWLEDGED, _S.ARCHIVING, _S.ARCHIVED)),
     _S.ACKNOWLEDGED: frozenset(),
-    _S.ARCHIVING: frozenset(),
+    _S.ARCHIVING: frozenset((_S.ARCHIVED,)),
     _S.ARCHIVED: frozenset(),
 }
 """From each state, where a record may go.
@@ -64,4 +64,8 @@ STATE_AFTER: dict[int, RecordState] = {
     AcknowledgeType.RELEASE: _S.AVAILABLE,
     AcknowledgeType.REJECT: _S.ARCHIVED,
 }
-"""Where a record goes that is acknowledged; one that is released for the last time is archived."""
+"""Where a record goes that is acknowledged; one that is released for the last time is archived.
+
+With a dead letter queue a rejected record becomes Archiving, and so does one that is released for
+the last time.
+"""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 READ_COMMITTED = "read_committed"
 LATEST, EARLIEST, BY_DURATION = "latest", "earliest", "by_duration:"
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 LEAST_THROTTLE_LIMIT = 2
 """SharePartition.MINIMUM_THROTTLE_RECORDS_DELIVERY_LIMIT."""
 
@@ -31,6 +32,8 @@ class ShareSettings(NamedTuple):
     isolation_level: str = "read_uncommitted"
     renew_acknowledge_enable: bool = True
     max_share_sessions: int = 2_000
+    dead_letter_topic: str = ""
+    """The topic for records that are given up; empty if there is none."""
 
     @property
     def reads_committed(self) -> bool:
@@ -54,4 +57,5 @@ class ShareSettings(NamedTuple):
             configs.get("share.isolation.level", self.isolation_level).lower(),
             configs.get("share.renew.acknowledge.enable", "true").strip().lower() == "true",
             self.max_share_sessions,
+            configs.get(DEAD_LETTER_TOPIC, ""),
         )

@@ -4,7 +4,7 @@ Which records are in flight, who has them, how often they were delivered, and wh
 SharePartition without its locks: everything here happens in one thread. What consumers may get is
 decided in `acquire`, what they say of it in `acknowledge`; here are the offsets, the locks that
 expire, and what the persister keeps. `changed` is called when waiting fetches may get something,
-`gave_up` when records were delivered too often.
+`gave_up` when nobody gets records again, `send_dead_letters` for the dead letter queue.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections import deque
 from enum import IntEnum
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from coordinator_server.share import dead_letters
 from coordinator_server.share.in_flight import (
     GIVEN_UP_KEPT,
     AcquisitionLock,
+    DeadLetters,
+    GapWindow,
     GivenUpRecords,
     InFlightBatch,
     InFlightBatches,
@@ -33,6 +36,7 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from coordinator_server.share.dead_letters import Send
     from coordinator_server.share.persister import (
         SharePartitionKey,
         SharePersister,
@@ -58,17 +62,6 @@ class SharePartitionState(IntEnum):
     """It is forgotten: another one takes its place, here or on another broker."""
 
 
-class GapWindow(NamedTuple):
-    """Offsets that were in flight but never written when the state was read last.
-
-    While the share partition ends where its state did, `end_offset`, what lies between the batches
-    from `gap_start_offset` on is to be fetched; later gaps are those of the log.
-    """
-
-    end_offset: int
-    gap_start_offset: int
-
-
 class SharePartition:
     """What one share group knows of one partition. `load` before all else.
 
@@ -92,6 +85,7 @@ class SharePartition:
         "key",
         "leader_epoch",
         "locks",
+        "send_dead_letters",
         "start_offset",
         "state",
         "state_epoch",
@@ -105,6 +99,7 @@ class SharePartition:
         persister: SharePersister,
         changed: Callable[[SharePartition], None],
         gave_up: Callable[[SharePartition, GivenUpRecords], None],
+        send_dead_letters: Send,
     ) -> None:
         self.key = key
         self.leader_epoch = leader_epoch
@@ -112,13 +107,14 @@ class SharePartition:
         self._persister = persister
         self._changed = changed
         self._gave_up = gave_up
+        self.send_dead_letters = send_dead_letters
         self.state = SharePartitionState.EMPTY
         self.state_epoch = 0
         self.start_offset = self.end_offset = 0
         self.in_flight = InFlightBatches()
         self.locks = AcquisitionLocks()
         self.given_up: deque[GivenUpRecords] = deque(maxlen=GIVEN_UP_KEPT)
-        """The last records that nobody gets again; for people who look at it."""
+        """The last records that were given up; for people who look at it."""
         self.delivery_complete_count = 0
         """Of what is in flight, how much is done: it does not count as lag."""
         self.finds_next_offset = False
@@ -179,7 +175,8 @@ class SharePartition:
             error = of_persister(error).error
         elif start_offset == UNINITIALIZED_START_OFFSET:
             error, start_offset = initial_offset(self.settings.auto_offset_reset)
-        if error is ErrorCode.NONE and not self._take(start_offset, state.batches):
+        letters: list[DeadLetters] = []
+        if error is ErrorCode.NONE and not self._take(start_offset, state.batches, letters):
             error = ErrorCode.UNKNOWN_SERVER_ERROR
         if error is ErrorCode.NONE:
             self.state_epoch = state.state_epoch
@@ -187,10 +184,18 @@ class SharePartition:
         else:
             self.state = SharePartitionState.FAILED
         done(error)
+        if error is ErrorCode.NONE:
+            dead_letters.send(self, letters)
 
-    def _take(self, start_offset: int, batches: Iterable[StateBatch]) -> bool:
-        """Have the state that was kept; whether that is possible."""
+    def _take(
+        self, start_offset: int, batches: Iterable[StateBatch], letters: list[DeadLetters]
+    ) -> bool:
+        """Have the state that was kept; whether that is possible.
+
+        `letters` gets what has not reached the dead letter queue, as far as that is known.
+        """
         self.start_offset = start_offset
+        limit = self.settings.delivery_count_limit
         gap_start_offset = -1
         next_offset = start_offset
         for first, last, state_number, delivery_count in batches:
@@ -203,6 +208,8 @@ class SharePartition:
             self.in_flight.add(InFlightBatch(Run(first, last, state, delivery_count)))
             if state in TERMINAL_STATES:
                 self.delivery_complete_count += last - first + 1
+            elif state is RecordState.ARCHIVING:
+                letters.append(DeadLetters(first, last, delivery_count, delivery_count < limit))
         if not self.in_flight:
             self.end_offset = start_offset
             return True
@@ -281,6 +288,7 @@ class SharePartition:
         """Give back what was locked for too long; that is so even if it cannot be written."""
         expired = self.locks.expired(now_ms)
         state_batches: list[StateBatch] = []
+        letters: list[DeadLetters] = []
         limit = self.settings.delivery_count_limit
         for lock in expired:
             batch = lock.batch
@@ -288,18 +296,19 @@ class SharePartition:
                 if run.lock is not lock or run.state is not RecordState.ACQUIRED:
                     continue
                 for piece in self._at_start_offset(batch, run):
-                    piece.to(self._state_if_released(piece, limit))
+                    piece.to(self._state_if_released(piece, limit, letters))
                     piece.unlock()
                     add_state(state_batches, piece)
                     self.finds_next_offset |= piece.state is RecordState.AVAILABLE
                     self.count_done(piece)
             batch.merge(lock.first_offset, lock.last_offset)
         if state_batches:
-            self._write(state_batches, self._expiry_written)
-            self._changed(self)
+            self.write(state_batches, partial(self._expiry_written, letters))
+            self.changed()
 
-    def _expiry_written(self, _: ErrorCode) -> None:
+    def _expiry_written(self, letters: list[DeadLetters], _: ErrorCode) -> None:
         self.advance()
+        dead_letters.send(self, letters)
 
     def release(self, member_id: str, done: Callable[[Refusal | None], None]) -> None:
         """Give back all that a member has: its share session has ended."""
@@ -310,7 +319,8 @@ class SharePartition:
                 if run.state is not RecordState.ACQUIRED or run.member_id != member_id:
                     continue
                 for piece in self._at_start_offset(batch, run):
-                    piece.begin(self._state_if_released(piece, limit), limit)
+                    letters = transition.dead_letters
+                    piece.begin(self._state_if_released(piece, limit, letters), limit)
                     transition.add(batch, piece)
                     self.count_done(piece)
         self.persist(transition, done)
@@ -321,17 +331,30 @@ class SharePartition:
             return batch.cover(run.first, run.last, (self.start_offset,))
         return [run]
 
-    def _state_if_released(self, run: Run, delivery_count_limit: int) -> RecordState:
+    def _state_if_released(
+        self, run: Run, delivery_count_limit: int, letters: list[DeadLetters]
+    ) -> RecordState:
         if run.last < self.start_offset:
             return RecordState.ARCHIVED
         if run.delivery_count >= delivery_count_limit:
-            self.give_up(run)
-            return RecordState.ARCHIVED
+            return self.give_up(run, letters)
         return RecordState.AVAILABLE
 
-    def give_up(self, run: Run) -> None:
-        """A run is about to be archived, as it was delivered too often."""
-        records = GivenUpRecords(run.first, run.last, run.delivery_count, run.member_id)
+    def give_up(self, run: Run, letters: list[DeadLetters]) -> RecordState:
+        """Return the state that a run goes to that was delivered too often.
+
+        With a dead letter queue it is added to `letters`.
+        """
+        if self.settings.dead_letter_topic:
+            letters.append(
+                DeadLetters(run.first, run.last, run.delivery_count, False, run.member_id)
+            )
+            return RecordState.ARCHIVING
+        self.tell_given_up(GivenUpRecords(run.first, run.last, run.delivery_count, run.member_id))
+        return RecordState.ARCHIVED
+
+    def tell_given_up(self, records: GivenUpRecords) -> None:
+        """Keep and explain records that nobody gets again."""
         self.given_up.append(records)
         self._gave_up(self, records)
 
@@ -340,7 +363,7 @@ class SharePartition:
     def persist(self, transition: Transition, done: Callable[[Refusal | None], None]) -> None:
         """Write changes; then they hold, or are undone."""
         if transition.changes:
-            self._write(transition.state_batches, partial(self._persisted, transition, done))
+            self.write(transition.state_batches, partial(self._persisted, transition, done))
         else:
             done(None)
 
@@ -351,6 +374,8 @@ class SharePartition:
             self.finds_next_offset |= run.state is RecordState.AVAILABLE
             if written in TERMINAL_STATES and run.state not in TERMINAL_STATES:
                 self.delivery_complete_count -= self.count_in_flight(run.first, run.last)
+            elif written not in TERMINAL_STATES:
+                self.count_done(run)
         transition.merge()
 
     def _persisted(
@@ -369,9 +394,15 @@ class SharePartition:
         is_news |= self.advance()
         done(None)
         if is_news:
-            self._changed(self)
+            self.changed()
+        dead_letters.send(self, transition.dead_letters)
 
-    def _write(self, state_batches: list[StateBatch], done: Callable[[ErrorCode], None]) -> None:
+    def changed(self) -> None:
+        """Have waiting fetches look again."""
+        self._changed(self)
+
+    def write(self, state_batches: list[StateBatch], done: Callable[[ErrorCode], None]) -> None:
+        """Write states, and the offsets and counts as they are now."""
         self._persister.write(
             self.key,
             self.state_epoch,
@@ -396,9 +427,9 @@ class SharePartition:
     def advance(self) -> bool:
         """Move the start offset over all that is done; whether it could move."""
         in_flight = self.in_flight
-        if not self._can_advance():
+        if not in_flight.is_done_at(self.start_offset):
             return False
-        last_done, done_count = self._last_done()
+        last_done, done_count = in_flight.last_done(self.start_offset, self.gap_start_offset)
         if last_done < 0:
             return False
         if last_done == in_flight.last_offset:
@@ -421,25 +452,6 @@ class SharePartition:
             in_flight.remove_below(batch.first_offset)
         self.delivery_complete_count -= done_count
         return True
-
-    def _can_advance(self) -> bool:
-        """Whether what is at the start offset is done."""
-        batch = self.in_flight.floor(self.start_offset)
-        return batch is not None and batch.run_at(self.start_offset).is_done
-
-    def _last_done(self) -> tuple[int, int]:
-        """Up to where all is done, -1 if nothing is, and how much of that is in flight."""
-        last_done, done_count = -1, 0
-        gap_start_offset = self.gap_start_offset
-        for batch in self.in_flight:
-            if gap_start_offset is not None and batch.last_offset >= gap_start_offset:
-                break
-            for run in batch.runs:
-                if not run.is_done:
-                    return last_done, done_count
-                last_done = run.last
-                done_count += self.count_in_flight(run.first, run.last)
-        return last_done, done_count
 
     def move_start_offset(self, log_start_offset: int) -> None:
         """The log begins later now: what is available below is archived, and never written.

@@ -47,20 +47,27 @@ class GroupMember(NamedTuple):
 
 
 class GivenUp(NamedTuple):
-    """Records that were delivered too often, and the member that had them last."""
+    """Records that were delivered too often, and the member that had them last.
+
+    In a group with a dead letter queue also records that were `rejected`. `queue` is the topic of
+    the queue, and `queue_error` says why the records are not in it.
+    """
 
     first: int
     last: int
     delivery_count: int
     member_id: str
+    rejected: bool = False
+    queue: str | None = None
+    queue_error: str | None = None
 
 
 class SharePartition(NamedTuple):
     """A partition as a share group reads it; all that is below `start_offset` is done.
 
-    Numbers of records in flight: by `states` ("Available", "Acquired", "Acknowledged", "Archived"),
-    by the member that has them, and by how often they were delivered. `given_up` are the last
-    records that were delivered too often.
+    Numbers of records in flight: by `states` ("Available", "Acquired", "Acknowledged",
+    "Archiving", "Archived"), by the member that has them, and by how often they were delivered.
+    `given_up` are the last records that were given up.
     """
 
     start_offset: int

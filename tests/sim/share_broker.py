@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from coordinator_server.broker import share_settings
+from coordinator_server.coordinator.dead_letters import DeadLetterQueues
 from coordinator_server.coordinator.share_partitions import SharePartitionManager
 from coordinator_server.coordinator.share_persister import LocalSharePersister
 from coordinator_server.share.persister import SharePartitionKey, StateBatch
@@ -101,6 +102,9 @@ class DurableShareBroker(ShareRequests, ShareStateBroker):
             lambda _: configs,
             node_id=self.node_id,
             gave_up=lambda _, __: None,
+            queues=DeadLetterQueues(
+                self.config, self.virtual_clock, self.step_runner, self.topics, lambda _: configs
+            ),
         )
         self.share_partitions.start()
 

@@ -52,11 +52,8 @@ SHARE_BUGS = [
     _bug(
         "a record is given up a delivery early",
         "share.share_partition",
-        "        if run.delivery_count >= delivery_count_limit:\n            self.give_up(run)\n"
-        "            return",
-        "        if run.delivery_count >= delivery_count_limit - 1:\n"
-        "            self.give_up(run)\n"
-        "            return",
+        "        if run.delivery_count >= delivery_count_limit:\n",
+        "        if run.delivery_count >= delivery_count_limit - 1:\n",
     ),
     _bug(
         "anybody may acknowledge parts of a batch",

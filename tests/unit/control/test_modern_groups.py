@@ -8,7 +8,7 @@ import pytest
 
 from coordinator_server.control import groups
 from coordinator_server.control.request import ControlRequest
-from coordinator_server.testing.groups import from_json
+from coordinator_server.testing.groups import GivenUp, from_json
 from coordinator_server.testing.records import TopicPartition
 from protocol.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -219,13 +219,13 @@ async def test_share_partitions(nodes: ModernNodes) -> None:
         await nodes.controller.advance(30_000)
         epoch = await nodes.share("m", epoch)
     assert from_json(await nodes.group()).share_partitions[TopicPartition("t", 0)].given_up == (
-        (0, 0, 5, "m"),
+        GivenUp(0, 0, 5, "m"),
     )
     found = await nodes.group()
     (partition,) = found["share_partitions"]
     assert (partition["start_offset"], partition["in_flight"]) == (1, 0)
     assert found["now"][-1] == "t 0: from 1 on, nothing in flight; 1 record given up"
-    assert partition["given_up"] == [{"first": 0, "last": 0, "delivery_count": 5, "member_id": "m"}]
+    assert partition["given_up"] == [GivenUp(0, 0, 5, "m")._asdict()]
     assert found["type"] == "share"
     assert of(found, "m")["state"] == "STABLE"
     assert from_json(found).is_settled

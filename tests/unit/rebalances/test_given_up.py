@@ -31,6 +31,31 @@ def test_by_a_known_member() -> None:
     )
 
 
+def test_with_a_dead_letter_queue() -> None:
+    """The story says whether the records are in it."""
+    context = ShareContext()
+    context.joined(context.member("a", "three"))
+    records = GivenUpRecords(7, 9, 5, "a", queue="dlq.t")
+    epoch = context.group.epoch
+    assert told(context.group, records) == (
+        f"epoch {epoch}: records 7 to 9 of t 3 given up after 5 deliveries, the last one to client "
+        "on /127.0.0.1; written to the dead letter queue dlq.t"
+    )
+    assert told(context.group, records._replace(rejected=True, queue_error="no topic")) == (
+        f"epoch {epoch}: records 7 to 9 of t 3 rejected by client on /127.0.0.1 after 5 "
+        "deliveries; not written to the dead letter queue dlq.t: no topic"
+    )
+
+
+def test_by_nobody() -> None:
+    """Records whose state was read have no member that is known."""
+    records = GivenUpRecords(7, 7, 1, "", rejected=True, queue="dlq.t")
+    assert told(None, records) == (
+        "epoch 0: record 7 of t 3 rejected by somebody after 1 delivery; "
+        "written to the dead letter queue dlq.t"
+    )
+
+
 def test_by_a_stranger() -> None:
     """Nobody has to be a member to fetch, and the group may be unknown."""
     context = ShareContext()

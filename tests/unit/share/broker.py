@@ -9,6 +9,7 @@ from typing import Any
 
 from coordinator_server.apis import share_acknowledge, share_fetch
 from coordinator_server.broker import share_settings
+from coordinator_server.coordinator.dead_letters import DeadLetterQueues
 from coordinator_server.coordinator.share_partitions import SharePartitionManager
 from coordinator_server.share.in_flight import GivenUpRecords
 from coordinator_server.share.persister import SharePartitionKey
@@ -201,9 +202,10 @@ class ShareBroker(ShareRequests):
         self.configs: dict[str, str] = {"share.auto.offset.reset": "earliest"}
         self.persister = MemoryPersister()
         self.given_up: list[GivenUpRecords] = []
+        clock = ShareClock(self)
         self.share_partitions = SharePartitionManager(
             share_settings(self.config),
-            ShareClock(self),
+            clock,
             self.step_runner,
             self.topics,
             self.fetch_purgatory,
@@ -211,6 +213,13 @@ class ShareBroker(ShareRequests):
             lambda group_id: self.configs,
             node_id=self.node_id,
             gave_up=lambda share_partition, records: self.given_up.append(records),
+            queues=DeadLetterQueues(
+                self.config,
+                clock,
+                self.step_runner,
+                self.topics,
+                lambda group_id: self.configs,
+            ),
         )
         self.share_partitions.start()
         for name, count in (("t", 2), ("u", 1)):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.share.acknowledge import acknowledge
 from coordinator_server.share.acquire import Acquired, AcquireMode, acquire
+from coordinator_server.share.dead_letters import Outcome
 from coordinator_server.share.fetched import FetchedBatches
-from coordinator_server.share.in_flight import GivenUpRecords
+from coordinator_server.share.in_flight import DeadLetters, GivenUpRecords
 from coordinator_server.share.persister import SharePartitionKey, StateBatch
 from coordinator_server.share.record_state import RecordState
 from coordinator_server.share.refusal import Refusal
@@ -20,8 +21,11 @@ from protocol.batch_header import TRANSACTIONAL
 from protocol.errors import ErrorCode
 from tests.unit.share.memory_persister import MemoryPersister
 
+if TYPE_CHECKING:
+    from coordinator_server.share.dead_letters import Done
+
 KEY = SharePartitionKey("group", b"\1" * 16, 0)
-AVAILABLE, ACQUIRED, ACKNOWLEDGED, _, ARCHIVED = RecordState
+AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVING, ARCHIVED = RecordState
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 BATCH_OPTIMIZED, RECORD_LIMIT = AcquireMode
 LOCK_MS = 30_000
@@ -56,6 +60,8 @@ class ShareContext:
         self.initial_error = ErrorCode.NONE
         self.changes = 0
         self.given_up: list[GivenUpRecords] = []
+        self.sent: list[tuple[Sequence[DeadLetters], Done]] = []
+        """Dead letters that are on their way, oldest first; `deliver` ends that."""
         self.partition = self.new_partition()
         self.loaded: list[ErrorCode] = []
 
@@ -68,6 +74,7 @@ class ShareContext:
             self.persister,
             self._changed,
             lambda _, records: self.given_up.append(records),
+            self._send_dead_letters,
         )
 
     def load(self) -> ShareContext:
@@ -174,6 +181,17 @@ class ShareContext:
 
     def _initial_offset(self, strategy: str) -> tuple[ErrorCode, int]:
         return self.initial_error, 0 if strategy == "earliest" else 100
+
+    def deliver(self, error: str | None = None) -> list[DeadLetters]:
+        """Have the oldest dead letters written, or fail to write them; return them."""
+        letters, done = self.sent.pop(0)
+        done([Outcome(one, "queue", error) for one in letters])
+        return list(letters)
+
+    def _send_dead_letters(
+        self, _: SharePartition, letters: Sequence[DeadLetters], done: Done
+    ) -> None:
+        self.sent.append((letters, done))
 
     def _changed(self, _: SharePartition) -> None:
         self.changes += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator_server.share.acknowledge import OFFSETS_PER_STEP
+from coordinator_server.share.in_flight import GivenUpRecords
 from coordinator_server.share.settings import ShareSettings
 from protocol.errors import ErrorCode
 from tests.unit.share.context import (
@@ -189,7 +190,7 @@ def test_what_is_released_for_the_last_time_is_archived() -> None:
     assert context.offsets() == (3, 4, 0)
     assert context.say((3, 4, RELEASE)) is None
     assert context.offsets() == (5, 5, 0)
-    assert context.given_up == [(0, 2, 2, "A"), (3, 4, 2, "A")]
+    assert context.given_up == [GivenUpRecords(0, 2, 2, "A"), GivenUpRecords(3, 4, 2, "A")]
 
 
 def test_while_it_is_written_nothing_else_happens_to_it() -> None:

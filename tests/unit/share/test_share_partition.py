@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_server.share.in_flight import Run
+from coordinator_server.share.in_flight import GivenUpRecords, Run
 from coordinator_server.share.locks import SMALLEST_SWEEP, AcquisitionLocks
 from coordinator_server.share.persister import StateBatch
 from coordinator_server.share.record_state import LEGAL_TRANSITIONS, RecordState
@@ -146,7 +146,7 @@ def test_locks_expire_after_the_last_delivery() -> None:
         context.advance(LOCK_MS)
     assert context.offsets() == (5, 5, 0)
     assert context.last_write() == [(0, 4, 4, 2)]
-    assert context.given_up == [(0, 4, 2, "A")]
+    assert context.given_up == [GivenUpRecords(0, 4, 2, "A")]
     assert list(context.partition.given_up) == context.given_up
 
 
@@ -186,7 +186,7 @@ def test_a_session_that_ends_after_the_last_delivery() -> None:
         context.fetch()
         context.release()
     assert context.offsets() == (5, 5, 0)
-    assert context.given_up == [(0, 4, 2, "A")]
+    assert context.given_up == [GivenUpRecords(0, 4, 2, "A")]
 
 
 def test_the_log_begins_later() -> None:

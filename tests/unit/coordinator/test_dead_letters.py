@@ -1,0 +1,337 @@
+"""Dead letters of share groups are appended to their topic, which may have to be created."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from coordinator_server.coordinator import dead_letters
+from coordinator_server.share.in_flight import DeadLetters
+from coordinator_server.share.settings import DEAD_LETTER_TOPIC
+from protocol.batch import Record, iterate_records
+from protocol.batch_header import iterate_batches
+from protocol.compression import Compression
+from tests.unit.share.broker import ShareBroker
+from tests.unit.topics.fakes import FakeTimer, batch
+
+REJECT, RELEASE = 3, 2
+QUEUE = "dlq.q"
+IS_QUEUE = {"errors.deadletterqueue.group.enable": "true"}
+_MAY_CREATE = "errors_deadletterqueue_auto_create_topics_enable"
+COPY = {"errors.deadletterqueue.copy.record.enable": "true"}
+
+
+def make(
+    *, exists: bool = True, may_create: bool = False, configs: dict[str, str] | None = None
+) -> ShareBroker:
+    """A broker whose group "g" has a dead letter queue of two partitions."""
+    broker = ShareBroker(num_partitions="3", **{_MAY_CREATE: str(may_create).lower()})
+    broker.configs[DEAD_LETTER_TOPIC] = QUEUE
+    if exists:
+        broker.topics.create(QUEUE, 2, IS_QUEUE | (configs or {}))
+    return broker
+
+
+def reject(broker: ShareBroker, *sizes: int, index: int = 0, **fields: object) -> None:
+    """Have A acquire batches of so many records and reject all of them."""
+    broker.produce("t", *sizes, index=index, **fields)
+    broker.fetched(("t", index), max_records=10_000)
+    last = sum(sizes) - 1
+    assert broker.acknowledged(("t", index, 0, last, REJECT)) == {f"t-{index}": 0}
+    broker.scheduler.turn()
+
+
+def records(broker: ShareBroker, index: int = 0, name: str = QUEUE) -> list[Record]:
+    """What is in a partition of the queue."""
+    topic = broker.topics.topic(name)
+    if topic is None:
+        return []
+    data = topic.partitions[index].log.read(0, 1 << 26)
+    return [one for header in iterate_batches(data) for one in iterate_records(data, header)]
+
+
+def offsets(found: Sequence[Record]) -> list[int]:
+    """The offsets of the original records."""
+    return [int(dict(one.headers)["__dlq.errors.offset"] or b"") for one in found]
+
+
+def timers(broker: ShareBroker) -> list[FakeTimer]:
+    """The attempts that are planned."""
+    return [
+        one
+        for one in broker.scheduler.timers
+        if not one.cancelled and "_again" in str(one.callback)
+    ]
+
+
+def error_of(broker: ShareBroker) -> str | None:
+    """Why the last records that were given up are not in the queue."""
+    return broker.given_up[-1].queue_error
+
+
+def test_headers_are_all_there_is_without_copies() -> None:
+    """Key and value are null, and the time is that of the rejection."""
+    broker = make()
+    broker.clock.time_ms += 5_000
+    reject(broker, 2)
+    found = records(broker)
+    assert [(one.key, one.value, one.timestamp_ms) for one in found] == [
+        (None, None, broker.clock.time_ms)
+    ] * 2
+    assert dict(found[1].headers) == {
+        "__dlq.errors.topic": b"t",
+        "__dlq.errors.partition": b"0",
+        "__dlq.errors.offset": b"1",
+        "__dlq.errors.group": b"g",
+        "__dlq.errors.delivery.count": b"1",
+        "__dlq.errors.message": b"Offset rejected by client.",
+    }
+    (given_up,) = broker.given_up
+    assert given_up == (0, 1, 1, "A", True, QUEUE, None)
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
+def test_copies_have_key_and_value(compression: Compression) -> None:
+    """The headers of the original record are not copied, as in Kafka."""
+    broker = make()
+    broker.configs |= COPY
+    reject(broker, 3, compression=compression)
+    found = records(broker)
+    assert [(one.key, one.value) for one in found] == [(b"k", b"v")] * 3
+    assert offsets(found) == [0, 1, 2]
+
+
+def test_copies_of_records_that_are_gone_are_headers() -> None:
+    """Nothing can be read below the log start offset."""
+    broker = make()
+    broker.configs |= COPY
+    broker.produce("t", 2)
+    broker.fetched(("t", 0))
+    partition = broker.topics.partition("t", 0)
+    assert partition is not None
+    partition.delete_records(2)
+    broker.acknowledged(("t", 0, 0, 1, REJECT))
+    broker.scheduler.turn()
+    assert [one.key for one in records(broker)] == [None, None]
+
+
+def test_the_partition_is_chosen_by_that_of_the_records() -> None:
+    """Its number modulo the partitions of the queue."""
+    broker = make()
+    reject(broker, 1, index=1)
+    assert records(broker, 0) == []
+    assert offsets(records(broker, 1)) == [0]
+
+
+def test_many_records_go_in_several_batches() -> None:
+    """A step encodes one batch, so that other work can be done in between."""
+    broker = make()
+    broker.configs |= COPY
+    reject(broker, *[700] * 3)
+    assert offsets(records(broker)) == list(range(2100))
+    partition = broker.topics.partition(QUEUE, 0)
+    assert partition is not None
+    data = partition.log.read(0, 1 << 26)
+    counts = [one.record_count for one in iterate_batches(data)]
+    assert max(counts) == dead_letters.RECORDS_PER_BATCH
+    assert len(counts) == 5
+
+
+def test_batches_are_bounded_by_what_the_queue_takes() -> None:
+    """Each batch has as many records as fit."""
+    broker = make(configs={"max.message.bytes": "1000"})
+    reject(broker, 20)
+    assert offsets(records(broker)) == list(range(20))
+
+
+def test_a_record_that_is_too_large_does_not_hold_up_others() -> None:
+    """It alone is lost, and the reason is told."""
+    broker = make(configs={"max.message.bytes": "1000"})
+    broker.configs |= COPY
+    partition = broker.topics.partition("t", 0)
+    assert partition is not None
+    partition.append(batch(b"a", b"b" * 900, b"c"), broker.clock.now_ms())
+    broker.fetched(("t", 0))
+    broker.acknowledged(("t", 0, 0, 2, REJECT))
+    broker.scheduler.turn()
+    assert offsets(records(broker)) == [0, 2]
+    assert (error_of(broker) or "").startswith("MESSAGE_TOO_LARGE: ")
+
+
+def test_a_check_that_takes_long_is_done_in_a_thread() -> None:
+    """A queue that compresses takes a large record when the thread has checked it."""
+    broker = make(configs={"compression.type": "gzip", "max.message.bytes": "2000000"})
+    broker.configs |= COPY
+    partition = broker.topics.partition("t", 0)
+    assert partition is not None
+    partition.append(batch(b"v" * 900_000), broker.clock.now_ms())
+    broker.fetched(("t", 0), max_bytes=1 << 24)
+    broker.acknowledged(("t", 0, 0, 0, REJECT))
+    broker.scheduler.turn()
+    (record,) = records(broker)
+    assert record.value == b"v" * 900_000
+
+
+def test_the_queue_is_created_when_that_is_allowed() -> None:
+    """With the default number of partitions, as a queue."""
+    broker = make(exists=False, may_create=True)
+    reject(broker, 1)
+    topic = broker.topics.topic(QUEUE)
+    assert topic is not None
+    assert len(topic.partitions) == 3
+    assert topic.configs == {
+        "errors.deadletterqueue.group.enable": "true",
+        "message.timestamp.type": "CreateTime",
+    }
+    assert offsets(records(broker)) == [0]
+
+
+@pytest.mark.parametrize(
+    ("name", "configs", "may_create", "reason"),
+    [
+        ("dlq.q", None, False, "DLQ topic does not exist and auto create is disabled on cluster"),
+        ("dlq.q", {}, True, "DLQ is not enabled on configured DLQ topic for share group: g"),
+        ("other", IS_QUEUE, True, "Configured DLQ topic name does not comply with the DLQ topic"),
+        ("dlq.a b", None, True, "Topic name is invalid"),
+        ("__x", IS_QUEUE, True, "Configured DLQ topic name in share group: g cannot start with __"),
+    ],
+)
+def test_queues_that_cannot_be_written(
+    name: str, configs: dict[str, str] | None, may_create: bool, reason: str
+) -> None:
+    """The records are archived at once, and the reason is told."""
+    broker = make(exists=False, may_create=may_create)
+    broker.configs[DEAD_LETTER_TOPIC] = name
+    if configs is not None:
+        broker.topics.create(name, 1, configs)
+    reject(broker, 2)
+    assert broker.topics.topic(name) is None or records(broker, 0, name) == []
+    assert reason in (error_of(broker) or "")
+    share_partition = broker.share_partitions.get(broker.key("t"))
+    assert share_partition is not None
+    assert share_partition.start_offset == 2
+    assert timers(broker) == []
+
+
+def test_a_queue_that_was_unset_meanwhile() -> None:
+    """The group has none any more when the letters are to be written."""
+    broker = make()
+    broker.produce("t", 1)
+    broker.fetched(("t", 0))
+    broker.acknowledged(("t", 0, 0, 0, REJECT))
+    del broker.configs[DEAD_LETTER_TOPIC]
+    broker.scheduler.turn()
+    assert error_of(broker) == "Configured DLQ topic name in share group: g is empty."
+
+
+def lead(broker: ShareBroker, leader_id: int) -> None:
+    """Give the queue's first partition another leader, or none."""
+    partition = broker.topics.partition(QUEUE, 0)
+    assert partition is not None
+    partition.leader_id = leader_id
+
+
+def test_a_queue_without_a_leader_is_tried_again() -> None:
+    """The letters are written once it has one; until then the records are Archiving."""
+    broker = make()
+    lead(broker, -1)
+    reject(broker, 2)
+    broker.scheduler.advance(1_000)
+    assert broker.given_up == []
+    lead(broker, broker.node_id)
+    broker.scheduler.advance(1_999)
+    assert broker.given_up == []
+    broker.scheduler.advance(1)
+    assert offsets(records(broker)) == [0, 1]
+    assert error_of(broker) is None
+
+
+def test_a_queue_that_stays_without_a_leader() -> None:
+    """After five attempts, 15 seconds, the records are given up."""
+    broker = make()
+    lead(broker, -1)
+    reject(broker, 2)
+    for elapsed_ms in (1_000, 2_000, 4_000, 7_999):
+        broker.scheduler.advance(elapsed_ms)
+        assert broker.given_up == []
+    broker.scheduler.advance(1)
+    assert error_of(broker) == "dlq.q-0 has no leader"
+    assert timers(broker) == []
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_broker_that_stops_writes_no_more(ends: bool) -> None:
+    """The records stay Archiving, so that the next leader sends them; forgetting is the same."""
+    broker = make()
+    lead(broker, -1)
+    reject(broker, 2)
+    if ends:
+        broker.share_partitions.stop()
+    else:
+        broker.share_partitions.forget()
+    lead(broker, broker.node_id)
+    broker.scheduler.advance(20_000)
+    assert records(broker) == []
+    assert broker.given_up == []
+    state = broker.persister.states[broker.key("t")]
+    assert set(state.offsets.values()) == {(3, 1)}
+
+
+def test_letters_of_a_broker_that_stops_at_once() -> None:
+    """Nothing is written between the steps of a stopped broker."""
+    broker = make()
+    broker.produce("t", 1)
+    broker.fetched(("t", 0))
+    broker.acknowledged(("t", 0, 0, 0, REJECT))
+    broker.share_partitions.stop()
+    broker.scheduler.turn()
+    assert records(broker) == []
+
+
+def test_a_queue_that_does_not_store_the_records() -> None:
+    """Records without a key are refused by a topic that is compacted."""
+    broker = make(configs={"cleanup.policy": "compact"})
+    reject(broker, 2)
+    assert records(broker) == []
+    assert (error_of(broker) or "").startswith("INVALID_RECORD: ")
+
+
+def test_a_disk_that_fails() -> None:
+    """The failure is the reason."""
+    broker = make()
+    partition = broker.topics.partition(QUEUE, 0)
+    assert partition is not None
+    partition.is_deleted = True
+    reject(broker, 2)
+    assert "deleted" in (error_of(broker) or "")
+
+
+def test_records_over_the_limit() -> None:
+    """The header tells why, and how often they were delivered."""
+    broker = make()
+    broker.configs["share.delivery.count.limit"] = "2"
+    broker.produce("t", 1)
+    for epoch in range(2):
+        broker.fetched(("t", 0), epoch=2 * epoch)
+        broker.acknowledged(("t", 0, 0, 0, RELEASE), epoch=2 * epoch + 1)
+    broker.scheduler.turn()
+    (record,) = records(broker)
+    headers = dict(record.headers)
+    assert headers["__dlq.errors.delivery.count"] == b"2"
+    assert headers["__dlq.errors.message"] == b"Offset delivery count exceeded the threshold."
+    assert broker.given_up == [(0, 0, 2, "A", False, QUEUE, None)]
+
+
+def test_letters_of_one_change_have_outcomes_of_their_own() -> None:
+    """Two ranges that become dead letters together are written and told one by one."""
+    broker = make()
+    broker.produce("t", 1)
+    partition = broker.topics.partition("t", 0)
+    assert partition is not None
+    outcomes: list[object] = []
+    letters = [DeadLetters(0, 1, 1, True, "A"), DeadLetters(5, 5, 2, False, "B")]
+    broker.share_partitions._queues.write("g", partition, letters, outcomes.extend)
+    broker.scheduler.turn()
+    assert outcomes == [(letters[0], QUEUE, None), (letters[1], QUEUE, None)]
+    assert offsets(records(broker)) == [0, 1, 5]

@@ -81,8 +81,8 @@ class _Job:
         self.errors: dict[int, str] = {}
         self.attempts = 0
         self.copies: Copies = {}
-        self.copied_to = -1
-        """Up to where `copies` has what there is, of the current letters."""
+        self.copied_from, self.copied_to = 0, -1
+        """Between these offsets `copies` has what there is."""
         self.parts: Headers = ()
 
     @property
@@ -95,7 +95,7 @@ class _Job:
         self.offset += 1
         if self.offset > self.letters[self.index].last:
             self.index += 1
-            self.parts, self.copied_to = (), -1
+            self.parts = ()
             if not self.is_encoded:
                 self.offset = self.letters[self.index].first
 
@@ -150,7 +150,7 @@ class DeadLetterQueues:
     def write(
         self, group_id: str, source: Partition, letters: Sequence[DeadLetters], done: Done
     ) -> None:
-        """Write dead letters of a partition, later; `done` gets their outcomes."""
+        """Write dead letters of a partition, later; `done` makes steps of their outcomes."""
         self._step_runner.run(self._run(_Job(group_id, source, letters, done)))
 
     def _run(self, job: _Job, check: BatchCheck | None = None) -> Steps:
@@ -171,15 +171,16 @@ class DeadLetterQueues:
                 check = None
                 yield
         except _BusyError as error:
-            self._try_again(job, str(error))
-            return
+            if self._try_again(job):
+                return
+            self._fail_rest(job, str(error))
         except _RefusedError as error:
             self._fail_rest(job, str(error))
         else:
             if partition.flush_is_due:
                 partition.when_flushed(partial(self._flushed, job))
                 return
-        self._finish(job)
+        yield from self._finish(job)
 
     def _checked(self, job: _Job, check: BatchCheck) -> None:
         self._step_runner.run(self._run(job, check))
@@ -187,18 +188,18 @@ class DeadLetterQueues:
     def _flushed(self, job: _Job, error: StorageError | None) -> None:
         if error is not None:
             job.errors = dict.fromkeys(range(len(job.letters)), error.message)
-        self._finish(job)
+        self._step_runner.run(self._finish(job))
 
-    def _try_again(self, job: _Job, reason: str) -> None:
+    def _try_again(self, job: _Job) -> bool:
+        """Plan another attempt; return False after the last one."""
         job.attempts += 1
         if self._is_stopped:
-            return
+            return True
         if job.attempts == MOST_ATTEMPTS:
-            self._fail_rest(job, reason)
-            self._finish(job)
-            return
+            return False
         delay_ms = FIRST_BACKOFF_MS << (job.attempts - 1)
         self._timers[job] = self._clock.call_later(delay_ms / 1000, partial(self._again, job))
+        return True
 
     def _again(self, job: _Job) -> None:
         del self._timers[job]
@@ -209,7 +210,7 @@ class DeadLetterQueues:
         for index in (*job.batch_indexes, *range(job.index, len(job.letters))):
             job.errors.setdefault(index, reason)
 
-    def _finish(self, job: _Job) -> None:
+    def _finish(self, job: _Job) -> Steps:
         if self._is_stopped:
             return
         outcomes = job.outcomes()
@@ -225,7 +226,8 @@ class DeadLetterQueues:
                     queue=queue,
                     reason=error,
                 )
-        job.done(outcomes)
+                yield
+        yield from job.done(outcomes)
 
     # --- the topic --------------------------------------------------------------------------------
 
@@ -301,7 +303,7 @@ class DeadLetterQueues:
         while not job.is_encoded and len(records) < RECORDS_PER_BATCH:
             key = value = None
             if copies == "true":
-                if job.offset > job.copied_to:
+                if not job.copied_from <= job.offset <= job.copied_to:
                     yield from self._copy(job, most_bytes)
                 key, value = job.copies.get(job.offset, (None, None))
             record = record_bytes(0, len(records), key, value, job.headers())
@@ -321,12 +323,13 @@ class DeadLetterQueues:
         """
         first, last = job.offset, job.letters[job.index].last
         job.copies = {}
-        job.copied_to = last
+        job.copied_from, job.copied_to = first, last
+        end = max(letters.last for letters in job.letters)
         try:
             log = job.source.log
             data = log.read(first, _READ_BYTES, up_to=log.high_watermark)
             if data:
-                job.copied_to = yield from read_copies(data, first, last, most_bytes, job.copies)
+                job.copied_to = yield from read_copies(data, first, end, most_bytes, job.copies)
         except (ProtocolError, StorageError) as error:
             LOG.emit(
                 "letters.uncopied",

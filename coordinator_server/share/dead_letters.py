@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from protocol.batch_header import BatchHeader
     from protocol.errors import ErrorCode
 
-    Done = Callable[[Sequence["Outcome"]], None]
+    Done = Callable[[Sequence["Outcome"]], Generator[None, None, None]]
     Send = Callable[[SharePartition, Sequence[DeadLetters], Done], None]
-    """Writes dead letters of a share partition, and calls back with their outcomes."""
+    """Writes dead letters of a share partition, and takes the steps that `Done` makes of it."""
 
 Copies = dict[int, tuple[bytes | None, bytes | None]]
 """Keys and values of records, by offset."""
@@ -150,7 +150,7 @@ def send(partition: SharePartition, letters: Sequence[DeadLetters]) -> None:
         partition.send_dead_letters(partition, letters, partial(_sent, partition))
 
 
-def _sent(partition: SharePartition, outcomes: Sequence[Outcome]) -> None:
+def _sent(partition: SharePartition, outcomes: Sequence[Outcome]) -> Generator[None, None, None]:
     """Archive what was sent, also what could not be sent."""
     state_batches: list[StateBatch] = []
     for letters, queue, error in outcomes:
@@ -164,6 +164,7 @@ def _sent(partition: SharePartition, outcomes: Sequence[Outcome]) -> None:
         partition.tell_given_up(
             GivenUpRecords(first, last, delivery_count, member_id, is_rejected, queue, error)
         )
+        yield
     partition.write(state_batches, partial(_archived, partition))
 
 

@@ -5,7 +5,7 @@ What a request is answered is noted in the order of all answers; writes of the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,11 @@ from coordinator_server.broker import share_settings
 from coordinator_server.coordinator.dead_letters import DeadLetterQueues
 from coordinator_server.coordinator.share_partitions import SharePartitionManager
 from coordinator_server.coordinator.share_persister import LocalSharePersister
+from coordinator_server.share.in_flight import GivenUpRecords
 from coordinator_server.share.persister import SharePartitionKey, StateBatch
+from coordinator_server.share.share_partition import SharePartition
+from protocol.batch import iterate_records
+from protocol.batch_header import iterate_batches
 from protocol.errors import ErrorCode
 from protocol.schema import Message
 from storage.errors import StorageError
@@ -23,7 +27,7 @@ from tests.unit.share.broker import ShareRequests
 from tests.unit.topics.fakes import FakeCall, FakeClock, FakeConnection
 
 E = ErrorCode
-TOPIC = "t"
+TOPIC, QUEUE = "t", "dlq.t"
 
 
 class Heard(FakeCall):
@@ -70,6 +74,12 @@ class UnreliablePersister(LocalSharePersister):
         )
 
 
+def _headers(data: bytes) -> Iterator[dict[str, bytes]]:
+    for header in iterate_batches(data):
+        for record in iterate_records(data, header):
+            yield {name: value or b"" for name, value in record.headers}
+
+
 def _fail(done: Callable[[ErrorCode], None], _: ErrorCode) -> None:
     done(E.COORDINATOR_NOT_AVAILABLE)
 
@@ -83,9 +93,14 @@ class DurableShareBroker(ShareRequests, ShareStateBroker):
         configs: dict[str, str],
         fails: Callable[[], bool],
         now_ms: int | None,
+        gave_up: Callable[[SharePartition, GivenUpRecords], None],
     ) -> None:
         self.answers: list[tuple[FakeCall, int]] = []
-        super().__init__(disk, share_coordinator_snapshot_update_records_per_snapshot="5")
+        super().__init__(
+            disk,
+            share_coordinator_snapshot_update_records_per_snapshot="5",
+            errors_deadletterqueue_auto_create_topics_enable="true",
+        )
         if now_ms is not None:
             self.clock.time_ms = now_ms
         self.persister = unreliable = UnreliablePersister(
@@ -101,7 +116,7 @@ class DurableShareBroker(ShareRequests, ShareStateBroker):
             self.persister,
             lambda _: configs,
             node_id=self.node_id,
-            gave_up=lambda _, __: None,
+            gave_up=gave_up,
             queues=DeadLetterQueues(
                 self.config, self.virtual_clock, self.step_runner, self.topics, lambda _: configs
             ),
@@ -122,6 +137,17 @@ class DurableShareBroker(ShareRequests, ShareStateBroker):
         except StorageError as error:
             return str(error)
         return None
+
+    def dead_letters(self) -> set[tuple[int, int]]:
+        """Partition and offset of the records that are in the dead letter queue."""
+        topic = self.topics.topic(QUEUE)
+        if topic is None:
+            return set()
+        return {
+            (int(headers["__dlq.errors.partition"]), int(headers["__dlq.errors.offset"]))
+            for partition in topic.partitions
+            for headers in _headers(partition.log.read(0, 1 << 30))
+        }
 
     def end_of(self, index: int) -> int:
         """Where the log of a partition ends."""

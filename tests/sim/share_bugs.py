@@ -134,4 +134,16 @@ SHARE_BUGS = [
         "                self.finds_next_offset = is_news = True\n",
         "                is_news = True\n",
     ),
+    _bug(
+        "a rejected record goes to no dead letter queue",
+        "share.acknowledge",
+        "        elif kind == AcknowledgeType.REJECT and settings.dead_letter_topic:\n",
+        "        elif kind == AcknowledgeType.GAP and settings.dead_letter_topic:\n",
+    ),
+    _bug(
+        "what was on its way to the dead letter queue is forgotten with the leader",
+        "share.share_partition",
+        "            elif state is RecordState.ARCHIVING:\n",
+        "            elif state is RecordState.ACQUIRED:\n",
+    ),
 ]

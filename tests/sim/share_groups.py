@@ -9,6 +9,8 @@ between any two of its operations. The laws, all from what clients see:
 - every delivery has the next number, up to the limit, and what is written of it is not forgotten;
 - what a member says of records that it holds is taken;
 - nothing is lost: in the end every record is done, or was delivered as often as the limit says;
+- with a dead letter queue, what was rejected, and answered so, is in the queue, or the broker has
+  said why not; what was accepted is not, unless it was delivered as often as the limit says;
 - the log of the share coordinator makes its state, and every request is answered once.
 """
 
@@ -18,9 +20,12 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
+from coordinator_server.share.in_flight import GivenUpRecords
+from coordinator_server.share.settings import DEAD_LETTER_TOPIC
+from coordinator_server.share.share_partition import SharePartition
 from protocol.errors import ErrorCode
 from storage.memory_disk import Crash, MemoryDisk
-from tests.sim.share_broker import TOPIC, DurableShareBroker
+from tests.sim.share_broker import QUEUE, TOPIC, DurableShareBroker
 from tests.unit.share.broker import Said
 from tests.unit.topics.fakes import FakeCall, FakeConnection
 
@@ -184,6 +189,13 @@ class ShareWorld:
             "share.record.lock.duration.ms": str(LOCK_MS),
             "share.partition.max.record.locks": str(rng.choice([100, 2000])),
         }
+        self.has_queue = seed % 2 == 0
+        if self.has_queue:
+            self.configs[DEAD_LETTER_TOPIC] = QUEUE
+        self.rejected: set[Place] = set()
+        self.accepted: set[Place] = set()
+        self.not_in_queue: set[Place] = set()
+        """What the broker has said that it could not write to the dead letter queue."""
         self.fault_rate = rng.choice([0.0, 0.0, 0.05, 0.15])
         self.write_failure_rate = rng.choice([0.0, 0.0, 0.1])
         self.death_rate = rng.choice([0.0, 0.02, 0.05])
@@ -192,6 +204,8 @@ class ShareWorld:
         self.types = rng.choice(
             [[ACCEPT], [ACCEPT] * 4 + [RELEASE] * 3 + [REJECT, GAP], [RELEASE] * 4 + [ACCEPT]]
         )
+        if self.has_queue and REJECT in self.types:
+            self.types += [REJECT] * 4
         self.life = 0
         """Rises when somebody may have forgotten what is not written."""
         self.disk = MemoryDisk()
@@ -212,7 +226,9 @@ class ShareWorld:
         ]
 
     def _started(self, now_ms: int | None = None) -> DurableShareBroker:
-        broker = DurableShareBroker(self.disk, self.configs, self._write_fails, now_ms)
+        broker = DurableShareBroker(
+            self.disk, self.configs, self._write_fails, now_ms, self._gave_up
+        )
         broker.scheduler.turn()
         return broker
 
@@ -222,6 +238,13 @@ class ShareWorld:
         self.say("a write fails")
         self.life += 1
         return True
+
+    def _gave_up(self, partition: SharePartition, records: GivenUpRecords) -> None:
+        """The broker says that nobody gets records again."""
+        if records.queue_error is not None:
+            self.say(f"not in the queue: {records}")
+            offsets = range(records.first, records.last + 1)
+            self.not_in_queue.update((partition.key.partition, offset) for offset in offsets)
 
     @staticmethod
     def _initialized(error: ErrorCode) -> None:
@@ -251,6 +274,7 @@ class ShareWorld:
             self._happen()
             self._settle(100)
         except Crash:
+            self._listen()  # what was answered before
             self._restart()
         self.disk.disarm()
         self.check()
@@ -367,6 +391,10 @@ class ShareWorld:
             if kind == RELEASE:
                 continue
             self.done.add(place)
+            if kind == REJECT:
+                self.rejected.add(place)
+            elif kind == ACCEPT and count < self.limit:
+                self.accepted.add(place)
 
     def said_of(self, name: str, place: Place) -> int | None:
         """What a member has said of a record that it has, and was not answered yet."""
@@ -426,6 +454,12 @@ class ShareWorld:
                 is_over = self.counts.get(place, (0, 0))[0] >= self.limit
                 is_done = place in self.done or place in self.may_be_done or is_over
                 assert is_done, f"{place} is lost"
+
+        if self.has_queue:
+            letters = self.broker.dead_letters()
+            missing = self.rejected - letters - self.not_in_queue
+            assert not missing, f"{missing} are not in the dead letter queue"
+            assert not self.accepted & letters, f"{self.accepted & letters} are dead letters"
 
     def say(self, text: str) -> None:
         """Tell what happens."""

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from coordinator_server.coordinator import dead_letters
+from coordinator_server.share.dead_letters import Outcome
 from coordinator_server.share.in_flight import DeadLetters
 from coordinator_server.share.settings import DEAD_LETTER_TOPIC
+from coordinator_server.steps import Steps
 from protocol.batch import Record, iterate_records
 from protocol.batch_header import iterate_batches
 from protocol.compression import Compression
@@ -329,9 +331,14 @@ def test_letters_of_one_change_have_outcomes_of_their_own() -> None:
     broker.produce("t", 1)
     partition = broker.topics.partition("t", 0)
     assert partition is not None
-    outcomes: list[object] = []
+    outcomes: list[Outcome] = []
+
+    def done(written: Sequence[Outcome]) -> Steps:
+        outcomes.extend(written)
+        yield
+
     letters = [DeadLetters(0, 1, 1, True, "A"), DeadLetters(5, 5, 2, False, "B")]
-    broker.share_partitions._queues.write("g", partition, letters, outcomes.extend)
+    broker.share_partitions._queues.write("g", partition, letters, done)
     broker.scheduler.turn()
     assert outcomes == [(letters[0], QUEUE, None), (letters[1], QUEUE, None)]
     assert offsets(records(broker)) == [0, 1, 5]

@@ -185,7 +185,7 @@ class ShareContext:
     def deliver(self, error: str | None = None) -> list[DeadLetters]:
         """Have the oldest dead letters written, or fail to write them; return them."""
         letters, done = self.sent.pop(0)
-        done([Outcome(one, "queue", error) for one in letters])
+        run_all(done([Outcome(one, "queue", error) for one in letters]))
         return list(letters)
 
     def _send_dead_letters(

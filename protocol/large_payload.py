@@ -47,19 +47,29 @@ def decompress_small(compression: Compression, data: bytes, limit: int, steps: S
     return decompress_zstd(data) if data else b""
 
 
-def decompress_large(compression: Compression, data: bytes) -> tuple[mmap.mmap, int]:
+def decompress_large(
+    compression: Compression, data: bytes, most: int = MAX_DECOMPRESSED_BYTES
+) -> tuple[mmap.mmap, int]:
     """Return mapped memory that begins with the decompressed data, and the size of the data.
 
     Takes what `decompress_small` takes. Raises ProtocolError, also for more than
-    MAX_DECOMPRESSED_BYTES.
+    MAX_DECOMPRESSED_BYTES, and TooLargeError for more than `most` if that is less.
     """
-    most = MAX_DECOMPRESSED_BYTES
+    most = min(most, MAX_DECOMPRESSED_BYTES)
     if compression is Compression.ZSTD:
-        memory = mmap.mmap(-1, max(min(zstd_bound(data, most, StepLimit()), most), 1))
-        return memory, decompress_zstd_into(data, memory) if data else 0
-    memory, size = mmap.mmap(-1, most), 0
+        bound = zstd_bound(data, most, StepLimit())
+        memory = mmap.mmap(-1, max(min(bound, most), 1))
+        try:
+            return memory, decompress_zstd_into(data, memory) if data else 0
+        except ProtocolError as error:
+            if bound > most < MAX_DECOMPRESSED_BYTES:
+                raise TooLargeError from error
+            raise
+    memory, size = mmap.mmap(-1, max(most, 1)), 0
     for piece in _pieces(compression, data, most):
         if size + len(piece) > most:
+            if most < MAX_DECOMPRESSED_BYTES:
+                raise TooLargeError
             raise ProtocolError(f"a payload of more than {most} bytes")
         memory[size : size + len(piece)] = piece
         size += len(piece)

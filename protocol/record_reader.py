@@ -7,6 +7,7 @@ over keys and values and never looks at the length of a record (DefaultRecord.re
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -33,11 +34,13 @@ class ProducedRecord(NamedTuple):
     headers_at: int
 
 
-def read_records(section: Section, count: int, steps: StepLimit) -> Iterator[ProducedRecord]:
+def read_records(
+    section: Section, count: int, steps: StepLimit, largest: int = sys.maxsize
+) -> Iterator[ProducedRecord]:
     """Yield the records, each within the length that it claims (DefaultRecord.readFrom).
 
-    Raises UnreadableError for a length of more than five bytes, else ProtocolError; TooLargeError
-    for more headers than `steps`.
+    Raises UnreadableError for a length of more than five bytes, else ProtocolError, also for a
+    length above `largest`; TooLargeError for more headers than `steps`.
     """
     position, size = 0, len(section)
     for _ in range(count):
@@ -47,6 +50,8 @@ def read_records(section: Section, count: int, steps: StepLimit) -> Iterator[Pro
             raise ProtocolError("the batch ends before its last record") from error
         except ProtocolError as error:
             raise UnreadableError(str(error)) from error
+        if length > largest:
+            raise ProtocolError(f"a record of {length} bytes, more than {largest}")
         if size - position < length:
             raise ProtocolError(f"a record of {length} bytes where {size - position} are left")
         record, after = _read(section, position, size, steps, is_partial=False)
@@ -58,17 +63,21 @@ def read_records(section: Section, count: int, steps: StepLimit) -> Iterator[Pro
         raise ProtocolError(f"{size - position} bytes after the last record")
 
 
-def read_partially(section: Section, count: int, steps: StepLimit) -> Iterator[ProducedRecord]:
-    """Yield the records by their fields, whatever length they claim.
+def read_partially(
+    section: Section, count: int, steps: StepLimit, largest: int = sys.maxsize
+) -> Iterator[ProducedRecord]:
+    """Yield the records by their fields, whatever length up to `largest` they claim.
 
     Raises ProtocolError; TooLargeError for more headers than `steps`.
     """
     position, size = 0, len(section)
     for _ in range(count):
         try:
-            _, position = decode_varint(section, position)
+            length, position = decode_varint(section, position)
         except IndexError as error:
             raise ProtocolError("the batch ends before its last record") from error
+        if length > largest:
+            raise ProtocolError(f"a record of {length} bytes, more than {largest}")
         record, position = _read(section, position, size, steps, is_partial=True)
         yield record
     if position != size:

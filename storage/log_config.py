@@ -67,6 +67,7 @@ class LogConfig(NamedTuple):
     flush_ms: int = _default("flush.ms", int)
     index_interval_bytes: int = _default("index.interval.bytes", int)
     max_compaction_lag_ms: int = _default("max.compaction.lag.ms", int)
+    max_decompressed_message_bytes: int = _default("max.decompressed.message.bytes", int)
     max_message_bytes: int = _default("max.message.bytes", int)
     message_timestamp_after_max_ms: int = _default("message.timestamp.after.max.ms", int)
     message_timestamp_before_max_ms: int = _default("message.timestamp.before.max.ms", int)

@@ -359,7 +359,7 @@ class PartitionLog:
         Raises StorageError, InvalidRecordError.
         """
         with self._reading():
-            return first_record_since(self.segments, timestamp, self.log_start_offset)
+            return first_record_since(self.segments, timestamp, self.log_start_offset, self.config)
 
     def max_timestamp(self) -> TimestampedOffset | None:
         """Return the first record with the log's largest timestamp (KIP-734); None when empty.
@@ -367,7 +367,7 @@ class PartitionLog:
         Raises StorageError, InvalidRecordError.
         """
         with self._reading():
-            return record_with_max_timestamp(self.segments, self.log_start_offset)
+            return record_with_max_timestamp(self.segments, self.log_start_offset, self.config)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

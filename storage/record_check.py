@@ -6,6 +6,7 @@ by record with the errors of Kafka, and is rebuilt where Kafka rebuilds it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from mmap import mmap
 from typing import NamedTuple, NoReturn
@@ -61,6 +62,8 @@ Section = bytes | mmap
 ByteSection = bytes | memoryview
 
 
+MOST_LENGTH_BYTES = 5
+"""The most bytes of the length of a record."""
 RECORDS_PER_LOOK = 10_000
 """After so many records a check looks whether it is cancelled."""
 
@@ -107,6 +110,9 @@ class RecordCheck:
         self._place = place
         self._codec = Compression(header.attributes & COMPRESSION_MASK)
         self._target = _target_codec(config, self._codec)
+        self._largest = sys.maxsize
+        if self._codec is not Compression.NONE:
+            self._largest = config.max_decompressed_message_bytes
         self._is_stamped = config.message_timestamp_type == "LogAppendTime"
         self.is_cancelled: Callable[[], bool] | None = None
 
@@ -145,11 +151,24 @@ class RecordCheck:
         payload = self._body[BODY_HEADER_BYTES:]
         try:
             if self._may_block:
-                return decompress_large(self._codec, payload)
+                return decompress_large(self._codec, payload, self._most_bytes())
             section = decompress_small(self._codec, payload, MOST_BYTES, self._steps)
             return section, len(section)
         except ProtocolError as error:
             raise UnreadableBatchError(f"the records cannot be decompressed: {error}") from error
+        except TooLargeError as error:
+            if not self._may_block:
+                raise
+            raise InvalidRecordError(
+                f"a record of more than {self._largest} decompressed bytes"
+            ) from error
+
+    def _most_bytes(self) -> int:
+        """Return the most bytes that the records can have if none is above the limit.
+
+        So a batch of one record that decompresses to a gigabyte is refused before it does.
+        """
+        return max(self._header.record_count, 0) * (self._largest + MOST_LENGTH_BYTES)
 
     # --- the fast path ----------------------------------------------------------------------------
 
@@ -157,7 +176,7 @@ class RecordCheck:
         """Return the result for records as clients write them; None to read them one by one."""
         header, config = self._header, self._config
         base_ms = header.base_timestamp_ms
-        if header.attributes & LOG_APPEND_TIME or base_ms < 0:
+        if header.attributes & LOG_APPEND_TIME or base_ms < 0 or self._largest < end - start:
             return None
         times = time_range(section, start, end, header.record_count, config.compacts, self._steps)
         if times is None:
@@ -183,11 +202,12 @@ class RecordCheck:
         reader = read_partially if is_partial else read_records
         rebuilt = None if is_in_place else bytearray()
         view = memoryview(section)
+        records = reader(section, header.record_count, self._steps, self._largest)
         errors: list[tuple[int, str]] = []
         error_count, is_time_wrong, is_ordered, is_negative = 0, False, True, False
         first_ms = largest_ms = NO_TIMESTAMP
         try:
-            for index, record in enumerate(reader(section, header.record_count, self._steps)):
+            for index, record in enumerate(records):
                 timestamp_ms = self._timestamp(record)
                 if index % RECORDS_PER_LOOK == 0 and self.is_cancelled and self.is_cancelled():
                     raise CancelledCheckError

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from protocol.batch_header import BatchHeader
-from protocol.raw_records import batch_records
+from protocol.batch_header import COMPRESSION_MASK, BatchHeader
+from protocol.errors import ProtocolError
+from protocol.raw_records import RawRecord, batch_records
+from protocol.varint import encode_varint
+from storage.log_config import LogConfig
 from storage.segment import Segment
 
 
@@ -19,17 +22,21 @@ class TimestampedOffset(NamedTuple):
 
 
 def first_record_since(
-    segments: Sequence[Segment], timestamp: int, log_start_offset: int
+    segments: Sequence[Segment],
+    timestamp: int,
+    log_start_offset: int,
+    config: LogConfig,
 ) -> TimestampedOffset | None:
     """Return the first record at or after `timestamp`; None when all are older.
 
-    Raises ProtocolError when the records of a batch cannot be read.
+    Raises ProtocolError when the records of a batch cannot be read, or a compressed batch has a
+    record of more than `max.decompressed.message.bytes`.
     """
     for segment in segments:
         if segment.max_timestamp >= timestamp:
             batch = segment.first_batch_since(timestamp, log_start_offset)
             while batch is not None:
-                record = _record_since(segment, batch, timestamp, log_start_offset)
+                record = _record_since(segment, batch, timestamp, log_start_offset, config)
                 if record is not None:
                     return record
                 # Its late records lie below the log start, or compaction took them.
@@ -38,7 +45,7 @@ def first_record_since(
 
 
 def record_with_max_timestamp(
-    segments: Sequence[Segment], log_start_offset: int
+    segments: Sequence[Segment], log_start_offset: int, config: LogConfig
 ) -> TimestampedOffset | None:
     """Return the first record with the largest timestamp of the log; None when it is empty.
 
@@ -47,7 +54,7 @@ def record_with_max_timestamp(
     latest = max(segments, key=lambda segment: segment.max_timestamp)
     timestamp = latest.max_timestamp
     if timestamp >= 0:
-        first = first_record_since([latest], timestamp, log_start_offset)
+        first = first_record_since([latest], timestamp, log_start_offset, config)
         if first is not None:
             return first
     # Either no record has a timestamp (-1), or a negative offset delta puts the record below the
@@ -55,21 +62,37 @@ def record_with_max_timestamp(
     batch = latest.first_batch_since(timestamp, log_start_offset)
     if batch is None or batch.log_append_time or batch.magic < 2:
         return None
-    for record in batch_records(latest.read_batch(batch), batch, batch.position):
+    for record in _records(latest, batch, config):
         if batch.base_timestamp_ms + record[2] == timestamp:
             return TimestampedOffset(timestamp, batch.base_offset + record[3], batch.leader_epoch)
     return None
 
 
 def _record_since(
-    segment: Segment, batch: BatchHeader, timestamp: int, log_start_offset: int
+    segment: Segment, batch: BatchHeader, timestamp: int, log_start_offset: int, config: LogConfig
 ) -> TimestampedOffset | None:
     if batch.log_append_time or batch.magic < 2:
         offset = max(batch.base_offset, log_start_offset)
         return TimestampedOffset(batch.max_timestamp_ms, offset, batch.leader_epoch)
-    for record in batch_records(segment.read_batch(batch), batch, batch.position):
+    for record in _records(segment, batch, config):
         offset = batch.base_offset + record[3]
         record_timestamp = batch.base_timestamp_ms + record[2]
         if record_timestamp >= timestamp and offset >= log_start_offset:
             return TimestampedOffset(record_timestamp, offset, batch.leader_epoch)
     return None
+
+
+def _records(segment: Segment, batch: BatchHeader, config: LogConfig) -> Iterator[RawRecord]:
+    """Yield the records of a batch. Raises ProtocolError (`max.decompressed.message.bytes`)."""
+    largest = config.max_decompressed_message_bytes
+    is_limited = bool(batch.attributes & COMPRESSION_MASK)
+    for record in batch_records(segment.read_batch(batch), batch, batch.position):
+        size = record[1] - record[0]
+        if is_limited and size > largest and _body_bytes(size) > largest:
+            raise ProtocolError(f"a record of {size} bytes, more than {largest}")
+        yield record
+
+
+def _body_bytes(size: int) -> int:
+    """Return the size of a record without the length that it begins with."""
+    return size - next((n for n in range(1, 5) if len(encode_varint(size - n)) == n), 5)

@@ -199,7 +199,6 @@ TOPIC_SETTINGS_WITHOUT_EFFECT = frozenset(
         "leader.replication.throttled.replicas",
         "local.retention.bytes",
         "local.retention.ms",
-        "max.decompressed.message.bytes",
         "min.insync.replicas",
         "preallocate",
         "remote.copy.lag.bytes",

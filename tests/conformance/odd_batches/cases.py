@@ -22,6 +22,7 @@ from tests.conformance.odd_batches.encode import (
     legacy,
     varint,
 )
+from tests.conformance.odd_batches.large_records import LARGE_RECORDS, LIMIT
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _TWO = (Rec(b"a", b"1"), Rec(b"b", b"2", time=5))
@@ -498,5 +499,7 @@ CASES: tuple[Case, ...] = (
     *_sequences(),
     *_transactions(),
     *_versions(),
+    *_cases("decompressed", LARGE_RECORDS, LIMIT),
+    *_cases("decompressed to gzip", LARGE_RECORDS, LIMIT | {"compression.type": "gzip"}),
 )
 """Every case, in the order in which they are played."""

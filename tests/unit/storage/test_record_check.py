@@ -174,3 +174,48 @@ def test_mapped_memory_is_not_copied(
         monkeypatch.setattr(record_check, "compress", None)  # refused before the copy
         with pytest.raises(MessageTooLargeError, match=r"is 60000.. bytes which exceeds"):
             check(data, LogConfig(compression_type=target, max_message_bytes=1_000_000))
+
+
+SMALL = LogConfig(max_decompressed_message_bytes=100)
+CODECS = [one for one in Compression if one is not Compression.NONE]
+
+
+def section_of(*sizes: int) -> bytes:
+    """Records whose fields take so many bytes."""
+    return b"".join(
+        record_bytes(0, index, b"a", b"x" * (size - 8)) for index, size in enumerate(sizes)
+    )
+
+
+@pytest.mark.parametrize("may_block", [False, True])
+@pytest.mark.parametrize("codec", CODECS)
+def test_decompressed_records_are_limited(codec: Compression, may_block: bool) -> None:
+    """A record of a compressed batch may have as many bytes as the limit, and no more."""
+    data = packed(section_of(100, 80, 100), 3, codec)
+    assert check(data, SMALL, may_block=may_block) == data
+    with pytest.raises(InvalidRecordError):
+        check(packed(section_of(100, 80, 101), 3, codec), SMALL, may_block=may_block)
+    uncompressed = packed(section_of(100, 400), 2, Compression.NONE)
+    assert check(uncompressed, SMALL, may_block=may_block) == uncompressed
+
+
+def test_rebuilt_records_have_the_same_limit() -> None:
+    """The topic has another codec than the batch."""
+    config = TO_GZIP._replace(max_decompressed_message_bytes=100)
+    check(packed(section_of(100), 1), config)
+    with pytest.raises(InvalidRecordError):
+        check(packed(section_of(101), 1), config)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_bomb_is_refused_before_it_is_decompressed(codec: Compression) -> None:
+    """One record of 50 MB, of which 1 MB is allowed, takes no 50 MB of memory."""
+    config = LogConfig(max_decompressed_message_bytes=1 << 20, max_message_bytes=1 << 26)
+    data = packed(section_of(50 << 20), 1, codec)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidRecordError):
+            check(data, config)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()

@@ -110,9 +110,6 @@ class RecordCheck:
         self._place = place
         self._codec = Compression(header.attributes & COMPRESSION_MASK)
         self._target = _target_codec(config, self._codec)
-        self._largest = sys.maxsize
-        if self._codec is not Compression.NONE:
-            self._largest = config.max_decompressed_message_bytes
         self._is_stamped = config.message_timestamp_type == "LogAppendTime"
         self.is_cancelled: Callable[[], bool] | None = None
 
@@ -163,6 +160,12 @@ class RecordCheck:
                 f"a record of more than {self._largest} decompressed bytes"
             ) from error
 
+    @property
+    def _largest(self) -> int:
+        """The most bytes of a record."""
+        limits = self._codec is not Compression.NONE
+        return self._config.max_decompressed_message_bytes if limits else sys.maxsize
+
     def _most_bytes(self) -> int:
         """Return the most bytes that the records can have if none is above the limit.
 
@@ -176,7 +179,9 @@ class RecordCheck:
         """Return the result for records as clients write them; None to read them one by one."""
         header, config = self._header, self._config
         base_ms = header.base_timestamp_ms
-        if header.attributes & LOG_APPEND_TIME or base_ms < 0 or self._largest < end - start:
+        if header.attributes & LOG_APPEND_TIME or base_ms < 0:
+            return None
+        if config.max_decompressed_message_bytes < end - start and self._codec:
             return None
         times = time_range(section, start, end, header.record_count, config.compacts, self._steps)
         if times is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import subprocess
 from collections.abc import Iterator
@@ -11,10 +12,17 @@ from pathlib import Path
 import kafka
 import pytest
 
+from protocol.batch import iterate_records
+from protocol.batch_header import iterate_batches
+from protocol.json_form import uuid_to_text
 from tests.clients.support import create_topic, set_group_configs
+from tests.conformance.access.brokers import our_broker, their_broker
+from tests.conformance.access.connection import Connection
+from tests.conformance.access.grants import Acl
+from tests.conformance.access.world import World
 from tests.oracle.kafka_process import Kafka, java
 from tests.oracle.test_share_consumer import SETTINGS, Member
-from tests.support import Broker
+from tests.support import Broker, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -96,3 +104,109 @@ def test_a_java_consumer_sees_the_records_that_another_has_rejected(
     assert sorted(ours[0]) == sorted(theirs[0])
     assert len(ours[1]) == _DEAD
     assert re.findall(r"__dlq.errors.offset:(\d)", "\n".join(sorted(ours[1]))) == ["1", "2", "3"]
+
+
+_QUEUE, _USER = "dlq.jobs", "nobody"
+_TOPIC_RESOURCE, _GROUP_RESOURCE, _GROUP_CONFIG = 2, 3, 32
+_READ, _LITERAL, _ALLOW, _REJECT = 3, 3, 3, 3
+_LOADING = (14, 15, 16)
+_MEMBER = uuid_to_text(bytes(range(16)))
+
+
+def rejected_by_a_user(address: tuple[str, int]) -> list[int]:
+    """A user who may read the topic and the group, and nothing else, rejects two records. Returns
+    their offsets as the queue has them."""
+    world = World(address)
+    world.create_topics([TOPIC])
+    is_queue = {"name": "errors.deadletterqueue.group.enable", "value": "true"}
+    queue = {"name": _QUEUE, "numPartitions": 1, "replicationFactor": 1, "configs": [is_queue]}
+    made = world.admin.must("CreateTopics", 7, {"topics": [queue], "timeoutMs": 9000})
+    assert not made["topics"][0]["errorCode"], made
+    world.produce(TOPIC)
+    configs = {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": _QUEUE}
+    changes = [
+        {"name": name, "configOperation": 0, "value": value} for name, value in configs.items()
+    ]
+    resource = {"resourceType": _GROUP_CONFIG, "resourceName": GROUP, "configs": changes}
+    world.admin.must("IncrementalAlterConfigs", 1, {"resources": [resource]})
+    world.create_acls(
+        [
+            Acl(_TOPIC_RESOURCE, TOPIC, _LITERAL, f"User:{_USER}", "*", _READ, _ALLOW),
+            Acl(_GROUP_RESOURCE, GROUP, _LITERAL, f"User:{_USER}", "*", _READ, _ALLOW),
+        ]
+    )
+    user = Connection(address, _USER)
+    _reject(world, user)
+    asked = {"partition": 0, "fetchOffset": 0, "partitionMaxBytes": 1 << 20}
+    fields = {"maxWaitMs": 0, "minBytes": 0, "maxBytes": 1 << 20}
+    fields["topics"] = [{"topic": _QUEUE, "partitions": [asked]}]
+
+    def offsets() -> list[int]:
+        answer = world.admin.must("Fetch", 12, fields)["responses"][0]["partitions"][0]
+        data = base64.b64decode(answer["records"] or "")
+        return [
+            int(dict(record.headers)["__dlq.errors.offset"] or b"")
+            for header in iterate_batches(data)
+            for record in iterate_records(data, header)
+        ]
+
+    try:
+        return wait_for(lambda: offsets() or None, "dead letters", 30)
+    finally:
+        denied = user.must("Fetch", 12, fields)["responses"][0]["partitions"][0]
+        assert denied["errorCode"] == 29, denied
+        user.close()
+        world.close()
+
+
+def _reject(world: World, user: Connection) -> None:
+    for key_type, key in ((0, GROUP), (2, f"{GROUP}:{world.topic_ids[TOPIC]}:0")):
+        world.ask_until(
+            "FindCoordinator",
+            6,
+            {"keyType": key_type, "coordinatorKeys": [key]},
+            lambda answer: [one["errorCode"] for one in answer["coordinators"]],
+        )
+    heartbeat = {"groupId": GROUP, "memberId": _MEMBER, "subscribedTopicNames": [TOPIC]}
+    epoch = 0
+
+    def is_assigned() -> bool:
+        nonlocal epoch
+        answer = user.must("ShareGroupHeartbeat", 1, heartbeat | {"memberEpoch": epoch})
+        if answer["errorCode"] in _LOADING:
+            return False
+        assert not answer["errorCode"], answer
+        epoch = answer["memberEpoch"]
+        return bool((answer["assignment"] or {"topicPartitions": []})["topicPartitions"])
+
+    wait_for(is_assigned, "the assignment", 60, 0.2)
+    topic_id = world.topic_ids[TOPIC]
+    session = {"groupId": GROUP, "memberId": _MEMBER}
+    empty = [{"partitionIndex": 0, "acknowledgementBatches": []}]
+    fetch = session | {"maxWaitMs": 500, "minBytes": 1, "maxBytes": 1 << 20, "maxRecords": 100}
+    fetch |= {"batchSize": 100, "topics": [{"topicId": topic_id, "partitions": empty}]}
+    sessions = iter(range(1000))
+
+    def is_acquired() -> bool:
+        answer = user.must("ShareFetch", 1, fetch | {"shareSessionEpoch": next(sessions)})
+        assert not answer["errorCode"], answer
+        return any(
+            one["acquiredRecords"] for topic in answer["responses"] for one in topic["partitions"]
+        )
+
+    wait_for(is_acquired, "the records", 60, 0.1)
+    said = [{"firstOffset": 0, "lastOffset": 1, "acknowledgeTypes": [_REJECT]}]
+    parts = [{"partitionIndex": 0, "acknowledgementBatches": said}]
+    fields = session | {"shareSessionEpoch": next(sessions)}
+    fields["topics"] = [{"topicId": topic_id, "partitions": parts}]
+    answer = user.must("ShareAcknowledge", 1, fields)
+    assert not answer["responses"][0]["partitions"][0]["errorCode"], answer
+
+
+@pytest.mark.real_time
+def test_members_need_no_rights_to_the_queue(tmp_path: Path) -> None:
+    """The broker writes it, in Kafka and here; who may not read it can still fill it."""
+    with their_broker(tmp_path) as address:
+        assert rejected_by_a_user(address) == [0, 1]
+    with our_broker(tmp_path) as address:
+        assert rejected_by_a_user(address) == [0, 1]

@@ -12,13 +12,20 @@ from pathlib import Path
 import kafka
 import pytest
 
+from coordinator_server.security.acl import (
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 from protocol.batch import iterate_records
 from protocol.batch_header import iterate_batches
 from protocol.json_form import uuid_to_text
 from tests.clients.support import create_topic, set_group_configs
 from tests.conformance.access.brokers import our_broker, their_broker
+from tests.conformance.access.case import Fields
 from tests.conformance.access.connection import Connection
-from tests.conformance.access.grants import Acl
 from tests.conformance.access.world import World
 from tests.oracle.kafka_process import Kafka, java
 from tests.oracle.test_share_consumer import SETTINGS, Member
@@ -107,8 +114,7 @@ def test_a_java_consumer_sees_the_records_that_another_has_rejected(
 
 
 _QUEUE, _USER = "dlq.jobs", "nobody"
-_TOPIC_RESOURCE, _GROUP_RESOURCE, _GROUP_CONFIG = 2, 3, 32
-_READ, _LITERAL, _ALLOW, _REJECT = 3, 3, 3, 3
+_GROUP_CONFIG, _REJECT = 32, 3
 _LOADING = (14, 15, 16)
 _MEMBER = uuid_to_text(bytes(range(16)))
 
@@ -119,7 +125,12 @@ def rejected_by_a_user(address: tuple[str, int]) -> list[int]:
     world = World(address)
     world.create_topics([TOPIC])
     is_queue = {"name": "errors.deadletterqueue.group.enable", "value": "true"}
-    queue = {"name": _QUEUE, "numPartitions": 1, "replicationFactor": 1, "configs": [is_queue]}
+    queue: Fields = {
+        "name": _QUEUE,
+        "numPartitions": 1,
+        "replicationFactor": 1,
+        "configs": [is_queue],
+    }
     made = world.admin.must("CreateTopics", 7, {"topics": [queue], "timeoutMs": 9000})
     assert not made["topics"][0]["errorCode"], made
     world.produce(TOPIC)
@@ -127,18 +138,26 @@ def rejected_by_a_user(address: tuple[str, int]) -> list[int]:
     changes = [
         {"name": name, "configOperation": 0, "value": value} for name, value in configs.items()
     ]
-    resource = {"resourceType": _GROUP_CONFIG, "resourceName": GROUP, "configs": changes}
+    resource: Fields = {"resourceType": _GROUP_CONFIG, "resourceName": GROUP, "configs": changes}
     world.admin.must("IncrementalAlterConfigs", 1, {"resources": [resource]})
     world.create_acls(
         [
-            Acl(_TOPIC_RESOURCE, TOPIC, _LITERAL, f"User:{_USER}", "*", _READ, _ALLOW),
-            Acl(_GROUP_RESOURCE, GROUP, _LITERAL, f"User:{_USER}", "*", _READ, _ALLOW),
+            Acl(
+                kind,
+                name,
+                PatternType.LITERAL,
+                f"User:{_USER}",
+                "*",
+                Operation.READ,
+                Permission.ALLOW,
+            )
+            for kind, name in ((ResourceType.TOPIC, TOPIC), (ResourceType.GROUP, GROUP))
         ]
     )
     user = Connection(address, _USER)
     _reject(world, user)
-    asked = {"partition": 0, "fetchOffset": 0, "partitionMaxBytes": 1 << 20}
-    fields = {"maxWaitMs": 0, "minBytes": 0, "maxBytes": 1 << 20}
+    asked: Fields = {"partition": 0, "fetchOffset": 0, "partitionMaxBytes": 1 << 20}
+    fields: Fields = {"maxWaitMs": 0, "minBytes": 0, "maxBytes": 1 << 20}
     fields["topics"] = [{"topic": _QUEUE, "partitions": [asked]}]
 
     def offsets() -> list[int]:
@@ -151,7 +170,8 @@ def rejected_by_a_user(address: tuple[str, int]) -> list[int]:
         ]
 
     try:
-        return wait_for(lambda: offsets() or None, "dead letters", 30)
+        wait_for(offsets, "dead letters", 30)
+        return offsets()
     finally:
         denied = user.must("Fetch", 12, fields)["responses"][0]["partitions"][0]
         assert denied["errorCode"] == 29, denied
@@ -167,7 +187,7 @@ def _reject(world: World, user: Connection) -> None:
             {"keyType": key_type, "coordinatorKeys": [key]},
             lambda answer: [one["errorCode"] for one in answer["coordinators"]],
         )
-    heartbeat = {"groupId": GROUP, "memberId": _MEMBER, "subscribedTopicNames": [TOPIC]}
+    heartbeat: Fields = {"groupId": GROUP, "memberId": _MEMBER, "subscribedTopicNames": [TOPIC]}
     epoch = 0
 
     def is_assigned() -> bool:
@@ -181,9 +201,14 @@ def _reject(world: World, user: Connection) -> None:
 
     wait_for(is_assigned, "the assignment", 60, 0.2)
     topic_id = world.topic_ids[TOPIC]
-    session = {"groupId": GROUP, "memberId": _MEMBER}
+    session: Fields = {"groupId": GROUP, "memberId": _MEMBER}
     empty = [{"partitionIndex": 0, "acknowledgementBatches": []}]
-    fetch = session | {"maxWaitMs": 500, "minBytes": 1, "maxBytes": 1 << 20, "maxRecords": 100}
+    fetch: Fields = session | {
+        "maxWaitMs": 500,
+        "minBytes": 1,
+        "maxBytes": 1 << 20,
+        "maxRecords": 100,
+    }
     fetch |= {"batchSize": 100, "topics": [{"topicId": topic_id, "partitions": empty}]}
     sessions = iter(range(1000))
 

@@ -279,6 +279,8 @@ WITHOUT_ARRAYS = frozenset(
         "UnregisterBroker",
         "UnregisterController",
         "RemoveRaftVoter",
+        "GetTelemetrySubscriptions",
+        "PushTelemetry",
     )
 )
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from coordinator_server.net.endpoint import Endpoint
     from coordinator_server.share.settings import ShareSettings
     from coordinator_server.share.state.settings import ShareStateSettings
+    from coordinator_server.telemetry.instances import ClientInstances
 
 
 _STOPPING: set[asyncio.Task[None]] = set()
@@ -53,6 +54,7 @@ class Broker:
         self.cluster_id = cluster.cluster_id
         self.topics = cluster.topics
         self.group_configs = cluster.group_configs
+        self.telemetry = cluster.telemetry
         self.security = cluster.security
         self.producer_ids = cluster.producer_ids
         self.fetch_purgatory = cluster.fetch_purgatory
@@ -92,6 +94,7 @@ class Broker:
             node_id=self.node_id,
             peer=cluster.transactions_of,
         )
+        self._client_instances: ClientInstances | None = None
         self._share_partitions: SharePartitionManager | None = None
         self._share_states: ShareCoordinator | None = None
         self._is_shutting_down = False
@@ -123,11 +126,25 @@ class Broker:
         self.transactions.emigrate_all()
         self.groups.emigrate_all()
         self.fetch_sessions.clear()
+        self._client_instances = None
 
     def disconnected(self, connection: Connection) -> None:
         """A connection has ended."""
         if self._share_partitions is not None:
             self._share_partitions.disconnected(connection)
+        if self._client_instances is not None:
+            self._client_instances.disconnected(connection)
+
+    @property
+    def client_instances(self) -> ClientInstances:
+        """The client instances that ask this broker for subscriptions to metrics."""
+        if self._client_instances is None:
+            from coordinator_server.telemetry.instances import ClientInstances
+
+            self._client_instances = ClientInstances(
+                self.telemetry.configs, self.config.integer("telemetry.max.bytes"), new_topic_id
+            )
+        return self._client_instances
 
     # Made when the first share group comes, or at the start if the log has some: a broker that has
     # none does without these modules.

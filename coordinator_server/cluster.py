@@ -36,6 +36,7 @@ from coordinator_server.net.socket_server import SocketServer
 from coordinator_server.rebalances.journal import RebalanceJournal
 from coordinator_server.security.security import Security
 from coordinator_server.steps import run_all
+from coordinator_server.telemetry.telemetry import Telemetry
 from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
 from coordinator_server.topics.leadership import NOBODY
 from coordinator_server.topics.manager import TopicManager
@@ -78,6 +79,7 @@ class Cluster:
 
     topics: TopicManager
     group_configs: GroupConfigs
+    telemetry: Telemetry
     security: Security
     offsets_topic: CoordinatorTopic
     transactions_topic: CoordinatorTopic
@@ -147,6 +149,7 @@ class Cluster:
         self.topics.leadership.on_moving.append(self._on_moving)
         self.topics.leadership.on_moved.append(self._on_moved)
         self.group_configs = GroupConfigs(logs, config)
+        self.telemetry = Telemetry(logs, keeps_pushes=self.clock is not self.machine_clock)
         self.security = Security(config, logs.security_state, clock, self.machine_clock)
         self.offsets_topic = CoordinatorTopic(self.topics, OFFSETS_TOPIC)
         self.transactions_topic = CoordinatorTopic(self.topics, TRANSACTIONS_TOPIC)
@@ -308,6 +311,7 @@ class Cluster:
             if topics:
                 run_all(self.topics.delete(topics))
             self.group_configs.clear()
+            self.telemetry.clear()
             self.security.forget()
             self.journal.forget()
             self.topics.create_initial()
@@ -325,8 +329,7 @@ class Cluster:
         if topic is not None:
             tasks = (one.groups.tasks.get(key.group_id) for one in self.brokers.values())
             group = next((task.group for task in tasks if task is not None), None)
-            now_ms = self.clock.now_ms()
-            account = given_up(group, topic.name, key.partition, records, now_ms)
+            account = given_up(group, topic.name, key.partition, records, self.clock.now_ms())
             self.journal.take(key.group_id, account)
 
     async def _listen_elsewhere(self) -> dict[int, tuple[SocketServer, tuple[Listener, ...]]]:
@@ -448,11 +451,10 @@ class Cluster:
             raise
 
     def _socket_server(self, broker: Broker) -> SocketServer:
-        security = self.security
-        metering = Metering(security, self.machine_clock)
+        metering = Metering(self.security, self.machine_clock)
         dispatch = Dispatcher(broker, self.step_runner, self._guards(), metering).dispatch
-        gate = ConnectionGate(broker.config, security, self.machine_clock)
-        server = SocketServer(broker.config, self.machine_clock, dispatch, security, gate)
+        gate = ConnectionGate(broker.config, self.security, self.machine_clock)
+        server = SocketServer(broker.config, self.machine_clock, dispatch, self.security, gate)
         server.connections.on_lost.append(broker.disconnected)
         return server
 

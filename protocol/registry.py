@@ -156,6 +156,8 @@ SPECS: tuple[ApiSpec, ...] = (
     ApiSpec(66, "ListTransactions", "list_transactions", 0, 2, 0, 0),
     ApiSpec(68, "ConsumerGroupHeartbeat", "consumer_group_heartbeat", 0, 1, 0, 0),
     ApiSpec(69, "ConsumerGroupDescribe", "consumer_group_describe", 0, 1, 0, 0),
+    ApiSpec(71, "GetTelemetrySubscriptions", "get_telemetry_subscriptions", 0, 0, 0, 0),
+    ApiSpec(72, "PushTelemetry", "push_telemetry", 0, 0, 0, 0),
     ApiSpec(74, "ListConfigResources", "list_config_resources", 0, 1, 0, 0),
     ApiSpec(75, "DescribeTopicPartitions", "describe_topic_partitions", 0, 0, 0, 0),
     ApiSpec(76, "ShareGroupHeartbeat", "share_group_heartbeat", 1, 1, 1, 1),

@@ -78,6 +78,8 @@ class LogManager:
         self.being_cleaned: set[TopicPartition] = set()
         self._lock = lock
         self._catalogue = TopicCatalogue(disk, path)
+        self.client_metrics = self._catalogue.client_metrics
+        self.put_client_metrics = self._catalogue.put_client_metrics
         self.security_state = SecurityState(disk, path)
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._own_logs: dict[TopicPartition, PartitionLog] = {}

@@ -62,9 +62,9 @@ class TopicRecord(NamedTuple):
 class TopicCatalogue:
     """What `topics.json` says. Reading it changes nothing, so a broker may be running on it.
 
-    `topics`, `deleting` and `group_configs` (group id -> the configs that a group has of its own)
-    are changed by the methods only. Those that write raise StorageError, and nothing has changed
-    then.
+    `topics`, `deleting`, `group_configs` (group id -> the configs that a group has of its own) and
+    `client_metrics` (name of a subscription -> its configs) are changed by the methods only. Those
+    that write raise StorageError, and nothing has changed then.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -73,6 +73,7 @@ class TopicCatalogue:
         self.topics: dict[str, TopicRecord] = {}
         self.deleting: dict[str, TopicRecord] = {}
         self.group_configs: dict[str, dict[str, str]] = {}
+        self.client_metrics: dict[str, dict[str, str]] = {}
         self.next_producer_id = 0
         self._size_bytes = 0  # of the whole lines; 0: there is no file of this version
         self._changes = 0  # in the file
@@ -129,7 +130,9 @@ class TopicCatalogue:
         elif kind == "next_producer_id":
             self.next_producer_id = int(value)
         elif kind == "group":
-            self._set_group(value["group_id"], value["configs"])
+            _replace(self.group_configs, value["group_id"], value["configs"])
+        elif kind == "client_metrics":
+            _replace(self.client_metrics, value["name"], value["configs"])
         else:
             raise ValueError(f"an unknown change: {kind}")
 
@@ -163,12 +166,13 @@ class TopicCatalogue:
         """Replace the configs of groups, by group id; none are kept of a group that has none."""
         self._write(_group(group_id, own) for group_id, own in configs.items())
         for group_id, own in configs.items():
-            self._set_group(group_id, own)
+            _replace(self.group_configs, group_id, own)
 
-    def _set_group(self, group_id: str, configs: Mapping[str, str]) -> None:
-        self.group_configs.pop(group_id, None)
-        if configs:
-            self.group_configs[group_id] = dict(configs)
+    def put_client_metrics(self, configs: Mapping[str, Mapping[str, str]]) -> None:
+        """Replace the configs of subscriptions, by name; without configs there is none."""
+        self._write(_subscription(name, own) for name, own in configs.items())
+        for name, own in configs.items():
+            _replace(self.client_metrics, name, own)
 
     def _write(self, changes: Iterable[str]) -> None:
         """Append one line, which is on the disk when this returns."""
@@ -204,6 +208,7 @@ class TopicCatalogue:
     def is_mostly_dead(self) -> bool:
         """Whether compaction would make the file less than half as long, or it is an old one."""
         live = len(self.topics) + len(self.deleting) + len(self.group_configs)
+        live += len(self.client_metrics)
         is_old = live > 0 and not self._size_bytes
         return is_old or self._changes > 2 * live + _DEAD_CHANGES_KEPT
 
@@ -217,6 +222,7 @@ class TopicCatalogue:
         deleting = list(self.deleting.values())
         entries = [_topic(one) for one in (*deleting, *self.topics.values())]
         entries += [_group(group_id, own) for group_id, own in self.group_configs.items()]
+        entries += [_subscription(name, own) for name, own in self.client_metrics.items()]
         head = f'{{"version":{_VERSION}}}\n[{_change("next_producer_id", self.next_producer_id)}]\n'
         temporary = f"{self._path}.tmp"
         if self._disk.exists(temporary):
@@ -258,6 +264,17 @@ def _change(kind: str, value: object) -> str:
 
 def _group(group_id: str, configs: Mapping[str, str]) -> str:
     return _change("group", {"group_id": group_id, "configs": dict(configs)})
+
+
+def _subscription(name: str, configs: Mapping[str, str]) -> str:
+    return _change("client_metrics", {"name": name, "configs": dict(configs)})
+
+
+def _replace(kept: dict[str, dict[str, str]], name: str, configs: Mapping[str, str]) -> None:
+    """Replace the configs of a resource, which goes when it has none."""
+    kept.pop(name, None)
+    if configs:
+        kept[name] = dict(configs)
 
 
 def _topic(record: TopicRecord) -> str:

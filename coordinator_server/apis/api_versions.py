@@ -53,6 +53,8 @@ def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> None:
     if not client_software.is_valid_request(request, version):
         call.reply(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
+    if version >= client_software.FIRST_VERSION:
+        call.connection.software = request.client_software_name, request.client_software_version
     if _is_misdirected(broker, call, request):
         call.reply(ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
         return

@@ -1,16 +1,17 @@
 """Changing configs while the broker runs: which change is allowed, and what comes of it.
 
-Topics and groups can be changed. The settings of a broker cannot: they come from its command line
-and its file. Orders of the checks and texts are those of Kafka (ConfigAdminManager and
-ConfigurationControlManager), as its answers show them.
+Topics, groups and client metrics can be changed. The settings of a broker cannot: they come from
+its command line and its file. Orders of the checks and texts are those of Kafka
+(ConfigAdminManager and ConfigurationControlManager), as its answers show them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from coordinator_server.config.client_metrics import CLIENT_METRICS_SETTINGS, RefusedError, check
 from coordinator_server.config.group_settings import GROUP_SETTINGS
 from coordinator_server.config.settings import SETTINGS
 from coordinator_server.events.log import LOG
@@ -36,7 +37,15 @@ if TYPE_CHECKING:
 TOPIC = 2
 BROKER = 4
 BROKER_LOGGER = 8
+CLIENT_METRICS = 16
 GROUP = 32
+
+_KNOWN_SETTINGS: dict[int, Collection[str]] = {
+    TOPIC: TOPIC_SETTINGS,
+    GROUP: GROUP_SETTINGS,
+    CLIENT_METRICS: CLIENT_METRICS_SETTINGS,
+}
+"""The names of configs that a resource may have, by its type."""
 
 GroupId = str
 
@@ -74,15 +83,23 @@ class Operation(IntEnum):
 _OPERATIONS = frozenset(Operation)
 
 
-class Planned(NamedTuple):
-    """Configs that a topic or a group shall have, which had `before` when they were checked."""
+class SubscriptionName(NamedTuple):
+    """A subscription to client metrics."""
 
-    target: Topic | GroupId
+    name: str
+
+
+class Planned(NamedTuple):
+    """Configs that a resource is to have, and those `before`, when the change was checked."""
+
+    target: Topic | GroupId | SubscriptionName
     before: Mapping[str, str]
     configs: dict[str, str]
 
     def is_current(self, broker: Broker) -> bool:
-        """Whether the topic is still there, and has the configs that it had; a group likewise."""
+        """Return whether the resource still has the configs that it had; a topic must exist."""
+        if isinstance(self.target, SubscriptionName):
+            return broker.telemetry.configs.own(self.target.name) == self.before
         if isinstance(self.target, str):
             return broker.group_configs.own(self.target) == self.before
         is_there = broker.topics.topic(self.target.name) is self.target
@@ -138,12 +155,15 @@ def apply_all(
 
 
 def _write(broker: Broker, planned: Sequence[Planned]) -> Steps:
-    """Have topics and groups have these configs: one write for each of the two."""
+    """Set the configs of resources, with one write for all of a type."""
     topics: dict[Topic, Mapping[str, str]] = {}
     groups: dict[GroupId, Mapping[str, str]] = {}
+    subscriptions: dict[str, Mapping[str, str]] = {}
     for one in planned:
         if isinstance(one.target, str):
             groups[one.target] = one.configs
+        elif isinstance(one.target, SubscriptionName):
+            subscriptions[one.target.name] = one.configs
         else:
             topics[one.target] = one.configs
         yield
@@ -151,6 +171,9 @@ def _write(broker: Broker, planned: Sequence[Planned]) -> Steps:
     if groups:
         broker.group_configs.set(groups)
         LOG.emit("groups.configured", groups=sorted(groups))
+    if subscriptions:
+        broker.telemetry.configs.set(subscriptions)
+        LOG.emit("telemetry.configured", subscriptions=sorted(subscriptions))
 
 
 def change(
@@ -167,13 +190,15 @@ def change(
         if one.config_operation not in _OPERATIONS:
             return ErrorCode.UNKNOWN_SERVER_ERROR, None
         yield
-    if kind in (TOPIC, GROUP):
+    if kind in _KNOWN_SETTINGS:
         topic = broker.topics.topic(name) if kind == TOPIC else None
         before = {} if topic is None else topic.configs
         if kind == GROUP:
             before = broker.group_configs.own(name)
+        elif kind == CLIENT_METRICS:
+            before = broker.telemetry.configs.own(name)
         configs = dict(before)
-        known = TOPIC_SETTINGS if kind == TOPIC else GROUP_SETTINGS
+        known = _KNOWN_SETTINGS[kind]
         has_unknown = False
         for one in changes:
             yield
@@ -181,11 +206,13 @@ def change(
                 if has_unknown:
                     continue  # the first is enough to refuse all, and there may be millions
                 has_unknown = one.config_operation == Operation.SET
-            refused = _apply(broker.config, configs, one)
+            refused = _apply(broker.config, configs, one, is_of_topic=kind != CLIENT_METRICS)
             if refused is not None:
                 return refused
         if kind == GROUP:
             return _planned_group(broker, name, configs)
+        if kind == CLIENT_METRICS:
+            return _planned_subscription(broker, name, configs)
         return _planned(broker, name, configs, before)
     if kind == BROKER_LOGGER:
         return (yield from _logger_error(broker, name, changes))
@@ -202,9 +229,10 @@ def replace(
     if kind == TOPIC:
         given = yield from condensed((one.name, one.value) for one in configs)
         return _planned(broker, name, {name: value for name, value in given if value is not None})
-    if kind == GROUP:
+    if kind in (GROUP, CLIENT_METRICS):
         own = {one.name: one.value for one in configs if one.value is not None}
-        return _planned_group(broker, name, own)
+        plan = _planned_group if kind == GROUP else _planned_subscription
+        return plan(broker, name, own)
     if kind == BROKER_LOGGER:
         return _unknown(kind)
     return (yield from _fixed(broker, kind, name, configs))
@@ -264,13 +292,18 @@ def _list_error(
     return None
 
 
-def _apply(config: Config, configs: dict[str, str], one: AlterableConfig) -> Outcome | None:
-    """Apply one change to a topic's own configs; why it cannot be."""
+def _apply(
+    config: Config, configs: dict[str, str], one: AlterableConfig, *, is_of_topic: bool
+) -> Outcome | None:
+    """Apply one change to a resource's own configs; return why it cannot be made.
+
+    Lists are those of topics, whose names groups share: for client metrics Kafka knows no types.
+    """
     if one.config_operation == Operation.DELETE:
         configs.pop(one.name, None)
         return None
     assert one.value is not None
-    row = TOPIC_SETTINGS.get(one.name)
+    row = TOPIC_SETTINGS.get(one.name) if is_of_topic else None
     is_list = row is not None and row.setting.kind is Kind.LIST
     if one.config_operation == Operation.SET:
         configs[one.name] = ",".join(_items(one.value)) if is_list else one.value.strip()
@@ -324,6 +357,17 @@ def _planned_group(broker: Broker, name: GroupId, configs: dict[str, str]) -> Ou
     except StorageError as error:
         return error.code, error.message
     return Planned(name, broker.group_configs.own(name), configs)
+
+
+def _planned_subscription(broker: Broker, name: str, configs: dict[str, str]) -> Outcome | Planned:
+    """Check the new configs of a subscription to client metrics."""
+    try:
+        check(name, configs)
+    except RefusedError as error:
+        return ErrorCode.INVALID_REQUEST, str(error)
+    except StorageError as error:
+        return error.code, error.message
+    return Planned(SubscriptionName(name), broker.telemetry.configs.own(name), configs)
 
 
 def _fixed(

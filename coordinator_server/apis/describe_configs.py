@@ -1,4 +1,4 @@
-"""DescribeConfigs: the settings of topics, of the broker and of groups, with their sources."""
+"""DescribeConfigs: settings of topics, brokers, groups and client metrics, with their sources."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from coordinator_server.topics.topic_configs import (
     DescribedConfig,
     describe,
     describe_broker,
+    describe_client_metrics,
     describe_group,
 )
 from protocol.apis.describe_configs import (
@@ -101,7 +102,10 @@ def _find(
         if not name:
             return (ErrorCode.INVALID_REQUEST, "Group name must not be empty"), ()
         return None, describe_group(broker.config, broker.group_configs.own(name))
-    return (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message), ()  # client metrics
+    if not name:
+        text = "Client metrics subscription name must not be empty"
+        return (ErrorCode.INVALID_REQUEST, text), ()
+    return None, describe_client_metrics(broker.telemetry.configs.own(name))
 
 
 def _find_broker(

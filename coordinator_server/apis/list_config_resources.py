@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.apis.config_changes import BROKER, BROKER_LOGGER, GROUP, TOPIC
+from coordinator_server.apis.config_changes import (
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    GROUP,
+    TOPIC,
+)
 from protocol.apis.list_config_resources import (
     ListConfigResourcesResponse,
     ListedConfigResource,
@@ -17,10 +23,9 @@ if TYPE_CHECKING:
     from coordinator_server.steps import Steps
     from protocol.apis.list_config_resources import ListConfigResourcesRequest
 
-_CLIENT_METRICS = 16
-_KNOWN_TYPES = frozenset((TOPIC, BROKER, BROKER_LOGGER, _CLIENT_METRICS, GROUP))
+_KNOWN_TYPES = frozenset((TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP))
 _TYPES_SINCE = 1
-"""Before this version the API lists subscriptions of client metrics, of which there are none."""
+"""Before this version the API lists subscriptions to client metrics alone."""
 
 STEP_RESOURCES = 500
 
@@ -29,13 +34,15 @@ def handle(broker: Broker, call: Call, request: ListConfigResourcesRequest) -> S
     """Answer with all resources of the types asked for; all types if there is none."""
     types = frozenset(request.resource_types) or _KNOWN_TYPES
     if call.api_version < _TYPES_SINCE:
-        types = frozenset((_CLIENT_METRICS,))
+        types = frozenset((CLIENT_METRICS,))
     if not types <= _KNOWN_TYPES:
         call.reply(ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
         return
     names: list[tuple[str, int]] = []
     if GROUP in types:
         names += [(group_id, GROUP) for group_id in broker.group_configs.group_ids()]
+    if CLIENT_METRICS in types:
+        names += [(name, CLIENT_METRICS) for name in broker.telemetry.configs.names()]
     for kind in (BROKER_LOGGER, BROKER):
         if kind in types:
             names += [(str(one.node_id), kind) for one in broker.endpoints(call.connection)]

@@ -163,7 +163,6 @@ ssl.keymanager.algorithm
 ssl.provider
 ssl.secure.random.implementation
 ssl.trustmanager.algorithm
-telemetry.max.bytes
 unclean.leader.election.interval.ms
 unstable.api.versions.enable
 unstable.feature.versions.enable

@@ -141,6 +141,8 @@ _TOPICS = (
          "Replicas of a topic that names none.", least=1, most=32767),
     _int("max.request.partition.size.limit", 2000,
          "Most partitions that one DescribeTopicPartitions answer holds.", least=1),
+    _int("telemetry.max.bytes", 1024 * 1024,
+         "Most bytes of metrics in one PushTelemetry request, also after decompression.", least=1),
     _int("fetch.max.bytes", 57671680, "Most bytes of one Fetch answer.", least=1024),
     _int("max.incremental.fetch.session.cache.slots", 1000,
          "Fetch sessions that are kept at a time."),

@@ -10,6 +10,7 @@
     POST /topics/TOPIC/records                  write records
     GET  /partitions/TOPIC/INDEX/records        read records
     GET  /groups, /groups/GROUP                 groups (`groups`)
+    GET  /telemetry, /telemetry/CLIENT          metrics that clients pushed (`telemetry`)
     POST /reset?move=true                       as if it had just been started; at other ports
     GET  /clock                                 the broker's time (`clock`)
     POST /clock/advance?seconds=N               N seconds later, at once
@@ -25,7 +26,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.control import clock, data, groups, transactions
+from coordinator_server.control import clock, data, groups, telemetry, transactions
 from coordinator_server.control.request import (
     ControlError,
     ControlRequest,
@@ -144,6 +145,8 @@ ROUTES: tuple[ControlRoute, ...] = (
     ControlRoute("GET", "/groups", groups.groups),
     ControlRoute("GET", "/groups/GROUP", groups.group),
     ControlRoute("GET", "/transactions", transactions.transactions),
+    ControlRoute("GET", "/telemetry", telemetry.telemetry),
+    ControlRoute("GET", "/telemetry/CLIENT", telemetry.client_metrics),
     ControlRoute("POST", "/reset", data.reset),
     ControlRoute("GET", "/clock", clock.state),
     ControlRoute("POST", "/clock/advance", clock.advance),

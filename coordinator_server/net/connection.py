@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from coordinator_server.config.hosts import as_java, without_mapping
 from coordinator_server.group.effects import Caller
+from coordinator_server.security.client_software import UNKNOWN_SOFTWARE
 from coordinator_server.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -75,8 +76,9 @@ class Connection(asyncio.Protocol):
 
     `client_host` is "/127.0.0.1" as Kafka writes it, `remote` "127.0.0.1:40000" for the log,
     `local_address` the (host, port) that the client reached us by. `caller` is that of the last
-    request: the next one mostly has the same. `principal` is who the client is, once it has
-    authenticated; `has_token` if it did so with a delegation token.
+    request: the next one mostly has the same. `software` is the name and the version of the
+    client, from ApiVersions. `principal` is who the client is, once it has authenticated;
+    `has_token` if it did so with a delegation token.
     """
 
     __slots__ = (
@@ -107,6 +109,7 @@ class Connection(asyncio.Protocol):
         "principal",
         "remote",
         "slot",
+        "software",
     )
 
     def __init__(
@@ -139,6 +142,7 @@ class Connection(asyncio.Protocol):
         self.listener_name = listener_name
         self.principal = ANONYMOUS
         self.has_token = False
+        self.software = UNKNOWN_SOFTWARE
         self.client_host = self.remote = ""
         self.caller = NO_CALLER
         self.local_address = ("", 0)

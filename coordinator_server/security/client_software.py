@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
+UNKNOWN_SOFTWARE = ("unknown", "unknown")
+"""Name and version of a client that has not given its own (Kafka's ClientInformation.EMPTY)."""
+
 FIRST_VERSION = 3
 """From this version of ApiVersions on a client says what it is."""
 

@@ -8,6 +8,8 @@ of each (Kafka's ConfigHelper).
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from coordinator_server.config import client_metrics
+from coordinator_server.config.client_metrics import CLIENT_METRICS_SETTINGS
 from coordinator_server.config.config import Config
 from coordinator_server.config.group_configs import shown
 from coordinator_server.config.group_settings import GROUP_SETTINGS
@@ -19,6 +21,7 @@ from storage.topic_settings import TOPIC_SETTINGS, TOPIC_SETTINGS_WITHOUT_EFFECT
 SOURCE_TOPIC = 1
 SOURCE_STATIC_BROKER = 4
 SOURCE_DEFAULT = 5
+SOURCE_CLIENT_METRICS = 7
 SOURCE_GROUP = 8
 """Kafka's ConfigEntry.ConfigSource numbers."""
 
@@ -154,6 +157,17 @@ def describe_group(config: Config, own: Mapping[str, str]) -> Iterator[Described
         if name in own:
             value = shown(name, own[name])
             synonyms.insert(0, Synonym(name, value, SOURCE_GROUP))
+        yield _described(name, value, setting, synonyms, setting.meaning)
+
+
+def describe_client_metrics(own: Mapping[str, str]) -> Iterator[DescribedConfig]:
+    """Describe the configs of a subscription to client metrics, in the order of their names."""
+    for name, setting in sorted(CLIENT_METRICS_SETTINGS.items()):
+        value = render(setting.default)
+        synonyms = []
+        if name in own:
+            value = client_metrics.shown(name, own[name])
+            synonyms = [Synonym(name, value, SOURCE_CLIENT_METRICS)]
         yield _described(name, value, setting, synonyms, setting.meaning)
 
 

@@ -51,8 +51,21 @@ def create_topic(
 
 def set_group_configs(bootstrap: str, group: str, configs: Mapping[str, str]) -> None:
     """Set configs of a group, which need not be there."""
-    changes = [AlterableConfig(name=name, value=value) for name, value in configs.items()]
-    resource = AlterConfigsResource(resource_type=32, resource_name=group, configs=changes)
+    set_configs(bootstrap, 32, group, configs)
+
+
+def subscribe_to_metrics(bootstrap: str, name: str, **configs: str) -> None:
+    """Set configs of a subscription to client metrics, `_` for `.` in their names."""
+    named = {one.replace("_", "."): value for one, value in configs.items()}
+    set_configs(bootstrap, 16, name, named)
+
+
+def set_configs(bootstrap: str, resource_type: int, name: str, configs: Mapping[str, str]) -> None:
+    """Set configs of a resource."""
+    changes = [AlterableConfig(name=one, value=value) for one, value in configs.items()]
+    resource = AlterConfigsResource(
+        resource_type=resource_type, resource_name=name, configs=changes
+    )
     with closing(Client(bootstrap)) as client:
         (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=[resource])).responses
     assert not answer.error_code, answer.error_message

@@ -92,8 +92,14 @@ def test_the_answers_to_streams_groups_are_those_of_kafka() -> None:
 
 @pytest.mark.real_time
 def test_the_answers_to_administrators_are_those_of_kafka() -> None:
-    """All scenarios of leaders, replicas, the quorum and features pass."""
+    """All scenarios of leaders, replicas, the quorum, features and client metrics pass."""
     compare(all_scenarios(), {}, "a", ADMIN_ANSWERS)
+
+
+@pytest.mark.real_time
+def test_the_answers_to_client_telemetry_are_those_of_kafka() -> None:
+    """All scenarios of KIP-714 pass, one after the other: subscriptions are those of a broker."""
+    compare(all_scenarios(), {}, "t", ADMIN_ANSWERS, jobs=1)
 
 
 @pytest.mark.real_time
@@ -120,6 +126,7 @@ def compare(
     explained: Mapping[str, str],
     profiles: str,
     answers: Path = ANSWERS,
+    jobs: int = 8,
 ) -> None:
     """Play the scenarios of `profiles`, a letter each, that have an answer in a file.
 
@@ -132,7 +139,7 @@ def compare(
             config = str(HERE / f"profile-{name}.properties")
             broker = running.enter_context(Serve("--ephemeral", "--config", config))
             addresses[name] = broker.bootstrap_servers
-        player = Player(addresses, patience=1.5)
+        player = Player(addresses, jobs, patience=1.5)
         answered = [one for one in scenarios if one.name in wanted and one.profile in profiles]
         played = player.play_as_expected(answered, wanted, explained)
     check(played, wanted, explained)

@@ -20,6 +20,7 @@ from tests.maven import fetch, one_at_a_time
 from tests.support import ROOT, free_port, wait_for
 
 JARS = ROOT / f".kafka-{REFERENCE_VERSION}"
+REPORTER = Path(__file__).with_name("Telemetry.java")
 POM = Path(__file__).with_name("pom.xml")
 LEAST_JAVA = 17
 JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
@@ -68,15 +69,28 @@ def jars() -> Path:
 
 
 def java(
-    main: str, *arguments: str, heap: str = "256M", options: Sequence[str] = JAVA_OPTIONS
+    main: str,
+    *arguments: str,
+    heap: str = "256M",
+    options: Sequence[str] = JAVA_OPTIONS,
+    more_classes: Path | None = None,
 ) -> list[str]:
     """The command line of one of Kafka's classes."""
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
     classes = f"{jars()}{os.sep}*"
+    if more_classes is not None:
+        classes += f"{os.pathsep}{more_classes}"
     if "ORACLE_JARS" not in os.environ and CLASS_ARCHIVE.exists():
         # A JVM that cannot use it says so on its output unless told to be silent.
         options = (*options, f"-XX:SharedArchiveFile={CLASS_ARCHIVE}", "-Xlog:disable")
     return ["java", f"-Xmx{heap}", *options, quiet, "-cp", classes, main, *arguments]
+
+
+def _compile(source: Path, directory: Path) -> None:
+    """Compile a class on Kafka's jars."""
+    jar_files = f"{jars()}{os.sep}*"
+    command = ["javac", "-d", str(directory), "-cp", jar_files, str(source)]
+    subprocess.run(command, capture_output=True, check=True)
 
 
 def _archive_classes() -> None:
@@ -112,7 +126,8 @@ def dump_log_segments(files: Sequence[Path], *options: str) -> str:
 class Kafka:
     """One broker of Kafka's, with a directory for its data; `options` are those of its JVM.
 
-    `listeners` are further ones, by name with their protocol; `addresses` says where they are.
+    `listeners` are further ones, by name with their protocol; `addresses` says where they are. With
+    `takes_telemetry` it has a reporter for what clients push, and serves the APIs of KIP-714.
     """
 
     def __init__(
@@ -121,7 +136,10 @@ class Kafka:
         settings: Mapping[str, str],
         options: Sequence[str] = JAVA_OPTIONS,
         listeners: Mapping[str, str] | None = None,
+        *,
+        takes_telemetry: bool = False,
     ) -> None:
+        self._classes = directory / "classes" if takes_telemetry else None
         self._listeners = {} if listeners is None else listeners
         self.addresses: dict[str, tuple[str, int]] = {}
         self._options = options
@@ -161,6 +179,9 @@ class Kafka:
             "group.initial.rebalance.delay.ms": "0",
             **self._settings,
         }
+        if self._classes is not None:
+            _compile(REPORTER, self._classes)
+            properties["metric.reporters"] = REPORTER.stem
         lines = (f"{name}={value}\n" for name, value in properties.items())
         self._properties.write_text("".join(lines))
         if not self.data.exists():
@@ -168,7 +189,13 @@ class Kafka:
             subprocess.run(
                 [*format_it, "-c", str(self._properties)], capture_output=True, check=True
             )
-        command = java("kafka.Kafka", str(self._properties), heap="512M", options=self._options)
+        command = java(
+            "kafka.Kafka",
+            str(self._properties),
+            heap="512M",
+            options=self._options,
+            more_classes=self._classes,
+        )
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         wait_for(lambda: self._ended or answers(port), "Kafka takes connections", SECONDS, 0.1)

@@ -170,6 +170,8 @@ TABLE: dict[str, Row] = {
     "ApiVersions": Row(),
     "SaslHandshake": Row(),
     "SaslAuthenticate": Row(),
+    "GetTelemetrySubscriptions": Row(),
+    "PushTelemetry": Row(),
     "Produce": Row(
         checks=(
             Check(Operation.WRITE, _TRANSACTIONAL_ID, "transactional_id, for such records"),

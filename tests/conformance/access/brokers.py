@@ -50,7 +50,8 @@ def _settings() -> dict[str, str]:
 @contextmanager
 def their_broker(directory: Path) -> Iterator[tuple[str, int]]:
     """A Kafka; the address of its listener for users."""
-    kafka = Kafka(directory, _settings(), listeners={_LISTENER: "SASL_PLAINTEXT"})
+    listeners = {_LISTENER: "SASL_PLAINTEXT"}
+    kafka = Kafka(directory, _settings(), listeners=listeners, takes_telemetry=True)
     try:
         kafka.start()
         yield kafka.addresses[_LISTENER]

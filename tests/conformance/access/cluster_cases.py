@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 from coordinator_server.security.acl import Acl, Operation, PatternType, Permission, ResourceType
+from protocol.json_form import uuid_to_text
 from tests.conformance.access.case import Case, Cell, Fields, Request
 from tests.conformance.access.connection import to_text
 from tests.conformance.access.world import SIMPLE, TOPICS, World
@@ -175,6 +177,19 @@ def _alter_broker(cell: Cell, world: World) -> Fields:
     }
 
 
+def _alter_metrics(cell: Cell, world: World) -> Fields:
+    config: Fields = {"name": "interval.ms", "value": "1000"}
+    if cell.case.api.startswith("Incremental"):
+        config["configOperation"] = 0
+    resource = {"resourceType": _METRICS, "resourceName": "clients", "configs": [config]}
+    return {"resources": [resource], "validateOnly": True}
+
+
+def _describe_metrics(cell: Cell, world: World) -> Fields:
+    resource = {"resourceType": _METRICS, "resourceName": "clients", "configurationKeys": None}
+    return {"resources": [resource]}
+
+
 def _alter_twice(cell: Cell, world: World) -> Fields:
     some = _altered(cell, incremental=True)
     return {"resources": [some[0], *some[:4]], "validateOnly": True}
@@ -237,6 +252,15 @@ def _voter(cell: Cell, world: World) -> Fields:
     return {"clusterId": None, "voterId": 7, "voterDirectoryId": _DIRECTORY, "timeoutMs": 5000}
 
 
+def _subscriptions(cell: Cell, world: World) -> Fields:
+    name = cell.own_name.encode()
+    return {"clientInstanceId": uuid_to_text(hashlib.md5(name, usedforsecurity=False).digest())}
+
+
+def _push(cell: Cell, world: World) -> Fields:
+    return {"clientInstanceId": _DIRECTORY, "subscriptionId": 1, "metrics": ""}
+
+
 # --- quotas and users ---------------------------------------------------------------------------
 
 
@@ -294,6 +318,8 @@ CASES = [
     Case("UnregisterController", _unregistered),
     Case("AddRaftVoter", _voter),
     Case("RemoveRaftVoter", _voter),
+    Case("GetTelemetrySubscriptions", _subscriptions),
+    Case("PushTelemetry", _push),
     Case("DescribeAcls", _describe_acls),
     Case("DescribeAcls.known", _describe_known_acls, prepare=(_known_acl,)),
     Case("CreateAcls", _create_acls),
@@ -309,6 +335,9 @@ CASES = [
     ),
     Case("AlterConfigs.broker", _alter_broker),
     Case("IncrementalAlterConfigs.broker", _alter_broker),
+    Case("DescribeConfigs.metrics", _describe_metrics),
+    Case("AlterConfigs.metrics", _alter_metrics),
+    Case("IncrementalAlterConfigs.metrics", _alter_metrics),
     Case("IncrementalAlterConfigs.twice", _alter_twice, topics=_MIXED_TOPICS),
     Case("ListConfigResources.metrics", _config_resources(_METRICS)),
     Case("ListConfigResources.brokers", _config_resources(_BROKER), versions=(1,)),

@@ -21,7 +21,7 @@ def listed(broker: FakeBroker, *types: int, version: int = 1) -> tuple[int, list
 
 
 def test_resources_of_each_type_are_listed() -> None:
-    """Groups are those with configs, whether they exist or not; no client metrics are kept."""
+    """Groups are those with configs, whether they exist or not."""
     broker = FakeBroker()
     broker.topics.create("t", 1, {})
     broker.group_configs.set({"g": {"share.delivery.count.limit": "3"}})
@@ -33,7 +33,7 @@ def test_resources_of_each_type_are_listed() -> None:
 
 
 def test_version_0_lists_client_metrics_alone() -> None:
-    """Of which there are none."""
+    """Subscriptions to them, of which there is none here."""
     broker = FakeBroker()
     broker.topics.create("t", 1, {})
     assert listed(broker, version=0) == (0, [])

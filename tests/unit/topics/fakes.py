@@ -15,6 +15,7 @@ from coordinator_server.config.config import Config
 from coordinator_server.config.group_configs import GroupConfigs
 from coordinator_server.group.effects import Caller
 from coordinator_server.net.endpoint import Endpoint
+from coordinator_server.telemetry.telemetry import Telemetry
 from coordinator_server.topics.fetch_session import FetchSessionCache
 from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
 from coordinator_server.topics.manager import TopicManager
@@ -133,11 +134,12 @@ class FakeConnection:
     """A client's connection."""
 
     listener_name = "PLAINTEXT"
-    client_host = "/127.0.0.1"
+    client_host, remote = "/127.0.0.1", "127.0.0.1:40000"
     local_address = ("127.0.0.1", 9092)
 
     def __init__(self) -> None:
         self.closed = False
+        self.software = ("test", "1.0")
         self.refusals: list[str] = []
 
     def refuse(self, reason: str, api: str | int | None = None, version: int | None = None) -> None:
@@ -237,6 +239,7 @@ class FakeBroker:
         )
         self.log_manager = LogManager.open(self.disk, DATA, log_defaults(self.config))
         self.group_configs = GroupConfigs(self.log_manager, self.config)
+        self.telemetry = Telemetry(self.log_manager, keeps_pushes=True)
         self.producer_ids = ProducerIdManager(self.log_manager.next_producer_ids)
         self.topics = TopicManager(
             self.log_manager,

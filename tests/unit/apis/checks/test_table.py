@@ -10,7 +10,13 @@ from coordinator_server.security.acl import SUPPORTED_OPERATIONS
 from protocol.registry import SPECS, ApiSpec
 from tests.support import ROOT
 
-FOR_EVERYBODY = ("ApiVersions", "SaslHandshake", "SaslAuthenticate")
+FOR_EVERYBODY = (
+    "ApiVersions",
+    "SaslHandshake",
+    "SaslAuthenticate",
+    "GetTelemetrySubscriptions",
+    "PushTelemetry",
+)
 FOR_OWNERS = ("RenewDelegationToken", "ExpireDelegationToken")
 """A token names who may; Kafka does not ask the authorizer."""
 

@@ -1,0 +1,54 @@
+"""GetTelemetrySubscriptions: tell a client which metrics it is to push, and how often (KIP-714)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.apis.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
+from protocol.compression import Compression
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.net.call import Call
+    from coordinator_server.telemetry.instances import Attributes
+    from protocol.apis.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+
+_ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
+
+
+def handle(broker: Broker, call: Call, request: GetTelemetrySubscriptionsRequest) -> None:
+    """Answer with the subscription of the client instance, or an error if it asks too early."""
+    error, instance_id, instance = broker.client_instances.get(
+        request.client_instance_id, attributes(call), call.connection, broker.clock.now_ms()
+    )
+    if error is not ErrorCode.NONE:
+        call.reply(GetTelemetrySubscriptionsResponse(error_code=error))
+        return
+    call.reply(
+        GetTelemetrySubscriptionsResponse(
+            client_instance_id=instance_id,
+            subscription_id=instance.subscription_id,
+            accepted_compression_types=list(map(int, _ACCEPTED)),
+            push_interval_ms=instance.interval_ms,
+            telemetry_max_bytes=broker.config.integer("telemetry.max.bytes"),
+            delta_temporality=True,
+            requested_metrics=instance.metrics,
+        )
+    )
+
+
+def attributes(call: Call) -> Attributes:
+    """Return what patterns of subscriptions can be about, except the id of the instance.
+
+    Source: ClientMetricsInstanceMetadata.
+    """
+    connection = call.connection
+    software_name, software_version = connection.software
+    return {
+        "client_id": call.client_id,
+        "client_software_name": software_name,
+        "client_software_version": software_version,
+        "client_source_address": connection.client_host.removeprefix("/"),
+        "client_source_port": connection.remote.rpartition(":")[2],
+    }

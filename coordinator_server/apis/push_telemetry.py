@@ -1,0 +1,55 @@
+"""PushTelemetry: take the metrics that a client pushes (KIP-714)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.apis.get_telemetry_subscriptions import attributes
+from coordinator_server.telemetry.instances import Push
+from coordinator_server.telemetry.payload import (
+    MOST_DECOMPRESSED_BYTES,
+    KeptPush,
+    decompressed,
+)
+from protocol.apis.push_telemetry import PushTelemetryResponse
+from protocol.compression import Compression
+from protocol.errors import ErrorCode, ProtocolError
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.net.call import Call
+    from protocol.apis.push_telemetry import PushTelemetryRequest
+
+
+def handle(broker: Broker, call: Call, request: PushTelemetryRequest) -> None:
+    """Keep the metrics for the control server, and answer with an error if they are refused."""
+    push = Push(
+        request.client_instance_id,
+        request.subscription_id,
+        request.terminating,
+        request.compression_type,
+        len(request.metrics),
+    )
+    now_ms = broker.clock.now_ms()
+    error, instance = broker.client_instances.push(push, attributes(call), call.connection, now_ms)
+    if error is ErrorCode.NONE and request.metrics:
+        assert instance is not None
+        compression, metrics = Compression(request.compression_type), bytes(request.metrics)
+        limit = min(broker.config.integer("telemetry.max.bytes"), MOST_DECOMPRESSED_BYTES)
+        try:
+            decompressed(compression, metrics, limit)
+        except ProtocolError:  # Kafka's answer to whatever its reporter cannot take
+            error = instance.last_error = ErrorCode.INVALID_RECORD
+        else:
+            broker.telemetry.keep(
+                KeptPush(
+                    instance.attributes,
+                    broker.node_id,
+                    now_ms,
+                    1,
+                    request.terminating,
+                    compression,
+                    metrics,
+                )
+            )
+    call.reply(PushTelemetryResponse(error_code=error))

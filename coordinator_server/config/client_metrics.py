@@ -1,0 +1,193 @@
+"""Subscriptions to client metrics (KIP-714): resources of type CLIENT_METRICS and their configs.
+
+A subscription names metrics by prefix, how often clients push them, and which clients do so. It is
+kept in the data directory. Source: ClientMetricsConfigs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from protocol.hashing import java_bucket
+from storage.config_def import Kind, Setting, Value, render
+from storage.errors import TopicConfigError
+from storage.log_config import parse_client_config
+
+if TYPE_CHECKING:
+    from storage.log_manager import LogManager
+
+DEFAULT_INTERVAL_MS = 300_000
+ALL_METRICS = "*"
+
+METRICS, INTERVAL, MATCH = "metrics", "interval.ms", "match"
+CLIENT_METRICS_SETTINGS = {
+    row.name: row
+    for row in (
+        Setting(
+            METRICS,
+            Kind.LIST,
+            (),
+            "Prefixes of the names of metrics that clients push; * stands for all metrics.",
+            may_be_empty=True,
+        ),
+        Setting(INTERVAL, Kind.INT, DEFAULT_INTERVAL_MS, "Time between two pushes of a client."),
+        Setting(
+            MATCH,
+            Kind.LIST,
+            (),
+            "Which clients push: NAME=PATTERN for each attribute that has to match.",
+            may_be_empty=True,
+        ),
+    )
+}
+ATTRIBUTES = frozenset(
+    (
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    )
+)
+"""What a pattern may be about."""
+
+_NOT_BRACES = r"(?s)\\[pPxkN]\{[^}]*\}|\\.|\[\^?\]?[^\]]*\]"
+"""Escapes and character classes of an expression."""
+_BAD_BRACE = r"\{(?!\d+(,\d*)?\})"
+"""A brace that is no repetition: text for RE2, an error for Java."""
+
+_LEAST_INTERVAL_MS, _MOST_INTERVAL_MS = 100, 3_600_000
+
+
+class RefusedError(Exception):
+    """Configs that a subscription may not have, which Kafka calls an invalid request."""
+
+
+class Subscription(NamedTuple):
+    """One subscription; `patterns` are compiled expressions of RE2, by attribute."""
+
+    metrics: tuple[str, ...]
+    interval_ms: int
+    patterns: Mapping[str, Any]
+
+    def matches(self, attributes: Mapping[str, str | None]) -> bool:
+        """Return whether each pattern matches the whole attribute of a client."""
+        return all(
+            (value := attributes[name]) is not None and pattern.fullmatch(value) is not None
+            for name, pattern in self.patterns.items()
+        )
+
+
+class ClientMetricsConfigs:
+    """The subscriptions of the cluster, kept by `logs`. `version` grows with each change."""
+
+    def __init__(self, logs: LogManager) -> None:
+        self._logs = logs
+        self._subscriptions: list[Subscription] | None = None
+        self.version = 0
+
+    def own(self, name: str) -> Mapping[str, str]:
+        """Return the configs of a subscription as they were set; empty for an unknown name."""
+        return self._logs.client_metrics.get(name, {})
+
+    def names(self) -> list[str]:
+        """Return the names of the subscriptions."""
+        return list(self._logs.client_metrics)
+
+    def set(self, configs: Mapping[str, Mapping[str, str]]) -> None:
+        """Replace the configs of subscriptions, which are valid. Raises StorageError."""
+        self._logs.put_client_metrics(configs)
+        self._subscriptions = None
+        self.version += 1
+
+    def clear(self) -> None:
+        """Delete all subscriptions. Raises StorageError."""
+        if self._logs.client_metrics:
+            self.set({name: {} for name in self._logs.client_metrics})
+
+    def subscriptions(self) -> list[Subscription]:
+        """Return the subscriptions in the order of Kafka's map of them."""
+        if self._subscriptions is None:
+            kept = self._logs.client_metrics
+            size = 16
+            while len(kept) >= size * 3 // 4:  # Java's ConcurrentHashMap grows one entry earlier
+                size *= 2
+            names = sorted(kept, key=lambda name: java_bucket(name, size))
+            self._subscriptions = [_parsed(kept[name]) for name in names]
+        return self._subscriptions
+
+
+def check(name: str, configs: Mapping[str, str]) -> None:
+    """Raise RefusedError or TopicConfigError for configs that a subscription may not have."""
+    if not name:
+        raise RefusedError("Subscription name can't be empty")
+    size = 16
+    while len(configs) > size * 3 // 4:
+        size *= 2
+    unknown = [one for one in configs if one not in CLIENT_METRICS_SETTINGS]
+    if unknown:
+        first = min(unknown, key=lambda one: java_bucket(one, size))
+        raise RefusedError(f"Unknown client metrics configuration: {first}")
+    values = _values(configs)
+    interval_ms = values.get(INTERVAL)
+    if isinstance(interval_ms, int) and not _LEAST_INTERVAL_MS <= interval_ms <= _MOST_INTERVAL_MS:
+        text = f"Invalid value {interval_ms} for {INTERVAL}, interval must be between"
+        raise RefusedError(f"{text} {_LEAST_INTERVAL_MS} and {_MOST_INTERVAL_MS} (1 hour)")
+    _patterns(values.get(MATCH, ()))
+
+
+def shown(name: str, value: str) -> str | None:
+    """Return the valid value of a config as DescribeConfigs shows it."""
+    return render(parse_client_config(CLIENT_METRICS_SETTINGS[name], value))
+
+
+def _values(configs: Mapping[str, str]) -> dict[str, Value]:
+    """Return the typed values of configs with known names. Raises TopicConfigError."""
+    values: dict[str, Value] = {}
+    for name, setting in CLIENT_METRICS_SETTINGS.items():
+        if name in configs:
+            value = values[name] = parse_client_config(setting, configs[name])
+            if isinstance(value, tuple) and "" in value:
+                raise TopicConfigError(f"Configuration '{name}' values must not be empty.")
+    return values
+
+
+def _parsed(configs: Mapping[str, str]) -> Subscription:
+    values = _values(configs)
+    metrics, interval_ms = values.get(METRICS, ()), values.get(INTERVAL, DEFAULT_INTERVAL_MS)
+    assert isinstance(metrics, tuple)
+    assert isinstance(interval_ms, int)
+    return Subscription(metrics, interval_ms, _patterns(values.get(MATCH, ())))
+
+
+def _patterns(items: Value) -> dict[str, Any]:
+    """Return the compiled patterns by attribute; the last one counts. Raises TopicConfigError."""
+    patterns = {}
+    assert isinstance(items, tuple)
+    for item in items:
+        name, _, expression = item.rstrip("=").partition("=")
+        name, expression = name.strip(), expression.strip()
+        pattern = None
+        if name in ATTRIBUTES and "=" not in expression and "=" in item.rstrip("="):
+            pattern = _compiled(expression)
+        if pattern is None:
+            raise TopicConfigError(f"Illegal client matching pattern: {item}")
+        patterns[name] = pattern
+    return patterns
+
+
+def _compiled(expression: str) -> Any:
+    """Return an expression for `fullmatch`; None where RE2 or Java does not accept the text."""
+    import re2
+
+    if re.search(_BAD_BRACE, re.sub(_NOT_BRACES, "", expression)):
+        return None
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(expression, options)
+    except (re2.error, UnicodeEncodeError):
+        return None

@@ -1,0 +1,245 @@
+"""The client instances of one broker: their subscriptions, and how often they may ask and push.
+
+Source: ClientMetricsManager and ClientMetricsInstance.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.config.client_metrics import ALL_METRICS, DEFAULT_INTERVAL_MS, Subscription
+from protocol.crc32c import crc32c
+from protocol.errors import ErrorCode
+from protocol.hashing import java_bucket
+
+if TYPE_CHECKING:
+    from coordinator_server.config.client_metrics import ClientMetricsConfigs
+
+MOST_INSTANCES = 16_384
+"""The instances that a broker knows; with one more the least recently used one is forgotten."""
+
+NO_ID = bytes(16)
+RESERVED_IDS = (NO_ID, bytes(15) + b"\1")
+
+_LEAST_LIFE_MS = 60_000
+_LIFE_INTERVALS = 3
+_MASK_32 = 0xFFFF_FFFF
+_MAY_ASK_AT_ONCE = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+_COMPRESSIONS = range(5)
+
+Attributes = Mapping[str, str | None]
+"""What patterns of subscriptions are about: the attributes of a client, by name."""
+
+
+class Push(NamedTuple):
+    """What a PushTelemetry request says, without the metrics themselves."""
+
+    instance_id: bytes
+    subscription_id: int
+    is_terminating: bool
+    compression: int
+    size_bytes: int
+
+
+class ClientInstance:
+    """One client instance. `connection` made it, and it ends with that connection."""
+
+    __slots__ = (
+        "attributes",
+        "connection",
+        "expires_ms",
+        "interval_ms",
+        "is_terminating",
+        "last_error",
+        "last_get_ms",
+        "last_push_ms",
+        "metrics",
+        "subscription_id",
+        "version",
+    )
+
+    def __init__(
+        self,
+        instance_id: bytes,
+        attributes: Attributes,
+        connection: object,
+        subscriptions: Iterable[Subscription],
+        version: int,
+    ) -> None:
+        self.attributes = attributes
+        self.connection = connection
+        self.version = version
+        self.metrics, self.interval_ms = _subscribed(attributes, subscriptions)
+        self.subscription_id = subscription_id(self.metrics, self.interval_ms, instance_id)
+        self.is_terminating = False
+        self.last_error = ErrorCode.NONE
+        self.last_get_ms = self.last_push_ms = 0
+        self.expires_ms = 0
+
+    def may_get(self, now_ms: int) -> bool:
+        """Return whether the instance may ask for its subscription, and note that it has asked."""
+        if now_ms - max(self.last_get_ms, self.last_push_ms) >= self.interval_ms:
+            self.last_get_ms = now_ms
+            return True
+        return self.last_error in _MAY_ASK_AT_ONCE
+
+    def may_push(self, now_ms: int) -> bool:
+        """Return whether the instance may push, and note that it has pushed.
+
+        The first push after a Get may come at once: clients vary the interval.
+        """
+        is_due = self.last_get_ms > self.last_push_ms
+        if is_due or now_ms - self.last_push_ms >= self.interval_ms:
+            self.last_push_ms = now_ms
+            return True
+        return False
+
+
+class ClientInstances:
+    """The client instances of a broker; `new_id` makes their ids."""
+
+    def __init__(
+        self, configs: ClientMetricsConfigs, max_bytes: int, new_id: Callable[[], bytes]
+    ) -> None:
+        self._configs = configs
+        self._max_bytes = max_bytes
+        self._new_id = new_id
+        self._instances: OrderedDict[bytes, ClientInstance] = OrderedDict()
+        self._by_connection: dict[object, bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self._instances)
+
+    def get(
+        self, instance_id: bytes, attributes: Attributes, connection: object, now_ms: int
+    ) -> tuple[ErrorCode, bytes, ClientInstance]:
+        """Return an error or NONE, the id of the instance, and the instance."""
+        if instance_id == NO_ID:
+            instance_id = self._new_id()
+        instance = self._instance(instance_id, attributes, connection, now_ms)
+        if not instance.may_get(now_ms):
+            return ErrorCode.THROTTLING_QUOTA_EXCEEDED, instance_id, instance
+        instance.last_error = ErrorCode.NONE
+        return ErrorCode.NONE, instance_id, instance
+
+    def push(
+        self, push: Push, attributes: Attributes, connection: object, now_ms: int
+    ) -> tuple[ErrorCode, ClientInstance | None]:
+        """Return why a push is refused, or NONE, and the instance; None for a reserved id."""
+        if push.instance_id in RESERVED_IDS:
+            return ErrorCode.INVALID_REQUEST, None
+        instance = self._instance(push.instance_id, attributes, connection, now_ms)
+        error = instance.last_error = self._error(push, instance, now_ms)
+        instance.is_terminating = push.is_terminating
+        return error, instance
+
+    def disconnected(self, connection: object) -> None:
+        """Forget the instance that a connection has made last."""
+        instance_id = self._by_connection.pop(connection, None)
+        if instance_id is not None:
+            self._instances.pop(instance_id, None)
+
+    def clear(self) -> None:
+        """Forget all instances."""
+        self._instances.clear()
+        self._by_connection.clear()
+
+    def _error(self, push: Push, instance: ClientInstance, now_ms: int) -> ErrorCode:
+        if instance.is_terminating:
+            return ErrorCode.INVALID_REQUEST
+        if not instance.may_push(now_ms) and not push.is_terminating:
+            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        if push.subscription_id != instance.subscription_id:
+            return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+        if push.compression not in _COMPRESSIONS:
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        if push.size_bytes > self._max_bytes:
+            return ErrorCode.TELEMETRY_TOO_LARGE
+        return ErrorCode.NONE
+
+    def _instance(
+        self, instance_id: bytes, attributes: Attributes, connection: object, now_ms: int
+    ) -> ClientInstance:
+        """Return an instance, a new one where subscriptions have changed since it was made."""
+        instance = self._instances.get(instance_id)
+        if instance is not None and instance.expires_ms <= now_ms:
+            self._forget(instance_id)
+            instance = None
+        if instance is None or instance.version < self._configs.version:
+            instance = ClientInstance(
+                instance_id,
+                {**attributes, "client_instance_id": _text(instance_id)}
+                if instance is None
+                else instance.attributes,
+                connection,
+                self._configs.subscriptions(),
+                self._configs.version,
+            )
+            self._instances[instance_id] = instance
+            self._by_connection[connection] = instance_id
+            self._drop_oldest(now_ms)
+        self._instances.move_to_end(instance_id)
+        life_ms = max(_LEAST_LIFE_MS, _LIFE_INTERVALS * instance.interval_ms)
+        instance.expires_ms = now_ms + life_ms
+        return instance
+
+    def _drop_oldest(self, now_ms: int) -> None:
+        """Forget instances that have expired, and the oldest one where there are too many."""
+        while True:
+            instance_id, oldest = next(iter(self._instances.items()))
+            is_kept = oldest.expires_ms > now_ms or oldest.expires_ms == 0
+            if is_kept and len(self._instances) <= MOST_INSTANCES:
+                return
+            self._forget(instance_id)
+
+    def _forget(self, instance_id: bytes) -> None:
+        instance = self._instances.pop(instance_id)
+        if self._by_connection.get(instance.connection) == instance_id:
+            del self._by_connection[instance.connection]
+
+
+def subscription_id(metrics: Iterable[str], interval_ms: int, instance_id: bytes) -> int:
+    """Return the CRC-32C of a subscription, XORed with the hash of the instance's id."""
+    crc = crc32c(f"[{', '.join(metrics)}]{interval_ms}".encode(errors="replace"))
+    for start in range(0, 16, 4):  # Java's Uuid.hashCode
+        crc ^= int.from_bytes(instance_id[start : start + 4], "big")
+    crc &= _MASK_32
+    return crc - (1 << 32) if crc >> 31 else crc
+
+
+def _subscribed(
+    attributes: Attributes, subscriptions: Iterable[Subscription]
+) -> tuple[list[str], int]:
+    """Return the metrics in the order of Kafka's HashSet, and the shortest interval in ms."""
+    metrics: dict[str, None] = {}
+    interval_ms = DEFAULT_INTERVAL_MS
+    for one in subscriptions:
+        if one.matches(attributes):
+            metrics.update(dict.fromkeys(_in_hash_order(one.metrics, _set_size(one.metrics))))
+            interval_ms = min(interval_ms, one.interval_ms)
+    if ALL_METRICS in metrics:
+        return [ALL_METRICS], interval_ms
+    size = 16
+    while len(metrics) > size * 3 // 4:
+        size *= 2
+    return _in_hash_order(metrics, size), interval_ms
+
+
+def _set_size(items: tuple[str, ...]) -> int:
+    """Return the table size of a HashSet that is made from a list."""
+    size = 16
+    while size < int(len(items) / 0.75) + 1:
+        size *= 2
+    return size
+
+
+def _in_hash_order(items: Iterable[str], size: int) -> list[str]:
+    return sorted(items, key=lambda item: java_bucket(item, size))
+
+
+def _text(instance_id: bytes) -> str:
+    from protocol.json_form import uuid_to_text
+
+    return uuid_to_text(instance_id)

@@ -1,0 +1,65 @@
+"""Subscriptions to client metrics: they are kept, and their patterns are those of Java and RE2."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator_server.config.client_metrics import ClientMetricsConfigs, check
+from coordinator_server.config.config import Config
+from coordinator_server.topics.topic_configs import log_defaults
+from storage.errors import TopicConfigError
+from storage.log_manager import LogManager
+from storage.memory_disk import MemoryDisk
+from storage.topic_catalogue import TopicCatalogue
+
+DATA = "/data"
+CONFIGS = {"metrics": "a,b", "interval.ms": "100", "match": "client_id=x.*"}
+
+
+def opened(disk: MemoryDisk) -> ClientMetricsConfigs:
+    """The subscriptions of a data directory."""
+    return ClientMetricsConfigs(LogManager.open(disk, DATA, log_defaults(Config())))
+
+
+def test_subscriptions_are_kept_when_they_are_set() -> None:
+    """A broker that is killed loses none of them; a deleted subscription stays deleted."""
+    disk = MemoryDisk()
+    configs = opened(disk)
+    configs.set({"s": CONFIGS, "gone": CONFIGS})
+    configs.set({"gone": {}})
+    disk.processes_died()
+    kept = opened(disk)
+    assert (kept.names(), kept.own("s"), kept.own("gone")) == (["s"], CONFIGS, {})
+    one = kept.subscriptions()[0]
+    assert (one.metrics, one.interval_ms, list(one.patterns)) == (("a", "b"), 100, ["client_id"])
+
+
+def test_compaction_of_the_catalogue_keeps_subscriptions() -> None:
+    """Many changes of one subscription leave one line."""
+    disk = MemoryDisk()
+    disk.mkdir(DATA)
+    catalogue = TopicCatalogue(disk, DATA)
+    for number in range(1200):
+        catalogue.put_client_metrics({"s": {"interval.ms": str(1000 + number)}})
+    dead = catalogue.is_mostly_dead
+    for _ in catalogue.compaction_steps():
+        pass
+    assert (dead, catalogue.is_mostly_dead) == (True, False)
+    assert TopicCatalogue(disk, DATA).client_metrics == {"s": {"interval.ms": "2199"}}
+
+
+@pytest.mark.parametrize(
+    "expression", ["a{2", "{", "a{x}", "(?=a)", "(a)\\1", "a++", "[", "\ud800"]
+)
+def test_expressions_that_java_or_re2_does_not_know_are_refused(expression: str) -> None:
+    """RE2 has neither lookaround nor references to groups, and takes a lonely brace for text."""
+    text = f"Illegal client matching pattern: client_id={expression}"
+    with pytest.raises(TopicConfigError) as refusal:
+        check("s", {"match": f"client_id={expression}"})
+    assert refusal.value.message == text
+
+
+@pytest.mark.parametrize("expression", ["a{2}", "a{2}b{13}", "\\{", "[{]", "\\p{L}+", "[]{]"])
+def test_braces_that_java_takes_are_taken(expression: str) -> None:
+    """As repetitions, classes and escapes."""
+    check("s", {"match": f"client_id={expression}"})

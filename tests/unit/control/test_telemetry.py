@@ -1,0 +1,138 @@
+"""What the control server shows of client telemetry."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import pytest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+
+from coordinator_server.control import telemetry
+from coordinator_server.control.request import ControlError, ControlRequest
+from protocol.apis.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from protocol.apis.push_telemetry import PushTelemetryRequest
+from protocol.compression import Compression, compress
+from protocol.errors import ErrorCode
+from protocol.json_form import uuid_to_text
+from tests.unit.nodes import Nodes
+
+ID = bytes(15) + b"\7"
+TIME_MS = 1_700_000_000_123
+
+
+class ControlledNodes(Nodes):
+    """Brokers of a cluster with a control server."""
+
+    has_virtual_clock = True
+
+
+def metrics_of(**counts: int) -> bytes:
+    """Metrics as a client encodes them: sums of these values."""
+    data = MetricsData()
+    resource = data.resource_metrics.add()
+    resource.resource.attributes.add(key="client_rack").value.string_value = "r1"
+    for name, count in counts.items():
+        metric = resource.scope_metrics.add().metrics.add(name=name)
+        metric.sum.aggregation_temporality = 1
+        point = metric.sum.data_points.add(as_int=count, time_unix_nano=TIME_MS * 1_000_000)
+        point.attributes.add(key="topic").value.string_value = "t"
+        point.attributes.add(key="partition").value.int_value = 3
+    encoded: bytes = data.SerializeToString()
+    return encoded
+
+
+async def pushed(nodes: Nodes, metrics: bytes, **fields: Any) -> ErrorCode:
+    """Get a subscription, push, and return the error of the push."""
+    request = GetTelemetrySubscriptionsRequest(client_instance_id=ID)
+    answer = await nodes.answer(1, "GetTelemetrySubscriptions", request)
+    assert not answer.error_code
+    push = PushTelemetryRequest(
+        client_instance_id=ID,
+        subscription_id=answer.subscription_id,
+        metrics=metrics,
+        **fields,
+    )
+    return ErrorCode((await nodes.answer(1, "PushTelemetry", push)).error_code)
+
+
+async def asked(nodes: Nodes, client: str) -> dict[str, Any]:
+    """GET /telemetry/CLIENT."""
+    request = ControlRequest(nodes.cluster, {"CLIENT": client}, {}, b"")
+    return await telemetry.client_metrics(request)
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+async def test_the_last_push_of_a_client_is_shown(compression: Compression) -> None:
+    """By the id of the instance and by the client id, whatever its compression."""
+    nodes = await ControlledNodes().start()
+    nodes.cluster.telemetry.configs.set({"all": {"metrics": "*", "interval.ms": "100"}})
+    metrics = compress(compression, metrics_of(records=5))
+    assert await pushed(nodes, metrics, compression_type=int(compression)) is ErrorCode.NONE
+    listed = await telemetry.telemetry(ControlRequest(nodes.cluster, {}, {}, b""))
+    assert listed["subscriptions"] == [{"name": "all", "metrics": "*", "interval.ms": "100"}]
+    (client,) = listed["clients"]
+    assert (client["client_instance_id"], client["client_id"]) == (uuid_to_text(ID), "test")
+    assert (client["pushes"], client["broker"], client["bytes"]) == (1, 1, len(metrics))
+    for name in (uuid_to_text(ID), "test"):
+        shown = await asked(nodes, name)
+        assert shown["metrics"] == [
+            {
+                "name": "records",
+                "kind": "sum",
+                "resource": {"client_rack": "r1"},
+                "temporality": "delta",
+                "points": [
+                    {"attributes": {"topic": "t", "partition": 3}, "time_ms": TIME_MS, "value": 5}
+                ],
+            }
+        ]
+        assert shown["is_whole"]
+
+
+async def test_unknown_clients_and_bytes_that_are_no_metrics_are_errors() -> None:
+    """A push is not decoded when it comes: Kafka leaves that to its reporter."""
+    nodes = await ControlledNodes().start()
+    with pytest.raises(ControlError) as refusal:
+        await asked(nodes, "test")
+    assert (refusal.value.status, str(refusal.value)) == (404, "no client test has pushed metrics")
+    assert await pushed(nodes, b"\xff\xff\xff") is ErrorCode.NONE
+    with pytest.raises(ControlError) as refusal:
+        await asked(nodes, "test")
+    assert refusal.value.status == 500
+
+
+async def test_without_the_package_the_answer_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The list of clients needs no package."""
+    nodes = await ControlledNodes().start()
+    assert await pushed(nodes, metrics_of(a=1)) is ErrorCode.NONE
+    whole = builtins.__import__
+
+    def without(name: str, *arguments: Any) -> Any:
+        if name.startswith(("google", "opentelemetry")):
+            raise ImportError(name)
+        return whole(name, *arguments)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ControlError) as refusal:
+        await asked(nodes, "test")
+    assert refusal.value.status == 501
+    assert "coordinator-server[telemetry]" in str(refusal.value)
+
+
+async def test_a_long_answer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A push of a megabyte may have hundreds of thousands of empty data points."""
+    monkeypatch.setattr(telemetry, "MOST_POINTS", 400)
+    nodes = await ControlledNodes().start()
+    assert await pushed(nodes, metrics_of(**{f"m{one}": one for one in range(500)})) == 0
+    shown = await asked(nodes, "test")
+    assert (sum(len(one["points"]) for one in shown["metrics"]), shown["is_whole"]) == (400, False)
+
+
+async def test_pushes_are_kept_for_a_control_server_alone() -> None:
+    """Without one nobody could read them."""
+    nodes = await Nodes().start()
+    assert await pushed(nodes, metrics_of(a=1)) is ErrorCode.NONE
+    assert not nodes.cluster.telemetry.pushes

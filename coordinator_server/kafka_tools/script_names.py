@@ -47,6 +47,12 @@ SCRIPTS = (
         "producer-perf-test", "kafka-producer-perf-test", "producer_perf_test", "how fast it writes"
     ),
     Script("configs", "kafka-configs", "configs", "show and change settings"),
+    Script(
+        "client-metrics",
+        "kafka-client-metrics",
+        "client_metrics",
+        "subscriptions to metrics of clients",
+    ),
     Script("acls", "kafka-acls", "acls", "add, remove and list ACLs"),
     Script(
         "delegation-tokens",

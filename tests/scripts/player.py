@@ -38,6 +38,7 @@ CLASSES = {
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
+    "kafka-client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
     "kafka-delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
@@ -111,6 +112,7 @@ AREAS = (
         {**SETTINGS, "transaction.partition.verification.enable": "false"},
     ),
     Area("leaders.txt", "leaders.json"),
+    Area("client_metrics.txt", "client_metrics.json"),
     Area("acls.txt", "acls.json", {**SETTINGS, **AUTHORIZED}),
     Area(
         "delegation_tokens.txt",
@@ -161,6 +163,7 @@ _MEASURED = re.compile(
 _WRITTEN = re.compile(r"(?m)(?<=records sent, ).* latency(?:, \d+ ms \d+(?:\.\d+)?th){4}\.$")
 # Events of kafka-verifiable-producer and -consumer, whose fields come in any order.
 _EVENT = re.compile(r'(?m)^\{"timestamp":.*\}$')
+_GENERATED = re.compile(r"(?<=client metrics config for )[\w-]{22}(?=\.)")
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
@@ -308,11 +311,14 @@ class Player:
         text = _TOKEN_ID.sub("TOKEN", _TOKEN.sub("TOKEN HMAC ", text))
         if self._token[1]:
             text = text.replace(self._token[1], "{hmac}")
+        text = _GENERATED.sub("UUID", text)
         text = _DATE.sub("DATE", text)
         text = _CLUSTER_ID.sub("ID", text)
         text = _LOG_DIR.sub("{logs}", text)
         text = _UUID.sub("00000000-0000-0000-0000-000000000000", text)
         if self._hidden:
+            block = rf"(?m)^Client metrics configs for {self._hidden}\S* are:\n(?:  .*\n)*"
+            text = re.sub(block, "", text)
             hidden = rf"(?m)^(.*(name=|User:))?{self._hidden}.*\n?"
             # The blank line behind a block goes with it where the block comes first.
             text = re.sub(hidden, "", text).lstrip("\n")

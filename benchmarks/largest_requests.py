@@ -11,6 +11,7 @@ very long, of the broker in another checkout's DIRECTORY if one is given.
 
 from __future__ import annotations
 
+import gzip
 import socket
 import struct
 import sys
@@ -25,6 +26,8 @@ from benchmarks import load
 from benchmarks.largest_groups import group_cases
 from benchmarks.load import Member
 from benchmarks.probe import Probe
+from coordinator_server.config.client_metrics import DEFAULT_INTERVAL_MS
+from coordinator_server.telemetry.instances import subscription_id
 from protocol.apis.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from protocol.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
@@ -42,7 +45,9 @@ from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.apis.offset_commit import OffsetCommitRequest
 from protocol.apis.offset_fetch import OffsetFetchRequest
 from protocol.apis.produce import ProduceRequest
+from protocol.apis.push_telemetry import PushTelemetryRequest
 from protocol.codec import encoder
+from protocol.compression import Compression
 from protocol.registry import SPEC_BY_NAME, SPECS, ApiSpec
 from protocol.schema import ARRAY, BYTES, INT8, RECORDS, STRING, UUID, Message
 from tests.support import ROOT, Broker, Serve, request
@@ -356,6 +361,21 @@ def large_work(broker: Broker | Serve, topics: int) -> Iterator[Case]:
     yield _newest(DeleteTopicsRequest(topics=deleted), f"{len(deleted)} topics")
     yield _newest(DeleteTopicsRequest(topics=[DeleteTopicState(name="wide")]), "19990 partitions")
     yield _newest(ListGroupsRequest(), "all groups")
+    for number, (what, metrics) in enumerate(
+        (
+            ("gzip of 100 MB", gzip.compress(bytes(100 << 20), 1)),
+            ("50000 members of gzip", gzip.compress(b"") * 50_000),
+        ),
+        2,
+    ):
+        instance_id = bytes(15) + bytes([number])
+        pushed = PushTelemetryRequest(
+            client_instance_id=instance_id,
+            subscription_id=subscription_id([], DEFAULT_INTERVAL_MS, instance_id),
+            compression_type=Compression.GZIP,
+            metrics=metrics,
+        )
+        yield _newest(pushed, what)
 
 
 # --- measuring ------------------------------------------------------------------------------------

@@ -134,19 +134,23 @@ def run(options: Options) -> int:
     options.required("bootstrap-server")
     client = connect(options, name="LegacyAdminClient", failure=None, settings=SETTINGS)
     try:
-        racks = _brokers(client, options.value("bootstrap-server") or "")
-        for node_id, rack in sorted(racks.items()):
-            host, port = client.nodes[node_id]
-            node = f"{host}:{port} (id: {node_id} rack: {rack or 'null'} isFenced: false)"
-            try:
-                versions = client.connection(node_id).api_versions
-            except ClientError as error:
-                print(f"{node} -> ERROR: {error}")
-            else:
-                print(f"{node} -> {_text(versions)}")
+        print_versions(client, _brokers(client, options.value("bootstrap-server") or ""))
     finally:
         client.close()
     return 0
+
+
+def print_versions(client: Client, racks: dict[int, str | None]) -> None:
+    """Print the APIs of brokers, whose racks are given by node id."""
+    for node_id, rack in sorted(racks.items()):
+        host, port = client.nodes[node_id]
+        node = f"{host}:{port} (id: {node_id} rack: {rack or 'null'} isFenced: false)"
+        try:
+            versions = client.connection(node_id).api_versions
+        except ClientError as error:
+            print(f"{node} -> ERROR: {error}")
+        else:
+            print(f"{node} -> {_text(versions)}")
 
 
 def _brokers(client: Client, bootstrap_servers: str) -> dict[int, str | None]:

@@ -64,6 +64,7 @@ SCRIPTS = (
     Script("delete-records", "kafka-delete-records", "delete_records", "drop the oldest records"),
     Script("elect-leaders", "kafka-leader-election", "leader_election", "elect leaders"),
     Script("log-dirs", "kafka-log-dirs", "log_dirs", "sizes of partitions on the disk"),
+    Script("cluster", "kafka-cluster", "cluster", "the cluster's id, its brokers"),
     Script("quorum", "kafka-metadata-quorum", "metadata_quorum", "the quorum of controllers"),
     Script("transactions", "kafka-transactions", "transactions", "look at transactions, end them"),
     Script("api-versions", "kafka-broker-api-versions", "api_versions", "what each broker serves"),
@@ -76,7 +77,7 @@ _WITH_PARSER = (
 )
 """Tools whose TOOL is a ParserTool."""
 
-_WITH_COMMANDS = ("kafka-metadata-quorum", "kafka-transactions")
+_WITH_COMMANDS = ("kafka-cluster", "kafka-metadata-quorum", "kafka-transactions")
 """Tools with commands of their own: their TOOL is a CommandTool."""
 
 BY_NAME = {script.name: script for script in SCRIPTS}

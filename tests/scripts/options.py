@@ -17,6 +17,11 @@ CALLS = (
     ),
     "kafka-transactions forceTerminateTransaction",
     *(
+        f"kafka-cluster {command}"
+        for command in ("cluster-id", "unregister", "unregister-controller", "list-endpoints")
+    ),
+    "kafka-cluster api-versions",
+    *(
         f"kafka-metadata-quorum {command}"
         for command in ("describe", "add-controller", "remove-controller")
     ),

@@ -45,12 +45,18 @@ CLASSES = {
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
     "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-storage": "kafka.tools.StorageTool",
 }
-_ALONE = ("kafka-producer-perf-test", "kafka-verifiable-consumer", "kafka-verifiable-producer")
+_ALONE = (
+    "kafka-cluster",
+    "kafka-producer-perf-test",
+    "kafka-verifiable-consumer",
+    "kafka-verifiable-producer",
+)
 """Tools that end their JVM: each call has one of its own."""
 SETTINGS = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0"}
 """What the broker is started with, ours and Kafka."""
@@ -147,7 +153,7 @@ _CALL = re.compile(r"Call\(callName=(\S+), deadlineMs=.* timed out at \d+ after 
 _TOKEN = re.compile(r"(?m)^(?P<id>[\w-]{22}) (?P<hmac>[\w+/]{86}==) ")
 _TOKEN_ID = re.compile(r"(?<=with tokenId : )\S+")
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?![:\d])")
-_CLUSTER_ID = re.compile(r"(?<=ClusterId: {14})\S+")
+_CLUSTER_ID = re.compile(r"(?<=ClusterId: {14})\S+|(?<=Cluster ID: )\S+")
 _LOG_DIR = re.compile(r'(?<="logDir":")[^"]*')
 # Partitions in the order of Java's hash codes: in a list of names, and of a log directory.
 _ELECTED = re.compile(r"(?<=for partitions )[^,\s]+(?:, [^,\s]+)*")
@@ -247,6 +253,7 @@ class Player:
             word.replace("@", self._prefix)
             .replace("{dir}", str(self._directory))
             .replace("NODE", self._node)
+            .replace("SERVER", self._bootstrap)
             .replace("{hmac}", self._token[1])
             for word in case.arguments
         ]

@@ -35,6 +35,9 @@ def failed(what: str, error: Failure) -> CommandError:
 class Parser(argparse.ArgumentParser):
     """A parser with argparse4j's messages: what is not known is reported before what is missing."""
 
+    help_code = 1
+    """The exit code of `--help`."""
+
     def __init__(self, name: str, description: str) -> None:
         self._required: list[argparse.Action] = []
         super().__init__(name, description=description, add_help=False)
@@ -66,7 +69,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.Action):
-    """`--help`, which ends a tool of Kafka's with exit code 1."""
+    """`--help`, which ends most tools of Kafka's with exit code 1."""
 
     def __call__(
         self,
@@ -76,7 +79,7 @@ class _Help(argparse.Action):
         option_string: str | None = None,
     ) -> None:
         parser.print_help()
-        parser.exit(1)
+        parser.exit(parser.help_code if isinstance(parser, Parser) else 1)
 
 
 class Version(argparse.Action):
@@ -184,7 +187,7 @@ def _command(top: Parser, word: str, names: Sequence[str]) -> str:
         return word
     matching = [name for name in names if name.startswith(word)]
     if len(matching) > 1:
-        top.error(f"ambiguous command: {word} could match {', '.join(matching)}")
+        top.error(f"ambiguous command: {word} could match {', '.join(sorted(matching))}")
     if not matching:
         choices = ", ".join(f"'{name}'" for name in names)
         top.error(f"invalid choice: '{word}' (choose from {choices})")

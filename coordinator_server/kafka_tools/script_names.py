@@ -63,6 +63,7 @@ SCRIPTS = (
     Script("offsets", "kafka-get-offsets", "get_offsets", "the offsets of partitions at a time"),
     Script("delete-records", "kafka-delete-records", "delete_records", "drop the oldest records"),
     Script("elect-leaders", "kafka-leader-election", "leader_election", "elect leaders"),
+    Script("features", "kafka-features", "features", "the levels of features"),
     Script("log-dirs", "kafka-log-dirs", "log_dirs", "sizes of partitions on the disk"),
     Script("cluster", "kafka-cluster", "cluster", "the cluster's id, its brokers"),
     Script("quorum", "kafka-metadata-quorum", "metadata_quorum", "the quorum of controllers"),
@@ -77,7 +78,12 @@ _WITH_PARSER = (
 )
 """Tools whose TOOL is a ParserTool."""
 
-_WITH_COMMANDS = ("kafka-cluster", "kafka-metadata-quorum", "kafka-transactions")
+_WITH_COMMANDS = (
+    "kafka-cluster",
+    "kafka-features",
+    "kafka-metadata-quorum",
+    "kafka-transactions",
+)
 """Tools with commands of their own: their TOOL is a CommandTool."""
 
 BY_NAME = {script.name: script for script in SCRIPTS}

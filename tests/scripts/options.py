@@ -22,6 +22,11 @@ CALLS = (
     ),
     "kafka-cluster api-versions",
     *(
+        f"kafka-features {command}"
+        for command in ("describe", "upgrade", "downgrade", "disable", "version-mapping")
+    ),
+    "kafka-features feature-dependencies",
+    *(
         f"kafka-metadata-quorum {command}"
         for command in ("describe", "add-controller", "remove-controller")
     ),

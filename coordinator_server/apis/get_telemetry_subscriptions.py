@@ -11,14 +11,16 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
     from coordinator_server.telemetry.instances import Attributes
     from protocol.apis.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 
 _ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
 
 
-def handle(broker: Broker, call: Call, request: GetTelemetrySubscriptionsRequest) -> None:
+def handle(broker: Broker, call: Call, request: GetTelemetrySubscriptionsRequest) -> Steps:
     """Answer with the subscription of the client instance, or an error if it asks too early."""
+    yield from broker.telemetry.configs.prepare()
     error, instance_id, instance = broker.client_instances.get(
         request.client_instance_id, attributes(call), call.connection, broker.clock.now_ms()
     )

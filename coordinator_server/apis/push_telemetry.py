@@ -18,11 +18,13 @@ from protocol.errors import ErrorCode, ProtocolError
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
     from protocol.apis.push_telemetry import PushTelemetryRequest
 
 
-def handle(broker: Broker, call: Call, request: PushTelemetryRequest) -> None:
+def handle(broker: Broker, call: Call, request: PushTelemetryRequest) -> Steps:
     """Keep the metrics for the control server, and answer with an error if they are refused."""
+    yield from broker.telemetry.configs.prepare()
     push = Push(
         request.client_instance_id,
         request.subscription_id,

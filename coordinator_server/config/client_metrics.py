@@ -16,6 +16,7 @@ from storage.errors import TopicConfigError
 from storage.log_config import parse_client_config
 
 if TYPE_CHECKING:
+    from coordinator_server.steps import Steps
     from storage.log_manager import LogManager
 
 DEFAULT_INTERVAL_MS = 300_000
@@ -86,7 +87,8 @@ class ClientMetricsConfigs:
 
     def __init__(self, logs: LogManager) -> None:
         self._logs = logs
-        self._subscriptions: list[Subscription] | None = None
+        self._parsed: dict[str, Subscription] = {}
+        self._ordered: list[Subscription] | None = None
         self.version = 0
 
     def own(self, name: str) -> Mapping[str, str]:
@@ -100,7 +102,9 @@ class ClientMetricsConfigs:
     def set(self, configs: Mapping[str, Mapping[str, str]]) -> None:
         """Replace the configs of subscriptions, which are valid. Raises StorageError."""
         self._logs.put_client_metrics(configs)
-        self._subscriptions = None
+        for name in configs:
+            self._parsed.pop(name, None)
+        self._ordered = None
         self.version += 1
 
     def clear(self) -> None:
@@ -108,16 +112,28 @@ class ClientMetricsConfigs:
         if self._logs.client_metrics:
             self.set({name: {} for name in self._logs.client_metrics})
 
+    def prepare(self) -> Steps:
+        """Parse subscriptions in steps: thousands of them take longer than one turn of the loop."""
+        for name in () if self._ordered is not None else self.names():
+            if name not in self._parsed:
+                self._subscription(name)
+                yield
+
     def subscriptions(self) -> list[Subscription]:
         """Return the subscriptions in the order of Kafka's map of them."""
-        if self._subscriptions is None:
-            kept = self._logs.client_metrics
+        if self._ordered is None:
+            names = self.names()
             size = 16
-            while len(kept) >= size * 3 // 4:  # Java's ConcurrentHashMap grows one entry earlier
+            while len(names) >= size * 3 // 4:  # Java's ConcurrentHashMap grows one entry earlier
                 size *= 2
-            names = sorted(kept, key=lambda name: java_bucket(name, size))
-            self._subscriptions = [_parsed(kept[name]) for name in names]
-        return self._subscriptions
+            names.sort(key=lambda name: java_bucket(name, size))
+            self._ordered = [self._subscription(name) for name in names]
+        return self._ordered
+
+    def _subscription(self, name: str) -> Subscription:
+        if name not in self._parsed:
+            self._parsed[name] = _parsed(self.own(name))
+        return self._parsed[name]
 
 
 def check(name: str, configs: Mapping[str, str]) -> None:

@@ -48,6 +48,19 @@ def test_compaction_of_the_catalogue_keeps_subscriptions() -> None:
     assert TopicCatalogue(disk, DATA).client_metrics == {"s": {"interval.ms": "2199"}}
 
 
+def test_many_subscriptions_are_parsed_in_steps() -> None:
+    """Each of them once, until it changes."""
+    configs = opened(MemoryDisk())
+    configs.set({f"s{number}": {"metrics": f"m{number}"} for number in range(20)})
+    assert len(list(configs.prepare())) == 20
+    assert len(configs.subscriptions()) == 20
+    configs.set({"s1": {"metrics": "other"}, "s2": {}})
+    assert len(list(configs.prepare())) == 1
+    assert list(configs.prepare()) == []
+    metrics = {one.metrics for one in configs.subscriptions()}
+    assert (len(metrics), ("other",) in metrics, ("m2",) in metrics) == (19, True, False)
+
+
 @pytest.mark.parametrize(
     "expression", ["a{2", "{", "a{x}", "(?=a)", "(a)\\1", "a++", "[", "\ud800"]
 )

@@ -136,3 +136,16 @@ async def test_pushes_are_kept_for_a_control_server_alone() -> None:
     nodes = await Nodes().start()
     assert await pushed(nodes, metrics_of(a=1)) is ErrorCode.NONE
     assert not nodes.cluster.telemetry.pushes
+
+
+async def test_brokers_share_subscriptions_and_know_instances_of_their_own() -> None:
+    """A client that goes on with another broker asks that one again."""
+    nodes = await Nodes().start()
+    nodes.cluster.telemetry.configs.set({"s": {"metrics": "a"}})
+    request = GetTelemetrySubscriptionsRequest(client_instance_id=ID)
+    first, second, third = [
+        await nodes.answer(node_id, "GetTelemetrySubscriptions", request) for node_id in (1, 2, 1)
+    ]
+    assert first.requested_metrics == second.requested_metrics == ["a"]
+    assert first.subscription_id == second.subscription_id
+    assert third.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED

@@ -47,6 +47,8 @@ def test_every_option_of_kafkas_tools_is_known() -> None:
         "kafka-storage feature-dependencies --feature metadata.version=5",
         "kafka-configs --bootstrap-controller h:1 --describe --entity-type brokers",
         "kafka-metadata-quorum --bootstrap-controller h:1 describe --status",
+        "kafka-features --bootstrap-controller h:1 describe",
+        "kafka-cluster cluster-id --bootstrap-controller h:1",
         "kafka-console-consumer --bootstrap-server h:1 --topic t --command-property"
         " group.protocol=consumer",
     ],

@@ -9,6 +9,7 @@ import pytest
 
 from coordinator_server.apis.api_versions import handle
 from coordinator_server.net.call import Call
+from coordinator_server.security.client_software import UNKNOWN_SOFTWARE
 from protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.registry import SPECS
 
@@ -40,6 +41,26 @@ def ask(
     (answer,) = answers
     assert isinstance(answer, ApiVersionsResponse)
     return answer
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "software"),
+    [
+        (0, "conform", ("unknown", "unknown")),
+        (3, "conform", ("conform", "1.0")),
+        (5, "-", ("unknown", "unknown")),
+    ],
+)
+def test_the_connection_knows_the_software_of_its_client(
+    version: int, name: str, software: tuple[str, str]
+) -> None:
+    """Subscriptions to metrics can be about it; a name that is refused is not kept."""
+    connection = SimpleNamespace(is_unauthenticated=False, software=UNKNOWN_SOFTWARE)
+    request = ApiVersionsRequest(client_software_name=name, client_software_version="1.0")
+    call = SimpleNamespace(api_version=version, reply=lambda answer: None, connection=connection)
+    broker = cast("Broker", SimpleNamespace(cluster_id="c", node_id=1))
+    handle(broker, cast(Call, call), request)
+    assert connection.software == software
 
 
 @pytest.mark.parametrize("version", range(6))

@@ -9,7 +9,7 @@ import org.apache.kafka.server.telemetry.ClientTelemetryPayload;
 
 /**
  * A reporter of metrics that takes what clients push, and does nothing with it: with a reporter of
- * this kind Kafka serves GetTelemetrySubscriptions and PushTelemetry.
+ * this kind Kafka advertises GetTelemetrySubscriptions and PushTelemetry.
  */
 public class Telemetry
         implements MetricsReporter, ClientTelemetryExporterProvider, ClientTelemetryExporter {

@@ -127,7 +127,7 @@ class Kafka:
     """One broker of Kafka's, with a directory for its data; `options` are those of its JVM.
 
     `listeners` are further ones, by name with their protocol; `addresses` says where they are. With
-    `takes_telemetry` it has a reporter for what clients push, and serves the APIs of KIP-714.
+    `takes_telemetry` it has a reporter for what clients push, and advertises the APIs of KIP-714.
     """
 
     def __init__(

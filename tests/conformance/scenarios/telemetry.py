@@ -1,7 +1,7 @@
 """Client telemetry (KIP-714): who is subscribed to which metrics, and pushes of them.
 
 The reference is a Kafka with the reporter of `tests/oracle/Telemetry.java`: without a reporter
-Kafka serves neither of the two APIs.
+Kafka advertises neither of the two APIs.
 """
 
 from __future__ import annotations

@@ -50,6 +50,9 @@ DIFFERS = {
     "[coordinator](coordinator.md#where-we-differ-from-kafka)",
     "FindCoordinator": "the coordinator's topic is there at once; "
     "[decision 3](decisions/0003-offsets-topic-at-once.md)",
+    "GetTelemetrySubscriptions": "patterns are those of RE2; "
+    "[telemetry](telemetry.md#differences-from-kafka)",
+    "PushTelemetry": "at most 16 MiB; [telemetry](telemetry.md#differences-from-kafka)",
     "ConsumerGroupHeartbeat": "[consumer groups](consumer-groups.md#where-it-differs-from-kafka)",
     "ShareGroupHeartbeat": "[share groups](share-groups.md#where-it-differs-from-kafka)",
     "ShareFetch": "[share groups](share-groups.md#where-it-differs-from-kafka)",

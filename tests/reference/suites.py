@@ -31,7 +31,7 @@ from tests.support import ROOT, address_of
 CONFORMANCE = ROOT / "tests" / "conformance"
 _RECORDED = CONFORMANCE / "recorded"
 _FILES = (files.ANSWERS, files.SHARE_ANSWERS, files.STREAMS_ANSWERS, files.ADMIN_ANSWERS)
-_PROFILES = ("ab", "de", "fgh")
+_PROFILES = ("ab", "de", "fgh", "t")
 """Profiles whose brokers run at the same time: a small machine bears few Kafkas."""
 _TIMES = 2
 
@@ -45,7 +45,9 @@ def kafkas(directory: Path, profiles: str) -> Iterator[dict[str, str | None]]:
             lines = (CONFORMANCE / f"profile-{name}.properties").read_text().splitlines()
             pairs = (line.partition("=") for line in lines if line and line[0] != "#")
             (directory / name).mkdir(parents=True)
-            kafka = Kafka(directory / name, {key: value for key, _, value in pairs})
+            settings = {key: value for key, _, value in pairs}
+            takes_telemetry = "metric.reporters" in settings
+            kafka = Kafka(directory / name, settings, takes_telemetry=takes_telemetry)
             running.callback(kafka.end)
             kafka.start()
             addresses[name] = kafka.bootstrap_servers
@@ -57,9 +59,14 @@ def scenarios(out: Path, work: Path) -> list[str]:
     parts = []
     for profiles in _PROFILES:
         with kafkas(work / profiles, profiles) as addresses:
-            # Transactions of several scenarios at a time disturb each other in Kafka.
-            for jobs, is_txn in ((8, False), (1, True)):
-                wanted = [one for one in all_scenarios() if one.area.startswith("txn_") == is_txn]
+            # Transactions of several scenarios at a time disturb each other in Kafka, and so do
+            # subscriptions to metrics.
+            for jobs, is_alone in ((8, False), (1, True)):
+                wanted = [
+                    one
+                    for one in all_scenarios()
+                    if one.area.startswith(("txn_", "telemetry")) == is_alone
+                ]
                 player = Player(addresses, jobs, patience=1.5)
                 parts.append(Answers.gather([player.play(wanted) for _ in range(_TIMES)]))
     with kafka_cluster(work / "cluster") as cluster:

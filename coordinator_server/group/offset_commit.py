@@ -228,6 +228,8 @@ def _store_in_steps(commit: _Commit, stamp: _Stamp) -> Steps:
                 yield
         _write(commit, records, response)
     else:
+        # As in Kafka, validation has created the group, which stays though nothing is recorded.
+        commit.group.is_new = False
         commit.effects.reply(commit.reply, response)
 
 

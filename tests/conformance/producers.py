@@ -220,13 +220,13 @@ class Producer:
 
     def commit_offsets(
         self,
-        offsets: Sequence[tuple[str, int, int]],
+        offsets: Sequence[tuple[Any, ...]],
         note: str = "",
         *,
         version: int | None = None,
         **changes: Any,
     ) -> Any:
-        """TxnOffsetCommit of (topic, partition, offset) for the scenario's group: errors."""
+        """TxnOffsetCommit of (topic, partition, offset[, metadata]) for the scenario's group: errors."""
         topics = harness.commit_topics(offsets)
         body = {"group_id": self.t.g, "topics": topics, **self._identity(changes)}
         return self._ask("TxnOffsetCommit", version, body, note, self._of_offsets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.conformance.producers import Producer
 from tests.conformance.recorded.suite.harness import Raw, assignment, subscription
 from tests.conformance.stage import Area, Member, Stage
 
@@ -97,6 +98,23 @@ def nothing_to_commit(t: Stage, version: int) -> None:
     for topic, label in ((t.t1, "a topic"), ("cf-none", "an unknown topic")):
         empty = {"group_id": t.g, "topics": [{"name": topic, "partitions": []}]}
         t.ask("OffsetCommit", version, empty, f"{label} without partitions")
+
+
+@AREA.each(version=[2, 7, 9], pending=[False, True])
+def refused_by_its_metadata(t: Stage, version: int, pending: bool) -> None:
+    """A commit (v{version}, in a transaction: {pending}) that is refused creates the group.
+
+    Kafka shows the group only after the next record in its partition, so nothing is described.
+    """
+    offsets = [(t.t1, 0, 1, "m" * 5000)]
+    if pending:
+        Producer(t, "P", 2).started().commit_offsets(offsets)
+    else:
+        t.commit(offsets, version)
+    t.delete_offsets((t.t1, 0))
+    t.commit([(t.t1, 0, 1)], version, gen=1, label="generation 1")
+    t.delete_groups(t.g)
+    t.state(label="deleted")
 
 
 @AREA.scenario

@@ -32,6 +32,24 @@ _WORDS = {
 }
 
 
+_CHECKED = (
+    "segment.bytes", "segment.ms", "segment.jitter.ms", "segment.index.bytes",
+    "flush.messages", "flush.ms", "retention.bytes", "retention.ms", "max.message.bytes",
+    "max.decompressed.message.bytes", "index.interval.bytes", "delete.retention.ms",
+    "min.compaction.lag.ms", "max.compaction.lag.ms", "file.delete.delay.ms",
+    "min.cleanable.dirty.ratio", "cleanup.policy", "unclean.leader.election.enable",
+    "min.insync.replicas", "compression.type", "compression.gzip.level",
+    "compression.lz4.level", "compression.zstd.level", "preallocate",
+    "message.timestamp.type", "message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms", "leader.replication.throttled.replicas",
+    "follower.replication.throttled.replicas", "remote.storage.enable", "local.retention.ms",
+    "local.retention.bytes", "remote.log.copy.disable", "remote.copy.lag.ms",
+    "remote.copy.lag.bytes", "remote.log.delete.on.disable",
+    "errors.deadletterqueue.group.enable", "internal.segment.bytes",
+)  # fmt: skip
+"""Topic configs in the order of Kafka's LogConfig: of several bad values it names the first."""
+
+
 def parse_topic_setting(name: str, text: str) -> Value:
     """The typed value of a topic's config. Raises TopicConfigError with Kafka's sentence."""
     row = TOPIC_SETTINGS.get(name)
@@ -94,8 +112,12 @@ class LogConfig(NamedTuple):
     def overridden(self, configs: Mapping[str, str]) -> LogConfig:
         """These settings with a topic's own on top. Raises TopicConfigError on an invalid one."""
         changes: dict[str, Value] = {}
-        for name, text in configs.items():
-            value = parse_topic_setting(name, text)
+        for name in configs:
+            if name not in TOPIC_SETTINGS:  # as in Kafka named before any bad value
+                raise TopicConfigError(f"Unknown topic config name: {name}")
+        names = sorted(configs, key=_CHECKED.index) if len(configs) > 1 else configs
+        for name in names:
+            value = parse_topic_setting(name, configs[name])
             field = field_of(name)
             if name == "internal.segment.bytes":
                 if isinstance(value, int) and value > 0:

@@ -187,7 +187,10 @@ class GroupCoordinator(LedCoordinator[OffsetsPartition]):
         if api.validate is not None:
             error = api.validate(request, call.caller, self._settings)
             if error is not ErrorCode.NONE:
-                call.reply(api.refuse(request, call.caller, error))
+                if api.refuse_invalid is None:
+                    call.reply(api.refuse(request, call.caller, error))
+                else:
+                    call.reply(api.refuse_invalid(request, call.caller, error, self._settings))
                 return
         task = self.tasks.get(request.group_id)
         if task is None:

@@ -68,8 +68,9 @@ class GroupApi(Generic[Q, A]):
     `refuse(request, caller, error)` makes a response that carries an error,
     `missing(request, caller)` that for a group that does not exist.
     With a `protocol` it is refused (UNSUPPORTED_VERSION) where the settings have that off.
-    `validate` says what is wrong with a request whatever the group, `creates_group` whether a
-    missing group is made. An `exclusive` request sees the durable state exactly as the log has it
+    `validate` says what is wrong with a request whatever the group; `refuse_invalid` makes the
+    response to it where that needs the settings. `creates_group` says whether a missing group is
+    made. An `exclusive` request sees the durable state exactly as the log has it
     (deletion): it shares no drain. One that is `at_once` is applied at once when nothing else
     waits: it gains nothing by sharing a write. One that `sees_deadlines` is served after timers
     that are due, unless it names a member: an administrator must not meet a member whose session is
@@ -83,6 +84,7 @@ class GroupApi(Generic[Q, A]):
     wrong_kind: Callable[[Q, Caller], A] | None = None
     protocol: GroupKind | None = None
     validate: Callable[[Q, Caller, GroupSettings], ErrorCode] | None = None
+    refuse_invalid: Callable[[Q, Caller, ErrorCode, GroupSettings], A] | None = None
     creates_group: Callable[[Q], bool] | None = None
     exclusive: bool = False
     at_once: bool = False

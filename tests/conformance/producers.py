@@ -226,7 +226,7 @@ class Producer:
         version: int | None = None,
         **changes: Any,
     ) -> Any:
-        """TxnOffsetCommit of (topic, partition, offset[, metadata]) for the scenario's group: errors."""
+        """TxnOffsetCommit of (topic, partition, offset[, metadata]) for the group: errors."""
         topics = harness.commit_topics(offsets)
         body = {"group_id": self.t.g, "topics": topics, **self._identity(changes)}
         return self._ask("TxnOffsetCommit", version, body, note, self._of_offsets)

@@ -101,7 +101,10 @@ def _malformed_join(request: ConsumerGroupHeartbeatRequest) -> str | None:
     if request.topic_partitions is None or request.topic_partitions:
         return "TopicPartitions must be empty when (re-)joining."
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        return "A member that joins has to subscribe to topic names or a regular expression."
+        return (
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
+            "(re-)joining."
+        )
     return None
 
 
@@ -113,20 +116,31 @@ def refuse(
     request: ConsumerGroupHeartbeatRequest, caller: Caller, error: ErrorCode
 ) -> ConsumerGroupHeartbeatResponse:
     """A heartbeat answered without its group."""
-    message = None
-    if error is ErrorCode.INVALID_REQUEST:
-        message = _malformed(request, caller.api_version)
-    elif error is ErrorCode.UNSUPPORTED_ASSIGNOR:
-        message = (
-            f"ServerAssignor {request.server_assignor} is not supported. "
-            "Supported are those of group.consumer.assignors."
-        )
+    is_malformed = error is ErrorCode.INVALID_REQUEST
+    return _error(error, _malformed(request, caller.api_version) if is_malformed else None)
+
+
+def refuse_invalid(
+    request: ConsumerGroupHeartbeatRequest,
+    caller: Caller,
+    error: ErrorCode,
+    settings: GroupSettings,
+) -> ConsumerGroupHeartbeatResponse:
+    """Refuse what `validate` found, with Kafka's text."""
+    if error is not ErrorCode.UNSUPPORTED_ASSIGNOR:
+        return refuse(request, caller, error)
+    message = (
+        f"ServerAssignor {request.server_assignor} is not supported. "
+        f"Supported assignors: {', '.join(settings.consumer_assignors)}."
+    )
     return _error(error, message)
 
 
 def missing(request: ConsumerGroupHeartbeatRequest, _: Caller) -> ConsumerGroupHeartbeatResponse:
     """Only who joins makes a group."""
-    return _error(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {request.group_id} not found.")
+    is_leaving = request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH)
+    kind = "Group" if is_leaving else "Consumer group"
+    return _error(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {request.group_id} not found.")
 
 
 def wrong_kind(request: ConsumerGroupHeartbeatRequest, _: Caller) -> ConsumerGroupHeartbeatResponse:
@@ -446,6 +460,7 @@ CONSUMER_GROUP_HEARTBEAT = GroupApi(
     wrong_kind=wrong_kind,
     protocol=GroupKind.CONSUMER,
     validate=validate,
+    refuse_invalid=refuse_invalid,
     creates_group=creates_group,
     exclusive=True,
     at_once=True,

@@ -57,7 +57,10 @@ def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> Mem
         message = f"Instance id {instance_id} is unknown."
         raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
     if owner != member_id:
-        message = f"Member {member_id} with instance id {instance_id} was fenced by member {owner}."
+        message = (
+            f"Static member {member_id} with instance id {instance_id} was fenced by member "
+            f"{owner}."
+        )
         raise RefusedError(ErrorCode.FENCED_INSTANCE_ID, message)
     return group.members[owner]
 

@@ -63,6 +63,35 @@ FIRST: dict[str, dict[str, Any]] = {
 }
 
 
+def _text(t: Stage, label: str, **fields: Any) -> None:
+    """Record the error message of a heartbeat of the group."""
+    body = {"group_id": t.g, "member_id": "A", "rebalance_timeout_ms": 9000, **fields}
+    answer = t.raw("ConsumerGroupHeartbeat", 1, body)
+    message = answer["error_message"] or ""
+    t.rec(label, [error(answer["error_code"]), message.replace(t.g, "<g>")])
+
+
+@AREA.scenario
+def texts(t: Stage) -> None:
+    """What a refused member is told, word for word."""
+    joining = {"member_epoch": 0, "topic_partitions": [], "subscribed_topic_names": [t.t1]}
+    for epoch in (1, -1, -2):
+        _text(t, f"unknown group, epoch {epoch}", member_epoch=epoch, instance_id="i")
+    for assignor in ("sticky", ""):
+        _text(t, f"assignor {assignor!r}", **{**joining, "server_assignor": assignor})
+    _text(t, "no subscription", **{**joining, "subscribed_topic_names": None})
+    _text(t, "joins", **{**joining, "instance_id": "i"})
+    for epoch in (0, 2, -1, -2):
+        fields = joining if not epoch else {}
+        named = {"member_epoch": epoch, "instance_id": "i", "member_id": "B"}
+        _text(t, f"another member, epoch {epoch}", **{**fields, **named})
+        if epoch:
+            _text(t, f"unknown instance, epoch {epoch}", **{**named, "instance_id": "j"})
+            _text(t, f"unknown member, epoch {epoch}", **{**named, "instance_id": None})
+    for epoch in (1, 3):
+        _text(t, f"epoch {epoch}", member_epoch=epoch, instance_id="i")
+
+
 @AREA.each(version=[0, 1], case=list(FIRST))
 def first(t: Stage, version: int, case: str) -> None:
     """A first heartbeat v{version} with: {case}. What is answered, and what the group is then."""

@@ -75,6 +75,22 @@ def test_bad_values_are_refused(name: str, text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        ({"retention.bytes": "x", "nonsense": "1"}, "Unknown topic config name: nonsense"),
+        ({"retention.bytes": "x", "segment.bytes": "y"}, "Invalid value y for"),
+        ({"cleanup.policy": "x", "retention.ms": "y"}, "Invalid value y for"),
+        ({"compression.type": "x", "min.insync.replicas": "0"}, "Value must be at least 1"),
+    ],
+)
+def test_of_several_errors_kafkas_first_is_named(configs: dict[str, str], message: str) -> None:
+    """Names come before values, and values in the order in which Kafka defines the configs."""
+    with pytest.raises(TopicConfigError) as caught:
+        LogConfig().overridden(configs)
+    assert message in str(caught.value)
+
+
 def test_lags_must_not_contradict() -> None:
     """min.compaction.lag.ms may not be above max.compaction.lag.ms."""
     with pytest.raises(TopicConfigError):

@@ -15,6 +15,7 @@ from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.settings import GroupKind
 from coordinator_server.group.streams.assignors.spec import MemberTasks
 from coordinator_server.group.streams.configs import ASSIGNOR
+from coordinator_server.group.streams.task_offsets import TaskOffsets
 from protocol.apis.streams_group_describe import (
     DescribedEndpoint,
     DescribedKeyValue,
@@ -23,6 +24,7 @@ from protocol.apis.streams_group_describe import (
     DescribedStreamsMember,
     DescribedSubtopology,
     DescribedTaskIds,
+    DescribedTaskOffset,
     DescribedTopicInfo,
     DescribedTopology,
 )
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from coordinator_server.group.streams.configure import ConfiguredSubtopology, InternalTopic
     from coordinator_server.group.streams.member import Member
     from coordinator_server.group.streams.streams_group import StreamsGroup
+    from coordinator_server.group.streams.task_offsets import Offsets
     from protocol.streams_group_records import RecordedSubtopology, RecordedTopicInfo
 
 
@@ -184,6 +187,7 @@ def _key_values(values: Mapping[str, str]) -> list[DescribedKeyValue]:
 def _member(group: StreamsGroup, member: Member) -> DescribedStreamsMember:
     current = group.current(member.member_id)
     endpoint = member.endpoint
+    offsets = group.task_offsets.get(member.member_id, TaskOffsets())
     return DescribedStreamsMember(
         member_id=member.member_id,
         member_epoch=current.epoch,
@@ -195,9 +199,18 @@ def _member(group: StreamsGroup, member: Member) -> DescribedStreamsMember:
         process_id=member.process_id,
         user_endpoint=endpoint and DescribedEndpoint(host=endpoint[0], port=endpoint[1]),
         client_tags=_key_values(member.tags),
+        task_offsets=_offsets(offsets.reached),
+        task_end_offsets=_offsets(offsets.ends),
         assignment=_assignment(current.assigned),
         target_assignment=_assignment(group.targets.get(member.member_id, MemberTasks())),
     )
+
+
+def _offsets(offsets: Offsets) -> list[DescribedTaskOffset]:
+    return [
+        DescribedTaskOffset(subtopology_id=subtopology_id, partition=partition, offset=offset)
+        for (subtopology_id, partition), offset in offsets.items()
+    ]
 
 
 def _assignment(tasks: Iterable[Mapping[str, Iterable[int]]]) -> DescribedStreamsAssignment:

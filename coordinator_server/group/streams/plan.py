@@ -30,6 +30,7 @@ from coordinator_server.group.streams.records import (
 from coordinator_server.group.streams.static_members import known_member, replaced
 from coordinator_server.group.streams.status import StatusCode, status
 from coordinator_server.group.streams.target import Computation, assignment_configs
+from coordinator_server.group.streams.task_offsets import TaskOffsets, reported
 from coordinator_server.group.streams.tasks import TaskLists, unique
 from coordinator_server.group.streams.topology import recorded_topology, topology_of
 from coordinator_server.group.streams.validation import UNSET_TIMEOUT
@@ -82,6 +83,7 @@ class Plan(NamedTuple):
     delay_ms: int = 0
     to_create: tuple[InternalTopic, ...] = ()
     kept: Kept | None = None
+    offsets: TaskOffsets | None = None
 
     def keep(self, group: StreamsGroup) -> None:
         """Let the group know what it comes to besides its records."""
@@ -90,6 +92,8 @@ class Plan(NamedTuple):
             group.hashed_revision = self.kept.revision
             group.endpoint_epoch = self.kept.endpoint_epoch
             group.shutdown_member_id = self.kept.shutdown_member_id
+        if self.offsets is not None and self.member_id is not None:
+            group.task_offsets[self.member_id] = self.offsets
 
 
 def planned(
@@ -144,6 +148,9 @@ class _Heartbeat:
         topology = self._topology(after)
         topics = yield from self._topics(topology)
         self._check_tasks(topics.topology)
+        offsets = yield from reported(
+            self._request, group.task_offsets.get(member_id, TaskOffsets())
+        )
         epoch, configs = self._epoch(topics, bumps=self._bumps(before, after))
         delay_ms = self._delay_ms()
         computation = Computation(group, epoch, topics.topology, configs, self._now_ms)
@@ -165,6 +172,7 @@ class _Heartbeat:
             delay_ms=delay_ms,
             to_create=topics.topology.to_create,
             kept=kept,
+            offsets=offsets,
         )
 
     def _check_size(self) -> None:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from coordinator_server.group.settings import GroupEnvironment
     from coordinator_server.group.streams.configure import ConfiguredTopology
     from coordinator_server.group.streams.member import CurrentTasks, Member
+    from coordinator_server.group.streams.task_offsets import TaskOffsets
     from coordinator_server.group.streams.topology import Topology
     from protocol.apis.offset_commit import OffsetCommitRequest
 
@@ -84,6 +85,8 @@ class StreamsGroup(ModernGroup):
         self.targets: dict[str, MemberTasks] = {}
         self.currents: dict[str, CurrentTasks] = {}
         self.holders = Holders()
+        self.task_offsets: dict[str, TaskOffsets] = {}
+        """What members report of their tasks, by member id."""
 
         self.configured: ConfiguredTopology | None = None
         self.endpoint_epoch = 0
@@ -142,6 +145,7 @@ class StreamsGroup(ModernGroup):
             self._hold(member_id)
             return
         self.members.pop(member_id, None)
+        self.task_offsets.pop(member_id, None)
         for waiting in (self.sessions, self.revocations):
             if member_id in waiting:
                 self.purgatory.cancel(waiting.pop(member_id))

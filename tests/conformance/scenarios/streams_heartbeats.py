@@ -405,3 +405,47 @@ def newest_versions(t: Stage) -> None:
         asked = {"group_id": group, "member_id": member, "topology_description": graph}
         answer = t.raw("StreamsGroupTopologyDescriptionUpdate", 0, asked | {"topology_epoch": 0})
         t.rec(f"update {label}", [answer["error_code"], answer["error_message"]])
+
+
+def _offsets(*tasks: tuple[str, int, int]) -> list[dict[str, Any]]:
+    return [
+        {"subtopology_id": subtopology_id, "partition": partition, "offset": offset}
+        for subtopology_id, partition, offset in tasks
+    ]
+
+
+@AREA.scenario
+def reported_offsets(t: Stage) -> None:
+    """Members report offsets of tasks: which are described, and when are they forgotten?"""
+    a, b = (StreamsMember(t, name, simple(t.t3)) for name in "AB")
+
+    def look(label: str) -> None:
+        shown = {
+            t.sub(member["member_id"]): [
+                sorted([one["subtopology_id"], one["partition"], one["offset"]] for one in offsets)
+                for offsets in (member["task_offsets"], member["task_end_offsets"])
+            ]
+            for member in streams.described_group(t)["members"]
+        }
+        t.rec(label, dict(sorted(shown.items())))
+
+    a.join("with offsets", task_offsets=_offsets(("0", 0, 1)), task_end_offsets=[])
+    look("of a new group")
+    b.join("with offsets", task_offsets=_offsets(("0", 1, 5)))
+    look("of a new member")
+    a.owning(
+        task_offsets=_offsets(("0", 0, 7), ("none", 9, -1)), task_end_offsets=_offsets(("0", 0, 9))
+    )
+    look("both")
+    a.owning("only ends", task_end_offsets=_offsets(("0", 0, 10)))
+    look("ends changed")
+    a.owning("nothing")
+    look("kept")
+    a.owning("a task twice", task_offsets=_offsets(("0", 0, 7), ("0", 0, 8)))
+    a.owning("no offsets", task_offsets=[])
+    look("none")
+    b.heartbeat("of a wrong epoch", member_epoch=77, task_offsets=_offsets(("0", 1, 6)))
+    look("after a refusal")
+    b.leave()
+    b.join("again")
+    look("joined again")

@@ -12,6 +12,7 @@ from protocol.apis.streams_group_describe import (
     DescribedStreamsAssignment,
     StreamsGroupDescribeRequest,
 )
+from protocol.apis.streams_group_heartbeat import StreamsTaskOffset
 from protocol.errors import ErrorCode
 from protocol.streams_group_records import StreamsGroupTopologyKey
 from tests.sim.broker import GROUP
@@ -85,6 +86,26 @@ def test_a_group_with_its_members() -> None:
     assert tasks(other.assignment) == ({}, {}, {})
     assert tasks(other.target_assignment) == ({"0": [2]}, {}, {})
     assert context.describe().authorized_operations == -(2**31)
+
+
+def test_the_offsets_that_a_member_reports() -> None:
+    """The last report of each list counts; a task that is listed twice is refused."""
+    context = StreamsContext()
+    member = context.member("a")
+    context.joined(member)
+    many = [StreamsTaskOffset(subtopology_id="0", partition=one) for one in range(501)]
+    end = StreamsTaskOffset(subtopology_id="0", partition=0, offset=9)
+    assert member.beat(task_offsets=many) is ErrorCode.NONE
+    assert member.beat(task_end_offsets=[end]) is ErrorCode.NONE
+    assert member.send(task_offsets=[end, end]).response.error_message == (
+        "Task offsets contain a duplicate entry for subtopology 0 and partition 0."
+    )
+    assert member.beat() is ErrorCode.NONE
+    (described,) = context.describe().members
+    assert [one.partition for one in described.task_offsets] == list(range(501))
+    assert [(one.partition, one.offset) for one in described.task_end_offsets] == [(0, 9)]
+    assert member.leave() is ErrorCode.NONE
+    assert not context.group.task_offsets
 
 
 def test_the_topology_as_it_came_and_as_it_is() -> None:

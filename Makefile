@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest -o faulthandler_exit_on_timeout=true
 # Tests start hundreds of processes; without byte code on disk each would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all nightly test-lowest test-pythons pipeline compose-test lint lock coverage print-covered sim mutations bench bench-keep profile \
+.PHONY: run test test-all nightly test-lowest test-pythons pipeline compose-test lint lock coverage print-covered sim fuzz-kafka mutations bench bench-keep profile \
 	settings reference audit clean
 
 run: .venv/.installed
@@ -84,6 +84,11 @@ print-covered:
 # `make sim SEEDS=0-999`; see docs/simulation.md.
 sim: .venv/.installed-dev
 	$(BIN)/python -m tests.sim --seeds $(SEEDS)
+
+# Random sequences of requests, also sent to a Kafka that it starts; see docs/conformance.md.
+# SEEDS=FIRST-LAST, THEMES=classic,share, FUZZ_ARGUMENTS="--seconds 100 --kafka HOST:PORT".
+fuzz-kafka: .venv/.installed-dev
+	$(BIN)/python -m tests.fuzz_kafka --seeds $(SEEDS) $(if $(THEMES),--themes $(THEMES)) $(FUZZ_ARGUMENTS)
 
 mutations: .venv/.installed-dev
 	$(BIN)/python -m tests.sim.mutations

@@ -1,7 +1,8 @@
 """Checks too long for each run of CI: `make nightly` runs all, each `.ci/run` one slice.
 
-A slice is the unit tests on another Python, the lowest versions of the dependencies, or a share of
-the tests marked `nightly` (the simulation at length, most deliberate bugs, long fuzzing).
+A slice is the unit tests on another Python, the lowest versions of the dependencies, random
+sequences beside a Kafka, or a share of the tests marked `nightly` (the simulation at length, most
+deliberate bugs, long fuzzing).
 """
 
 from __future__ import annotations
@@ -9,12 +10,19 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 
+from tests.oracle import kafka_process
 from tests.support import ROOT
 
 TEST_SLICES = 8
 """Into how many slices the tests marked `nightly` are divided, each of two to four minutes."""
+
+FUZZ_SECONDS = 120
+"""How long random sequences are drawn: the start of Kafka and the last shrinking come on top."""
+
+_DAY_SECONDS = 86_400
 
 
 def find_slices() -> dict[str, list[str]]:
@@ -25,6 +33,10 @@ def find_slices() -> dict[str, list[str]]:
     slices = {"lowest": ["make", "test-lowest"]}
     for version in pythons.stdout.split():
         slices[f"python-{version}"] = ["tests/pythons.sh", version]
+    if kafka_process.missing() is None:
+        first = int(time.time()) // _DAY_SECONDS * 1000  # other sequences every day
+        seconds = f"FUZZ_ARGUMENTS=--seconds {FUZZ_SECONDS}"
+        slices["fuzz-kafka"] = ["make", "fuzz-kafka", f"SEEDS={first}-{first + 999}", seconds]
     for number in range(1, TEST_SLICES + 1):
         arguments = f"PYTEST_ARGUMENTS=--slice={number}/{TEST_SLICES} --durations=5"
         slices[f"tests-{number}"] = ["make", "test", "MARKERS=nightly", arguments]

@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 NO_LEADER_EPOCH = 0
 """What the group coordinator asks with: it leads no partition and does no fencing."""
 
+MOST_SORTED = 10_000
+"""Partitions of a topic that are described in the order of their numbers, as Kafka's hash maps have
+them. More are described as they were named: to sort millions would take too long."""
+
 Described = Callable[[DescribeShareGroupOffsetsResponseGroup], None]
 
 
@@ -122,16 +126,19 @@ def _describe_asked(
     for topic in asked.topics or ():
         found = broker.topics.topic(topic.topic_name)
         if found is not None:
-            known.append(_AskedTopic(found.name, found.topic_id, topic.partitions))
+            partitions = topic.partitions
+            if len(partitions) <= MOST_SORTED:
+                partitions = sorted(partitions)
+            known.append(_AskedTopic(found.name, found.topic_id, partitions))
             is_good = is_good and bool(topic.partitions) and min(topic.partitions) >= 0
         else:
-            partitions = []
+            described = []
             for partition in topic.partitions:
-                partitions.append(_without_offset(partition))
+                described.append(_without_offset(partition))
                 yield
             unknown.append(
                 DescribeShareGroupOffsetsResponseTopic(
-                    topic_name=topic.topic_name, topic_id=ZERO_UUID, partitions=partitions
+                    topic_name=topic.topic_name, topic_id=ZERO_UUID, partitions=described
                 )
             )
         yield

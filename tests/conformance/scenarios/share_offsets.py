@@ -134,6 +134,18 @@ def described(t: Stage, state: str, version: int) -> None:
 
 
 @AREA.scenario
+def order_of_described_partitions(t: Stage) -> None:
+    """Partitions are named downwards: of a topic that exists, and of one that does not."""
+    topics = [
+        {"topic_name": name, "partitions": [2, 0, 1]} for name in ("cf-none", t.topic(partitions=3))
+    ]
+    body = {"groups": [{"group_id": t.g, "topics": topics}]}
+    for topic in t.raw("DescribeShareGroupOffsets", 1, body)["groups"][0]["topics"]:
+        indexes = [partition["partition_index"] for partition in topic["partitions"]]
+        t.rec(t.sub(topic["topic_name"]), indexes)
+
+
+@AREA.scenario
 def lag(t: Stage) -> None:
     """The lag of a partition as records come, are acquired, accepted and released."""
     place, a = reader(t, (2, 2))

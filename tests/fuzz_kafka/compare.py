@@ -1,0 +1,111 @@
+"""Play a sequence against Kafka and against our broker, and reduce a difference to its cause."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from tests.fuzz_kafka.draw import Step
+from tests.fuzz_kafka.explained import explanation
+from tests.fuzz_kafka.play import Player, Transcript
+
+_CONFIRMING, _SHRINKING = 2.0, 1.2
+"""How patient the replays are: a difference has to be there for a slow client as well."""
+
+_SHRINK_SECONDS = 40.0
+
+
+class Target(NamedTuple):
+    """A broker under test; `wait` lets time pass for it, in real time or by its virtual clock."""
+
+    address: tuple[str, int]
+    wait: Callable[[float], object] = time.sleep
+
+
+class Difference(NamedTuple):
+    """The first step with different answers; `kind` says what differs, without ids."""
+
+    step: int
+    kind: str
+    kafka: Any
+    ours: Any
+
+
+def find(kafka: Target, ours: Target, steps: Sequence[Step]) -> Difference | None:
+    """Return the first difference that is there again in a slow replay, None without one.
+
+    A sequence in which Kafka does not agree with itself tells nothing.
+    """
+    difference = _compare(kafka, ours, steps, 1.0)
+    if difference is None:
+        return None
+    steps = _until(steps, difference)
+    first = _play(kafka, steps, _CONFIRMING)
+    difference = _first(first, _play(ours, steps, _CONFIRMING))
+    if difference is None:
+        return None
+    second = _play(kafka, steps, _CONFIRMING)
+    return difference if first[: difference.step + 1] == second[: difference.step + 1] else None
+
+
+def shrink(kafka: Target, ours: Target, steps: Sequence[Step], kind: str) -> Sequence[Step]:
+    """Drop steps from the end to the beginning as long as the same difference stays."""
+    end = time.monotonic() + _SHRINK_SECONDS
+    for position in reversed(range(len(steps))):
+        fewer = [*steps[:position], *steps[position + 1 :]]
+        if time.monotonic() > end or not fewer:
+            break
+        difference = _compare(kafka, ours, fewer, _SHRINKING)
+        if difference is not None and difference.kind == kind:
+            steps = _until(fewer, difference)
+    return steps
+
+
+def _until(steps: Sequence[Step], difference: Difference) -> Sequence[Step]:
+    return steps[: difference.step + 1]
+
+
+def _compare(
+    kafka: Target, ours: Target, steps: Sequence[Step], patience: float
+) -> Difference | None:
+    return _first(_play(kafka, steps, patience), _play(ours, steps, patience))
+
+
+def _play(target: Target, steps: Sequence[Step], patience: float) -> Transcript:
+    run = f"f{uuid.uuid4().hex[:8]}"
+    return Player(target.address, run, target.wait, patience).play(steps)
+
+
+def _first(kafka: Transcript, ours: Transcript) -> Difference | None:
+    """Return the first difference of two transcripts that has no explanation."""
+    for number, ((label, expected), (_, answered)) in enumerate(zip(kafka, ours, strict=True)):
+        paths = sorted(set(_paths(expected, answered)))
+        kind = f"{label.split()[0]} {'; '.join(paths[:3])}"
+        explained = explanation(kind, str(kafka[:number])) if paths else None
+        if paths and explained is None:
+            return Difference(number, kind, expected, answered)
+        if explained is not None and explained.ends:
+            return None
+    return None
+
+
+def _paths(kafka: Any, ours: Any, path: str = "") -> list[str]:
+    """Return what differs, as "PATH: KAFKA | OURS"."""
+    if isinstance(kafka, dict) and isinstance(ours, dict):
+        names = sorted({*kafka, *ours})
+        pairs = [(f"{path}.{one}", kafka.get(one, "-"), ours.get(one, "-")) for one in names]
+    elif isinstance(kafka, list | tuple) and isinstance(ours, list | tuple):
+        if len(kafka) != len(ours):
+            return [f"{path.lstrip('.')}#: {len(kafka)} | {len(ours)}"]
+        pairs = [(path, *pair) for pair in zip(kafka, ours, strict=True)]
+    else:
+        is_same = type(kafka) is type(ours) and kafka == ours
+        return [] if is_same else [f"{path.lstrip('.')}: {_short(kafka)} | {_short(ours)}"]
+    return [line for one in pairs for line in _paths(one[1], one[2], one[0])]
+
+
+def _short(value: Any) -> str:
+    return str(value) if isinstance(value, str) else json.dumps(value)[:90]

@@ -1,0 +1,52 @@
+"""Differences that random sequences meet and that are meant, with their reasons."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Explained(NamedTuple):
+    """A difference that is meant. `kind` is a regular expression on `Difference.kind`.
+
+    `after` is one on what Kafka answered before. With `ends` the rest of the sequence tells
+    nothing, as the brokers are in different states from there on.
+    """
+
+    kind: str
+    reason: str
+    after: str = ""
+    ends: bool = True
+
+
+EXPLAINED = (
+    Explained(
+        r"JoinGroup #: 1 \| 2",
+        "a parked JoinGroup that is sent again is answered REBALANCE_IN_PROGRESS at its first "
+        "place, where Kafka leaves the client waiting",
+    ),
+    Explained(
+        r"\w+ .*(GROUP_ID_NOT_FOUND|not found\.) \|.*",
+        "a JoinGroup with a member id to an empty consumer or streams group is refused, and Kafka "
+        "forgets the group at that until it loads the log again",
+        after=r"'JoinGroup v\d+', .*UNKNOWN_MEMBER_ID",
+    ),
+    Explained(
+        r"\w+( [\w.]*assignment\.topic_partitions[\w.#]*: [^;]*;?)+",
+        "which partitions `uniform` and the share assignor give to whom follows hash maps of "
+        "random topic and member ids",
+    ),
+    Explained(
+        r"(CreateTopics|DescribeConfigs) [\w.]*config_source: 3 \| 5",
+        "Kafka has a cluster-wide min.insync.replicas with eligible.leader.replicas.version 1",
+        ends=False,
+    ),
+)
+
+
+def explanation(kind: str, earlier: str) -> Explained | None:
+    """Return what explains a difference, None if nothing does; `earlier` is Kafka's transcript."""
+    for one in EXPLAINED:
+        if re.fullmatch(one.kind, kind) and re.search(one.after, earlier):
+            return one
+    return None

@@ -1,0 +1,73 @@
+"""The tool itself, with our brokers in the place of Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from protocol.registry import SPEC_BY_NAME
+from tests.fuzz_kafka.__main__ import SETTINGS, profile
+from tests.fuzz_kafka.compare import Target, find, shrink
+from tests.fuzz_kafka.draw import THEMES, WAIT, Draw, Step
+from tests.fuzz_kafka.explained import EXPLAINED, explanation
+from tests.support import Broker
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[Target]:
+    """Yield a broker with the settings of the tool."""
+    with Broker({**profile(), **SETTINGS}) as broker:
+        yield Target(broker.address, broker.clock.advance)
+
+
+def test_a_seed_always_draws_the_same_sequence() -> None:
+    """Every theme is drawn, with every API that it lists."""
+    drawn = [Draw(seed, (theme,)) for theme in THEMES for seed in range(60)]
+    again = [Draw(seed, (theme,)) for theme in THEMES for seed in range(60)]
+    assert [one.steps for one in drawn] == [one.steps for one in again]
+    for theme, weights in THEMES.items():
+        apis = {step.api for one in drawn if one.theme == theme for step in one.steps}
+        assert weights.keys() <= apis
+        assert all(api == WAIT or api in SPEC_BY_NAME for api in apis)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_broker_agrees_with_itself(target: Target, theme: str) -> None:
+    """Ids, epochs and times do not count as differences."""
+    assert find(target, target, Draw(1, (theme,)).steps) is None
+
+
+def test_a_difference_is_found_and_reduced(target: Target) -> None:
+    """A second member meets another `group.max.size`; requests that do not matter are dropped."""
+    join = {
+        "group_id": {"$name": "G0"},
+        "session_timeout_ms": 30000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": {"$subscription": []}}],
+    }
+    offsets = {"group_id": {"$name": "G0"}, "topics": None}
+    steps = [
+        Step(0, 0, "JoinGroup", 0, join, "G0"),
+        Step(1, 2, "OffsetFetch", 7, offsets, "G0"),
+        Step(2, 1, "JoinGroup", 0, join, "G0"),
+        Step(3, 2, "OffsetFetch", 7, offsets, "G0"),
+    ]
+    settings = {**profile(), **SETTINGS, "group.max.size": "1"}
+    with Broker(settings) as broker:
+        small = Target(broker.address, broker.clock.advance)
+        difference = find(target, small, steps)
+        assert difference is not None
+        assert difference.step == 2
+        assert "GROUP_MAX_SIZE_REACHED" in str(difference.ours)
+        shrunk = shrink(target, small, steps[:3], difference.kind)
+    assert [step.number for step in shrunk] == [0, 2]
+
+
+def test_explanations_match_what_they_are_about() -> None:
+    """A difference has the explanation of its kind; with `after` only behind such an answer."""
+    refused = "('JoinGroup v9', [(3, {'error_code': 'UNKNOWN_MEMBER_ID'})])"
+    kind = "OffsetCommit topics.partitions.error_code: GROUP_ID_NOT_FOUND | UNKNOWN_MEMBER_ID"
+    assert explanation(kind, "") is None
+    assert explanation(kind, refused) in EXPLAINED
+    assert explanation("Fetch error_code: NONE | UNKNOWN_TOPIC_ID", refused) is None

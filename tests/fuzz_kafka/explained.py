@@ -26,10 +26,11 @@ EXPLAINED = (
         "place, where Kafka leaves the client waiting",
     ),
     Explained(
-        r"\w+ .*(GROUP_ID_NOT_FOUND|not found\.) \|.*",
+        r".*",
         "a JoinGroup with a member id to an empty consumer or streams group is refused, and Kafka "
         "forgets the group at that until it loads the log again",
-        after=r"'JoinGroup v\d+', .*UNKNOWN_MEMBER_ID",
+        after=r"(Consumer|Streams)GroupHeartbeat.*'JoinGroup v\d+', "
+        r"\[\(\d+, {'error_code': 'UNKNOWN_MEMBER_ID'",
     ),
     Explained(
         r"\w+( [\w.]*assignment\.topic_partitions[\w.#]*: [^;]*;?)+",
@@ -37,7 +38,13 @@ EXPLAINED = (
         "random topic and member ids",
     ),
     Explained(
-        r"(CreateTopics|DescribeConfigs) [\w.]*config_source: 3 \| 5",
+        r"Fetch responses\.partitions\.aborted_transactions#: .*",
+        "Kafka lists aborted transactions up to its next index entry, where only those of the "
+        "fetched records are listed here",
+        ends=False,
+    ),
+    Explained(
+        r"(CreateTopics|DescribeConfigs) [\w.]*config_source: 3 \| 5(; [\w.]*synonyms#: 2 \| 1)?",
         "Kafka has a cluster-wide min.insync.replicas with eligible.leader.replicas.version 1",
         ends=False,
     ),

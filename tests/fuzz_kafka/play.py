@@ -45,7 +45,11 @@ _RETRIED = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.CONCURRENT_TRANSACTIONS,
 )
-_NO_TOPIC_YET = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
+_NOT_YET = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)
 _RETRIES, _RETRY_S = 12, 0.03
 _DROPPED = {
     "throttle_time_ms", "client_host", "host", "port", "cluster_id", "node_endpoints",
@@ -53,6 +57,9 @@ _DROPPED = {
     "transaction_start_time_ms", "authorized_operations", "acceptable_recovery_lag_legacy",
 }  # fmt: skip
 """Fields of responses that are times, places, or of no interest."""
+
+_OF_ALL = (("ListGroups", "groups"), ("Metadata", "topics"), ("DescribeTopicPartitions", "topics"))
+"""The lists that may have the groups and topics of other sequences."""
 
 _ORDERED = {"acquired_records", "acknowledge_types"}
 _ORDERED_APIS = ("Fetch", "Produce", "OffsetCommit")
@@ -105,17 +112,25 @@ class Player:
             for name, partitions in TOPICS.items()
         ]
         self._ask("CreateTopics", 7, {"topics": topics, "timeout_ms": 8000})
+        named = {"topics": [{"name": topic["name"]} for topic in topics]}
+        for topic in self._until_there("Metadata", 12, named)["topics"]:
+            self._learn_topic(topic)
+        listed = [
+            {"name": topic["name"], "partitions": [{"partition_index": i, "timestamp": -1}]}
+            for topic in topics
+            for i in range(topic["num_partitions"])
+        ]
+        self._until_there("ListOffsets", 7, {"replica_id": -1, "topics": listed})
+        time.sleep(0.1 * self._patience)  # until the coordinators know the topics
+
+    def _until_there(self, api: str, version: int, body: Body) -> Any:
+        """Ask until no topic of the answer has an error, as those of new topics in Kafka."""
         end = time.monotonic() + _ANSWER_S
-        while time.monotonic() < end:
-            answer = self._ask(
-                "Metadata", 12, {"topics": [{"name": one["name"]} for one in topics]}
-            )
-            if not _has_error(answer, (*_NO_TOPIC_YET, *_RETRIED)):
+        while _has_error(answer := self._ask(api, version, body), _NOT_YET):
+            if time.monotonic() > end:
                 break
             time.sleep(0.02)
-        for topic in answer["topics"]:
-            self._learn_topic(topic)
-        time.sleep(0.15 * self._patience)  # until the coordinators know the topics
+        return answer
 
     def _ask(self, api: str, version: int, body: Body) -> Any:
         """Send a request that is not part of the sequence, and return the answer."""
@@ -331,8 +346,8 @@ class Player:
             batches = iterate_batches(memoryview(value or b""))
             return [[one.base_offset, one.last_offset, one.is_control] for one in batches]
         if isinstance(value, list):
-            if api == "ListGroups" and name == "groups":
-                value = [group for group in value if self._run in group["group_id"]]
+            if (api, name) in _OF_ALL:
+                value = [one for one in value if self._run in str(one)]
             shown_items = [self._shown(one, api, name) for one in value]
             is_ordered = name in _ORDERED or (api in _ORDERED_APIS and name != "active_producers")
             return shown_items if is_ordered else sorted(shown_items, key=json.dumps)

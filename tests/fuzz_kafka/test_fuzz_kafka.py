@@ -66,8 +66,11 @@ def test_a_difference_is_found_and_reduced(target: Target) -> None:
 
 def test_explanations_match_what_they_are_about() -> None:
     """A difference has the explanation of its kind; with `after` only behind such an answer."""
-    refused = "('JoinGroup v9', [(3, {'error_code': 'UNKNOWN_MEMBER_ID'})])"
+    refused = (
+        "('ConsumerGroupHeartbeat v1', [(2, {})]), "
+        "('JoinGroup v9', [(3, {'error_code': 'UNKNOWN_MEMBER_ID'})])"
+    )
     kind = "OffsetCommit topics.partitions.error_code: GROUP_ID_NOT_FOUND | UNKNOWN_MEMBER_ID"
     assert explanation(kind, "") is None
     assert explanation(kind, refused) in EXPLAINED
-    assert explanation("Fetch error_code: NONE | UNKNOWN_TOPIC_ID", refused) is None
+    assert explanation("Fetch error_code: NONE | UNKNOWN_TOPIC_ID", "") is None

@@ -9,6 +9,7 @@ from coordinator_server.apis.share_acknowledgements import (
     Outcomes,
     leader_of,
     member_id_is_valid,
+    trips_authorizer,
 )
 from coordinator_server.share.session import (
     FINAL_EPOCH,
@@ -44,6 +45,9 @@ def handle(broker: Broker, call: Call, request: ShareAcknowledgeRequest) -> Step
     error = _next_request(broker, key, request.share_session_epoch)
     if error is not ErrorCode.NONE:
         call.reply(ShareAcknowledgeResponse(error_code=error))
+        return
+    if (yield from trips_authorizer(broker, request.topics)):
+        call.reply(ShareAcknowledgeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
         return
     is_final = request.share_session_epoch == FINAL_EPOCH
 

@@ -79,6 +79,22 @@ def leader_of(broker: Broker, key: PartitionKey) -> tuple[int, int]:
     return partition.leader_id, partition.known_epoch
 
 
+def trips_authorizer(
+    broker: Broker, topics: Sequence[AcknowledgedTopic]
+) -> Generator[None, None, bool]:
+    """Return whether a request fails as a whole: with an authorizer, for an unknown topic id.
+
+    Kafka asks its authorizer about the name of the topic, which is null then, and throws.
+    """
+    if broker.security.authorizer is None:
+        return False
+    for topic in topics:
+        if topic.partitions and broker.topics.topic_by_id(topic.topic_id) is None:
+            return True
+        yield
+    return False
+
+
 class Acknowledging:
     """The acknowledgements of one request: `take`, then `write`; `done` gets the outcomes.
 

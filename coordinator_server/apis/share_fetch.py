@@ -20,6 +20,7 @@ from coordinator_server.apis.share_acknowledgements import (
     Outcomes,
     leader_of,
     member_id_is_valid,
+    trips_authorizer,
 )
 from coordinator_server.security.acl import Operation
 from coordinator_server.share.acquire import AcquireMode
@@ -88,6 +89,10 @@ def handle(broker: Broker, call: Call, request: ShareFetchRequest) -> Steps:
         return
     if context.error is not ErrorCode.NONE:
         call.reply(ShareFetchResponse(error_code=context.error))
+        return
+    has_failed = has_acknowledgements and (yield from trips_authorizer(broker, request.topics))
+    if has_failed or (yield from _trips_authorizer(broker, context)):
+        call.reply(ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
         return
     answer = _Answer(broker, call, key, request, context)
     acknowledging = Acknowledging(broker, call, group_id, member_id, answer.acknowledged)
@@ -161,6 +166,18 @@ def _forgotten(request: ShareFetchRequest) -> Iterator[PartitionKey]:
     for topic in request.forgotten_topics_data:
         for index in topic.partitions:
             yield topic.topic_id, index
+
+
+def _trips_authorizer(broker: Broker, context: _Context) -> Generator[None, None, bool]:
+    """Return whether a session makes each of its fetches fail: see `trips_authorizer`."""
+    if broker.security.authorizer is None:
+        return False
+    names = context.names or {}
+    for topic_id, _ in context.partitions:
+        if topic_id not in names and broker.topics.topic_by_id(topic_id) is None:
+            return True
+        yield
+    return False
 
 
 def _fetch(

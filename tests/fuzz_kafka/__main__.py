@@ -32,7 +32,7 @@ SETTINGS = {
     "group.share.heartbeat.interval.ms": "5000",
     "group.share.min.session.timeout.ms": "1000",
 }
-_OF_KAFKA = {
+OFFLOAD = {
     "group.consumer.assignor.offload.enable": "false",
     "group.share.assignor.offload.enable": "false",
     "group.streams.assignor.offload.enable": "false",
@@ -63,7 +63,7 @@ class Fuzzer:
             thread.join()
 
     def _work(self, end: float) -> None:
-        with Broker({**profile(), **SETTINGS}, log_level="error") as broker:
+        with Broker({**profile(), **SETTINGS, **OFFLOAD}, log_level="error") as broker:
             ours = Target(broker.address, broker.clock.advance)
             while time.monotonic() < end:
                 with self._lock:
@@ -111,7 +111,7 @@ def running_kafka(address: str | None = None) -> Iterator[Target]:
     with ExitStack() as stack:
         if address is None:
             directory = stack.enter_context(tempfile.TemporaryDirectory())
-            kafka = Kafka(Path(directory), {**profile(), **SETTINGS, **_OF_KAFKA})
+            kafka = Kafka(Path(directory), {**profile(), **SETTINGS, **OFFLOAD})
             stack.callback(kafka.end)
             kafka.start()
             address = kafka.bootstrap_servers

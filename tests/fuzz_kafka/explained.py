@@ -9,8 +9,8 @@ from typing import NamedTuple
 class Explained(NamedTuple):
     """A difference that is meant. `kind` is a regular expression on `Difference.kind`.
 
-    `after` is one on what Kafka answered before. With `ends` the rest of the sequence tells
-    nothing, as the brokers are in different states from there on.
+    `after` is one on the steps before and what Kafka answered. With `ends` the rest of the sequence
+    tells nothing, as the brokers are in different states from there on.
     """
 
     kind: str
@@ -38,6 +38,30 @@ EXPLAINED = (
         "random topic and member ids",
     ),
     Explained(
+        r"\w*Describe\w* .*: Dead \| Empty.*",
+        "a group that a refused commit creates is described by Kafka after the next record in the "
+        "same partition, and here at once",
+        after="OFFSET_METADATA_TOO_LARGE",
+        ends=False,
+    ),
+    Explained(
+        r"ConsumerGroup\w+ .*(epoch|assignor_name).*",
+        "while as many members name one assignor as another, Kafka's choice depends on who asks, "
+        "and heartbeats without news raise the group epoch again and again",
+        after=r"'server_assignor': '(range.*'server_assignor': 'uniform|uniform.*"
+        r"'server_assignor': 'range)'",
+    ),
+    Explained(
+        r"DescribeGroups groups\.members\.member_assignment: .*",
+        "a group that becomes a classic one has its assigned topics in the order of hash maps",
+    ),
+    Explained(
+        r"ListOffsets .*offset: \d+ \| -1.*",
+        "the record with the largest timestamp was deleted: Kafka still names it",
+        after="DeleteRecords",
+        ends=False,
+    ),
+    Explained(
         r"Fetch responses\.partitions\.aborted_transactions#: .*",
         "Kafka lists aborted transactions up to its next index entry, where only those of the "
         "fetched records are listed here",
@@ -52,7 +76,7 @@ EXPLAINED = (
 
 
 def explanation(kind: str, earlier: str) -> Explained | None:
-    """Return what explains a difference, None if nothing does; `earlier` is Kafka's transcript."""
+    """Return what explains a difference, None if nothing does; `earlier` are steps and answers."""
     for one in EXPLAINED:
         if re.fullmatch(one.kind, kind) and re.search(one.after, earlier):
             return one

@@ -28,6 +28,9 @@ from tests.fuzz_kafka.fields import Body
 
 Transcript = list[tuple[str, list[tuple[int, Any]]]]
 
+_GENERATED_ID = 22
+"""The length of the ids that brokers generate; ids of clients are shorter."""
+
 _UNKNOWN_ID = bytes(range(1, 17))
 _PARKS = ("JoinGroup", "SyncGroup")
 _PARKED_AFTER_S, _ANSWER_S = 0.12, 8.0
@@ -308,7 +311,7 @@ class Player:
         member_id = answer.get("member_id")
         if member_id and error in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
             self._own[key] = member_id
-            if self._run not in member_id:
+            if len(member_id) >= _GENERATED_ID:
                 self._names.setdefault(member_id, f"<member {step.number}>")
             if member_id not in self._members.setdefault(step.owner, []):
                 self._members[step.owner].append(member_id)
@@ -368,7 +371,11 @@ class Player:
                         rf"(producer ?id:? ){known}\b", rf"\1{symbol}", value, flags=re.I
                     )
             value = value.replace(self._run, "RUN")
-            if name in ("member_id", "leader") and len(value) >= 22 and "RUN" not in value:
+            if (
+                name in ("member_id", "leader")
+                and len(value) >= _GENERATED_ID
+                and "RUN" not in value
+            ):
                 return "<other member>"
         return value
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from protocol.registry import SPEC_BY_NAME
-from tests.fuzz_kafka.__main__ import SETTINGS, profile
+from tests.fuzz_kafka.__main__ import OFFLOAD, SETTINGS, profile
 from tests.fuzz_kafka.compare import Target, find, shrink
 from tests.fuzz_kafka.draw import THEMES, WAIT, Draw, Step
 from tests.fuzz_kafka.explained import EXPLAINED, explanation
@@ -17,7 +17,7 @@ from tests.support import Broker
 @pytest.fixture(scope="module")
 def target() -> Iterator[Target]:
     """Yield a broker with the settings of the tool."""
-    with Broker({**profile(), **SETTINGS}) as broker:
+    with Broker({**profile(), **SETTINGS, **OFFLOAD}) as broker:
         yield Target(broker.address, broker.clock.advance)
 
 

@@ -6,15 +6,9 @@ _FIXED = (
     "the settings of a broker come from its command line and its file: all of them are answered as "
     "a Kafka answers those that cannot be changed"
 )
-_FAILS = "a Kafka with an authorizer fails at ids that no topic has; we answer UNKNOWN_TOPIC_ID"
 _CREATES = (
     "the response to the request that creates a topic describes the topic (decision 14); Kafka "
     "answers UNKNOWN_TOPIC_OR_PARTITION"
-)
-
-_ALLOWED_BY_GROUP = (
-    *("super", "full", "all-operations", "implied", "prefixed", "wildcard", "everyone"),
-    *("right-host", "deny-other-host", "odd", "deny-2", "without-2"),
 )
 
 _MAY_ALTER = (
@@ -29,11 +23,6 @@ _MAY_CREATE = (
 )
 EXPLAINED: dict[str, str] = {
     **{f"*AlterConfigs.broker * {grant}": _FIXED for grant in _MAY_ALTER},
-    **{
-        f"{case} * {grant}": _FAILS
-        for case in ("ShareAcknowledge.absent", "ShareFetch")
-        for grant in _ALLOWED_BY_GROUP
-    },
     **{
         f"{case} {grant}": _CREATES
         for case in ("Metadata [0-3]", "Metadata.created *")

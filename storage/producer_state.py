@@ -140,7 +140,7 @@ class ProducerState:
         if self._verifications:
             self._check_verified(producer_id, sequence, is_empty=not batches)
         if epoch != entry.epoch:
-            if sequence != 0:
+            if sequence != 0 and entry.epoch != _NO_EPOCH:
                 raise OutOfOrderSequenceError(
                     f"Invalid sequence number for new epoch of producer {producer_id}: "
                     f"{epoch} (request epoch), {sequence} (seq. number), {entry.epoch} "

@@ -143,10 +143,11 @@ def describe_broker(config: Config, advertised: str) -> Iterator[DescribedConfig
 def describe_group(config: Config, own: Mapping[str, str]) -> Iterator[DescribedConfig]:
     """Describe the configs of a group: its `own`, and the settings of the broker.
 
-    Internal configs are described only of groups that have set them, as in Kafka.
+    Internal configs are described only where the group or the broker has set them, as in Kafka.
     """
     for name, setting in GROUP_SETTINGS.items():
-        if setting.internal and name not in own:
+        is_given = setting.name != name and config.source(setting.name) != "default"
+        if setting.internal and name not in own and not is_given:
             continue
         if setting.name == name:
             value = render(setting.default)

@@ -52,13 +52,28 @@ EXPLAINED = (
         r"'server_assignor': 'range)'",
     ),
     Explained(
-        r"DescribeGroups groups\.members\.member_assignment: .*",
-        "a group that becomes a classic one has its assigned topics in the order of hash maps",
+        r"(SyncGroup assignment|DescribeGroups groups\.members\.member_assignment): .*",
+        "classic members of consumer groups have their topics in the order of hash maps",
     ),
     Explained(
-        r"ListOffsets .*offset: \d+ \| -1.*",
+        r"ListOffsets .*offset: \d+ \| -?\d+.*",
         "the record with the largest timestamp was deleted: Kafka still names it",
         after="DeleteRecords",
+        ends=False,
+    ),
+    Explained(
+        r"StreamsGroup\w+( [\w.]*_tasks[\w.#]*: [^;]*;?)+",
+        "which of equally loaded members gets a task follows hash maps of random member ids",
+    ),
+    Explained(
+        r"IncrementalAlterConfigs responses\.error_message: Can't .* type is not LIST\.",
+        "of several wrong operations Kafka names one in the order of a hash map",
+        ends=False,
+    ),
+    Explained(
+        r"ShareFetch responses#: 1 \| 2",
+        "a share partition whose state cannot be read: its error is in the response if the state "
+        "was asked for before other partitions had records",
         ends=False,
     ),
     Explained(

@@ -135,6 +135,15 @@ def test_an_internal_config_is_described_once_it_is_set() -> None:
     assert (config.value, config.config_source) == ("100", 1)
 
 
+def test_an_internal_config_of_groups_is_described_where_the_broker_has_it() -> None:
+    """A group without configs shows consumer.assignor.offload.enable if the broker was given it."""
+    name = "consumer.assignor.offload.enable"
+    assert not describe(FakeBroker(), GROUP, "g", [name]).configs
+    made = FakeBroker(**{f"group.{name}": "false"})
+    (config,) = describe(made, GROUP, "g", [name]).configs
+    assert (config.value, config.config_source) == ("false", 4)
+
+
 def recorded(section: str) -> dict[str, Any]:
     """Configs of a running Kafka: name -> value, source, type, synonyms."""
     described: dict[str, Any] = RECORDED[section]

@@ -97,6 +97,15 @@ def test_unknown_producers_may_begin_anywhere() -> None:
     assert send(log, 42).base_offset == 1
 
 
+def test_after_a_batch_without_an_epoch_a_producer_may_begin_anywhere() -> None:
+    """A first batch of epoch -1 binds the producer to no sequence, as in Kafka 4.4.0."""
+    log = open_log(MemoryDisk())
+    send(log, 1, b"a", b"b", epoch=-1)
+    assert send(log, 3, b"c", epoch=0).base_offset == 2
+    with pytest.raises(StorageError):
+        send(log, 5, b"d", epoch=1)
+
+
 def test_sequences_wrap() -> None:
     """Behind 2^31-1 comes 0."""
     log = open_log(MemoryDisk())

@@ -21,9 +21,9 @@ class Explained(NamedTuple):
 
 EXPLAINED = (
     Explained(
-        r"JoinGroup #: 1 \| 2",
-        "a parked JoinGroup that is sent again is answered REBALANCE_IN_PROGRESS at its first "
-        "place, where Kafka leaves the client waiting",
+        r"(Join|Sync)Group #: 1 \| 2",
+        "a parked JoinGroup or SyncGroup that is sent again is answered REBALANCE_IN_PROGRESS at "
+        "its first place, where Kafka leaves the client waiting",
     ),
     Explained(
         r".*",

@@ -61,7 +61,12 @@ _DROPPED = {
 }  # fmt: skip
 """Fields of responses that are times, places, or of no interest."""
 
-_OF_ALL = (("ListGroups", "groups"), ("Metadata", "topics"), ("DescribeTopicPartitions", "topics"))
+_OF_ALL = (
+    ("ListGroups", "groups"),
+    ("Metadata", "topics"),
+    ("DescribeTopicPartitions", "topics"),
+    ("ElectLeaders", "replica_election_results"),
+)
 """The lists that may have the groups and topics of other sequences."""
 
 _ORDERED = {"acquired_records", "acknowledge_types"}

@@ -55,6 +55,7 @@ class Broker:
         self.topics = cluster.topics
         self.group_configs = cluster.group_configs
         self.telemetry = cluster.telemetry
+        self.dynamic_configs = cluster.dynamic_configs
         self.security = cluster.security
         self.producer_ids = cluster.producer_ids
         self.fetch_purgatory = cluster.fetch_purgatory
@@ -106,6 +107,11 @@ class Broker:
         self.transactions.start()
         if self._cluster.share_state_topic.partitions:
             self._share_states = self._new_share_states()
+
+    def settings_changed(self) -> None:
+        """Take the settings that have changed at run time."""
+        self.groups.settings_changed(group_settings(self.config))
+        self.transactions.settings = transaction_settings(self.config)
 
     def shutting_down(self) -> None:
         """Answer what waits in the coordinators, so that the connections can be closed."""

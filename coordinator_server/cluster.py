@@ -9,15 +9,13 @@ broker is the same thing with N = 1.
 from __future__ import annotations
 
 import asyncio
-import shutil
-from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator_server.broker import Broker
 from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.config.config import ConfigError
+from coordinator_server.config.dynamic_configs import DynamicConfigs
 from coordinator_server.config.group_configs import GroupConfigs
 from coordinator_server.config.hosts import in_container
 from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
@@ -39,6 +37,7 @@ from coordinator_server.steps import run_all
 from coordinator_server.telemetry.telemetry import Telemetry
 from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
 from coordinator_server.topics.leadership import NOBODY
+from coordinator_server.topics.log_defaults import LogDefaults
 from coordinator_server.topics.manager import TopicManager
 from coordinator_server.topics.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from coordinator_server.topics.producer_ids import ProducerIdManager
@@ -57,14 +56,13 @@ if TYPE_CHECKING:
     from coordinator_server.net.dispatch import Guard
     from coordinator_server.share.in_flight import GivenUpRecords
     from coordinator_server.share.share_partition import SharePartition
+    from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Partition, Topic
     from storage.disk import Disk
 
 
 FAILED_MAINTENANCE_DELAY_MS = 1000
 """When maintenance goes on after an error that no log accounts for."""
-
-_CLEAN_UP_DELAY_SECONDS = 5.0  # those that live shorter do not pay for it
 
 
 class Cluster:
@@ -80,6 +78,7 @@ class Cluster:
     topics: TopicManager
     group_configs: GroupConfigs
     telemetry: Telemetry
+    dynamic_configs: DynamicConfigs
     security: Security
     offsets_topic: CoordinatorTopic
     transactions_topic: CoordinatorTopic
@@ -105,9 +104,8 @@ class Cluster:
 
             self.clock, self.client_clock = VirtualClock(clock), VirtualClock(clock)
         self.brokers: dict[int, Broker] = {}
-        self._configs = {
-            one.node_id: one for one in map(config.of_broker, range(config.integer("broker.count")))
-        }
+        configs = map(config.of_broker, range(config.integer("broker.count")))
+        self._configs = {one.node_id: one for one in configs}
         self.node_ids = tuple(self._configs)
         self._servers: dict[int, SocketServer] = {}
         # Where each broker listens, or shall; a broker that stopped comes back there.
@@ -115,13 +113,11 @@ class Cluster:
         self._share_persister: LocalSharePersister | None = None
         self._is_listening = self._is_stopping = False
         self.step_runner = StepRunner(self.machine_clock)
-        self._address_book = AddressBook(
-            self._configs, RoutingTable.read(), in_container=in_container()
-        )
+        routes, is_inside = RoutingTable.read(), in_container()
+        self._address_book = AddressBook(self._configs, routes, in_container=is_inside)
         self._disk = disk
         self.changing = asyncio.Lock()
-        self._temporary_directory: str | None = None
-        self._clean_up_timer: asyncio.TimerHandle | None = None
+        self._own_directory: ephemeral.OwnDirectory | None = None
         self._maintenance_timer: Timer | None = None
 
     # --- life -------------------------------------------------------------------------------------
@@ -138,6 +134,8 @@ class Cluster:
             now_ms=clock.now_ms(),
             max_open_files=descriptors.for_logs(),
         )
+        self.dynamic_configs = DynamicConfigs(logs.catalogue, self._configs)
+        self._log_defaults = LogDefaults(logs, self._configs)
         self._flusher = Flusher(asyncio.get_running_loop())
         logs.use(self._flusher)
         self.cluster_id = logs.cluster_id
@@ -146,10 +144,13 @@ class Cluster:
         self.topics = TopicManager(
             logs, config, clock, node_ids=self.node_ids, changed=self.fetch_purgatory.notify
         )
+        self._log_defaults.lead_by(self.topics)
+        self.dynamic_configs.servers = self._servers
+        self.dynamic_configs.on_changed += [self._log_defaults.follow, self._take_settings]
         self.topics.leadership.on_moving.append(self._on_moving)
         self.topics.leadership.on_moved.append(self._on_moved)
-        self.group_configs = GroupConfigs(logs, config)
-        self.telemetry = Telemetry(logs, keeps_pushes=self.clock is not self.machine_clock)
+        self.group_configs = GroupConfigs(logs.catalogue, config)
+        self.telemetry = Telemetry(logs.catalogue, keeps_pushes=clock is not self.machine_clock)
         self.security = Security(config, logs.security_state, clock, self.machine_clock)
         self.offsets_topic = CoordinatorTopic(self.topics, OFFSETS_TOPIC)
         self.transactions_topic = CoordinatorTopic(self.topics, TRANSACTIONS_TOPIC)
@@ -174,7 +175,8 @@ class Cluster:
         for node_id, broker in self.brokers.items():
             self._listen(broker)
             if node_id != self.config.node_id:
-                self._report_address(node_id)
+                for address in self._addresses[node_id]:
+                    LOG.emit("broker.listening", broker=node_id, address=address.address)
         return self._addresses[self.config.node_id]
 
     async def stop(self) -> None:
@@ -195,10 +197,8 @@ class Cluster:
         self.journal.close()
         self._flusher.close()
         self.topics.close()
-        if self._clean_up_timer is not None:
-            self._clean_up_timer.cancel()
-        if self._temporary_directory is not None:
-            shutil.rmtree(self._temporary_directory, ignore_errors=True)
+        if self._own_directory is not None:
+            self._own_directory.remove()
 
     # --- where the brokers are --------------------------------------------------------------------
 
@@ -232,8 +232,7 @@ class Cluster:
 
     def connection_count(self, node_id: int) -> int:
         """How many connections a broker has."""
-        server = self._servers.get(node_id)
-        return 0 if server is None else len(server.connections)
+        return len(self._servers[node_id].connections) if node_id in self._servers else 0
 
     # --- changes at run time ----------------------------------------------------------------------
 
@@ -271,6 +270,15 @@ class Cluster:
             }
             moved = self.topics.leadership.start_node(node_id, self.topics.all_topics())
             LOG.emit("broker.returned", broker=node_id, partitions_moved=moved)
+
+    def _take_settings(self) -> Steps:
+        """Give the brokers the settings that have changed at run time."""
+        self.topics.settings_changed()
+        for node_id, broker in self.brokers.items():
+            broker.settings_changed()
+            if node_id in self._servers:
+                self._servers[node_id].settings_changed()
+            yield
 
     def move(self, topic: Topic, partition: Partition, node_id: int) -> None:
         """Have a broker that runs lead a partition, and coordinate the groups in it."""
@@ -312,6 +320,7 @@ class Cluster:
                 run_all(self.topics.delete(topics))
             self.group_configs.clear()
             self.telemetry.clear()
+            run_all(self.dynamic_configs.clear())
             self.security.forget()
             self.journal.forget()
             self.topics.create_initial()
@@ -468,20 +477,11 @@ class Cluster:
         guard: Guard[Broker] = module.authorizer_guard(authorizer)
         return [guard]
 
-    def _report_address(self, node_id: int) -> None:
-        for address in self._addresses[node_id]:
-            LOG.emit("broker.listening", broker=node_id, address=address.address)
-
     def _data_directory(self) -> str:
         if not self.config.ephemeral:
             return self.config.data_directory
-        self._temporary_directory = ephemeral.new_directory()
-        loop, parent = asyncio.get_running_loop(), Path(self._temporary_directory).parent
-        remove = partial(ephemeral.remove_left_behind, LocalDisk(), parent)
-        self._clean_up_timer = loop.call_later(
-            _CLEAN_UP_DELAY_SECONDS, lambda: loop.run_in_executor(None, remove)
-        )
-        return self._temporary_directory
+        self._own_directory = ephemeral.OwnDirectory()
+        return self._own_directory.path
 
     def _maintain(self) -> None:
         """Do a step of the logs' maintenance, and set the timer of the next one.

@@ -29,6 +29,8 @@ class Kind(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
+    """The name of a Java class."""
     PASSWORD = 9
     """A text that is shown to nobody."""
 
@@ -111,7 +113,7 @@ def parse(setting: Setting, text: str) -> Value:
     An item that a list has twice is kept once, as in Kafka 4 (KIP-1161). Raises InvalidValueError.
     """
     text = text.strip()
-    if setting.kind in (Kind.STRING, Kind.PASSWORD):
+    if setting.kind in (Kind.STRING, Kind.PASSWORD, Kind.CLASS):
         if setting.choices and text not in setting.choices:
             raise InvalidValueError(setting, Problem.NOT_A_CHOICE, text)
         return text
@@ -148,6 +150,7 @@ def _parse_number(setting: Setting, text: str) -> int | float:
         raise InvalidValueError(setting, Problem.BELOW_KIND, text)
     if number == setting.besides:
         return number
+    text = render(number) or text
     below = setting.least is not None and number < setting.least
     above = setting.most is not None and number > setting.most
     if (below or above) and setting.besides is not None:
@@ -177,4 +180,18 @@ def render(value: Value) -> str | None:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return ",".join(value)
+    if isinstance(value, float):
+        return _render_double(value)
     return str(value)
+
+
+def _render_double(value: float) -> str:
+    """Return a number as Java's Double.toString writes it, which has an exponent from 1e7 on."""
+    text = repr(value)
+    mantissa, _, exponent = text.partition("e")
+    if not exponent:
+        if not value or 1e-3 <= abs(value) < 1e7:
+            return text
+        exponent = f"{value:e}".partition("e")[2]
+        mantissa = f"{text}e{-int(exponent)}"
+    return f"{float(mantissa)}E{int(exponent)}"

@@ -109,8 +109,11 @@ class LogConfig(NamedTuple):
         """Whether old segments are deleted by time and size."""
         return "delete" in self.cleanup_policy
 
-    def overridden(self, configs: Mapping[str, str]) -> LogConfig:
-        """These settings with a topic's own on top. Raises TopicConfigError on an invalid one."""
+    def overridden(self, configs: Mapping[str, str], *, is_known: bool = False) -> LogConfig:
+        """Return these settings with a topic's own on top. Raises TopicConfigError.
+
+        Configs of a topic that exists (`is_known`) may contradict defaults that have changed since.
+        """
         changes: dict[str, Value] = {}
         for name in configs:
             if name not in TOPIC_SETTINGS:  # as in Kafka named before any bad value
@@ -127,7 +130,7 @@ class LogConfig(NamedTuple):
         if not changes:
             return self
         config: LogConfig = self._replace(**changes)  # type: ignore[arg-type]  # checked by kind
-        if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        if config.min_compaction_lag_ms > config.max_compaction_lag_ms and not is_known:
             raise TopicConfigError(
                 "conflict topic config setting min.compaction.lag.ms "
                 f"({config.min_compaction_lag_ms}) > max.compaction.lag.ms "

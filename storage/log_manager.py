@@ -8,7 +8,7 @@ opens as fast as an empty one. A directory that Kafka wrote is adopted.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from storage.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
@@ -68,6 +68,7 @@ class LogManager:
         self.disk = disk
         self.path = path
         self.defaults = defaults
+        self.defaults_of: Callable[[str, int], LogConfig] = lambda *_: self.defaults
         self.files = OpenFiles(disk, max_open_files)
         self.recovery_reports: list[RecoveryReport] = []
         self.adopted_topics: list[str] = []
@@ -77,9 +78,7 @@ class LogManager:
         self.unsynced_since_ms: dict[TopicPartition, int] = {}
         self.being_cleaned: set[TopicPartition] = set()
         self._lock = lock
-        self._catalogue = TopicCatalogue(disk, path)
-        self.client_metrics = self._catalogue.client_metrics
-        self.put_client_metrics = self._catalogue.put_client_metrics
+        self.catalogue = TopicCatalogue(disk, path)
         self.security_state = SecurityState(disk, path)
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._own_logs: dict[TopicPartition, PartitionLog] = {}
@@ -139,8 +138,8 @@ class LogManager:
         self._log_starts = read_offsets(self.disk, f"{self.path}/{LOG_START_FILE}")
         self._high_watermarks = read_offsets(self.disk, f"{self.path}/{HIGH_WATERMARK_FILE}")
         self.cleaner_offsets = read_offsets(self.disk, f"{self.path}/{CLEANER_FILE}")
-        if self._catalogue.is_mostly_dead:
-            deque(self._catalogue.compaction_steps(), maxlen=0)
+        if self.catalogue.is_mostly_dead:
+            deque(self.catalogue.compaction_steps(), maxlen=0)
         deque(self.finish_deletions(), maxlen=0)
         directories = self._partition_directories()
         self._adopt(directories)
@@ -148,7 +147,7 @@ class LogManager:
             self.disk.unlink(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
             return
         for name, partition in sorted(directories):
-            topic = self._catalogue.topics.get(name)
+            topic = self.catalogue.topics.get(name)
             if topic is not None and partition < topic.partition_count:
                 try:
                     self._open_log(topic, partition, clean=False, now_ms=now_ms)
@@ -175,7 +174,7 @@ class LogManager:
 
     def _adopt(self, directories: set[TopicPartition]) -> None:
         """Take in topics that have directories but no entry: another broker wrote them."""
-        known = self._catalogue.topics
+        known = self.catalogue.topics
         ids: dict[str, bytes] = {}
         counts: dict[str, int] = {}
         for name, partition in directories:
@@ -190,13 +189,13 @@ class LogManager:
             adopted.append(TopicRecord(name, ids[name], counts[name], configs))
             self.adopted_topics.append(name)
         if adopted:
-            self._catalogue.put(adopted)
+            self.catalogue.put(adopted)
 
     # --- topics -----------------------------------------------------------------------------------
 
     def topics(self) -> dict[str, TopicRecord]:
         """Return the topics by name; not to be changed."""
-        return self._catalogue.topics
+        return self.catalogue.topics
 
     def create_topic(
         self, name: str, topic_id: bytes, partition_count: int, configs: dict[str, str]
@@ -209,13 +208,13 @@ class LogManager:
     def create_topics(self, records: Sequence[TopicRecord]) -> None:
         """Add topics with one write. TopicExistsError, TopicConfigError, StorageError: none is."""
         for record in records:
-            if record.name in self._catalogue.topics:
+            if record.name in self.catalogue.topics:
                 raise TopicExistsError(f"Topic '{record.name}' already exists.")
             self.defaults.overridden(record.configs)
-            deleted = self._catalogue.deleting.get(record.name)
+            deleted = self.catalogue.deleting.get(record.name)
             if deleted is not None:  # its deletion is under way, or the disk failed in it
                 deque(self._finish_deletion(deleted), maxlen=0)
-        self._catalogue.put(records)
+        self.catalogue.put(records)
 
     def change_topics(self, records: Sequence[TopicRecord]) -> Iterator[None]:
         """Replace topics with one write: their partition counts, configs (valid ones), leadership.
@@ -224,16 +223,29 @@ class LogManager:
         fails: nothing is changed then. The others give the open logs what their topic has by then.
         """
         before = [self._record(one.name) for one in records]
-        self._catalogue.put(records)
+        self.catalogue.put(records)
         for record, old in zip(records, before, strict=True):
-            current = self._catalogue.topics.get(record.name)
+            current = self.catalogue.topics.get(record.name)
             if current is not None and record.configs != old.configs:
-                config = self.defaults.overridden(current.configs)
                 for partition in range(current.partition_count):
-                    log = self._logs.get((record.name, partition))
-                    if log is not None:
-                        log.config = config
+                    self.reconfigure_log(record.name, partition)
             yield
+
+    def reconfigure(self) -> Iterator[None]:
+        """Give open logs the defaults that hold now, in steps."""
+        for key in tuple(self._logs):
+            self.reconfigure_log(*key)
+            yield
+
+    def reconfigure_log(self, name: str, partition: int) -> None:
+        """Give a log the defaults that hold now, if it is open."""
+        log, record = self._logs.get((name, partition)), self.catalogue.topics.get(name)
+        if log is not None and record is not None:
+            log.config = self._config(record, partition)
+
+    def _config(self, record: TopicRecord, partition: int) -> LogConfig:
+        defaults = self.defaults_of(record.name, partition)
+        return defaults.overridden(record.configs, is_known=True)
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Take topics away with one write; `finish_deletions` has to follow.
@@ -242,28 +254,28 @@ class LogManager:
         """
         for name in names:
             self._record(name)
-        self._catalogue.begin_deletion(names)
+        self.catalogue.begin_deletion(names)
 
     def finish_deletions(self) -> Iterator[None]:
         """Move the directories of all deleted topics out of the way; `maintenance` removes them.
 
         StorageError when that fails; the next deletion, start or topic of the name tries it again.
         """
-        for one in list(self._catalogue.deleting.values()):
+        for one in list(self.catalogue.deleting.values()):
             yield from self._finish_deletion(one)
 
     def _finish_deletion(self, record: TopicRecord) -> Iterator[None]:
         """Move a topic's directories out of the way, then forget it."""
         for partition in range(record.partition_count):
-            if self._catalogue.deleting.get(record.name) is not record:
+            if self.catalogue.deleting.get(record.name) is not record:
                 return  # finished between the steps, because the name was wanted again
             try:
                 self._abandon(record, partition)
             except OSError as error:
                 raise StorageError(f"topic {record.name} cannot be removed: {error}") from error
             yield
-        if self._catalogue.deleting.get(record.name) is record:
-            self._catalogue.end_deletion(record.name)
+        if self.catalogue.deleting.get(record.name) is record:
+            self.catalogue.end_deletion(record.name)
 
     def _abandon(self, record: TopicRecord, partition: int) -> None:
         key = (record.name, partition)
@@ -288,22 +300,14 @@ class LogManager:
             self._doomed.append(f"{self.path}/{stem}{suffix}")
 
     def _record(self, name: str) -> TopicRecord:
-        record = self._catalogue.topics.get(name)
+        record = self.catalogue.topics.get(name)
         if record is None:
             raise UnknownPartitionError(f"there is no topic {name}")
         return record
 
-    def group_configs(self) -> Mapping[str, Mapping[str, str]]:
-        """The configs that groups have of their own, by group id."""
-        return self._catalogue.group_configs
-
-    def set_group_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace the configs of groups, with one write. Raises StorageError."""
-        self._catalogue.put_group_configs(configs)
-
     def next_producer_ids(self, count: int) -> int:
         """The first of `count` producer ids never given out before. Raises StorageError."""
-        return self._catalogue.take_producer_ids(count)
+        return self.catalogue.take_producer_ids(count)
 
     # --- logs -------------------------------------------------------------------------------------
 
@@ -330,7 +334,7 @@ class LogManager:
 
     def partitions(self) -> Iterator[TopicPartition]:
         """All partitions of the topics that there are now."""
-        for record in tuple(self._catalogue.topics.values()):
+        for record in tuple(self.catalogue.topics.values()):
             for partition in range(record.partition_count):
                 yield record.name, partition
 
@@ -357,7 +361,7 @@ class LogManager:
             directory,
             record.name,
             partition,
-            self.defaults.overridden(record.configs),
+            self._config(record, partition),
             self._recovery_points.get(key, 0),
             self._log_starts.get(key, 0),
             clean,
@@ -420,8 +424,8 @@ class LogManager:
     def compaction_steps(self) -> Iterator[None]:
         """Compact the catalogue of topics if that is worth it; StorageError when the disk fails."""
         try:
-            if self._catalogue.is_mostly_dead:
-                yield from self._catalogue.compaction_steps()
+            if self.catalogue.is_mostly_dead:
+                yield from self.catalogue.compaction_steps()
         except OSError as error:
             raise StorageError(f"the topics of {self.path} cannot be compacted: {error}") from error
 

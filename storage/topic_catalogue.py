@@ -1,6 +1,7 @@
 """The topics of a data directory: names, ids, partition counts, settings; in one file of ours.
 
-The configs of groups are kept with them: both are small, rarely written, and not to be lost.
+The configs of groups and of brokers are kept with them: all are small, rarely written, and not to
+be lost.
 
 Kafka keeps these in its metadata log, which a single broker has no use for. `topics.json` is a log
 too: its first line has the version, each other line is a JSON list of what one request changed,
@@ -63,6 +64,7 @@ class TopicCatalogue:
     """What `topics.json` says. Reading it changes nothing, so a broker may be running on it.
 
     `topics`, `deleting`, `group_configs` (group id -> the configs that a group has of its own) and
+    `broker_configs` (broker id, or "" for all brokers -> what was set at run time) and
     `client_metrics` (name of a subscription -> its configs) are changed by the methods only. Those
     that write raise StorageError, and nothing has changed then.
     """
@@ -74,6 +76,7 @@ class TopicCatalogue:
         self.deleting: dict[str, TopicRecord] = {}
         self.group_configs: dict[str, dict[str, str]] = {}
         self.client_metrics: dict[str, dict[str, str]] = {}
+        self.broker_configs: dict[str, dict[str, str]] = {}
         self.next_producer_id = 0
         self._size_bytes = 0  # of the whole lines; 0: there is no file of this version
         self._changes = 0  # in the file
@@ -131,6 +134,8 @@ class TopicCatalogue:
             self.next_producer_id = int(value)
         elif kind == "group":
             _replace(self.group_configs, value["group_id"], value["configs"])
+        elif kind == "broker":
+            _replace(self.broker_configs, value["broker"], value["configs"])
         elif kind == "client_metrics":
             _replace(self.client_metrics, value["name"], value["configs"])
         else:
@@ -174,6 +179,12 @@ class TopicCatalogue:
         for name, own in configs.items():
             _replace(self.client_metrics, name, own)
 
+    def put_broker_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
+        """Replace the configs of brokers, by id; "" stands for all brokers."""
+        self._write(_broker(name, own) for name, own in configs.items())
+        for name, own in configs.items():
+            _replace(self.broker_configs, name, own)
+
     def _write(self, changes: Iterable[str]) -> None:
         """Append one line, which is on the disk when this returns."""
         try:
@@ -208,7 +219,7 @@ class TopicCatalogue:
     def is_mostly_dead(self) -> bool:
         """Whether compaction would make the file less than half as long, or it is an old one."""
         live = len(self.topics) + len(self.deleting) + len(self.group_configs)
-        live += len(self.client_metrics)
+        live += len(self.broker_configs) + len(self.client_metrics)
         is_old = live > 0 and not self._size_bytes
         return is_old or self._changes > 2 * live + _DEAD_CHANGES_KEPT
 
@@ -223,6 +234,7 @@ class TopicCatalogue:
         entries = [_topic(one) for one in (*deleting, *self.topics.values())]
         entries += [_group(group_id, own) for group_id, own in self.group_configs.items()]
         entries += [_subscription(name, own) for name, own in self.client_metrics.items()]
+        entries += [_broker(name, own) for name, own in self.broker_configs.items()]
         head = f'{{"version":{_VERSION}}}\n[{_change("next_producer_id", self.next_producer_id)}]\n'
         temporary = f"{self._path}.tmp"
         if self._disk.exists(temporary):
@@ -264,6 +276,10 @@ def _change(kind: str, value: object) -> str:
 
 def _group(group_id: str, configs: Mapping[str, str]) -> str:
     return _change("group", {"group_id": group_id, "configs": dict(configs)})
+
+
+def _broker(name: str, configs: Mapping[str, str]) -> str:
+    return _change("broker", {"broker": name, "configs": dict(configs)})
 
 
 def _subscription(name: str, configs: Mapping[str, str]) -> str:

@@ -1,8 +1,8 @@
 """Changing configs while the broker runs: which change is allowed, and what comes of it.
 
-Topics, groups and client metrics can be changed. The settings of a broker cannot: they come from
-its command line and its file. Orders of the checks and texts are those of Kafka
-(ConfigAdminManager and ConfigurationControlManager), as its answers show them.
+Topics, groups, client metrics and brokers can be changed; `config.dynamic_checks` says what of a
+broker. Orders of the checks and texts are those of Kafka (ConfigAdminManager and
+ConfigurationControlManager), as its answers show them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from coordinator_server.config.client_metrics import CLIENT_METRICS_SETTINGS, RefusedError, check
+from coordinator_server.config.dynamic_checks import Listed
+from coordinator_server.config.dynamic_settings import MIN_IN_SYNC, java_integer, setting_of
 from coordinator_server.config.group_settings import GROUP_SETTINGS
-from coordinator_server.config.settings import SETTINGS
-from coordinator_server.events.log import LOG
+from coordinator_server.events.log import KAFKA_LEVELS, LOG, ROOT_LOGGER
 from coordinator_server.steps import run_all
 from coordinator_server.topics.counts import Counts
 from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST, TOO_MANY_RECORDS
@@ -49,16 +50,18 @@ _KNOWN_SETTINGS: dict[int, Collection[str]] = {
 
 GroupId = str
 
+
+class BrokerName(NamedTuple):
+    """The resource name of a broker; "" stands for all brokers."""
+
+    name: str
+
+
 Outcome = tuple[int, str | None]
 """Error code and its text; (0, None) for a change that is made, or might be."""
 
 DONE: Outcome = (ErrorCode.NONE, None)
 TWICE: Outcome = (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-
-
-MOST_LISTED_CHARACTERS = 8_000
-"""Of names in the text of an error. Kafka lists all of them, but no client reads a string of more
-than 32 767 bytes."""
 
 
 class Resource(Protocol):
@@ -90,14 +93,21 @@ class SubscriptionName(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """Configs that a resource is to have, and those `before`, when the change was checked."""
+    """Configs that a resource is to have, and those `before`, when the change was checked.
 
-    target: Topic | GroupId | SubscriptionName
+    Without a target it is the log of the process.
+    """
+
+    target: Topic | GroupId | SubscriptionName | BrokerName | None
     before: Mapping[str, str]
     configs: dict[str, str]
 
     def is_current(self, broker: Broker) -> bool:
         """Return whether the resource still has the configs that it had; a topic must exist."""
+        if self.target is None:
+            return self.before == {ROOT_LOGGER: LOG.kafka_level}
+        if isinstance(self.target, BrokerName):
+            return broker.dynamic_configs.own(self.target.name) == self.before
         if isinstance(self.target, SubscriptionName):
             return broker.telemetry.configs.own(self.target.name) == self.before
         if isinstance(self.target, str):
@@ -159,8 +169,13 @@ def _write(broker: Broker, planned: Sequence[Planned]) -> Steps:
     topics: dict[Topic, Mapping[str, str]] = {}
     groups: dict[GroupId, Mapping[str, str]] = {}
     subscriptions: dict[str, Mapping[str, str]] = {}
+    brokers: dict[str, Mapping[str, str]] = {}
     for one in planned:
-        if isinstance(one.target, str):
+        if one.target is None:
+            LOG.set_level(one.configs[ROOT_LOGGER])
+        elif isinstance(one.target, BrokerName):
+            brokers[one.target.name] = one.configs
+        elif isinstance(one.target, str):
             groups[one.target] = one.configs
         elif isinstance(one.target, SubscriptionName):
             subscriptions[one.target.name] = one.configs
@@ -174,6 +189,9 @@ def _write(broker: Broker, planned: Sequence[Planned]) -> Steps:
     if subscriptions:
         broker.telemetry.configs.set(subscriptions)
         LOG.emit("telemetry.configured", subscriptions=sorted(subscriptions))
+    if brokers:
+        yield from broker.dynamic_configs.set(brokers)
+        LOG.emit("brokers.configured", brokers=sorted(brokers))
 
 
 def change(
@@ -188,6 +206,9 @@ def change(
         return refused
     for one in changes:
         if one.config_operation not in _OPERATIONS:
+            if kind == BROKER:
+                reason = f"Unknown operations type {one.config_operation}"
+                return ErrorCode.INVALID_REQUEST, reason
             return ErrorCode.UNKNOWN_SERVER_ERROR, None
         yield
     if kind in _KNOWN_SETTINGS:
@@ -215,8 +236,10 @@ def change(
             return _planned_subscription(broker, name, configs)
         return _planned(broker, name, configs, before)
     if kind == BROKER_LOGGER:
-        return (yield from _logger_error(broker, name, changes))
-    return (yield from _fixed(broker, kind, name, changes))
+        return (yield from _change_logger(broker, name, changes))
+    if kind == BROKER:
+        return (yield from _change_broker(broker, name, changes))
+    return _unknown(kind)
 
 
 def replace(
@@ -233,9 +256,9 @@ def replace(
         own = {one.name: one.value for one in configs if one.value is not None}
         plan = _planned_group if kind == GROUP else _planned_subscription
         return plan(broker, name, own)
-    if kind == BROKER_LOGGER:
-        return _unknown(kind)
-    return (yield from _fixed(broker, kind, name, configs))
+    if kind == BROKER:
+        return (yield from _replace_broker(broker, name, configs))
+    return _unknown(kind)
 
 
 def is_malformed(resource: Any) -> Generator[None, None, bool]:
@@ -253,31 +276,12 @@ def is_malformed(resource: Any) -> Generator[None, None, bool]:
     return refused is not None or replaces_logger
 
 
-class _Listed:
-    """Names in a text, which ends with ... where it would have more than MOST_LISTED_CHARACTERS."""
-
-    __slots__ = ("_left", "names")
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self._left = MOST_LISTED_CHARACTERS
-
-    def add(self, name: str) -> None:
-        """List one more, if there is room."""
-        if self._left > 0:
-            self._left -= len(name) + 2
-            self.names.append(name if self._left > 0 else "...")
-
-    def __str__(self) -> str:
-        return ", ".join(self.names)
-
-
 def _list_error(
     configs: Iterable[tuple[str, bool]],
 ) -> Generator[None, None, Outcome | None]:
     """Why these names of configs, and whether a value is missing, cannot stand in one list."""
     counts: Counts[str] = Counts()
-    nulls = _Listed()
+    nulls = Listed()
     is_twice = False
     for name, is_null in configs:
         is_twice = counts.add(name) > 1 or is_twice
@@ -313,14 +317,18 @@ def _apply(
         reason = f"Can't {operation.name} to key {one.name} because its type is not LIST."
         return ErrorCode.INVALID_CONFIG, reason
     current = configs.get(one.name, render(config.topic_default(one.name)) or "")
-    items = _items(current) if current else []
-    named = _items(one.value)
+    configs[one.name] = _combined(operation, current, one.value)
+    return None
+
+
+def _combined(operation: Operation, current: str, given: str) -> str:
+    """Return a list with items appended, or without those that are subtracted."""
+    items, named = _items(current) if current else [], _items(given)
     if operation is Operation.APPEND:
         items += [item for item in dict.fromkeys(named) if item not in items]
     else:
         items = [item for item in items if item not in named]
-    configs[one.name] = ",".join(items)
-    return None
+    return ",".join(items)
 
 
 def _items(text: str) -> list[str]:
@@ -370,56 +378,116 @@ def _planned_subscription(broker: Broker, name: str, configs: dict[str, str]) ->
     return Planned(SubscriptionName(name), broker.telemetry.configs.own(name), configs)
 
 
-def _fixed(
-    broker: Broker, kind: int, name: str, configs: Sequence[GivenConfig | AlterableConfig]
-) -> Generator[None, None, Outcome]:
-    """What has no configs that can change; there is nothing to remove of them either."""
-    if kind == BROKER and name:
-        error = _node_error(broker, name, "Unexpected broker id, expected {}, but received {}")
-        if error is not None:
-            return error
-    if kind != BROKER:
-        return _unknown(kind)
-    set_ones = _Listed()
-    for one in configs:
+def _change_broker(
+    broker: Broker, name: str, changes: Sequence[AlterableConfig]
+) -> Generator[None, None, Outcome | Planned]:
+    """Plan changes of what a broker, or all of them, were given at run time."""
+    error = _broker_error(broker, name)
+    if error is not None:
+        return error
+    before = broker.dynamic_configs.own(name)
+    configs = dict(before)
+    for one in changes:
         yield
-        operation = getattr(one, "config_operation", Operation.SET)
-        if operation in (Operation.APPEND, Operation.SUBTRACT) and not _is_list(one.name):
-            done = Operation(operation).name.lower()
+        if one.config_operation == Operation.DELETE:
+            configs.pop(one.name, None)
+            continue
+        assert one.value is not None
+        if one.config_operation == Operation.SET:
+            configs[one.name] = one.value
+            continue
+        operation = Operation(one.config_operation)
+        setting = setting_of(one.name)
+        if setting is None:
+            return ErrorCode.INVALID_CONFIG, f"Unknown config name: {one.name}"
+        if setting.kind is not Kind.LIST:
+            done = operation.name.lower()
             reason = f"Config value {done} is not allowed for config key: {one.name}"
             return ErrorCode.INVALID_CONFIG, reason
-        if operation != Operation.DELETE:
-            set_ones.add(one.name)
-    if not set_ones.names:
-        return DONE
-    return ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{set_ones}]"
+        given = broker.config.static_value(setting.name)
+        current = configs.get(one.name, render(given)) or ""
+        added = [item for item in _items(one.value) if item not in _items(current)]
+        if operation is Operation.APPEND and len(set(added)) < len(added):
+            reason = f"Configuration '{one.name}' values must not be duplicated."
+            return ErrorCode.INVALID_REQUEST, reason
+        configs[one.name] = _combined(operation, current, one.value)
+    touches_min_in_sync = any(one.name == MIN_IN_SYNC for one in changes)
+    return (yield from _planned_broker(broker, name, configs, before, touches_min_in_sync))
 
 
-def _is_list(name: str) -> bool:
-    """Whether a setting of the broker is a list."""
-    setting = SETTINGS.get(name)
-    return setting is not None and setting.kind is Kind.LIST
+def _replace_broker(
+    broker: Broker, name: str, given: Sequence[GivenConfig]
+) -> Generator[None, None, Outcome | Planned]:
+    """Plan that a broker, or all of them, have these dynamic configs, and no others."""
+    error = _broker_error(broker, name)
+    if error is not None:
+        return error
+    configs = {one.name: one.value for one in given if one.value is not None}
+    before = broker.dynamic_configs.own(name)
+    return (yield from _planned_broker(broker, name, configs, before, MIN_IN_SYNC in configs))
 
 
-def _logger_error(
+def _planned_broker(
+    broker: Broker,
+    name: str,
+    configs: dict[str, str],
+    before: Mapping[str, str],
+    touches_min_in_sync: bool,
+) -> Generator[None, None, Outcome | Planned]:
+    """Check the new dynamic configs of a broker: those that are too many need no other check."""
+    if len(configs) <= len(before) + MAX_RECORDS_PER_REQUEST:
+        problem = yield from broker.dynamic_configs.error(broker.node_id, name, configs)
+        if problem is not None:
+            return ErrorCode.INVALID_REQUEST, problem
+    if name and touches_min_in_sync:
+        reason = f"Broker-level {MIN_IN_SYNC} cannot be altered while ELR is enabled."
+        return ErrorCode.INVALID_CONFIG, reason
+    if not name and MIN_IN_SYNC not in configs:
+        reason = f"Cluster-level {MIN_IN_SYNC} cannot be removed while ELR is enabled."
+        return ErrorCode.INVALID_CONFIG, reason
+    return Planned(BrokerName(name), before, configs)
+
+
+def _broker_error(broker: Broker, name: str) -> Outcome | None:
+    if not name:
+        return None
+    return _node_error(broker, name, "Unexpected broker id, expected {}, but received {}")
+
+
+def _change_logger(
     broker: Broker, name: str, changes: Sequence[AlterableConfig]
-) -> Generator[None, None, Outcome]:
+) -> Generator[None, None, Outcome | Planned]:
+    """Plan changes of log levels, which are not kept across restarts."""
     error = _node_error(broker, name, "Unexpected node id. Expected {}, but received {}")
-    for one in changes if error is None else ():
+    if error is not None:
+        return error
+    levels = {ROOT_LOGGER: LOG.kafka_level}
+    before = dict(levels)
+    for one in changes:
         yield
         if one.config_operation in (Operation.APPEND, Operation.SUBTRACT):
             operation = Operation(one.config_operation).name
             reason = f"{operation} operation is not allowed for the BROKER_LOGGER resource"
             return ErrorCode.INVALID_REQUEST, reason
-    if error is None and changes:
-        return ErrorCode.INVALID_CONFIG, f"Logger {changes[0].name} does not exist!"
-    return error or DONE
+        if one.name != ROOT_LOGGER:
+            return ErrorCode.INVALID_CONFIG, f"Logger {one.name} does not exist!"
+        if one.config_operation == Operation.DELETE:
+            reason = "Removing the log level of the root logger is not allowed"
+            return ErrorCode.INVALID_REQUEST, reason
+        assert one.value is not None
+        if one.value not in KAFKA_LEVELS:
+            reason = (
+                f"Cannot set the log level of {one.name} to {one.value} as it is not a supported "
+                f"log level. Valid log levels are {', '.join(KAFKA_LEVELS)}"
+            )
+            return ErrorCode.INVALID_CONFIG, reason
+        levels[one.name] = one.value
+    return Planned(None, before, levels)
 
 
 def _node_error(broker: Broker, name: str, unexpected: str) -> Outcome | None:
-    try:
-        node_id = int(name)
-    except ValueError:
+    node_id = java_integer(name)
+    if node_id is None:
         return ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
     if node_id == broker.node_id:
         return None

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterable
 from typing import TYPE_CHECKING
 
+from coordinator_server.config.dynamic_settings import java_integer
 from coordinator_server.net.error_response import Failure, error_response_steps
 from coordinator_server.topics.names import name_error
 from coordinator_server.topics.topic_configs import (
     DescribedConfig,
     describe,
+    describe_all_brokers,
     describe_broker,
     describe_client_metrics,
     describe_group,
+    describe_logger,
 )
 from protocol.apis.describe_configs import (
     DescribeConfigsRequest,
@@ -23,7 +26,6 @@ from protocol.apis.describe_configs import (
     DescribeConfigsSynonym,
 )
 from protocol.errors import ErrorCode
-from storage.config_def import Kind
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
@@ -69,7 +71,10 @@ def _result(
     if error is not None:
         result.error_code, result.error_message = error
         return result
-    described = {config.name: config for config in configs}
+    described = {}
+    for config in configs:
+        described[config.name] = config
+        yield
     names: Collection[str] = described
     if resource.configuration_keys:  # an empty list means all of them, as null does
         names = set()
@@ -111,21 +116,22 @@ def _find(
 def _find_broker(
     broker: Broker, call: Call, resource: DescribeConfigsResource
 ) -> tuple[tuple[ErrorCode, str | None] | None, Iterable[DescribedConfig]]:
-    """The settings of this broker, the (never set) defaults of all brokers, or no loggers."""
+    """Find the settings of this broker, the dynamic defaults of all brokers, or the loggers."""
     name = resource.resource_name
     loggers = resource.resource_type == _BROKER_LOGGER
     if not name and not loggers:
-        return None, ()
-    try:
-        broker_id = int(name)
-    except ValueError:
+        return None, describe_all_brokers(broker.config)
+    if not name:
+        return (ErrorCode.INVALID_REQUEST, "Broker id must not be empty"), ()
+    broker_id = java_integer(name)
+    if broker_id is None:
         return (ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"), ()
     if broker_id != broker.node_id:
         expected = f"{broker.node_id}" if loggers else f"{broker.node_id} or empty string,"
         message = f"Unexpected broker id, expected {expected} but received {broker_id}"
         return (ErrorCode.INVALID_REQUEST, message), ()
     if loggers:
-        return None, ()
+        return None, describe_logger()
     return None, describe_broker(broker.config, broker.advertised_listeners(call.connection))
 
 
@@ -136,7 +142,7 @@ def _described(
         name=config.name,
         value=config.value,
         read_only=config.read_only,
-        is_sensitive=config.kind == Kind.PASSWORD,
+        is_sensitive=config.is_sensitive,
         config_source=config.source,
         config_type=config.kind,
         documentation=config.documentation if request.include_documentation else None,

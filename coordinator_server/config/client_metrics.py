@@ -17,7 +17,7 @@ from storage.log_config import parse_client_config
 
 if TYPE_CHECKING:
     from coordinator_server.steps import Steps
-    from storage.log_manager import LogManager
+    from storage.topic_catalogue import TopicCatalogue
 
 DEFAULT_INTERVAL_MS = 300_000
 ALL_METRICS = "*"
@@ -83,25 +83,25 @@ class Subscription(NamedTuple):
 
 
 class ClientMetricsConfigs:
-    """The subscriptions of the cluster, kept by `logs`. `version` grows with each change."""
+    """The subscriptions of the cluster, kept in `catalogue`. `version` grows with each change."""
 
-    def __init__(self, logs: LogManager) -> None:
-        self._logs = logs
+    def __init__(self, catalogue: TopicCatalogue) -> None:
+        self._catalogue = catalogue
         self._parsed: dict[str, Subscription] = {}
         self._ordered: list[Subscription] | None = None
         self.version = 0
 
     def own(self, name: str) -> Mapping[str, str]:
         """Return the configs of a subscription as they were set; empty for an unknown name."""
-        return self._logs.client_metrics.get(name, {})
+        return self._catalogue.client_metrics.get(name, {})
 
     def names(self) -> list[str]:
         """Return the names of the subscriptions."""
-        return list(self._logs.client_metrics)
+        return list(self._catalogue.client_metrics)
 
     def set(self, configs: Mapping[str, Mapping[str, str]]) -> None:
         """Replace the configs of subscriptions, which are valid. Raises StorageError."""
-        self._logs.put_client_metrics(configs)
+        self._catalogue.put_client_metrics(configs)
         for name in configs:
             self._parsed.pop(name, None)
         self._ordered = None
@@ -109,8 +109,8 @@ class ClientMetricsConfigs:
 
     def clear(self) -> None:
         """Delete all subscriptions. Raises StorageError."""
-        if self._logs.client_metrics:
-            self.set({name: {} for name in self._logs.client_metrics})
+        if self._catalogue.client_metrics:
+            self.set({name: {} for name in self._catalogue.client_metrics})
 
     def prepare(self) -> Steps:
         """Parse subscriptions in steps: thousands of them take longer than one turn of the loop."""

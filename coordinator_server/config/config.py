@@ -13,46 +13,13 @@ from copy import copy
 from typing import NamedTuple
 
 from coordinator_server.config.authorizer_settings import authorizer_problem
+from coordinator_server.config.environment import IMAGE_VARIABLES, settings_in_environment
 from coordinator_server.config.other_names import OF_KAFKA, PREFIXES
 from coordinator_server.config.security_protocol import SecurityProtocol
 from coordinator_server.config.settings import LISTENER_SETTINGS, SETTINGS, WITHOUT_EFFECT
 from coordinator_server.config.typos import LISTENER_PREFIX, describe_unknown, most_similar
 from storage.config_def import InvalidValueError, Kind, Problem, Setting, Value, parse
 from storage.topic_settings import TOPIC_SETTINGS
-
-# Variables of Kafka's image that are no settings of a broker: JVM, logging, storage tool.
-_IMAGE_VARIABLES = (
-    "KAFKA_HEAP_OPTS",
-    "KAFKA_OPTS",
-    "KAFKA_JVM_PERFORMANCE_OPTS",
-    "KAFKA_GC_LOG_OPTS",
-    "KAFKA_JMX_OPTS",
-    "KAFKA_JMX_PORT",
-    "KAFKA_JMX_HOSTNAME",
-    "KAFKA_LOG4J_OPTS",
-    "KAFKA_LOG4J_ROOT_LOGLEVEL",
-    "KAFKA_LOG4J_LOGGERS",
-    "KAFKA_TOOLS_LOG4J_LOGLEVEL",
-    "KAFKA_VERSION",
-    "KAFKA_HOME",
-    # Of Kafka's images, where a listener needs them; see container/image_variables.py.
-    "KAFKA_SSL_KEYSTORE_FILENAME",
-    "KAFKA_SSL_KEYSTORE_CREDENTIALS",
-    "KAFKA_SSL_KEY_CREDENTIALS",
-    "KAFKA_SSL_TRUSTSTORE_FILENAME",
-    "KAFKA_SSL_TRUSTSTORE_CREDENTIALS",
-    "KAFKA_CLIENT_USERS",
-    "KAFKA_CLIENT_PASSWORDS",
-    "KAFKA_CLIENT_LISTENER_NAME",
-    "KAFKA_INTER_BROKER_USER",
-    "KAFKA_INTER_BROKER_PASSWORD",
-    "KAFKA_CONTROLLER_USER",
-    "KAFKA_CONTROLLER_PASSWORD",
-    "KAFKA_CERTIFICATE_PASSWORD",
-    "KAFKA_TLS_TYPE",
-    "KAFKA_TLS_CLIENT_AUTH",
-    "KAFKA_TLS_TRUSTSTORE_FILE",
-)
 
 # What the operator reads.
 _WORDS = {
@@ -109,8 +76,10 @@ class Config:
     __slots__ = (
         "_of_listeners",
         "_sources",
+        "_static",
         "_values",
         "cluster_id",
+        "dynamic",
         "ephemeral",
         "ignored",
         "unknown",
@@ -136,12 +105,15 @@ class Config:
         self.cluster_id = cluster_id
         self._apply("file", file or {})
         self._apply("environment", settings_in_environment(environment or {}))
-        self.ignored += [name for name in _IMAGE_VARIABLES if name in (environment or {})]
+        self.ignored += [name for name in IMAGE_VARIABLES if name in (environment or {})]
         self._apply("set", overrides or {})
         if strict and self.unknown:
             raise ConfigError(describe_unknown(self.unknown))
         self._give_both_names_one_id()
         self._check_together()
+        self._static = self._values, self._of_listeners
+        # The configs that were set at run time, of this broker and of all brokers, as texts.
+        self.dynamic: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
 
     def integer(self, name: str) -> int:
         """A setting of type int, short or long that has a value."""
@@ -182,6 +154,25 @@ class Config:
     def value(self, name: str) -> Value:
         """A setting of any type."""
         return self._values[name]
+
+    def static_value(self, name: str) -> Value:
+        """Return the value that a setting has without what was set at run time."""
+        return self._static[0][name]
+
+    def set_dynamic(
+        self,
+        texts: tuple[Mapping[str, str], Mapping[str, str]],
+        values: Mapping[str, Value],
+        of_listeners: Mapping[str, Mapping[str, Value]],
+    ) -> None:
+        """Take what was set at run time: of this broker and of all brokers, and parsed."""
+        self.dynamic = texts
+        given, own = self._static
+        self._values = {**given, **values}
+        self._of_listeners = {
+            name: {**own.get(name, {}), **of_listeners.get(name, {})}
+            for name in own.keys() | of_listeners.keys()
+        }
 
     def source(self, name: str) -> str:
         """Where the value comes from: "default", "file", "environment" or "set"."""
@@ -289,6 +280,7 @@ class Config:
                 text if text == "auto" else str(_parse_listener(name, text).after(index))
                 for text in self.items(name)
             )
+        other._static = other._values, other._of_listeners
         return other
 
     def _apply(self, source: str, settings: Mapping[str, str]) -> None:
@@ -432,20 +424,6 @@ class Config:
                 taken[port] = listener
 
 
-def settings_in_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Settings in KAFKA_* variables, by the rule of Kafka's image.
-
-    `_` is `.`, `__` is `_`, `___` is `-`: KAFKA_GROUP_MAX_SIZE is group.max.size.
-    """
-    settings: dict[str, str] = {}
-    for variable, value in sorted(environment.items()):
-        if variable.startswith("KAFKA_") and variable not in _IMAGE_VARIABLES:
-            name = variable[len("KAFKA_") :].lower()
-            name = name.replace("___", "-").replace("__", "\0").replace("_", ".")
-            settings[name.replace("\0", "_")] = value
-    return settings
-
-
 def settings_in_arguments(arguments: Iterable[str]) -> dict[str, str]:
     """Settings in `NAME=VALUE` arguments (`--set`). Raises ConfigError on one without `=`."""
     settings: dict[str, str] = {}
@@ -459,7 +437,7 @@ def settings_in_arguments(arguments: Iterable[str]) -> dict[str, str]:
 
 def _parse(setting: Setting, text: str) -> Value:
     """The value of `text`; an empty string is the default. Raises ConfigError."""
-    if setting.kind in (Kind.STRING, Kind.PASSWORD) and not text.strip():
+    if setting.kind in (Kind.STRING, Kind.PASSWORD, Kind.CLASS) and not text.strip():
         return setting.default
     try:
         return parse(setting, text)

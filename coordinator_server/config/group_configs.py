@@ -23,7 +23,7 @@ from storage.log_config import parse_client_config
 
 if TYPE_CHECKING:
     from coordinator_server.config.config import Config
-    from storage.log_manager import LogManager
+    from storage.topic_catalogue import TopicCatalogue
 
 _KINDS = ("consumer", "share", "streams")
 _AUTO_OFFSET_RESET = "share.auto.offset.reset"
@@ -90,19 +90,19 @@ _BOUNDS: dict[str, tuple[str | None, str | None]] = {
 
 
 class GroupConfigs:
-    """The groups' own configs, kept by `logs`; `config` are the settings of the broker."""
+    """The groups' own configs, kept in `catalogue`; `config` are the settings of the broker."""
 
-    def __init__(self, logs: LogManager, config: Config) -> None:
-        self._logs = logs
+    def __init__(self, catalogue: TopicCatalogue, config: Config) -> None:
+        self._catalogue = catalogue
         self._config = config
 
     def own(self, group_id: str) -> Mapping[str, str]:
         """What was set for a group, as it was set."""
-        return self._logs.group_configs().get(group_id, {})
+        return self._catalogue.group_configs.get(group_id, {})
 
     def of(self, group_id: str) -> Mapping[str, str]:
         """What counts for a group, of what was set for it. Source: GroupConfig.evaluate."""
-        own = self._logs.group_configs().get(group_id)
+        own = self._catalogue.group_configs.get(group_id)
         if own is None:
             return {}
         return {name: self._clamped(name, value) for name, value in own.items()}
@@ -174,15 +174,15 @@ class GroupConfigs:
 
     def set(self, configs: Mapping[str, Mapping[str, str]]) -> None:
         """Replace the configs of groups by these, which are valid. Raises StorageError."""
-        self._logs.set_group_configs(configs)
+        self._catalogue.put_group_configs(configs)
 
     def group_ids(self) -> list[str]:
         """The groups that have configs of their own."""
-        return list(self._logs.group_configs())
+        return list(self._catalogue.group_configs)
 
     def clear(self) -> None:
         """Forget all of them. Raises StorageError."""
-        configured = self._logs.group_configs()
+        configured = self._catalogue.group_configs
         if configured:
             self.set({group_id: {} for group_id in configured})
 

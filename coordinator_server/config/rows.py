@@ -38,3 +38,8 @@ def integer(name: str, default: int, meaning: str, least: int = 0, most: int = I
 def long(name: str, default: int, meaning: str, least: int = 0) -> Setting:
     """Return the row of a LONG."""
     return Setting(name, Kind.LONG, default, meaning, least, LONG_MAX)
+
+
+def double(name: str, default: float, meaning: str) -> Setting:
+    """Return the row of a DOUBLE without limits."""
+    return Setting(name, Kind.DOUBLE, default, meaning)

@@ -13,6 +13,7 @@ from coordinator_server.config.group_settings import (
     GROUP_SETTINGS_WITHOUT_EFFECT,
     MODERN_GROUP_SETTINGS,
 )
+from coordinator_server.config.inert_settings import INERT_SETTINGS
 from coordinator_server.config.quota_settings import CONNECTION_RATE, QUOTAS
 from coordinator_server.config.rows import a_list as _list
 from coordinator_server.config.rows import boolean as _boolean
@@ -248,6 +249,7 @@ SECTIONS: tuple[tuple[str, tuple[Setting, ...]], ...] = (
     ("Share coordinator", _SHARE_COORDINATOR),
     ("Logs", _LOGS),
     ("Defaults of topics", _TOPIC_DEFAULTS),
+    ("Without counterpart", INERT_SETTINGS),
 )
 """The whole table, in the order of docs/settings.md."""
 
@@ -258,7 +260,7 @@ SETTINGS: dict[str, Setting] = {
 LISTENER_SETTINGS: dict[str, Setting] = {
     name: setting
     for name, setting in SETTINGS.items()
-    if name.startswith(("ssl.", "sasl."))
+    if (name.startswith(("ssl.", "sasl.")) and setting not in INERT_SETTINGS)
     or name in (MAX_REAUTH_SETTING, CONNECTION_RATE, "max.connections")
 }
 """Settings that a listener may have of its own, as listener.name.NAME.SETTING."""
@@ -291,6 +293,7 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "transaction.state.log.min.isr",
         "transaction.two.phase.commit.enable",
         *GROUP_SETTINGS_WITHOUT_EFFECT,
+        *(setting.name for setting in INERT_SETTINGS),
         *(name for name, topic in TOPIC_CONFIGS.items() if topic in TOPIC_SETTINGS_WITHOUT_EFFECT),
     }
 )

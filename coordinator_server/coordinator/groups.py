@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from coordinator_server.group.effects import StateCall, StateErrors
     from coordinator_server.group.explain import Rebalance
     from coordinator_server.group.group import Group
-    from coordinator_server.group.settings import GroupEnvironment
+    from coordinator_server.group.settings import GroupEnvironment, GroupSettings
     from coordinator_server.share.persister import SharePersister
     from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import TopicManager
@@ -103,6 +103,10 @@ class GroupCoordinator(LedCoordinator[OffsetsPartition]):
         """Begin to load the groups that the log holds, and to look for expired offsets."""
         super().start()
         self._repeat(self.expire_offsets, self._settings.offsets_retention_check_interval_ms)
+
+    def settings_changed(self, settings: GroupSettings) -> None:
+        """Take settings that have changed at run time."""
+        self._settings = self._environment.settings = settings
 
     def _take_over(self, partition: Partition) -> OffsetsPartition:
         return OffsetsPartition(partition, self.clock)

@@ -10,7 +10,20 @@ from contextlib import suppress
 from typing import Any, Literal, TextIO
 
 from coordinator_server.events.repeats import Repeats
-from coordinator_server.events.vocabulary import DEBUG, INFO, VOCABULARY
+from coordinator_server.events.vocabulary import DEBUG, ERROR, INFO, VOCABULARY, WARNING
+
+KAFKA_LEVELS = {
+    "DEBUG": DEBUG,
+    "ERROR": ERROR,
+    "FATAL": ERROR,
+    "INFO": INFO,
+    "TRACE": DEBUG,
+    "WARN": WARNING,
+}
+"""The levels of Kafka's loggers (LogLevelConfig), and those of the log that stand for them."""
+
+ROOT_LOGGER = "root"
+"""The name of the only logger that clients can describe and change (KIP-412)."""
 
 LogFormat = Literal["console", "json"]
 
@@ -18,11 +31,12 @@ LogFormat = Literal["console", "json"]
 class EventLog:
     """The log of the process. `debug` is whether events of level DEBUG are written."""
 
-    __slots__ = ("_format", "_level", "_repeats", "_stream", "_write", "debug")
+    __slots__ = ("_format", "_level", "_repeats", "_stream", "_write", "debug", "kafka_level")
 
     def __init__(self) -> None:
         self.debug = False
         self._level = INFO
+        self.kafka_level = "INFO"
         self._repeats = Repeats()
         self._format: LogFormat = "console"
         self._stream: TextIO | None = None
@@ -35,9 +49,16 @@ class EventLog:
         self.debug = level <= DEBUG
         self._format = log_format
         self._level = level
+        self.kafka_level = next(name for name, one in KAFKA_LEVELS.items() if one == level)
         self._repeats = Repeats()
         self._stream = stream
         self._write = None
+
+    def set_level(self, kafka_level: str) -> None:
+        """Write events of this level and above from now on, by a name in KAFKA_LEVELS."""
+        self.kafka_level = kafka_level
+        self._level = KAFKA_LEVELS[kafka_level]
+        self.debug = self._level <= DEBUG
 
     def emit(self, event: str, **fields: Any) -> None:
         """Write one event of the vocabulary, unless its level is too low.

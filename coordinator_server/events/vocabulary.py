@@ -154,6 +154,7 @@ VOCABULARY: dict[str, EventType] = {
     "group.deleted": EventType(INFO, ("group", "offsets")),
     "groups.configured": EventType(INFO, ("groups",)),
     "telemetry.configured": EventType(INFO, ("subscriptions",)),
+    "brokers.configured": EventType(INFO, ("brokers",)),
     "group.expired": EventType(INFO, ("group",)),
     "group.upgraded": EventType(INFO, ("group", "members")),
     "group.downgraded": EventType(INFO, ("group", "generation", "members")),

@@ -6,6 +6,7 @@ The settings are plain numbers, handed in by the shell.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
@@ -125,6 +126,8 @@ class NoTopics:
         return iter(())
 
 
+_NO_TOPICS = NoTopics()
+
 DEFAULT_WRITE_BYTES = 1_048_588
 """Kafka's default of `message.max.bytes`."""
 
@@ -137,8 +140,11 @@ def _no_configs(_: str) -> Mapping[str, str]:
     return {}
 
 
-class GroupEnvironment(NamedTuple):
+@dataclass(slots=True)
+class GroupEnvironment:
     """What every group of a coordinator is made with; the core reaches nothing else.
+
+    `settings` are replaced when settings of the broker change at run time.
 
     `new_member_id(prefix)` makes member ids of classic groups, and `new_uuid()` those of consumer
     groups, as the core has no randomness. `in_place_of(kind, group)` makes a blank group of a kind
@@ -150,6 +156,6 @@ class GroupEnvironment(NamedTuple):
     new_member_id: Callable[[str], str]
     new_uuid: Callable[[], str]
     in_place_of: Callable[[GroupKind, Any], Any]
-    topics: TopicsView = NoTopics()
+    topics: TopicsView = _NO_TOPICS
     configs_of: Callable[[str], Mapping[str, str]] = _no_configs
     largest_write_bytes: Callable[[], int] = _default_write_bytes

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from coordinator_server.client import Address
 from protocol.errors import ErrorCode
 from protocol.hashing import java_hash
+
+K = TypeVar("K")
 
 _ERRORS = "org.apache.kafka.common.errors."
 _OTHER_NAMES = {
@@ -154,14 +157,22 @@ def double_text(value: float) -> str:
 
 def in_hash_order(places: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
     """Return partitions in the order of a Java HashMap of TopicPartitions."""
-    places = list(places)
+    return _by_buckets(places, lambda place: 31 * (31 + place[1]) + java_hash(place[0]))
+
+
+def names_in_hash_order(names: Iterable[str]) -> list[str]:
+    """Return names in the order of a Java HashMap of Strings."""
+    return _by_buckets(names, java_hash)
+
+
+def _by_buckets(keys: Iterable[K], hash_of: Callable[[K], int]) -> list[K]:
+    keys = list(keys)
     size = 16
-    while len(places) > size * 3 // 4:
+    while len(keys) > size * 3 // 4:
         size *= 2
 
-    def bucket(place: tuple[str, int]) -> int:
-        topic, partition = place
-        code = (31 * (31 + partition) + java_hash(topic)) & 0xFFFFFFFF
+    def bucket(key: K) -> int:
+        code = hash_of(key) & 0xFFFFFFFF
         return (code ^ code >> 16) & (size - 1)
 
-    return sorted(places, key=bucket)
+    return sorted(keys, key=bucket)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from coordinator_server.client import Client, ClientError, check
 from coordinator_server.kafka_tools.configs_read import DEFAULT_CONFIG, TOPIC, read_configs
-from coordinator_server.kafka_tools.java import uuid_text
+from coordinator_server.kafka_tools.java import names_in_hash_order, uuid_text
 from coordinator_server.kafka_tools.options import Options
 from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID
@@ -64,10 +64,11 @@ def describe(client: Client, options: Options, wanted: Sequence[str] | Sequence[
     asked = [is_reported for name, is_reported in reports.items() if options.has(name)]
     only_overridden = options.has("topics-with-overrides")
     for topic in topics:
+        known = {config.name: config for config in configs[topic.name]}
         own = [
-            f"{config.name}={config.value}"
-            for config in configs[topic.name]
-            if config.config_source != DEFAULT_CONFIG
+            f"{name}={known[name].value}"
+            for name in names_in_hash_order(known)
+            if known[name].config_source != DEFAULT_CONFIG
         ]
         if not asked and (own or not only_overridden):
             print(_topic_line(topic, own))

@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from storage.checkpoints import LOCK_FILE
 from storage.disk import Disk
+from storage.local_disk import LocalDisk
 
 PREFIX = "coordinator-server-ephemeral-"
 LEAST_AGE_SECONDS = 60.0
 """A younger directory may be one that its broker has not locked yet."""
 
 _MOST_AT_ONCE = 100
+
+
+_CLEAN_UP_DELAY_SECONDS = 5.0
+"""A process that lives shorter does not pay for the search for directories."""
+
+
+class OwnDirectory:
+    """A new data directory of this process. A while later those left behind are removed."""
+
+    def __init__(self) -> None:
+        self.path = new_directory()
+        loop, parent = asyncio.get_running_loop(), Path(self.path).parent
+        remove = partial(remove_left_behind, LocalDisk(), parent)
+        self._timer = loop.call_later(
+            _CLEAN_UP_DELAY_SECONDS, lambda: loop.run_in_executor(None, remove)
+        )
+
+    def remove(self) -> None:
+        """Remove the directory."""
+        self._timer.cancel()
+        shutil.rmtree(self.path, ignore_errors=True)
 
 
 def new_directory() -> str:

@@ -71,10 +71,10 @@ class MaintenanceScheduler:
 
     __slots__ = (
         "_clock",
+        "_config",
         "_ended_s",
         "_frequent",
         "_frequent_due_ms",
-        "_interval_ms",
         "_is_starting",
         "_logs",
         "_own_logs",
@@ -100,10 +100,8 @@ class MaintenanceScheduler:
         self._logs = logs
         self._clock = clock
         self._timer_s = timer_s
+        self._config = config
         self._retention_interval_ms = config.integer("log.retention.check.interval.ms")
-        self._interval_ms = min(
-            config.integer("log.cleaner.backoff.ms"), self._retention_interval_ms
-        )
         self._producers_interval_ms = config.integer("producer.id.expiration.check.interval.ms")
         self._own_logs: OwnLogs | None = None
         # What cannot wait, and a round; what cannot wait goes first.
@@ -124,6 +122,15 @@ class MaintenanceScheduler:
     def is_working(self) -> bool:
         """Whether work has begun that is not done."""
         return self._round is not None or self._frequent is not None
+
+    @property
+    def _interval_ms(self) -> int:
+        """The time between rounds, which may change."""
+        return min(self._config.integer("log.cleaner.backoff.ms"), self._retention_interval_ms)
+
+    def settings_changed(self) -> None:
+        """Begin the next round no later than the settings say now."""
+        self._round_due_ms = min(self._round_due_ms, self._clock.now_ms() + self._interval_ms)
 
     def clock_set_back(self, elapsed_ms: int) -> None:
         """Move all due times after the clock was set back by `elapsed_ms`."""

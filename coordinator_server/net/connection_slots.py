@@ -32,11 +32,8 @@ class ConnectionSlots:
     """The connections of one broker by listener: those that are open, those being set up."""
 
     def __init__(self, config: Config) -> None:
-        self.limit = config.integer(MAX_CONNECTIONS)
-        self._limits = {
-            one.name: config.of_listener(one.name).integer(MAX_CONNECTIONS)
-            for one in config.listeners()
-        }
+        self._config = config
+        self.limit, self._limits = self._read_limits()
         self.protected = protected_listener(config)
         """The name of the listener between brokers."""
         self._taken: defaultdict[str, int] = defaultdict(int)
@@ -62,10 +59,26 @@ class ConnectionSlots:
         """A connection is gone that was counted: who waits may look again."""
         self._taken[listener] -= 1
         self._total -= 1
+        self._look_again()
+
+    def settings_changed(self) -> None:
+        """Take limits that have changed; listeners that wait may look again."""
+        self.limit, self._limits = self._read_limits()
+        self._look_again()
+
+    def _look_again(self) -> None:
         if self._waiting:
             waiting, self._waiting = self._waiting, []
             for look_again in waiting:
                 look_again()
+
+    def _read_limits(self) -> tuple[int, dict[str, int]]:
+        """Return the limit of the broker, and those of its listeners by name."""
+        config = self._config
+        return config.integer(MAX_CONNECTIONS), {
+            one.name: config.of_listener(one.name).integer(MAX_CONNECTIONS)
+            for one in config.listeners()
+        }
 
     def wait(self, look_again: Callable[[], None]) -> None:
         """Call this once when a connection is gone."""

@@ -55,6 +55,11 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
+    def settings_changed(self) -> None:
+        """Take limits that have changed at run time; connections that are open stay."""
+        self.slots.settings_changed()
+        self._address_limits.settings_changed()
+
     def opened(self, connection: Connection) -> None:
         """Take a new connection in; one beyond the limits of its address is closed at once."""
         connection.idle_since_ms = self._clock.now_ms()

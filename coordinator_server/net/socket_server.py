@@ -53,6 +53,7 @@ class SocketServer:
         self._backlog = max(config.integer("socket.listen.backlog.size"), _LEAST_BACKLOG)
         self.connections = Connections(config, clock, dispatch)
         self._acceptors: list[Acceptor] = []
+        self._listeners: list[ListenerSecurity] = []
         self._handshakes: Turns | None = None
         self._logins = Turns(LOGIN_SECONDS)
 
@@ -63,7 +64,9 @@ class SocketServer:
         """
         addresses = []
         for listener in listeners:
-            new_protocol = self._new_protocol(ListenerSecurity(self._config, listener.name))
+            security = ListenerSecurity(self._config, listener.name)
+            self._listeners.append(security)
+            new_protocol = self._new_protocol(security)
             for bound in bind(listener):
                 # Accepted sockets inherit it: a peer that vanished is noticed one day, even
                 # while its request is parked. Kafka's Acceptor does the same.
@@ -93,6 +96,18 @@ class SocketServer:
         handshakes = self._handshakes = self._handshakes or Turns(HANDSHAKE_SECONDS)
         report = self.connections.report_handshake
         return lambda slot: TlsTransport(new_connection(slot), security, handshakes, report)
+
+    def check(self, config: Config) -> None:
+        """Raise ConfigError unless the listeners can have the certificates of these settings."""
+        for listener in self._listeners:
+            listener.check(config)
+
+    def settings_changed(self) -> None:
+        """Take limits of connections and certificates that have changed at run time."""
+        for listener in self._listeners:
+            listener.settings_changed(self._config)
+        self._gate.settings_changed()
+        self.connections.settings_changed()
 
     def accept_no_more(self) -> None:
         """Close the listening sockets; the connections go on."""

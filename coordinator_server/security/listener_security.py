@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator_server.config.config import ConfigError
+from coordinator_server.config.dynamic_settings import SECURITY
 from coordinator_server.security.principal import ANONYMOUS, Principal, user
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class ListenerSecurity:
         self.config = config.of_listener(listener_name)
         self.protocol = config.security_protocol(listener_name)
         self._tls13_suites: frozenset[str] = frozenset()
+        self._stores_in_use = self._stores(config)
         if not self.protocol.uses_tls:
             return
         # Imported here: most brokers have no such listener, and it takes 60 ms.
@@ -52,6 +54,22 @@ class ListenerSecurity:
                 raise ConfigError(f"ssl.principal.mapping.rules: {error}") from None
         except ConfigError as error:
             raise ConfigError(f"listener {listener_name}: {error}") from None
+
+    def check(self, config: Config) -> None:
+        """Raise ConfigError unless the listener can have the stores of these broker settings."""
+        if self.protocol.uses_tls and self._stores(config) != self._stores_in_use:
+            self._contexts.check(config.of_listener(self.listener_name))
+
+    def settings_changed(self, config: Config) -> None:
+        """Take the key store and the trust store of these broker settings."""
+        stores = self._stores(config)
+        if self.protocol.uses_tls and stores != self._stores_in_use:
+            self._stores_in_use = stores
+            self._contexts.reconfigure(config.of_listener(self.listener_name))
+
+    def _stores(self, config: Config) -> list[str | None]:
+        own = config.of_listener(self.listener_name)
+        return [own.optional_text(name) for name in sorted(SECURITY)]
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """The TLS context for the next connection; None without TLS."""

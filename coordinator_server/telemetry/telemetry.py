@@ -12,7 +12,7 @@ from coordinator_server.config.client_metrics import ClientMetricsConfigs
 
 if TYPE_CHECKING:
     from coordinator_server.telemetry.payload import KeptPush
-    from storage.log_manager import LogManager
+    from storage.topic_catalogue import TopicCatalogue
 
 MOST_PUSHES = 1_000
 MOST_PUSHED_BYTES = 64 << 20
@@ -22,8 +22,8 @@ MOST_PUSHED_BYTES = 64 << 20
 class Telemetry:
     """Client telemetry of the cluster."""
 
-    def __init__(self, logs: LogManager, *, keeps_pushes: bool) -> None:
-        self.configs = ClientMetricsConfigs(logs)
+    def __init__(self, catalogue: TopicCatalogue, *, keeps_pushes: bool) -> None:
+        self.configs = ClientMetricsConfigs(catalogue)
         self.pushes: OrderedDict[str, KeptPush] = OrderedDict()
         self._keeps_pushes = keeps_pushes
         self._pushed_bytes = 0

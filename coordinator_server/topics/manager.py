@@ -403,6 +403,10 @@ class TopicManager:
         """Whether a round of maintenance has begun and is not done."""
         return self._maintenance.is_working
 
+    def settings_changed(self) -> None:
+        """Take settings that have changed at run time."""
+        self._maintenance.settings_changed()
+
     def clock_set_back(self, elapsed_ms: int) -> None:
         """Move due times after the clock was set back by `elapsed_ms`; there are no topics now."""
         self._maintenance.clock_set_back(elapsed_ms)

@@ -6,21 +6,27 @@ of each (Kafka's ConfigHelper).
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from itertools import dropwhile
 from typing import Any, NamedTuple
 
 from coordinator_server.config import client_metrics
 from coordinator_server.config.client_metrics import CLIENT_METRICS_SETTINGS
 from coordinator_server.config.config import Config
+from coordinator_server.config.dynamic_settings import DYNAMIC, setting_of, synonyms_of
 from coordinator_server.config.group_configs import shown
 from coordinator_server.config.group_settings import GROUP_SETTINGS
 from coordinator_server.config.settings import SETTINGS
-from storage.config_def import Kind, Setting, Value, render
+from coordinator_server.events.log import LOG, ROOT_LOGGER
+from storage.config_def import InvalidValueError, Kind, Setting, Value, parse, render
 from storage.log_config import LogConfig, field_of, parse_topic_setting
 from storage.topic_settings import TOPIC_SETTINGS, TOPIC_SETTINGS_WITHOUT_EFFECT
 
 SOURCE_TOPIC = 1
+SOURCE_DYNAMIC_BROKER = 2
+SOURCE_DYNAMIC_DEFAULT = 3
 SOURCE_STATIC_BROKER = 4
 SOURCE_DEFAULT = 5
+SOURCE_LOGGER = 6
 SOURCE_CLIENT_METRICS = 7
 SOURCE_GROUP = 8
 """Kafka's ConfigEntry.ConfigSource numbers."""
@@ -48,6 +54,7 @@ class DescribedConfig(NamedTuple):
     kind: int
     synonyms: tuple[Synonym, ...]
     documentation: str
+    is_sensitive: bool = False
 
 
 def log_defaults(config: Config) -> LogConfig:
@@ -57,6 +64,7 @@ def log_defaults(config: Config) -> LogConfig:
         for name in TOPIC_SETTINGS
         if (field := field_of(name)) is not None
     }
+    values["retention_ms"] = max(values["retention_ms"], -1)
     values["producer_id_expiration_ms"] = config.integer("producer.id.expiration.ms")
     return LogConfig(**values)
 
@@ -104,9 +112,8 @@ def configs_error(config: Config, given: Iterable[tuple[str, str | None]]) -> st
 def describe(config: Config, overrides: Mapping[str, str]) -> Iterator[DescribedConfig]:
     """All configs of a topic that has `overrides` of its own.
 
-    Own values are shown as they are read: " TRUE " as true, "compact,compact" as compact. Of
-    several broker settings that give a default only the first is a synonym, as in Kafka: with
-    log.retention.hours alone, retention.ms has its value from no place that is named.
+    Own values are shown as they are read: " TRUE " as true, "compact,compact" as compact. With
+    log.retention.hours alone, retention.ms has its value from no place that is named, as in Kafka.
     """
     for name, row in TOPIC_SETTINGS.items():
         setting = row.setting
@@ -118,7 +125,7 @@ def describe(config: Config, overrides: Mapping[str, str]) -> Iterator[Described
             value = render(parse_topic_setting(name, overrides[name]))
             synonyms.append(Synonym(name, value, SOURCE_TOPIC))
         if row.sources:
-            synonyms += _synonyms(config, SETTINGS[row.sources[0].name])
+            synonyms += _synonyms(config, row.sources[0].name)
         documentation = setting.meaning
         if name in TOPIC_SETTINGS_WITHOUT_EFFECT:
             documentation += f" {_INERT}"
@@ -126,18 +133,64 @@ def describe(config: Config, overrides: Mapping[str, str]) -> Iterator[Described
 
 
 def describe_broker(config: Config, advertised: str) -> Iterator[DescribedConfig]:
-    """Return all settings of the broker, which are read-only.
+    """Return all settings of the broker, and what else it was given at run time.
 
     `advertised` is shown for `advertised.listeners` where the setting leaves addresses open.
     """
+    given = {**config.dynamic[1], **config.dynamic[0]}
     for name, setting in SETTINGS.items():
         if not setting.internal:
-            value = _shown(setting, config.value(name))
+            value = config.value(name)
             if name == ADVERTISED_LISTENERS and AUTO in config.items(name):
                 value = advertised
-            yield _described(
-                name, value, setting, _synonyms(config, setting), setting.meaning, read_only=True
-            )
+            yield _of_broker(name, value, _synonyms(config, name))
+    for name, text in given.items():
+        if name not in SETTINGS or SETTINGS[name].internal:
+            yield _of_broker(name, text, _synonyms(config, name))
+
+
+def describe_all_brokers(config: Config) -> Iterator[DescribedConfig]:
+    """Return the dynamic configs of all brokers; other sources are not shown of them."""
+    for name, text in config.dynamic[1].items():
+        synonyms = _synonyms(config, name)
+        shared = [one for one in synonyms if one.source == SOURCE_DYNAMIC_DEFAULT]
+        yield _of_broker(name, _parsed(name, text), shared)
+
+
+def describe_logger() -> Iterator[DescribedConfig]:
+    """Return the level of the log of this process."""
+    yield DescribedConfig(ROOT_LOGGER, LOG.kafka_level, SOURCE_LOGGER, False, 0, (), "")
+
+
+def _parsed(name: str, text: str) -> Value:
+    """Return the value of a dynamic config, or the text of a custom one."""
+    setting = SETTINGS.get(name)
+    if setting is None or setting.internal:
+        return text
+    try:
+        return parse(setting, text)
+    except InvalidValueError:
+        return text
+
+
+def _of_broker(name: str, value: Value, synonyms: list[Synonym]) -> DescribedConfig:
+    """A config of a broker: custom ones have no type, and may be passwords."""
+    setting = setting_of(name)
+    return DescribedConfig(
+        name=name,
+        value=None if _is_sensitive(name) else render(value),
+        source=synonyms[0].source if synonyms else SOURCE_DEFAULT,
+        read_only=name not in DYNAMIC,
+        kind=0 if setting is None else setting.kind,
+        synonyms=tuple(synonyms),
+        documentation="" if setting is None else setting.meaning,
+        is_sensitive=_is_sensitive(name),
+    )
+
+
+def _is_sensitive(name: str) -> bool:
+    setting = setting_of(name)
+    return setting is None or setting.kind is Kind.PASSWORD
 
 
 def describe_group(config: Config, own: Mapping[str, str]) -> Iterator[DescribedConfig]:
@@ -154,7 +207,7 @@ def describe_group(config: Config, own: Mapping[str, str]) -> Iterator[Described
             synonyms = [Synonym(name, value, SOURCE_DEFAULT)]
         else:
             value = render(config.value(setting.name))
-            synonyms = _synonyms(config, SETTINGS[setting.name])
+            synonyms = _synonyms(config, setting.name)
         if name in own:
             value = shown(name, own[name])
             synonyms.insert(0, Synonym(name, value, SOURCE_GROUP))
@@ -178,32 +231,44 @@ def _described(
     setting: Setting,
     synonyms: list[Synonym],
     documentation: str,
-    *,
-    read_only: bool = False,
 ) -> DescribedConfig:
     """A config whose source is that of its first synonym."""
     return DescribedConfig(
         name=name,
         value=value,
         source=synonyms[0].source if synonyms else SOURCE_DEFAULT,
-        read_only=read_only,
+        read_only=False,
         kind=setting.kind,
         synonyms=tuple(synonyms),
         documentation=documentation,
     )
 
 
-def _shown(setting: Setting, value: Value) -> str | None:
-    """A value as clients see it; a password is shown to nobody."""
-    return None if setting.kind is Kind.PASSWORD else render(value)
+def _synonyms(config: Config, name: str) -> list[Synonym]:
+    """Return the places that give a setting of the broker its value (ConfigHelper).
 
-
-def _synonyms(config: Config, setting: Setting) -> list[Synonym]:
-    """A broker setting as it was given, if it was, and its default, if it has any."""
-    synonyms = []
-    if config.source(setting.name) != "default":
-        given = _shown(setting, config.value(setting.name))
-        synonyms.append(Synonym(setting.name, given, SOURCE_STATIC_BROKER))
-    if setting.default is not None:
-        synonyms.append(Synonym(setting.name, render(setting.default), SOURCE_DEFAULT))
-    return synonyms
+    First what was set at run time, of this broker and of all brokers, then what was given at the
+    start, then the defaults. Nothing counts that comes before the setting itself.
+    """
+    names = synonyms_of(name)
+    own, shared = config.dynamic
+    found = [
+        Synonym(one, texts[one], source)
+        for texts, source in ((own, SOURCE_DYNAMIC_BROKER), (shared, SOURCE_DYNAMIC_DEFAULT))
+        for one in names
+        if one in texts
+    ]
+    known = [SETTINGS[one] for one in names if one in SETTINGS]
+    found += [
+        Synonym(one.name, render(config.static_value(one.name)), SOURCE_STATIC_BROKER)
+        for one in known
+        if config.source(one.name) != "default"
+    ]
+    found += [
+        Synonym(one.name, render(one.default), SOURCE_DEFAULT)
+        for one in known
+        if one.default is not None
+    ]
+    if _is_sensitive(name):
+        found = [one._replace(value=None) for one in found]
+    return list(dropwhile(lambda one: one.name != name, found))

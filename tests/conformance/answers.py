@@ -15,7 +15,9 @@ from tests.conformance.stage import Transcript
 ANSWERS = Path(__file__).parent / "orders.json"
 SHARE_ANSWERS, STREAMS_ANSWERS = ANSWERS.with_name("share.json"), ANSWERS.with_name("streams.json")
 ADMIN_ANSWERS = ANSWERS.with_name("admin.json")
-"""Those of share groups, of streams groups and of administration are in files of their own."""
+BROKER_CONFIG_ANSWERS = ANSWERS.with_name("broker_configs.json")
+"""Those of share groups, streams groups, administration and configs of brokers are in files of
+their own."""
 
 _UNFINISHED = ("SETUP", "CONNECT", "SCENARIO", "BROKE", "PREPARE")
 

@@ -11,6 +11,7 @@ import pytest
 from tests.conformance.answers import (
     ADMIN_ANSWERS,
     ANSWERS,
+    BROKER_CONFIG_ANSWERS,
     SHARE_ANSWERS,
     STREAMS_ANSWERS,
     Answers,
@@ -60,7 +61,13 @@ SLOW_AREAS = ("txn_exhaustion",)
 def test_every_scenario_has_an_answer() -> None:
     """The recorded answers belong to the scenarios that there are, and none is missing."""
     answered: set[str] = set()
-    for path in (ANSWERS, SHARE_ANSWERS, STREAMS_ANSWERS, ADMIN_ANSWERS):
+    for path in (
+        ANSWERS,
+        SHARE_ANSWERS,
+        STREAMS_ANSWERS,
+        ADMIN_ANSWERS,
+        BROKER_CONFIG_ANSWERS,
+    ):
         answers = Answers.read(path)
         answered |= answers.kept.keys() | set(answers.unstable)
     assert {one.name for one in all_scenarios()} == answered
@@ -100,6 +107,12 @@ def test_the_answers_to_administrators_are_those_of_kafka() -> None:
 def test_the_answers_to_client_telemetry_are_those_of_kafka() -> None:
     """All scenarios of KIP-714 pass, one after the other: subscriptions are those of a broker."""
     compare(all_scenarios(), {}, "t", ADMIN_ANSWERS, jobs=1)
+
+
+@pytest.mark.real_time
+def test_the_answers_about_configs_of_brokers_are_those_of_kafka() -> None:
+    """All scenarios of dynamic configs pass; one at a time, as the broker is the same for all."""
+    compare(all_scenarios(), {}, "k", BROKER_CONFIG_ANSWERS, jobs=1)
 
 
 @pytest.mark.real_time

@@ -30,9 +30,18 @@ from tests.support import ROOT, address_of
 
 CONFORMANCE = ROOT / "tests" / "conformance"
 _RECORDED = CONFORMANCE / "recorded"
-_FILES = (files.ANSWERS, files.SHARE_ANSWERS, files.STREAMS_ANSWERS, files.ADMIN_ANSWERS)
-_PROFILES = ("ab", "de", "fgh", "t")
+_FILES = (
+    files.ANSWERS,
+    files.SHARE_ANSWERS,
+    files.STREAMS_ANSWERS,
+    files.ADMIN_ANSWERS,
+    files.BROKER_CONFIG_ANSWERS,
+)
+_PROFILES = ("ab", "de", "fgh", "ikt")
 """Profiles whose brokers run at the same time: a small machine bears few Kafkas."""
+_ALONE = ("txn_", "telemetry", "broker_configs")
+"""Areas of which one scenario is played at a time: they change what all share, and transactions
+disturb each other in Kafka."""
 _TIMES = 2
 
 
@@ -59,14 +68,8 @@ def scenarios(out: Path, work: Path) -> list[str]:
     parts = []
     for profiles in _PROFILES:
         with kafkas(work / profiles, profiles) as addresses:
-            # Transactions of several scenarios at a time disturb each other in Kafka, and so do
-            # subscriptions to metrics.
             for jobs, is_alone in ((8, False), (1, True)):
-                wanted = [
-                    one
-                    for one in all_scenarios()
-                    if one.area.startswith(("txn_", "telemetry")) == is_alone
-                ]
+                wanted = [one for one in all_scenarios() if one.area.startswith(_ALONE) == is_alone]
                 player = Player(addresses, jobs, patience=1.5)
                 parts.append(Answers.gather([player.play(wanted) for _ in range(_TIMES)]))
     with kafka_cluster(work / "cluster") as cluster:

@@ -46,9 +46,14 @@ class ConnectionRates:
         self._listeners = {name: Rate(windows, limit) for name, limit in listener_limits.items()}
         self._limits: Mapping[str | None, float] = {}
         self._addresses: Sensors[str, Rate] = Sensors()
-        self._has_limit = broker_limit != NO_LIMIT or any(
-            limit != NO_LIMIT for limit in listener_limits.values()
-        )
+        self.limit(broker_limit, listener_limits)
+
+    def limit(self, broker_limit: int, listener_limits: Mapping[str, int]) -> None:
+        """Take new limits of the broker and of its listeners."""
+        self._broker.limit = broker_limit
+        for name, limit in listener_limits.items():
+            self._listeners[name].limit = limit
+        self._has_limit = {broker_limit, *listener_limits.values()} != {NO_LIMIT}
 
     @property
     def is_enabled(self) -> bool:

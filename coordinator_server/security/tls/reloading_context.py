@@ -80,6 +80,23 @@ class ReloadingContext:
             self._reload()
         return self._context
 
+    def check(self, config: Config) -> None:
+        """Raise ConfigError unless the context can have the stores of these settings."""
+        before, self._config = self._config, config
+        try:
+            entry, _ = self._make()
+            with _naming(_KEY_STORE, config):
+                self._check_change(entry)
+        finally:
+            self._config = before
+
+    def reconfigure(self, config: Config) -> None:
+        """Take stores of these settings, for the next connections."""
+        self._config = config
+        self._files = key_stores.files(config)
+        self._stamps = self._look()
+        self._reload()
+
     def _look(self) -> list[_Stamp]:
         return [_stamp(name) for name in self._files]
 

@@ -10,6 +10,7 @@ import pytest
 
 from coordinator_server.apis import describe_configs
 from coordinator_server.config.config import Config
+from coordinator_server.config.dynamic_settings import DYNAMIC
 from coordinator_server.topics.topic_configs import log_defaults
 from protocol import REFERENCE_VERSION
 from protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -166,8 +167,7 @@ def shown(result: Any) -> dict[str, Any]:
 def test_what_a_running_kafka_describes() -> None:
     """Topics, groups and the broker are described as by a Kafka with the same settings.
 
-    Not so: min.insync.replicas, which is a dynamic default of all brokers in a Kafka with
-    eligible leader replicas (KIP-966), and a list that is described with its repeated item.
+    Not so a list that is described with its repeated item.
     """
     assert RECORDED["version"] == REFERENCE_VERSION
     made = FakeBroker(**{name.replace(".", "_"): v for name, v in RECORDED["settings"].items()})
@@ -177,11 +177,11 @@ def test_what_a_running_kafka_describes() -> None:
         theirs = recorded(section)
         assert ours.keys() == theirs.keys()
         differing = {one for one in ours if ours[one] != theirs[one]}
-        expected = {"min.insync.replicas", "cleanup.policy"} if section == "topic" else set()
+        expected = {"cleanup.policy"} if section == "topic" else set()
         assert differing == expected
     ours, theirs = shown(describe(made, BROKER, "1", include_synonyms=True)), recorded("broker")
     differing = {one for one in theirs if ours[one] != theirs[one]}
-    assert differing == {"min.insync.replicas", "log.cleanup.policy"}
+    assert differing == {"log.cleanup.policy"}
 
 
 def test_documentation_only_if_asked_for() -> None:
@@ -213,11 +213,11 @@ def test_resources_that_are_not_there(kind: int, name: str, error: ErrorCode, te
 
 
 def test_the_settings_of_the_broker() -> None:
-    """All settings by the broker's id, read-only; what was set has the static source."""
+    """All settings by the broker's id; what was set at the start has the static source."""
     made = broker(num_partitions="4")
     result = describe(made, BROKER, "1", include_synonyms=True)
     told = {one.name: one for one in result.configs}
-    assert all(one.read_only for one in result.configs)
+    assert {one.name for one in result.configs if not one.read_only} < DYNAMIC
     one = told["num.partitions"]
     assert (one.value, one.config_source, one.config_type) == ("4", 4, 3)
     assert [(each.value, each.source) for each in one.synonyms] == [("4", 4), ("1", 5)]
@@ -241,16 +241,18 @@ def test_advertised_listeners_are_addresses(setting: str | None, value: str, sou
     assert (one.value, one.config_source) == (value, source)
 
 
-def test_nothing_is_set_for_all_brokers() -> None:
-    """The empty broker name stands for dynamic defaults of all brokers: there are none."""
+def test_what_is_set_for_all_brokers() -> None:
+    """The empty broker name stands for all brokers: min.insync.replicas is always theirs."""
     result = describe(broker(), BROKER, "")
-    assert (result.error_code, result.configs) == (0, [])
+    (config,) = result.configs
+    assert (config.name, config.value, config.config_source) == ("min.insync.replicas", "1", 3)
 
 
 def test_loggers_and_groups() -> None:
-    """This broker has no loggers to set; a group has the broker's timeouts."""
+    """The log of the process is the root logger; a group has the broker's timeouts."""
     made = broker(group_consumer_session_timeout_ms="46000")
-    assert describe(made, LOGGER, "1").configs == []
+    (root,) = describe(made, LOGGER, "1").configs
+    assert (root.name, root.value, root.config_source, root.read_only) == ("root", "INFO", 6, False)
     told = {one.name: one.value for one in describe(made, GROUP, "g").configs}
     assert told["consumer.session.timeout.ms"] == "46000"
     assert len(told) == 21

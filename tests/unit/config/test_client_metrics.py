@@ -18,7 +18,7 @@ CONFIGS = {"metrics": "a,b", "interval.ms": "100", "match": "client_id=x.*"}
 
 def opened(disk: MemoryDisk) -> ClientMetricsConfigs:
     """The subscriptions of a data directory."""
-    return ClientMetricsConfigs(LogManager.open(disk, DATA, log_defaults(Config())))
+    return ClientMetricsConfigs(LogManager.open(disk, DATA, log_defaults(Config())).catalogue)
 
 
 def test_subscriptions_are_kept_when_they_are_set() -> None:

@@ -19,7 +19,7 @@ def group_configs(disk: MemoryDisk | None = None, **overrides: str) -> GroupConf
     """The configs of the groups of a data directory."""
     logs = LogManager.open(disk or MemoryDisk(), DATA, log_defaults(Config()))
     settings = {name.replace("_", "."): value for name, value in overrides.items()}
-    return GroupConfigs(logs, Config(overrides=settings))
+    return GroupConfigs(logs.catalogue, Config(overrides=settings))
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ def test_one_more_is_closed() -> None:
     assert refused == [[False, False, True], [False, True], [False, False, False, True]]
 
 
-def test_without_a_limit_nothing_is_counted() -> None:
-    """The default."""
+def test_without_a_limit_nothing_is_refused() -> None:
+    """The default; connections count all the same, as a limit may be set at run time."""
     limits = AddressLimits(Config())
     assert limits.opened("10.0.0.7") is None
     limits.closed("10.0.0.7")

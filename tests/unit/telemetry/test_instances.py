@@ -29,7 +29,7 @@ class World:
 
     def __init__(self) -> None:
         logs = LogManager.open(MemoryDisk(), "/data", log_defaults(Config()))
-        self.configs = ClientMetricsConfigs(logs)
+        self.configs = ClientMetricsConfigs(logs.catalogue)
         self.made = 100
         self.instances = ClientInstances(self.configs, 100, self._new_id)
 

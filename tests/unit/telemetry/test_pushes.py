@@ -24,7 +24,7 @@ COMPRESSED = [one for one in Compression if one is not Compression.NONE]
 def kept(count: int, size_bytes: int) -> Telemetry:
     """Telemetry with so many pushes, of an instance each."""
     logs = LogManager.open(MemoryDisk(), "/data", log_defaults(Config()))
-    telemetry = Telemetry(logs, keeps_pushes=True)
+    telemetry = Telemetry(logs.catalogue, keeps_pushes=True)
     for number in range(count):
         push = KeptPush(
             {"client_instance_id": str(number)}, 1, 0, 1, False, Compression.NONE, bytes(size_bytes)

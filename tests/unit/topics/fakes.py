@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.config.config import Config
+from coordinator_server.config.dynamic_configs import DynamicConfigs
 from coordinator_server.config.group_configs import GroupConfigs
 from coordinator_server.group.effects import Caller
 from coordinator_server.net.endpoint import Endpoint
@@ -238,8 +239,11 @@ class FakeBroker:
             lambda: next(session_ids),
         )
         self.log_manager = LogManager.open(self.disk, DATA, log_defaults(self.config))
-        self.group_configs = GroupConfigs(self.log_manager, self.config)
-        self.telemetry = Telemetry(self.log_manager, keeps_pushes=True)
+        self.dynamic_configs = DynamicConfigs(
+            self.log_manager.catalogue, {self.config.node_id: self.config}
+        )
+        self.group_configs = GroupConfigs(self.log_manager.catalogue, self.config)
+        self.telemetry = Telemetry(self.log_manager.catalogue, keeps_pushes=True)
         self.producer_ids = ProducerIdManager(self.log_manager.next_producer_ids)
         self.topics = TopicManager(
             self.log_manager,

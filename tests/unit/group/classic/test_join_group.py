@@ -1,5 +1,6 @@
 """JoinGroup: ids, checks, protocols, rejoins, the size limit."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -267,8 +268,8 @@ def test_group_max_size_forgets_a_pending_id() -> None:
     broker = context.broker
     assert broker.group is not None
     with broker.one_drain():
-        broker.group.environment = broker.environment._replace(
-            settings=broker.settings._replace(max_size=2)
+        broker.group.environment = replace(
+            broker.environment, settings=broker.settings._replace(max_size=2)
         )
         newcomer = context.member("N", version=5)
         pending = newcomer.join()

@@ -1,0 +1,170 @@
+"""The configs of brokers that were set at run time: of one broker, or of all brokers at once.
+
+They are kept in the catalogue of the data directory, by broker id; "" stands for all brokers.
+`Config.dynamic` and the values of each broker's `Config` follow them; whoever has taken a setting
+out of it is called by `on_changed`. A value that is not valid by now, as the broker was started
+with other settings, has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from copy import copy
+from typing import TYPE_CHECKING, Protocol
+
+from coordinator_server.config.config import ConfigError
+from coordinator_server.config.dynamic_checks import names_error, store_problem, values_error
+from coordinator_server.config.dynamic_settings import (
+    CLUSTER_LEVEL_LISTENER,
+    DYNAMIC,
+    MIN_IN_SYNC,
+    SECURITY,
+    setting_of,
+    split_listener,
+    synonyms_of,
+)
+from coordinator_server.config.inert_settings import REPLICATION_QUOTAS
+from coordinator_server.config.settings import SETTINGS
+from coordinator_server.steps import run_all
+from storage.config_def import InvalidValueError, Value, parse, render
+
+if TYPE_CHECKING:
+    from coordinator_server.config.config import Config
+    from coordinator_server.steps import Steps
+    from storage.topic_catalogue import TopicCatalogue
+
+ALL_BROKERS = ""
+
+
+class Layers:
+    """The settings of one broker under other dynamic configs: what `config` would become.
+
+    `read` first. `fixed_listeners` are those that were given more than can change while they run.
+    """
+
+    def __init__(self, config: Config, own: Mapping[str, str], shared: Mapping[str, str]) -> None:
+        self.config = config
+        self.texts = own, shared
+        self.values: dict[str, Value] = {}
+        self.of_listeners: dict[str, dict[str, Value]] = {}
+        self.fixed_listeners: set[str] = set()
+
+    def read(self) -> Steps:
+        """Parse the configs, a few in each step."""
+        own, shared = self.texts
+        for name, text in {**shared, **own}.items():
+            yield
+            listener, stem = split_listener(name)
+            if listener is not None and stem not in SECURITY | CLUSTER_LEVEL_LISTENER:
+                self.fixed_listeners.add(listener.lower())
+            setting = setting_of(name)
+            if setting is None or name in REPLICATION_QUOTAS:
+                continue
+            if listener is None and name not in DYNAMIC:
+                continue
+            try:
+                value = parse(setting, text)
+            except InvalidValueError:
+                continue
+            if listener is None:
+                # The coarser units do not count any more, not even those given at the start.
+                for unit in synonyms_of(name):
+                    self.values.setdefault(unit, SETTINGS[unit].default)
+                self.values[name] = value
+            else:
+                self.of_listeners.setdefault(listener.lower(), {})[stem.lower()] = value
+
+    def value(self, name: str) -> Value:
+        """Return the value that a setting of the broker would have."""
+        if name in self.values:
+            return self.values[name]
+        return self.config.static_value(name)
+
+    def listener_value(self, listener: str, name: str) -> Value:
+        """Return the value that a setting of a listener would have."""
+        own = self.of_listeners.get(listener.lower(), {})
+        return own[name] if name in own else self.value(name)
+
+
+class Listeners(Protocol):
+    """The listeners of a broker."""
+
+    def check(self, config: Config) -> None:
+        """Raise ConfigError unless they can have the certificates of these settings."""
+
+
+class DynamicConfigs:
+    """The dynamic configs in `catalogue`, and the settings of the brokers, by id, that follow."""
+
+    def __init__(self, catalogue: TopicCatalogue, configs: Mapping[int, Config]) -> None:
+        self._catalogue = catalogue
+        self._configs = configs
+        self.on_changed: list[Callable[[], Steps]] = []
+        """Called after the settings of brokers have changed; the steps follow that."""
+        self.servers: Mapping[int, Listeners] = {}
+        """The listeners of the brokers that run, by id, which check their certificates."""
+        run_all(self._follow())
+
+    def own(self, name: str) -> Mapping[str, str]:
+        """Return the configs of a broker, or of all brokers, as they were set."""
+        own = self._catalogue.broker_configs.get(name, {})
+        if name != ALL_BROKERS or MIN_IN_SYNC in own:
+            return own
+        config = next(iter(self._configs.values()))
+        return {MIN_IN_SYNC: render(config.static_value(MIN_IN_SYNC)) or "1", **own}
+
+    def error(
+        self, node_id: int, name: str, configs: Mapping[str, str]
+    ) -> Generator[None, None, str | None]:
+        """Return why a resource cannot have these configs, in Kafka's words, as a broker sees it.
+
+        Source: DynamicBrokerConfig.validate.
+        """
+        is_for_all = name == ALL_BROKERS
+        problem = yield from names_error(configs, is_for_all=is_for_all)
+        if problem is not None:
+            return problem
+        config = self._configs[node_id]
+        own, shared = config.dynamic
+        own, shared = (own, configs) if is_for_all else (configs, shared)
+        layers = Layers(config, own, shared)
+        yield from layers.read()
+        problem = values_error(config, layers)
+        server = self.servers.get(node_id)
+        if problem is None and server is not None:
+            candidate = copy(config)
+            candidate.set_dynamic(layers.texts, layers.values, layers.of_listeners)
+            try:
+                server.check(candidate)
+            except ConfigError as error:
+                problem = store_problem(str(error))
+        return problem
+
+    def set(self, configs: Mapping[str, Mapping[str, str]]) -> Steps:
+        """Replace the configs of brokers by these, which are valid.
+
+        They are kept after the first step, which raises StorageError: nothing is changed then. They
+        hold after the last step.
+        """
+        self._catalogue.put_broker_configs(configs)
+        yield from self._follow()
+        for changed in self.on_changed:
+            yield from changed()
+
+    def clear(self) -> Steps:
+        """Forget all of them. The first step raises StorageError."""
+        configured = self._catalogue.broker_configs
+        if configured:
+            yield from self.set({name: {} for name in configured})
+
+    def _follow(self) -> Steps:
+        """Give the brokers the settings that hold now, also if they change between the steps."""
+        for node_id, config in self._configs.items():
+            while (texts := self._texts(node_id)) != config.dynamic:
+                layers = Layers(config, *texts)
+                yield from layers.read()
+                if texts == self._texts(node_id):
+                    config.set_dynamic(layers.texts, layers.values, layers.of_listeners)
+
+    def _texts(self, node_id: int) -> tuple[dict[str, str], dict[str, str]]:
+        return dict(self.own(str(node_id))), dict(self.own(ALL_BROKERS))

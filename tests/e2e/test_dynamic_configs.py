@@ -1,0 +1,106 @@
+"""Dynamic configs of a real process: certificates, limits of connections, kill -9."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import ssl
+from contextlib import ExitStack
+from pathlib import Path
+
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from tests.certificates import Authority
+from tests.scripts.player import Outcome, ours
+from tests.support import Serve, free_port, wait_for
+
+
+def alter(bootstrap: str, *arguments: str) -> Outcome:
+    """Change configs of broker 1 with kafka-configs.sh."""
+    place = ("--bootstrap-server", bootstrap, "--entity-type", "brokers", "--entity-name", "1")
+    return ours("kafka-configs", [*place, "--alter", *arguments])
+
+
+def described(bootstrap: str) -> str:
+    """What kafka-configs.sh shows of broker 1."""
+    place = ("--bootstrap-server", bootstrap, "--entity-type", "brokers", "--entity-name", "1")
+    return ours("kafka-configs", [*place, "--describe"]).out
+
+
+def certificate(authority: Authority, port: int) -> bytes | None:
+    """The certificate that a client sees, in DER."""
+    context = ssl.create_default_context(cadata=authority.pem().decode())
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as secured,
+    ):
+        return secured.getpeercert(binary_form=True)
+
+
+def test_a_listener_gets_another_key_store(tmp_path: Path) -> None:
+    """New connections see the new certificate at once and after kill -9; a bad one is refused."""
+    authority = Authority()
+    one, two = (authority.issue("broker") for _ in range(2))
+    for name, identity in (("one", one), ("two", two), ("other", authority.issue("other"))):
+        identity.write(tmp_path / f"{name}.pem")
+    (tmp_path / "bad.pem").write_text("no key")
+    plain, secured = free_port(), free_port()
+    arguments = (
+        "--data-dir",
+        str(tmp_path / "data"),
+        f"--set=listeners=PLAINTEXT://127.0.0.1:{plain},SSL://127.0.0.1:{secured}",
+        "--set=listener.name.ssl.ssl.keystore.type=PEM",
+        f"--set=listener.name.ssl.ssl.keystore.location={tmp_path / 'one.pem'}",
+    )
+    bootstrap = f"127.0.0.1:{plain}"
+    setting = "listener.name.ssl.ssl.keystore.location"
+    expected = two.chain[0].public_bytes(Encoding.DER)
+    with Serve(*arguments, listener=None) as broker:
+        first = certificate(authority, secured)
+        for name in ("bad", "missing", "other"):
+            refused = alter(bootstrap, "--add-config", f"{setting}={tmp_path / name}.pem")
+            assert refused.code == 1
+            assert "Validation of dynamic config update of SSLFactory failed" in refused.err
+            assert certificate(authority, secured) == first
+        done = alter(bootstrap, "--add-config", f"{setting}={tmp_path / 'two.pem'}")
+        assert done == Outcome(0, "Completed updating config for broker 1.\n", "")
+        assert certificate(authority, secured) == expected != first
+        broker.signal(signal.SIGKILL)
+        broker.wait()
+    with Serve(*arguments, listener=None):
+        assert certificate(authority, secured) == expected
+        assert alter(bootstrap, "--delete-config", setting).code == 0
+        assert certificate(authority, secured) == first
+
+
+def test_limits_of_connections_hold_at_once(tmp_path: Path) -> None:
+    """A limit per address closes what comes beyond it; a higher one lets clients in again."""
+    with Serve("--data-dir", str(tmp_path / "data")) as broker:
+        bootstrap = broker.bootstrap_servers
+        limit = "max.connections.per.ip"
+        assert alter(bootstrap, "--add-config", f"{limit}=5,max.connections=500").code == 0
+        host, _, port = bootstrap.rpartition(":")
+        with ExitStack() as opened:
+            clients = []
+            for _ in range(8):
+                client = socket.create_connection((host, int(port)), timeout=0.5)
+                clients.append(opened.enter_context(client))
+            wait_for(lambda: sum(map(_is_closed, clients)) == 3, "three are closed")
+        wait_for(lambda: f"{limit}=5 " in described(bootstrap), "the limit is shown")
+        broker.signal(signal.SIGKILL)
+        broker.wait()
+    with Serve("--data-dir", str(tmp_path / "data")) as broker:
+        assert f"{limit}=5 " in described(broker.bootstrap_servers)
+        assert alter(broker.bootstrap_servers, "--delete-config", f"{limit}").code == 0
+        assert f"{limit}=" not in described(broker.bootstrap_servers)
+
+
+def _is_closed(client: socket.socket) -> bool:
+    """Whether the broker has closed a connection."""
+    client.setblocking(False)
+    try:
+        return client.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True

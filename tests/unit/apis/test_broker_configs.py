@@ -1,0 +1,284 @@
+"""Dynamic configs of brokers: kept, effective at once, of one broker or of all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from coordinator_server.broker import transaction_settings
+from coordinator_server.config.dynamic_checks import MOST_LISTED_CHARACTERS
+from coordinator_server.events.log import LOG
+from coordinator_server.net.address_limits import AddressLimits
+from coordinator_server.net.connection_slots import ConnectionSlots
+from coordinator_server.steps import run_all
+from protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.apis.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from protocol.errors import ErrorCode
+from storage.memory_disk import MemoryDisk
+from tests.unit.nodes import Nodes
+from tests.unit.topics.fakes import batch
+
+BROKER, LOGGER = 4, 8
+SET, DELETE = 0, 1
+ALL = ""
+
+Outcome = tuple[int, str | None]
+
+
+async def alter(nodes: Nodes, node_id: int, name: str, /, **configs: str | None) -> Outcome:
+    """IncrementalAlterConfigs of a broker; None deletes. Names are written with underscores."""
+    return await change(nodes, node_id, name, BROKER, configs)
+
+
+async def change(
+    nodes: Nodes, node_id: int, name: str, kind: int, configs: Mapping[str, str | None]
+) -> Outcome:
+    """IncrementalAlterConfigs of one resource."""
+    changes = [
+        AlterableConfig(
+            name=key.replace("_", "."),
+            config_operation=DELETE if value is None else SET,
+            value=value,
+        )
+        for key, value in configs.items()
+    ]
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    answer: Any = await nodes.answer(node_id, "IncrementalAlterConfigs", request)
+    (result,) = answer.responses
+    return result.error_code, result.error_message
+
+
+async def shown(nodes: Nodes, node_id: int, setting: str) -> tuple[str | None, int]:
+    """Value and source of a setting of a broker."""
+    resource = DescribeConfigsResource(
+        resource_type=BROKER, resource_name=str(node_id), configuration_keys=[setting]
+    )
+    request = DescribeConfigsRequest(resources=[resource])
+    answer: Any = await nodes.answer(node_id, "DescribeConfigs", request)
+    (config,) = answer.results[0].configs
+    return config.value, config.config_source
+
+
+async def test_they_are_kept_and_hold_again_after_a_restart() -> None:
+    """What was answered is on the disk, whatever becomes of the process and of the machine."""
+    disk = MemoryDisk()
+    nodes = await Nodes(disk, 1).start()
+    nodes.cluster.topics.create("t", 1, {})
+    assert await alter(nodes, 1, ALL, log_retention_ms="5000", own="x") == (0, None)
+    assert await alter(nodes, 1, "1", log_retention_ms="6000", num_io_threads="9") == (0, None)
+    assert await alter(nodes, 1, "1", num_io_threads=None) == (0, None)
+    disk.power_cut()
+    again = await Nodes(disk, 1).start()
+    assert await shown(again, 1, "log.retention.ms") == ("6000", 2)
+    assert await shown(again, 1, "num.io.threads") == ("8", 5)
+    assert again.cluster.topics.log("t", 0).config.retention_ms == 6000
+    assert await alter(again, 1, "1", log_retention_ms=None) == (0, None)
+    assert await shown(again, 1, "log.retention.ms") == ("5000", 3)
+    assert again.cluster.topics.log("t", 0).config.retention_ms == 5000
+    await again.cluster.reset()
+    assert await shown(again, 1, "log.retention.ms") == (None, 5)
+    await again.cluster.stop()
+
+
+async def test_a_write_that_fails_changes_nothing() -> None:
+    """The client is told KAFKA_STORAGE_ERROR, and the old settings hold."""
+    disk = MemoryDisk()
+    nodes = await Nodes(disk, 1).start()
+    assert await alter(nodes, 1, "1", message_max_bytes="2000") == (0, None)
+    disk.fail_at(1)
+    code, _ = await alter(nodes, 1, "1", message_max_bytes="3000")
+    assert code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert await shown(nodes, 1, "message.max.bytes") == ("2000", 2)
+
+
+async def test_a_config_of_one_broker_is_of_that_broker_alone() -> None:
+    """Logs have the defaults of the broker that leads them, also when the leader moves."""
+    nodes = await Nodes().start()
+    topic = nodes.cluster.topics.create("t", 3, {})
+    own = nodes.cluster.topics.create("own", 3, {"retention.ms": "77"})
+    assert await alter(nodes, 2, "2", log_retention_ms="5000") == (0, None)
+    for node_id, value in ((1, None), (2, "5000"), (3, None)):
+        source = 5 if value is None else 2
+        assert await shown(nodes, node_id, "log.retention.ms") == (value, source)
+    default_ms = nodes.cluster.config.topic_default("retention.ms")
+    for partition in topic.partitions:
+        expected = 5000 if partition.leader_id == 2 else default_ms
+        assert partition.log.config.retention_ms == expected
+    assert {partition.log.config.retention_ms for partition in own.partitions} == {77}
+    moved = next(one for one in topic.partitions if one.leader_id != 2)
+    nodes.cluster.move(topic, moved, 2)
+    assert moved.log.config.retention_ms == 5000
+    nodes.cluster.move(topic, moved, 3)
+    assert moved.log.config.retention_ms == default_ms
+    assert await alter(nodes, 1, ALL, log_retention_ms="6000") == (0, None)
+    assert moved.log.config.retention_ms == 6000
+    refused = await alter(nodes, 1, "2", log_retention_ms="1")
+    assert refused == (42, "Unexpected broker id, expected 1, but received 2")
+    await nodes.cluster.stop()
+
+
+async def test_defaults_that_contradict_a_topics_configs_do_not_close_its_log() -> None:
+    """A topic may have a lag that a later default of the brokers contradicts."""
+    disk = MemoryDisk()
+    nodes = await Nodes(disk, 1).start()
+    nodes.cluster.topics.create("t", 1, {"max.compaction.lag.ms": "5"})
+    lag = {"log_cleaner_min_compaction_lag_ms": "9"}
+    assert await alter(nodes, 1, ALL, **lag) == (0, None)
+    assert nodes.cluster.topics.log("t", 0).config.min_compaction_lag_ms == 9
+    await nodes.cluster.stop()
+    again = await Nodes(disk, 1).start()
+    assert again.cluster.topics.log("t", 0).config.max_compaction_lag_ms == 5
+    await again.cluster.stop()
+
+
+async def test_what_holds_at_once() -> None:
+    """Groups, transactions, the cleaner and producer ids follow without a restart."""
+    nodes = await Nodes(None, 1).start()
+    nodes.cluster.topics.create("t", 1, {})
+    broker = nodes.cluster.brokers[1]
+    partition = nodes.cluster.topics.partition("t", 0)
+    assert partition is not None
+    partition.append(batch(b"v"), nodes.clock.now_ms())
+    changes = {
+        "group_consumer_assignment_interval_ms": "11",
+        "group_share_assignment_interval_ms": "12",
+        "group_streams_assignment_interval_ms": "13",
+        "transaction_partition_verification_enable": "false",
+        "producer_id_expiration_ms": "14",
+        "message_max_bytes": "15",
+    }
+    assert await alter(nodes, 1, ALL, **changes) == (0, None)
+    settings = broker.groups._environment.settings
+    assert settings.consumer_assignment_interval_ms == 11
+    assert settings.share_assignment_interval_ms == 12
+    assert settings.streams_assignment_interval_ms == 13
+    assert transaction_settings(broker.config) == broker.transactions.settings
+    assert not transaction_settings(broker.config).verifies_partitions
+    log = nodes.cluster.topics.log("t", 0)
+    assert (log.config.producer_id_expiration_ms, log.config.max_message_bytes) == (14, 15)
+    scheduler = nodes.cluster.topics._maintenance
+    assert await alter(nodes, 1, "1", log_cleaner_backoff_ms="20") == (0, None)
+    assert scheduler._interval_ms == 20
+    assert scheduler._round_due_ms <= nodes.clock.now_ms() + 20
+    await nodes.cluster.stop()
+
+
+async def test_coarser_units_do_not_count_any_more() -> None:
+    """With log.retention.ms set, log.retention.hours of the start has its default, as in Kafka."""
+    nodes = await Nodes(None, 1, log_retention_hours="24").start()
+    assert await alter(nodes, 1, "1", log_retention_ms="-5") == (0, None)
+    assert await shown(nodes, 1, "log.retention.ms") == ("-5", 2)
+    assert await shown(nodes, 1, "log.retention.hours") == ("168", 4)
+    nodes.cluster.topics.create("t", 1, {})
+    assert nodes.cluster.topics.log("t", 0).config.retention_ms == -1
+    await nodes.cluster.stop()
+
+
+async def test_very_many_names_are_cut_off_in_the_text() -> None:
+    """No client reads a text that is longer than 32 767 bytes; the work is done in steps."""
+    nodes = await Nodes(None, 1).start()
+    configs = {f"listener.name.n{one}.ssl.keystore.type": "JKS" for one in range(2000)}
+    steps = nodes.cluster.dynamic_configs.error(1, ALL, configs)
+    count = 0
+    try:
+        while True:
+            next(steps)
+            count += 1
+    except StopIteration as stopped:
+        text = stopped.value
+    assert count == len(configs)
+    assert text.startswith("Cannot update these configs at default cluster level, ")
+    assert text.endswith(", ...]")
+    assert len(text) < MOST_LISTED_CHARACTERS + 200
+    too_many = {f"n{one}": "v" for one in range(10_001)}
+    code, _ = await alter(nodes, 1, "1", **too_many)
+    assert code == ErrorCode.POLICY_VIOLATION
+    await nodes.cluster.stop()
+
+
+@pytest.fixture
+def log_level() -> Iterator[None]:
+    """Restore the level of the log."""
+    before = LOG.kafka_level
+    yield
+    LOG.set_level(before)
+
+
+@pytest.mark.usefixtures("log_level")
+async def test_the_level_of_the_log_can_change() -> None:
+    """root has the level of the log of the process; only a change that is made counts."""
+    nodes = await Nodes(None, 1).start()
+    assert await change(nodes, 1, "1", LOGGER, {"root": "DEBUG"}) == (0, None)
+    assert (LOG.kafka_level, LOG.debug) == ("DEBUG", True)
+    assert await change(nodes, 1, "1", LOGGER, {"root": "FATAL"}) == (0, None)
+    assert (LOG.kafka_level, LOG.debug) == ("FATAL", False)
+    code, message = await change(nodes, 1, "1", LOGGER, {"root": "debug"})
+    assert (code, LOG.kafka_level) == (ErrorCode.INVALID_CONFIG, "FATAL")
+    assert message is not None
+    assert message.endswith("Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN")
+    await nodes.cluster.stop()
+
+
+async def test_a_value_that_is_not_valid_by_now_has_no_effect() -> None:
+    """What another release has kept is shown as it is and does not stop the start."""
+    disk = MemoryDisk()
+    nodes = await Nodes(disk, 1).start()
+    run_all(nodes.cluster.dynamic_configs.set({"1": {"message.max.bytes": "many"}}))
+    await nodes.cluster.stop()
+    again = await Nodes(disk, 1).start()
+    assert await shown(again, 1, "message.max.bytes") == ("1048588", 2)
+    await again.cluster.stop()
+    await asyncio.sleep(0)
+
+
+async def test_listeners_do_not_come_or_go() -> None:
+    """Clients are told the addresses of the start; the same value again is no change."""
+    nodes = await Nodes(None, 1).start()
+    for name, value in (("listeners", "A://:1"), ("listener_security_protocol_map", "A:SSL")):
+        code, message = await alter(nodes, 1, "1", **{name: value})
+        assert code == ErrorCode.INVALID_REQUEST
+        assert f"{name.replace('_', '.')} cannot change while this broker runs" in str(message)
+    assert await alter(nodes, 1, "1", listeners="PLAINTEXT://:9092") == (0, None)
+    await nodes.cluster.stop()
+
+
+async def test_limits_of_connections_can_be_raised_and_lowered() -> None:
+    """Slots, addresses and rates follow; a host that cannot be found does not prevent a start."""
+    nodes = await Nodes(None, 1).start()
+    config = nodes.cluster.config
+    slots, addresses = ConnectionSlots(config), AddressLimits(config)
+    slots.take("PLAINTEXT")
+    looked: list[bool] = []
+    assert addresses.opened("10.0.0.1") is None
+    assert await alter(nodes, 1, "1", max_connections="1", max_connections_per_ip="1") == (0, None)
+    slots.settings_changed()
+    addresses.settings_changed()
+    assert slots.refusal("PLAINTEXT") == "max.connections of the listener is 1"
+    assert addresses.opened("10.0.0.1") == "10.0.0.1 has 1 connections, max.connections.per.ip"
+    slots.wait(lambda: looked.append(True))
+    overrides = "10.0.0.1:5,no-such-host.invalid:5"
+    changes = {"max_connections": "2", "max_connections_per_ip_overrides": overrides}
+    assert await alter(nodes, 1, "1", **changes) == (0, None)
+    slots.settings_changed()
+    addresses.settings_changed()
+    assert (slots.refusal("PLAINTEXT"), looked) == (None, [True])
+    assert addresses.opened("10.0.0.1") is None
+    named = {"max_connections_per_ip_overrides": "localhost:0,10.0.0.1:5,no-such-host.invalid:5"}
+    assert await alter(nodes, 1, "1", **named) == (0, None)
+    addresses.settings_changed()
+    async with asyncio.timeout(10):
+        while addresses._overrides.keys() != {"10.0.0.1", "127.0.0.1"}:
+            await asyncio.sleep(0)
+    again = AddressLimits(config)
+    assert again.opened("10.0.0.1") is None
+    assert again.opened("10.0.0.2") is None
+    assert again.opened("10.0.0.2") is not None
+    await nodes.cluster.stop()

@@ -326,6 +326,8 @@ class DelayedFetch(KeyedOperation):
         if session is not None:
             session_id = session.session_id
         elif context.wants_session:
+            if self._unknown:  # Kafka's session has its partitions in the order of this response
+                context.targets = [one.target for one in chain(found, self._unknown)]
             session_id = self._broker.fetch_sessions.open(
                 context, self._broker.client_clock.now_ms()
             )

@@ -62,11 +62,11 @@ EXPLAINED = (
         ends=False,
     ),
     Explained(
-        r"StreamsGroup\w+( [\w.]*_tasks[\w.#]*: [^;]*;?)+",
+        r"StreamsGroup\w+( [\w.]*(_tasks|member_epoch)[\w.#]*: [^;]*;?)+",
         "which of equally loaded members gets a task follows hash maps of random member ids",
     ),
     Explained(
-        r"IncrementalAlterConfigs responses\.error_message: Can't .* type is not LIST\.",
+        r"IncrementalAlterConfigs .*Can't .* type is not LIST\..*",
         "of several wrong operations Kafka names one in the order of a hash map",
         ends=False,
     ),
@@ -80,11 +80,6 @@ EXPLAINED = (
         r"Fetch responses\.partitions\.aborted_transactions#: .*",
         "Kafka lists aborted transactions up to its next index entry, where only those of the "
         "fetched records are listed here",
-        ends=False,
-    ),
-    Explained(
-        r"(CreateTopics|DescribeConfigs) [\w.]*config_source: 3 \| 5(; [\w.]*synonyms#: 2 \| 1)?",
-        "Kafka has a cluster-wide min.insync.replicas with eligible.leader.replicas.version 1",
         ends=False,
     ),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.conformance.fetchers import BY_ID, BY_NAME, CLOSE, OPEN, Fetcher
 from tests.conformance.shares import Place, produce, topic_id
 from tests.conformance.stage import Area, Stage
@@ -100,6 +102,22 @@ def created_again_behind_the_offset(t: Stage, version: int, isolation: int) -> N
         ("with a later epoch", {"current_leader_epoch": 3}),
     ):
         a.fetch(place, note=note, isolation_level=isolation, fields=fields)
+
+
+@AREA.each(version=VERSIONS)
+def order_of_a_session(t: Stage, version: int) -> None:
+    """A session is opened with a partition that is unknown, and one that is not: its order."""
+    topic = _topic(t)
+    a = Fetcher(t, version)
+    places = [(topic, 1), (topic, 0)]
+    a.fetch(*places, note="one of them is unknown", session_id=0, session_epoch=OPEN)
+    t.grow_topic(topic, 2)
+    for place in reversed(places):
+        produce(t, place, 1)
+    body: dict[str, Any] = {"max_wait_ms": 0, "session_id": a.session_id, "session_epoch": 1}
+    answer = t.raw("Fetch", version, {"max_bytes": 1 << 20, "topics": [], **body})
+    partitions = [one for topic in answer["responses"] for one in topic["partitions"]]
+    t.rec("partitions", [one["partition_index"] for one in partitions])
 
 
 @AREA.each(version=VERSIONS, session=["full", "sessionless"])

@@ -57,7 +57,7 @@ class Cluster:
         if self._unreachable:
             self._unreachable -= 1
             raise ClientError(ErrorCode.NETWORK_EXCEPTION)
-        return SimpleNamespace(ask=self._produce)
+        return SimpleNamespace(ask=self._produce, send=self._produce)
 
     def _produce(self, request: Any, **_: Any) -> Any:
         answers = []
@@ -71,7 +71,9 @@ class Cluster:
             if code is ErrorCode.NETWORK_EXCEPTION:
                 raise ClientError(code)
             answers.append(
-                SimpleNamespace(index=partition.index, error_code=code, error_message=None)
+                SimpleNamespace(
+                    index=partition.index, error_code=code, error_message=None, base_offset=7
+                )
             )
         return SimpleNamespace(responses=[SimpleNamespace(partition_responses=answers)])
 
@@ -202,3 +204,20 @@ def test_a_partition_that_is_gone_fails_its_records_alone() -> None:
     cluster.partitions = 1
     outcome.producer.flush()
     assert outcome.failed == [(b"1", ErrorCode.REQUEST_TIMED_OUT)]
+
+
+@pytest.mark.parametrize(("acks", "offsets"), [(-1, [7, 8]), (0, [-1, -1])])
+def test_each_record_that_is_written_is_told(acks: int, offsets: list[int]) -> None:
+    """With its partition and its offset, which nobody knows with acks=0."""
+    written: list[tuple[bytes | None, int, int]] = []
+
+    def tell(record: Record, partition: int) -> None:
+        written.append((record.value, partition, record.offset))
+
+    settings = ProducerSettings(retry_backoff_ms=0, acks=acks, is_idempotent=acks != 0)
+    cluster = cast(Client, Cluster(ErrorCode.NOT_LEADER_OR_FOLLOWER) if acks else Cluster())
+    producer = Producer(cluster, "t", settings, lambda *_: None, lambda _: None, tell)
+    for value in (b"a", b"b"):
+        producer.add(None, value, [])
+    producer.flush()
+    assert written == [(b"a", 0, offsets[0]), (b"b", 0, offsets[1])]

@@ -434,11 +434,12 @@ def test_a_group_that_has_ended_still_sends_its_answers() -> None:
     """It is forgotten before its first answer, and what is left goes out all the same."""
     context = GroupContext()
     with context.broker.one_drain():
-        answers = [commit_answer(context.broker, ("one", 0, 1, "x" * 5_000)) for _ in range(3)]
+        context.broker.append_error = lambda: E.KAFKA_STORAGE_ERROR
+        answers = [commit_answer(context.broker, ("one", 0, 1)) for _ in range(3)]
         context.broker.clock.soon.popleft()()
         assert context.broker.group is None
         assert [one.answered for one in answers] == [True, True, False]
-    assert [codes(one) for one in answers] == [{E.OFFSET_METADATA_TOO_LARGE}] * 3
+    assert [codes(one) for one in answers] == [{E.NOT_COORDINATOR}] * 3
 
 
 # --- commits as they are decoded ------------------------------------------------------------------

@@ -18,6 +18,7 @@ from coordinator_server.steps import run_all
 from protocol.batch import Record, build_batch
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, ProtocolError
+from tests.legacy_entries import legacy_entry
 from tests.unit.share.context import (
     ACCEPT,
     ACKNOWLEDGED,
@@ -229,6 +230,28 @@ def test_large_records_are_not_copied(compression: int, copied: list[int]) -> No
     copies: Copies = {}
     assert run_all(read_copies(data, 0, 2, 100, copies)) == 2
     assert sorted(copies) == copied
+
+
+@pytest.mark.parametrize("compression", [one for one in Compression if one])
+def test_a_batch_is_not_decompressed_far_beyond_the_limit(compression: Compression) -> None:
+    """Decompression stops early; the records after the batch are copied."""
+    large = log_of(1, compression=compression, value=b"v" * 400_000)
+    small = build_batch([Record(1, 1, None, b"s")], base_offset=1).to_bytes()
+    copies: Copies = {}
+    assert run_all(read_copies(large + small, 0, 1, 100, copies)) == 1
+    assert copies == {1: (None, b"s")}
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_copies_are_read_from_the_older_formats(magic: int) -> None:
+    """Key and value; one that is too large is left out."""
+    entries = [(b"k", b"v"), (None, b"v" * 200), (None, b"w")]
+    data = b"".join(
+        legacy_entry(magic, offset, value, key=key) for offset, (key, value) in enumerate(entries)
+    )
+    copies: Copies = {}
+    assert run_all(read_copies(data, 0, 2, 100, copies)) == 2
+    assert copies == {0: (b"k", b"v"), 2: (None, b"w")}
 
 
 def test_copies_are_read_up_to_a_limit() -> None:

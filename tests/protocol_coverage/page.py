@@ -70,6 +70,8 @@ DIFFERS = {
     "CreateDelegationToken": "at most 2 MiB of tokens; [SASL](sasl.md#what-differs-from-kafka)",
     "SaslHandshake": "no GSSAPI; [SASL](sasl.md#what-differs-from-kafka)",
     "AlterClientQuotas": "[quotas](quotas.md#what-is-different-from-kafka)",
+    "IncrementalAlterConfigs": "listeners cannot change at run time; "
+    "[dynamic configs](dynamic-configs.md#what-differs-from-kafka)",
     "UpdateFeatures": "no level can change: FEATURE_UPDATE_FAILED; [topics](topics.md)",
     "UnregisterBroker": "a single broker serves nobody afterwards; [cluster](cluster.md)",
     "StreamsGroupTopologyDescriptionUpdate": "as a Kafka without a plugin answers; "

@@ -49,7 +49,7 @@ class Disk(Protocol):
     def open(self, path: str, *, create: bool = False, private: bool = False) -> File:
         """Open `path` for appending and reading; with `create` make it when it is missing.
 
-        A new file that is `private` may be read by its owner alone.
+        With `private` its owner alone may read it from now on.
         """
 
     def read_file(self, path: str) -> bytes:

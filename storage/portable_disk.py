@@ -106,7 +106,10 @@ class PortableDisk:
         flags = os.O_RDWR | os.O_APPEND | BINARY
         if create:
             flags |= os.O_CREAT
-        return self.file_type(os.open(path, flags, 0o600 if private else 0o644), self._durable)
+        descriptor = os.open(path, flags, 0o600 if private else 0o644)
+        if private:
+            os.chmod(path, 0o600)
+        return self.file_type(descriptor, self._durable)
 
     def read_file(self, path: str) -> bytes:
         """Return the whole contents of a small file."""

@@ -77,6 +77,7 @@ class TopicCatalogue:
         self.group_configs: dict[str, dict[str, str]] = {}
         self.client_metrics: dict[str, dict[str, str]] = {}
         self.broker_configs: dict[str, dict[str, str]] = {}
+        self._has_secrets = False
         self.next_producer_id = 0
         self._size_bytes = 0  # of the whole lines; 0: there is no file of this version
         self._changes = 0  # in the file
@@ -136,6 +137,7 @@ class TopicCatalogue:
             _replace(self.group_configs, value["group_id"], value["configs"])
         elif kind == "broker":
             _replace(self.broker_configs, value["broker"], value["configs"])
+            self._has_secrets = True
         elif kind == "client_metrics":
             _replace(self.client_metrics, value["name"], value["configs"])
         else:
@@ -180,7 +182,11 @@ class TopicCatalogue:
             _replace(self.client_metrics, name, own)
 
     def put_broker_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace the configs of brokers, by id; "" stands for all brokers."""
+        """Replace the configs of brokers, by id; "" stands for all brokers.
+
+        There may be passwords among them: from the first one on the file is private.
+        """
+        self._has_secrets = True
         self._write(_broker(name, own) for name, own in configs.items())
         for name, own in configs.items():
             _replace(self.broker_configs, name, own)
@@ -199,7 +205,7 @@ class TopicCatalogue:
         self._changes += len(written)
 
     def _append(self, line: bytes) -> None:
-        file = self._disk.open(self._path)
+        file = self._disk.open(self._path, private=self._has_secrets)
         try:
             if file.size() > self._size_bytes:
                 file.truncate(self._size_bytes)
@@ -239,7 +245,7 @@ class TopicCatalogue:
         temporary = f"{self._path}.tmp"
         if self._disk.exists(temporary):
             self._disk.unlink(temporary)
-        file = self._disk.open(temporary, create=True)
+        file = self._disk.open(temporary, create=True, private=self._has_secrets)
         try:
             file.append([head.encode()])
             for start in range(0, len(entries), _COMPACTED_PER_STEP):

@@ -7,18 +7,17 @@ ConfigurationControlManager), as its answers show them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.config.client_metrics import CLIENT_METRICS_SETTINGS, RefusedError, check
 from coordinator_server.config.dynamic_checks import Listed
 from coordinator_server.config.dynamic_settings import MIN_IN_SYNC, java_integer, setting_of
 from coordinator_server.config.group_settings import GROUP_SETTINGS
 from coordinator_server.events.log import KAFKA_LEVELS, LOG, ROOT_LOGGER
-from coordinator_server.steps import run_all
 from coordinator_server.topics.counts import Counts
-from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST, TOO_MANY_RECORDS
+from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST
 from coordinator_server.topics.names import name_error
 from coordinator_server.topics.topic import Topic
 from coordinator_server.topics.topic_configs import condensed, configs_error
@@ -31,7 +30,6 @@ from storage.topic_settings import TOPIC_SETTINGS
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.config.config import Config
-    from coordinator_server.steps import Steps
     from protocol.apis.alter_configs import AlterableConfig as GivenConfig
     from protocol.apis.incremental_alter_configs import AlterableConfig
 
@@ -61,17 +59,6 @@ Outcome = tuple[int, str | None]
 """Error code and its text; (0, None) for a change that is made, or might be."""
 
 DONE: Outcome = (ErrorCode.NONE, None)
-TWICE: Outcome = (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-
-
-class Resource(Protocol):
-    """What a request names."""
-
-    resource_type: int
-    resource_name: str
-
-
-R = TypeVar("R", bound=Resource)
 
 
 class Operation(IntEnum):
@@ -116,84 +103,6 @@ class Planned(NamedTuple):
         return is_there and self.target.configs is self.before
 
 
-def apply_all(
-    broker: Broker,
-    resources: Sequence[R],
-    plan: Callable[[Broker, R], Generator[None, None, Outcome | Planned]],
-    *,
-    validate_only: bool,
-) -> Generator[None, None, list[Outcome]]:
-    """Change the configs of resources with one write; the outcome of each.
-
-    One that the request names twice is not changed. `plan` checks the change of one resource.
-    """
-    counts: Counts[tuple[int, str]] = Counts()
-    for one in resources:
-        counts.add((one.resource_type, one.resource_name))
-        yield
-    outcomes: list[Outcome] = []
-    planned: dict[int, Planned] = {}
-    records = 0
-    for number, one in enumerate(resources):
-        outcome: Outcome | Planned = TWICE
-        if counts[one.resource_type, one.resource_name] == 1:
-            outcome = yield from plan(broker, one)
-        if isinstance(outcome, Planned):
-            records += len(outcome.configs.items() ^ outcome.before.items())
-            if outcome.configs != outcome.before:
-                planned[number] = outcome
-            outcome = DONE
-        outcomes.append(outcome)
-        yield
-    if records > MAX_RECORDS_PER_REQUEST:
-        outcomes = [(ErrorCode.POLICY_VIOLATION, TOO_MANY_RECORDS)] * len(resources)
-    elif planned and not validate_only:
-        for number, made in planned.items():
-            if not made.is_current(broker):  # another request came between the steps
-                outcome = run_all(plan(broker, resources[number]))
-                if isinstance(outcome, Planned):
-                    planned[number] = outcome
-                else:
-                    outcomes[number] = outcome
-        try:
-            yield from _write(broker, [one for one in planned.values() if one.is_current(broker)])
-        except StorageError as error:
-            for number in planned:
-                outcomes[number] = error.code, error.message
-    yield from counts.clear()
-    return outcomes
-
-
-def _write(broker: Broker, planned: Sequence[Planned]) -> Steps:
-    """Set the configs of resources, with one write for all of a type."""
-    topics: dict[Topic, Mapping[str, str]] = {}
-    groups: dict[GroupId, Mapping[str, str]] = {}
-    subscriptions: dict[str, Mapping[str, str]] = {}
-    brokers: dict[str, Mapping[str, str]] = {}
-    for one in planned:
-        if one.target is None:
-            LOG.set_level(one.configs[ROOT_LOGGER])
-        elif isinstance(one.target, BrokerName):
-            brokers[one.target.name] = one.configs
-        elif isinstance(one.target, str):
-            groups[one.target] = one.configs
-        elif isinstance(one.target, SubscriptionName):
-            subscriptions[one.target.name] = one.configs
-        else:
-            topics[one.target] = one.configs
-        yield
-    yield from broker.topics.set_configs(topics)
-    if groups:
-        broker.group_configs.set(groups)
-        LOG.emit("groups.configured", groups=sorted(groups))
-    if subscriptions:
-        broker.telemetry.configs.set(subscriptions)
-        LOG.emit("telemetry.configured", subscriptions=sorted(subscriptions))
-    if brokers:
-        yield from broker.dynamic_configs.set(brokers)
-        LOG.emit("brokers.configured", brokers=sorted(brokers))
-
-
 def change(
     broker: Broker, kind: int, name: str, changes: Sequence[AlterableConfig]
 ) -> Generator[None, None, Outcome | Planned]:
@@ -231,9 +140,9 @@ def change(
             if refused is not None:
                 return refused
         if kind == GROUP:
-            return _planned_group(broker, name, configs)
+            return _planned_group(broker, name, configs, before)
         if kind == CLIENT_METRICS:
-            return _planned_subscription(broker, name, configs)
+            return _planned_subscription(broker, name, configs, before)
         return _planned(broker, name, configs, before)
     if kind == BROKER_LOGGER:
         return (yield from _change_logger(broker, name, changes))
@@ -254,8 +163,10 @@ def replace(
         return _planned(broker, name, {name: value for name, value in given if value is not None})
     if kind in (GROUP, CLIENT_METRICS):
         own = {one.name: one.value for one in configs if one.value is not None}
-        plan = _planned_group if kind == GROUP else _planned_subscription
-        return plan(broker, name, own)
+        if kind == GROUP:
+            return _planned_group(broker, name, own, broker.group_configs.own(name))
+        before = broker.telemetry.configs.own(name)
+        return _planned_subscription(broker, name, own, before)
     if kind == BROKER:
         return (yield from _replace_broker(broker, name, configs))
     return _unknown(kind)
@@ -356,7 +267,9 @@ def _planned(
     return Planned(topic, topic.configs if before is None else before, configs)
 
 
-def _planned_group(broker: Broker, name: GroupId, configs: dict[str, str]) -> Outcome | Planned:
+def _planned_group(
+    broker: Broker, name: GroupId, configs: dict[str, str], before: Mapping[str, str]
+) -> Outcome | Planned:
     """Check a group's new configs; there need be no such group."""
     if not name:
         return ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."
@@ -364,10 +277,12 @@ def _planned_group(broker: Broker, name: GroupId, configs: dict[str, str]) -> Ou
         broker.group_configs.check(configs)
     except StorageError as error:
         return error.code, error.message
-    return Planned(name, broker.group_configs.own(name), configs)
+    return Planned(name, before, configs)
 
 
-def _planned_subscription(broker: Broker, name: str, configs: dict[str, str]) -> Outcome | Planned:
+def _planned_subscription(
+    broker: Broker, name: str, configs: dict[str, str], before: Mapping[str, str]
+) -> Outcome | Planned:
     """Check the new configs of a subscription to client metrics."""
     try:
         check(name, configs)
@@ -375,7 +290,7 @@ def _planned_subscription(broker: Broker, name: str, configs: dict[str, str]) ->
         return ErrorCode.INVALID_REQUEST, str(error)
     except StorageError as error:
         return error.code, error.message
-    return Planned(SubscriptionName(name), broker.telemetry.configs.own(name), configs)
+    return Planned(SubscriptionName(name), before, configs)
 
 
 def _change_broker(

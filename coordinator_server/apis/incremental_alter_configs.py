@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.apis import config_changes
+from coordinator_server.apis import config_changes, config_writes
 from protocol.apis.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, call: Call, request: IncrementalAlterConfigsRequest) -> Steps:
     """Answer with one result per resource; one that the request names twice is not changed."""
-    outcomes = yield from config_changes.apply_all(
+    outcomes = yield from config_writes.apply_all(
         broker, request.resources, _plan, validate_only=request.validate_only
     )
     responses = []

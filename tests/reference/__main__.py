@@ -59,7 +59,7 @@ def _comparisons(out: Path, suites: list[str]) -> Iterator[tuple[str, str, Itera
     )
     yield "errors", "protocol/errors.py and error_messages.py", tables.error_differences(theirs)
     with tempfile.TemporaryDirectory() as work, Broker() as ours:
-        kafka = Kafka(Path(work), {})
+        kafka = Kafka(Path(work), {}, takes_telemetry=True)
         try:
             kafka.start()
             yield (

@@ -183,7 +183,7 @@ def test_too_many_deletions_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_too_many_changes_of_configs(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of the request is refused, as in Kafka."""
-    monkeypatch.setattr("coordinator_server.apis.config_changes.MAX_RECORDS_PER_REQUEST", 1)
+    monkeypatch.setattr("coordinator_server.apis.config_writes.MAX_RECORDS_PER_REQUEST", 1)
     broker = FakeBroker()
     for name in "ab":
         broker.topics.create(name, 1, {})
@@ -291,3 +291,48 @@ def test_a_negative_number_of_partitions_makes_no_room() -> None:
     run_all(create_topics.handle(cast("Any", broker), cast("Any", call), request))
     (response,) = call.replies
     assert [one.error_code for one in response.topics] == [ErrorCode.POLICY_VIOLATION] * 2
+
+
+@pytest.mark.parametrize("steps_before", range(1, 12))
+@pytest.mark.parametrize(
+    ("kind", "name", "own", "others"),
+    [
+        (2, "t", ("retention.ms", "7"), ("segment.ms", "8")),
+        (4, "", ("log.retention.ms", "7"), ("log.roll.ms", "8")),
+        (16, "m", ("interval.ms", "700"), ("metrics", "a.")),
+        (
+            32,
+            "g",
+            ("consumer.session.timeout.ms", "50000"),
+            ("share.record.lock.duration.ms", "20000"),
+        ),
+    ],
+)
+def test_a_config_that_another_request_sets_between_any_steps(
+    kind: int, name: str, own: tuple[str, str], others: tuple[str, str], steps_before: int
+) -> None:
+    """Both are acknowledged, and both are kept."""
+
+    def request(config: tuple[str, str]) -> IncrementalAlterConfigsRequest:
+        configs = [AlterableConfig(name=config[0], value=config[1], config_operation=0)]
+        one = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+        other = AlterConfigsResource(resource_type=2, resource_name="u", configs=[])
+        return IncrementalAlterConfigsRequest(resources=[one, other])
+
+    broker = FakeBroker()
+    for topic in "tu":
+        broker.topics.create(topic, 1, {})
+    call = FakeCall(1, "test", FakeConnection())
+    steps = incremental_alter_configs.handle(cast("Any", broker), call, request(own))
+    for _ in range(steps_before):
+        next(steps, None)
+    broker.ask(incremental_alter_configs.handle, request(others), 1)
+    run_all(steps)
+    kept = {
+        2: lambda: broker.topics.topic("t").configs,
+        4: lambda: broker.dynamic_configs.own(""),
+        16: lambda: broker.telemetry.configs.own("m"),
+        32: lambda: broker.group_configs.own("g"),
+    }[kind]()
+    assert {key: kept.get(key) for key, _ in (own, others)} == dict([own, others])
+    assert all(one.error_code == 0 for one in call.replies[0].responses)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections import deque
+from pathlib import Path
 
 import pytest
 
 from storage.checkpoints import topic_id_text
 from storage.errors import StorageError
+from storage.local_disk import LocalDisk
 from storage.memory_disk import Crash, MemoryDisk
 from storage.topic_catalogue import PartitionLeadership, TopicCatalogue, TopicRecord
 from tests.unit.storage.support import overwrite
@@ -199,3 +202,20 @@ def test_every_crash_point(kind: str, torn: bool) -> None:
         later.put([record("new")])
         assert TopicCatalogue(disk, "data").topics.keys() == {*names, "new"}
     raise AssertionError("the loop did not reach the last operation")
+
+
+def test_nobody_else_may_read_passwords(tmp_path: Path) -> None:
+    """The file is private from the first config of a broker on, also when it is written anew."""
+
+    def mode() -> int:
+        return stat.S_IMODE((tmp_path / "topics.json").stat().st_mode)
+
+    catalogue = TopicCatalogue(LocalDisk(), str(tmp_path))
+    catalogue.put([record("a")])
+    assert mode() == 0o644
+    catalogue.put_broker_configs({"1": {"listener.name.x.ssl.key.password": "secret"}})
+    assert mode() == 0o600
+    catalogue = TopicCatalogue(LocalDisk(), str(tmp_path))
+    deque(catalogue.compaction_steps())
+    catalogue.put([record("b")])
+    assert mode() == 0o600

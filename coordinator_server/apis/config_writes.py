@@ -1,0 +1,145 @@
+"""Write the changes of configs that `config_changes` has planned; requests may come in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from coordinator_server.apis.config_changes import (
+    DONE,
+    BrokerName,
+    Outcome,
+    Planned,
+    SubscriptionName,
+)
+from coordinator_server.events.log import LOG, ROOT_LOGGER
+from coordinator_server.steps import run_all
+from coordinator_server.topics.counts import Counts
+from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST, TOO_MANY_RECORDS
+from protocol.errors import ErrorCode
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
+    from coordinator_server.steps import Steps
+
+TWICE: Outcome = (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+
+
+class Resource(Protocol):
+    """What a request names."""
+
+    resource_type: int
+    resource_name: str
+
+
+R = TypeVar("R", bound=Resource)
+
+
+def apply_all(
+    broker: Broker,
+    resources: Sequence[R],
+    plan: Callable[[Broker, R], Generator[None, None, Outcome | Planned]],
+    *,
+    validate_only: bool,
+) -> Generator[None, None, list[Outcome]]:
+    """Change the configs of resources with one write; the outcome of each.
+
+    One that the request names twice is not changed. `plan` checks the change of one resource.
+    """
+    counts: Counts[tuple[int, str]] = Counts()
+    for one in resources:
+        counts.add((one.resource_type, one.resource_name))
+        yield
+    outcomes: list[Outcome] = []
+    planned: dict[int, Planned] = {}
+    records = 0
+    for number, one in enumerate(resources):
+        outcome: Outcome | Planned = TWICE
+        if counts[one.resource_type, one.resource_name] == 1:
+            outcome = yield from plan(broker, one)
+        if isinstance(outcome, Planned):
+            records += len(outcome.configs.items() ^ outcome.before.items())
+            if outcome.configs != outcome.before:
+                planned[number] = outcome
+            outcome = DONE
+        outcomes.append(outcome)
+        yield
+    if records > MAX_RECORDS_PER_REQUEST:
+        outcomes = [(ErrorCode.POLICY_VIOLATION, TOO_MANY_RECORDS)] * len(resources)
+    elif planned and not validate_only:
+        for number in list(planned):
+            _renew(broker, resources[number], plan, planned, outcomes, number)
+            yield
+        # Between these checks and the writes no other request is served.
+        for number in list(planned):
+            _renew(broker, resources[number], plan, planned, outcomes, number)
+        yield from _write(broker, planned, outcomes)
+    yield from counts.clear()
+    return outcomes
+
+
+def _renew(
+    broker: Broker,
+    resource: R,
+    plan: Callable[[Broker, R], Generator[None, None, Outcome | Planned]],
+    planned: dict[int, Planned],
+    outcomes: list[Outcome],
+    number: int,
+) -> None:
+    """Plan a change again if another request has changed its resource since."""
+    if planned[number].is_current(broker):
+        return
+    outcome = run_all(plan(broker, resource))
+    if isinstance(outcome, Planned):
+        planned[number] = outcome
+    else:
+        outcomes[number] = outcome
+        del planned[number]
+
+
+def _write(broker: Broker, planned: Mapping[int, Planned], outcomes: list[Outcome]) -> Steps:
+    """Set the configs of resources, with one write for all of a type; the first step writes.
+
+    What cannot be written has the error as its outcome, and others of its type too.
+    """
+    following: list[Steps] = []
+
+    def put_topics(configs: Mapping[Any, Mapping[str, str]]) -> None:
+        steps = broker.topics.set_configs(configs)
+        next(steps, None)
+        following.append(steps)
+
+    def put_brokers(configs: Mapping[Any, Mapping[str, str]]) -> None:
+        named = {one.name: own for one, own in configs.items()}
+        steps = broker.dynamic_configs.set(named)
+        next(steps, None)
+        following.append(steps)
+        LOG.emit("brokers.configured", brokers=sorted(named))
+
+    def put_groups(configs: Mapping[Any, Mapping[str, str]]) -> None:
+        broker.group_configs.set(configs)
+        LOG.emit("groups.configured", groups=sorted(configs))
+
+    def put_subscriptions(configs: Mapping[Any, Mapping[str, str]]) -> None:
+        named = {one.name: own for one, own in configs.items()}
+        broker.telemetry.configs.set(named)
+        LOG.emit("telemetry.configured", subscriptions=sorted(named))
+
+    puts = {
+        BrokerName: put_brokers,
+        str: put_groups,
+        SubscriptionName: put_subscriptions,
+        type(None): lambda configs: LOG.set_level(configs[None][ROOT_LOGGER]),
+    }
+    by_type: dict[Any, list[int]] = {}
+    for number, one in planned.items():
+        by_type.setdefault(puts.get(type(one.target), put_topics), []).append(number)
+    for put, numbers in by_type.items():
+        try:
+            put({planned[number].target: planned[number].configs for number in numbers})
+        except StorageError as error:
+            for number in numbers:
+                outcomes[number] = error.code, error.message
+    for steps in following:
+        yield from steps

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-_FIXED = (
-    "the settings of a broker come from its command line and its file: all of them are answered as "
-    "a Kafka answers those that cannot be changed"
-)
 _CREATES = (
     "the response to the request that creates a topic describes the topic (decision 14); Kafka "
     "answers UNKNOWN_TOPIC_OR_PARTITION"
-)
-
-_MAY_ALTER = (
-    *("super", "full", "all-operations", "implied", "prefixed", "wildcard", "everyone"),
-    *("right-host", "deny-other-host"),
 )
 
 _MAY_CREATE = (
@@ -22,7 +13,6 @@ _MAY_CREATE = (
     *("deny-1", "deny-2", "deny-3", "deny-4", "without-2", "without-3", "without-4"),
 )
 EXPLAINED: dict[str, str] = {
-    **{f"*AlterConfigs.broker * {grant}": _FIXED for grant in _MAY_ALTER},
     **{
         f"{case} {grant}": _CREATES
         for case in ("Metadata [0-3]", "Metadata.created *")

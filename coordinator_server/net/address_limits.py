@@ -16,6 +16,7 @@ from coordinator_server.config.hosts import as_java
 if TYPE_CHECKING:
     from coordinator_server.config.config import Config
 
+_LIMIT = "max.connections.per.ip"
 _OVERRIDES = "max.connections.per.ip.overrides"
 
 
@@ -24,36 +25,64 @@ class AddressLimits:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._limit = config.integer("max.connections.per.ip")
+        self._limit = config.integer(_LIMIT)
+        self._text = ""
+        self._hosts: dict[str, int] = {}
+        self._addresses: dict[str, str] = {}
         self._overrides: dict[str, int] = {}
         self._counts: dict[str, int] = {}
         if config.value(_OVERRIDES) != config.static_value(_OVERRIDES):
-            self.settings_changed()  # what was accepted at run time must not prevent a start
+            self.settings_changed()  # configs accepted at run time must not prevent a start
             return
-        self._overrides = _parse(config.text(_OVERRIDES))
+        self._text = config.text(_OVERRIDES)
+        self._hosts = _hosts(self._text)
+        self._addresses = {host: _address(host) for host in self._hosts}
+        self._override()
         if self._limit == 0 and not self._overrides:
-            raise ConfigError(f"max.connections.per.ip: 0 needs {_OVERRIDES}, nobody may connect")
+            raise ConfigError(f"{_LIMIT}: 0 needs {_OVERRIDES}, nobody may connect")
 
     def settings_changed(self) -> None:
         """Take limits that have changed; names of hosts are looked up in a thread.
 
-        The override of a host that cannot be found has no effect.
+        A host keeps its known address until its lookup has succeeded. The override of a host
+        without a known address has no effect.
         """
-        self._limit = self._config.integer("max.connections.per.ip")
-        self._overrides = {}
         text = self._config.text(_OVERRIDES)
-        for item in text.split(","):
-            try:
-                self._overrides |= _parse(item, socket.AI_NUMERICHOST)
-            except ConfigError:
-                looked_up = asyncio.get_running_loop().run_in_executor(None, _parse, item)
-                looked_up.add_done_callback(partial(self._take, text))
+        self._limit = self._config.integer(_LIMIT)
+        known = self._addresses
+        hosts = _hosts(text, is_lenient=True)
+        self._addresses = {host: known[host] for host in hosts if host in known}
+        is_changed, self._text, self._hosts = text != self._text, text, hosts
+        for host in hosts:
+            if is_changed or host not in known:
+                self._look_up(host)
+        self._override()
 
-    def _take(self, text: str, looked_up: asyncio.Future[dict[str, int]]) -> None:
-        """Take the address of a host, unless the overrides have changed since."""
-        is_found = not looked_up.cancelled() and looked_up.exception() is None
-        if is_found and self._config.text(_OVERRIDES) == text:
-            self._overrides |= looked_up.result()
+    def _look_up(self, host: str) -> None:
+        try:
+            self._addresses[host] = _address(host, socket.AI_NUMERICHOST)
+        except ConfigError:
+            looked_up = asyncio.get_running_loop().run_in_executor(None, _address, host)
+            looked_up.add_done_callback(partial(self._take, host))
+
+    def _take(self, host: str, looked_up: asyncio.Future[str]) -> None:
+        """Take the address of a host that still has an override."""
+        if looked_up.cancelled() or looked_up.exception() is not None or host not in self._hosts:
+            return
+        address, before = looked_up.result(), self._addresses.get(host)
+        self._addresses[host] = address
+        if before is None:
+            self._overrides[address] = self._hosts[host]
+        elif before != address:
+            self._override()
+
+    def _override(self) -> None:
+        """Set the limits of the known addresses."""
+        self._overrides = {
+            self._addresses[host]: count
+            for host, count in self._hosts.items()
+            if host in self._addresses
+        }
 
     def opened(self, address: str) -> str | None:
         """Count a connection; why it has to be closed, if it has."""
@@ -71,22 +100,26 @@ class AddressLimits:
             self._counts.pop(address, None)
 
 
-def _parse(text: str, flags: int = 0) -> dict[str, int]:
-    """HOST:COUNT,HOST:COUNT by address as Java writes it.
+def _hosts(text: str, *, is_lenient: bool = False) -> dict[str, int]:
+    """Return the counts of HOST:COUNT,HOST:COUNT by host.
 
-    A name counts for the first address that it has.
+    Raises ConfigError for an invalid item; if lenient, skips invalid items.
     """
-    overrides = {}
+    hosts = {}
     for item in text.split(",") if text.strip() else ():
-        host, _, count = item.strip().rpartition(":")
-        if not host.strip() or not count.strip().isdecimal():
+        host, _, count_text = item.strip().rpartition(":")
+        if host.strip() and count_text.strip().isdecimal():
+            hosts[host.strip()] = int(count_text)
+        elif not is_lenient:
             raise ConfigError(f"{_OVERRIDES}: {item.strip()!r} is not HOST:COUNT")
-        try:
-            known = socket.getaddrinfo(
-                host.strip("[] "), None, type=socket.SOCK_STREAM, flags=flags
-            )
-            address = known[0][4][0]
-        except OSError as error:
-            raise ConfigError(f"{_OVERRIDES}: {host.strip()}: {error.strerror}") from None
-        overrides[as_java(str(address))] = int(count)
-    return overrides
+    return hosts
+
+
+def _address(host: str, flags: int = 0) -> str:
+    """Return the first address of a host as Java writes it. Raises ConfigError if it has none."""
+    try:
+        known = socket.getaddrinfo(host.strip("[] "), None, type=socket.SOCK_STREAM, flags=flags)
+    except (OSError, ValueError) as error:  # a ValueError for a name that DNS cannot have
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{_OVERRIDES}: {host}: {reason}") from None
+    return as_java(str(known[0][4][0]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from coordinator_server.config.config import Config, ConfigError
@@ -40,9 +42,47 @@ def test_without_a_limit_nothing_is_refused() -> None:
         ({OVERRIDES: "10.0.0.7:many"}, "'10.0.0.7:many' is not HOST:COUNT"),
         ({OVERRIDES: "10.0.0.7:1,"}, "'' is not HOST:COUNT"),
         ({OVERRIDES: "no.such.host.invalid:1"}, "no.such.host.invalid: "),
+        ({OVERRIDES: f"{'x' * 64}:1"}, "x: "),
     ],
 )
 def test_limits_that_cannot_be_used(settings: dict[str, str], expected: str) -> None:
     """They are refused at the start."""
     with pytest.raises(ConfigError, match=expected):
         AddressLimits(Config(overrides=settings))
+
+
+def set_dynamic(config: Config, **values: int | str) -> None:
+    """Set limits at run time; underscores in names stand for dots."""
+    config.set_dynamic(({}, {}), {name.replace("_", "."): one for name, one in values.items()}, {})
+
+
+async def test_a_host_keeps_its_address_until_a_lookup_succeeds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A config change without new overrides looks nothing up; a failed lookup changes nothing."""
+    lookups: dict[str, asyncio.Future[str]] = {}
+
+    def look_up(_: None, __: object, host: str) -> asyncio.Future[str]:
+        assert host not in lookups
+        lookups[host] = asyncio.get_running_loop().create_future()
+        return lookups[host]
+
+    config = Config(overrides={LIMIT: "0", OVERRIDES: "localhost:1"})
+    limits = AddressLimits(config)
+    monkeypatch.setattr(asyncio.get_running_loop(), "run_in_executor", look_up)
+    limits.settings_changed()
+    assert not lookups
+    assert limits.opened("127.0.0.1") is None
+    limits.closed("127.0.0.1")
+    set_dynamic(config, max_connections_per_ip_overrides="localhost:2,other.invalid:1")
+    limits.settings_changed()
+    assert limits._overrides == {"127.0.0.1": 2}
+    lookups.pop("localhost").set_exception(ConfigError("no such host"))
+    lookups.pop("other.invalid").set_result("10.0.0.8")
+    await asyncio.sleep(0)
+    assert limits._overrides == {"127.0.0.1": 2, "10.0.0.8": 1}
+    set_dynamic(config, max_connections_per_ip_overrides="localhost:3")
+    limits.settings_changed()
+    lookups.pop("localhost").set_result("127.0.0.2")
+    await asyncio.sleep(0)
+    assert limits._overrides == {"127.0.0.2": 3}

@@ -31,7 +31,7 @@ class AddressLimits:
         self._addresses: dict[str, str] = {}
         self._overrides: dict[str, int] = {}
         self._counts: dict[str, int] = {}
-        if config.value(_OVERRIDES) != config.static_value(_OVERRIDES):
+        if any(config.value(name) != config.static_value(name) for name in (_LIMIT, _OVERRIDES)):
             self.settings_changed()  # configs accepted at run time must not prevent a start
             return
         self._text = config.text(_OVERRIDES)
@@ -45,10 +45,14 @@ class AddressLimits:
         """Take limits that have changed; names of hosts are looked up in a thread.
 
         A host keeps its known address until its lookup has succeeded. The override of a host
-        without a known address has no effect.
+        without a known address has no effect, nor has a limit of 0 without overrides.
         """
         text = self._config.text(_OVERRIDES)
         self._limit = self._config.integer(_LIMIT)
+        if self._limit == 0 and not text.strip():
+            static_limit = self._config.static_value(_LIMIT)
+            assert isinstance(static_limit, int)
+            self._limit = static_limit
         known = self._addresses
         hosts = _hosts(text, is_lenient=True)
         self._addresses = {host: known[host] for host in hosts if host in known}

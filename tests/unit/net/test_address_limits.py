@@ -86,3 +86,12 @@ async def test_a_host_keeps_its_address_until_a_lookup_succeeds(
     lookups.pop("localhost").set_result("127.0.0.2")
     await asyncio.sleep(0)
     assert limits._overrides == {"127.0.0.2": 3}
+
+
+def test_a_limit_of_zero_that_lost_its_overrides_does_not_prevent_a_start() -> None:
+    """A limit of 0 set at run time has no effect without the overrides of the former start."""
+    config = Config(overrides={LIMIT: "1"})
+    set_dynamic(config, max_connections_per_ip=0)
+    limits = AddressLimits(config)
+    assert limits.opened("10.0.0.7") is None
+    assert limits.opened("10.0.0.7") == "10.0.0.7 has 1 connections, max.connections.per.ip"

@@ -18,6 +18,7 @@ from coordinator_server.config.dynamic_settings import (
     RECONFIGURED_LISTENER,
     SECURITY,
     THREADS,
+    java_integer,
     setting_of,
     split_listener,
 )
@@ -215,7 +216,7 @@ def _connections_problem(new: NewSettings, config: Config) -> str | None:
                 f"Error parsing configuration property '{_OVERRIDES}': begin 0, end -1, length "
                 f"{len(item)}"
             )
-        if not count.strip().lstrip("+-").isdecimal():
+        if java_integer(count.strip()) is None:
             return f'For input string: "{count.strip()}"'
     return None
 

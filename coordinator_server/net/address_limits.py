@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator_server.config.config import ConfigError
+from coordinator_server.config.dynamic_settings import java_integer
 from coordinator_server.config.hosts import as_java
 
 if TYPE_CHECKING:
@@ -112,8 +113,9 @@ def _hosts(text: str, *, is_lenient: bool = False) -> dict[str, int]:
     hosts = {}
     for item in text.split(",") if text.strip() else ():
         host, _, count_text = item.strip().rpartition(":")
-        if host.strip() and count_text.strip().isdecimal():
-            hosts[host.strip()] = int(count_text)
+        count = java_integer(count_text.strip())
+        if host.strip() and count is not None:
+            hosts[host.strip()] = count
         elif not is_lenient:
             raise ConfigError(f"{_OVERRIDES}: {item.strip()!r} is not HOST:COUNT")
     return hosts

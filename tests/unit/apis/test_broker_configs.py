@@ -271,6 +271,9 @@ async def test_limits_of_connections_can_be_raised_and_lowered() -> None:
     addresses.settings_changed()
     assert (slots.refusal("PLAINTEXT"), looked) == (None, [True])
     assert addresses.opened("10.0.0.1") is None
+    refused = await alter(nodes, 1, "1", max_connections_per_ip_overrides="10.0.0.1:+-5")
+    assert refused[0] == ErrorCode.INVALID_REQUEST
+    assert 'For input string: "+-5"' in str(refused[1])
     named = {"max_connections_per_ip_overrides": "localhost:0,10.0.0.1:5,no-such-host.invalid:5"}
     assert await alter(nodes, 1, "1", **named) == (0, None)
     addresses.settings_changed()

@@ -41,6 +41,7 @@ def test_without_a_limit_nothing_is_refused() -> None:
         ({OVERRIDES: "10.0.0.7"}, "'10.0.0.7' is not HOST:COUNT"),
         ({OVERRIDES: "10.0.0.7:many"}, "'10.0.0.7:many' is not HOST:COUNT"),
         ({OVERRIDES: "10.0.0.7:1,"}, "'' is not HOST:COUNT"),
+        ({OVERRIDES: "10.0.0.7:+-1"}, "'10.0.0.7:\\+-1' is not HOST:COUNT"),
         ({OVERRIDES: "no.such.host.invalid:1"}, "no.such.host.invalid: "),
         ({OVERRIDES: f"{'x' * 64}:1"}, "x: "),
     ],
@@ -86,6 +87,15 @@ async def test_a_host_keeps_its_address_until_a_lookup_succeeds(
     lookups.pop("localhost").set_result("127.0.0.2")
     await asyncio.sleep(0)
     assert limits._overrides == {"127.0.0.2": 3}
+
+
+async def test_counts_are_those_that_the_check_of_a_change_accepts() -> None:
+    """Counts may have a sign, as Java's Integer.parseInt accepts."""
+    config = Config()
+    limits = AddressLimits(config)
+    set_dynamic(config, max_connections_per_ip_overrides="10.0.0.7:+1,10.0.0.8:-1,10.0.0.9:+-1")
+    limits.settings_changed()
+    assert limits._overrides == {"10.0.0.7": 1, "10.0.0.8": -1}
 
 
 def test_a_limit_of_zero_that_lost_its_overrides_does_not_prevent_a_start() -> None:

@@ -9,6 +9,7 @@ operator ours). Settings are plain tuples, because the tables are built at every
 from __future__ import annotations
 
 from enum import Enum, IntEnum
+from math import isinf
 from typing import NamedTuple
 
 SHORT_MAX = 2**15 - 1
@@ -187,6 +188,8 @@ def render(value: Value) -> str | None:
 
 def _render_double(value: float) -> str:
     """Return a number as Java's Double.toString writes it, which has an exponent from 1e7 on."""
+    if isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
     text = repr(value)
     mantissa, _, exponent = text.partition("e")
     if not exponent:

@@ -64,6 +64,8 @@ def test_values(row: Setting, text: str, value: Value) -> None:
         (RATIO, "inf", Problem.NOT_A_NUMBER, "inf"),
         (RATIO, "-0.1", Problem.BELOW, "-0.1"),
         (RATIO, "1.5", Problem.ABOVE, "1.5"),
+        (RATIO, "1e999", Problem.ABOVE, "Infinity"),
+        (RATIO, "-1e999", Problem.BELOW, "-Infinity"),
         (LEVEL, "0", Problem.OUTSIDE, "0"),
         (LEVEL, "10", Problem.OUTSIDE, "10"),
         (setting(Kind.STRING, choices=("x",)), "X", Problem.NOT_A_CHOICE, "X"),

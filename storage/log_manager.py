@@ -38,25 +38,13 @@ from storage.open_files import DEFAULT_MAX_OPEN_FILES, OpenFiles
 from storage.partition_log import PartitionLog
 from storage.security_state import SecurityState
 from storage.topic_catalogue import TopicCatalogue, TopicRecord
+from storage.topic_settings import INTERNAL_TOPIC_CONFIGS
 from storage.worker import ON_THE_SPOT
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 FILE_NAME_BYTES_MAX = 255
-_COMPACTED = {
-    "cleanup.policy": "compact",
-    "compression.type": "producer",
-    "segment.bytes": "104857600",
-}
-# What Kafka sets for the topics of its own (GroupCoordinator.groupMetadataTopicConfigs and those of
-# the other coordinators); an adopted directory does not say.
-INTERNAL_TOPIC_CONFIGS = {
-    "__consumer_offsets": _COMPACTED,
-    "__transaction_state": _COMPACTED,
-    # The share coordinator deletes what it needs no more (ShareCoordinatorService).
-    "__share_group_state": {**_COMPACTED, "cleanup.policy": "delete", "retention.ms": "-1"},
-}
 
 
 class LogManager:
@@ -227,8 +215,7 @@ class LogManager:
         for record, old in zip(records, before, strict=True):
             current = self.catalogue.topics.get(record.name)
             if current is not None and record.configs != old.configs:
-                for partition in range(current.partition_count):
-                    self.reconfigure_log(record.name, partition)
+                self._reconfigure(current, range(current.partition_count))
             yield
 
     def reconfigure(self) -> Iterator[None]:
@@ -239,9 +226,20 @@ class LogManager:
 
     def reconfigure_log(self, name: str, partition: int) -> None:
         """Give a log the defaults that hold now, if it is open."""
-        log, record = self._logs.get((name, partition)), self.catalogue.topics.get(name)
-        if log is not None and record is not None:
-            log.config = self._config(record, partition)
+        record = self.catalogue.topics.get(name)
+        if record is not None:
+            self._reconfigure(record, (partition,))
+
+    def _reconfigure(self, record: TopicRecord, partitions: Iterable[int]) -> None:
+        """Give open logs their configs, computed once for logs with the same defaults."""
+        configs: dict[int, LogConfig] = {}
+        for partition in partitions:
+            log = self._logs.get((record.name, partition))
+            if log is not None:
+                key = id(self.defaults_of(record.name, partition))
+                if key not in configs:
+                    configs[key] = self._config(record, partition)
+                log.config = configs[key]
 
     def _config(self, record: TopicRecord, partition: int) -> LogConfig:
         defaults = self.defaults_of(record.name, partition)

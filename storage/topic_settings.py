@@ -211,3 +211,18 @@ TOPIC_SETTINGS_WITHOUT_EFFECT = frozenset(
     }
 )
 """Configs that are checked, kept and described, but that no log reads."""
+
+_COMPACTED = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "segment.bytes": "104857600",
+}
+# The share coordinator deletes records that it no longer needs (ShareCoordinatorService).
+_SHARE_STATE = {**_COMPACTED, "cleanup.policy": "delete", "retention.ms": "-1"}
+INTERNAL_TOPIC_CONFIGS = {
+    "__consumer_offsets": _COMPACTED,
+    "__transaction_state": _COMPACTED,
+    "__share_group_state": _SHARE_STATE,
+}
+"""Configs of Kafka's own topics (GroupCoordinator.groupMetadataTopicConfigs and those of the other
+coordinators); the directories of an adopted topic do not contain them."""

@@ -32,9 +32,10 @@ from coordinator_server.topics.topic import Leaderships, Partition, Topic
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
 from storage.log_config import parse_topic_setting
-from storage.log_manager import CLUSTER_METADATA_TOPIC, INTERNAL_TOPIC_CONFIGS, LogManager
+from storage.log_manager import CLUSTER_METADATA_TOPIC, LogManager
 from storage.partition_log import PartitionLog
 from storage.topic_catalogue import PartitionLeadership, TopicRecord
+from storage.topic_settings import INTERNAL_TOPIC_CONFIGS
 
 CreationError = tuple[ErrorCode, str]
 

@@ -52,6 +52,19 @@ def test_topics_survive_a_restart() -> None:
     assert again.adopted_topics == []
 
 
+def test_new_configs_of_a_topic_are_computed_once_for_logs_with_the_same_defaults() -> None:
+    """A topic with thousands of open logs takes its new configs within one step."""
+    manager = open_manager(MemoryDisk())
+    brokers = LogConfig(retention_ms=1), LogConfig(retention_ms=2)
+    manager.defaults_of = lambda _, partition: brokers[partition % 2]
+    manager.create_topic("a", A, 4, {})
+    logs = [manager.log("a", partition) for partition in range(4)]
+    change_topic(manager, "a", configs={"segment.bytes": "2000000"})
+    assert [log.config.retention_ms for log in logs] == [1, 2, 1, 2]
+    assert {log.config.segment_bytes for log in logs} == {2000000}
+    assert len({id(log.config) for log in logs}) == 2
+
+
 def test_who_leads_survives_a_restart() -> None:
     """Leader, epoch and replicas of each partition are kept, once there are several brokers."""
     disk = MemoryDisk()

@@ -285,12 +285,11 @@ class Cluster:
         self.topics.leadership.move(topic, partition, node_id)
 
     async def reset(self, *, moves: bool = False) -> dict[str, int]:
-        """Forget everything that clients made, and the clients; how much there was of it.
+        """Remove all state that clients made, and their connections; return how much there was.
 
-        Brokers that were stopped run again. With `moves` they listen at other ports from then on,
-        so that no client of before finds them again. The rest happens in one turn of the loop:
-        connections first, so that no client sees it. Producer ids go on, as none may be given
-        twice. Virtual clocks have the machine's time again. Raises StorageError, StartError.
+        Starts stopped brokers. With `moves` brokers listen at other ports, which former clients do
+        not know. The rest happens in one turn of the loop, connections first. Producer ids are not
+        given again. Clocks and the log level are as at the start. Raises StorageError, StartError.
         """
         for node_id in self.node_ids:
             await self.start_broker(node_id)
@@ -323,6 +322,7 @@ class Cluster:
             run_all(self.dynamic_configs.clear())
             self.security.forget()
             self.journal.forget()
+            LOG.reset_level()
             self.topics.create_initial()
             self._reset_clocks()
             await asyncio.gather(*[server.disconnect() for server in left])

@@ -31,12 +31,21 @@ LogFormat = Literal["console", "json"]
 class EventLog:
     """The log of the process. `debug` is whether events of level DEBUG are written."""
 
-    __slots__ = ("_format", "_level", "_repeats", "_stream", "_write", "debug", "kafka_level")
+    __slots__ = (
+        "_format",
+        "_level",
+        "_repeats",
+        "_start_level",
+        "_stream",
+        "_write",
+        "debug",
+        "kafka_level",
+    )
 
     def __init__(self) -> None:
         self.debug = False
         self._level = INFO
-        self.kafka_level = "INFO"
+        self.kafka_level = self._start_level = "INFO"
         self._repeats = Repeats()
         self._format: LogFormat = "console"
         self._stream: TextIO | None = None
@@ -50,6 +59,7 @@ class EventLog:
         self._format = log_format
         self._level = level
         self.kafka_level = next(name for name, one in KAFKA_LEVELS.items() if one == level)
+        self._start_level = self.kafka_level
         self._repeats = Repeats()
         self._stream = stream
         self._write = None
@@ -59,6 +69,10 @@ class EventLog:
         self.kafka_level = kafka_level
         self._level = KAFKA_LEVELS[kafka_level]
         self.debug = self._level <= DEBUG
+
+    def reset_level(self) -> None:
+        """Restore the level that `configure` set."""
+        self.set_level(self._start_level)
 
     def emit(self, event: str, **fields: Any) -> None:
         """Write one event of the vocabulary, unless its level is too low.

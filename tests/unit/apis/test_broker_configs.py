@@ -224,6 +224,8 @@ async def test_the_level_of_the_log_can_change() -> None:
     assert (code, LOG.kafka_level) == (ErrorCode.INVALID_CONFIG, "FATAL")
     assert message is not None
     assert message.endswith("Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN")
+    await nodes.cluster.reset()
+    assert (LOG.kafka_level, LOG.debug) == ("INFO", False)
     await nodes.cluster.stop()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 import time
 from contextlib import closing
 from functools import partial
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 _CLIENT_ID = "perf-producer-client"
 _MEGABYTE = 1024 * 1024
 _LONGEST_SLEEP_S = 0.1
+_SAMPLES = 500_000
 _UPPER_CASE = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
 _KEYS = ("none", "range", "random")
 _PAYLOADS = {
     "--record-size": "record_size",
@@ -94,52 +97,74 @@ def _distribution(text: str) -> str:
     return text
 
 
-class _Stats:
-    """What was written, and how long it took, in milliseconds from `start_s` on."""
+class _Sum:
+    """Records, their bytes, and the sum and the maximum of their latencies."""
 
-    def __init__(self, interval_s: float = 0.0, what: str = "") -> None:
+    __slots__ = ("count", "max_ms", "size", "sum_ms")
+
+    def __init__(self) -> None:
+        self.count = self.size = self.sum_ms = self.max_ms = 0
+
+    def add(self, size: int, latency_ms: int) -> None:
+        """Count a record."""
+        self.count += 1
+        self.size += size
+        self.sum_ms += latency_ms
+        if latency_ms > self.max_ms:
+            self.max_ms = latency_ms
+
+
+class _Stats:
+    """Statistics of up to `record_count` written records; times in milliseconds from `start_s`.
+
+    Percentiles are those of every Nth record, as in Kafka's tool, so that memory is bounded.
+    """
+
+    def __init__(self, record_count: int, interval_s: float = 0.0, what: str = "") -> None:
         self.start_s = self._window_s = time.time()
         self._interval_s = interval_s
         self._what = what
-        self._bytes = 0
-        self._latencies_ms: list[int] = []
-        self._windowed = (0, 0)
-        """Bytes and records up to the last line."""
+        self._sampling = record_count // min(record_count, _SAMPLES)
+        self._samples_ms: list[int] = []
+        self._sum, self._window = _Sum(), _Sum()
 
     def add(self, size: int, latency_ms: int) -> None:
         """Count a record; print a line if it is time."""
-        self._bytes += size
-        self._latencies_ms.append(latency_ms)
-        if self._interval_s and time.time() - self._window_s >= self._interval_s:
-            self._print_window()
+        if self._sum.count % self._sampling == 0:
+            self._samples_ms.append(latency_ms)
+        self._sum.add(size, latency_ms)
+        if self._interval_s:
+            self._window.add(size, latency_ms)
+            if time.time() - self._window_s >= self._interval_s:
+                self._print_window()
 
     def _print_window(self) -> None:
         seconds = time.time() - self._window_s
-        latencies_ms = self._latencies_ms[self._windowed[1] :]
-        megabytes = (self._bytes - self._windowed[0]) / _MEGABYTE
+        window = self._window
         print(
-            f"{len(latencies_ms)} records sent, {len(latencies_ms) / seconds:.1f} records/sec"
-            f" ({megabytes / seconds:.2f} MB/sec), {sum(latencies_ms) / len(latencies_ms):.1f} ms"
-            f" avg latency, {max(latencies_ms):.1f} ms max latency.",
+            f"{window.count} records sent, {window.count / seconds:.1f} records/sec"
+            f" ({window.size / _MEGABYTE / seconds:.2f} MB/sec),"
+            f" {window.sum_ms / window.count:.1f} ms avg latency,"
+            f" {window.max_ms:.1f} ms max latency.",
             flush=True,
         )
         self._window_s = time.time()
-        self._windowed = self._bytes, len(self._latencies_ms)
+        self._window = _Sum()
 
     def print_sum(self) -> None:
         """The last line."""
         seconds = max(time.time() - self.start_s, 0.001)
-        ordered = sorted(self._latencies_ms)
-        count = len(ordered)
-        average = f"{sum(ordered) / count:.2f}" if count else "NaN"
+        count = self._sum.count
+        ordered = sorted(self._samples_ms) or [0]
+        average = f"{self._sum.sum_ms / count:.2f}" if count else "NaN"
         percentiles = ", ".join(
-            f"{ordered[min(int(part * count), count - 1)] if count else 0} ms {name}"
+            f"{ordered[int(part * len(ordered))]} ms {name}"
             for part, name in ((0.5, "50th"), (0.95, "95th"), (0.99, "99th"), (0.999, "99.9th"))
         )
         print(
             f"{count} {self._what}records sent, {count / seconds:.6f} records/sec"
-            f" ({self._bytes / _MEGABYTE / seconds:.2f} MB/sec), {average} ms avg latency,"
-            f" {float(ordered[-1] if count else 0):.2f} ms max latency, {percentiles}."
+            f" ({self._sum.size / _MEGABYTE / seconds:.2f} MB/sec), {average} ms avg latency,"
+            f" {self._sum.max_ms:.2f} ms max latency, {percentiles}."
         )
 
 
@@ -157,7 +182,7 @@ def run(options: argparse.Namespace) -> int:
         failure="Failed to construct kafka producer",
         settings=ClientSettings(client_id=_CLIENT_ID),
     )
-    stats = _Stats(options.reporting_interval / 1000)
+    stats = _Stats(options.num_records, options.reporting_interval / 1000)
     steady: _Stats | None = None
     done = 0
 
@@ -167,7 +192,8 @@ def run(options: argparse.Namespace) -> int:
         size = len(record.value or b"")
         stats.add(size, latency_ms)
         if options.warmup_records and done >= options.warmup_records:
-            steady = steady or _Stats(what="steady state ")
+            steady_count = options.num_records - options.warmup_records
+            steady = steady or _Stats(steady_count, what="steady state ")
             steady.add(size, latency_ms)
         done += 1
 
@@ -279,8 +305,8 @@ def _payloads(options: argparse.Namespace) -> Iterator[bytes]:
     path = Path(options.payload_file)
     if not path.is_file() or not path.stat().st_size:
         illegal_argument("File does not exist or empty file provided.")
-    delimiter = options.payload_delimiter.encode().decode("unicode_escape")
-    listed = path.read_text(encoding="utf-8").split(delimiter)
+    delimiter = re.sub(r"\\([nrt\\])", lambda one: _ESCAPES[one[1]], options.payload_delimiter)
+    listed = path.read_bytes().decode(errors="replace").split(delimiter)
     if not listed[-1]:  # nothing is behind the last delimiter
         listed.pop()
     print(f"Number of records read: {len(listed)}")

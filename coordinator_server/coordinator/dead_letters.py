@@ -328,6 +328,7 @@ class DeadLetterQueues:
         try:
             log = job.source.log
             data = log.read(first, _READ_BYTES, up_to=log.high_watermark)
+            yield
             if data:
                 job.copied_to = yield from read_copies(data, first, end, most_bytes, job.copies)
         except (ProtocolError, StorageError) as error:

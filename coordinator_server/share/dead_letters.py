@@ -91,12 +91,15 @@ def read_copies(
 ) -> Generator[None, None, int]:
     """Add keys and values of the records `first` to `last` in `data`; return where that ended.
 
-    Records and compressed batches of more than `limit` bytes are left out. It ends after a batch,
-    when there are `limit` bytes. Raises ProtocolError. Source: ShareGroupDLQRecordFetcher.
+    Records and compressed batches of more than `limit` bytes are left out. Reading ends after a
+    batch, when there are `limit` bytes. The result is `last` if the next batch begins above it.
+    Raises ProtocolError. Source: ShareGroupDLQRecordFetcher.
     """
     size, end = 0, first
     for header in iterate_batches(data):
-        if header.base_offset > last or size >= limit:
+        if header.base_offset > last:
+            return last
+        if size >= limit:
             break
         for number, (offset, key, value, record_size) in enumerate(_records(data, header, limit)):
             if first <= offset <= last and record_size <= limit:

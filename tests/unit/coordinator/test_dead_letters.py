@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from coordinator_server.share.dead_letters import Outcome
 from coordinator_server.share.in_flight import DeadLetters
 from coordinator_server.share.settings import DEAD_LETTER_TOPIC
 from coordinator_server.steps import Steps
-from protocol.batch import Record, iterate_records
+from protocol.batch import Record, build_batch, iterate_records
 from protocol.batch_header import iterate_batches
 from protocol.compression import Compression
 from tests.unit.share.broker import ShareBroker
@@ -116,6 +118,47 @@ def test_copies_of_records_that_are_gone_are_headers() -> None:
     broker.acknowledged(("t", 0, 0, 1, REJECT))
     broker.scheduler.turn()
     assert [one.key for one in records(broker)] == [None, None]
+
+
+def no_steps(_: Sequence[Outcome]) -> Steps:
+    """Make no steps of the outcomes."""
+    yield from ()
+
+
+class SourceLog:
+    """A log whose reads are counted; the records of compacted offsets are missing."""
+
+    high_watermark = 1000
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.read_offsets: list[int] = []
+
+    def read(self, offset: int, _: int, *, up_to: int) -> bytes:
+        """Return the batches from an offset on, all below `up_to`."""
+        assert offset < up_to
+        self.read_offsets.append(offset)
+        return self.data
+
+
+def test_compacted_offsets_are_read_in_few_steps() -> None:
+    """One read covers a gap in the log, and each read is a step of its own."""
+    broker = make()
+    broker.configs |= COPY
+    log = SourceLog(build_batch([Record(900, 1, None, b"v")]).to_bytes())
+    source: Any = SimpleNamespace(log=log, topic_name="t", index=0)
+    queues = broker.share_partitions._queues
+    queues.write("g", source, [DeadLetters(0, 599, 1, True, "A")], no_steps)
+    broker.scheduler.turn()
+    assert log.read_offsets == [0]
+    assert len(records(broker)) == 600
+    log.data = b""
+    letters = [DeadLetters(number, number, 1, True, "A") for number in range(0, 10, 2)]
+    job = dead_letters._Job("g", source, letters, no_steps)
+    queue = broker.topics.partition(QUEUE, 0)
+    assert queue is not None
+    assert len(list(queues._encode(job, queue))) == 5
+    assert log.read_offsets == [0, 0, 2, 4, 6, 8]
 
 
 def test_the_partition_is_chosen_by_that_of_the_records() -> None:

@@ -261,6 +261,15 @@ def test_copies_are_read_up_to_a_limit() -> None:
     assert sorted(copies) == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_gap_of_compaction_is_read_once() -> None:
+    """Copies are complete up to the last offset when the next batch begins above it."""
+    after = build_batch([Record(100, 1, None, b"v")], base_offset=100).to_bytes()
+    copies: Copies = {}
+    assert run_all(read_copies(after, 3, 50, 1000, copies)) == 50
+    assert run_all(read_copies(log_of(3) + after, 0, 50, 1000, copies)) == 50
+    assert sorted(copies) == [0, 1, 2]
+
+
 def test_damaged_records_are_not_copied() -> None:
     """Those before the damage are."""
     data = bytearray(log_of(3))

@@ -327,10 +327,11 @@ class DeadLetterQueues:
         end = max(letters.last for letters in job.letters)
         try:
             log = job.source.log
-            data = log.read(first, _READ_BYTES, up_to=log.high_watermark)
+            begin = max(first, log.log_start_offset)  # DeleteRecords may have moved it
+            data = log.read(begin, _READ_BYTES, up_to=log.high_watermark)
             yield
             if data:
-                job.copied_to = yield from read_copies(data, first, end, most_bytes, job.copies)
+                job.copied_to = yield from read_copies(data, begin, end, most_bytes, job.copies)
         except (ProtocolError, StorageError) as error:
             LOG.emit(
                 "letters.uncopied",

@@ -74,6 +74,27 @@ def error_of(broker: ShareBroker) -> str | None:
     return broker.given_up[-1].queue_error
 
 
+def no_steps(_: Sequence[Outcome]) -> Steps:
+    """Make no steps of the outcomes."""
+    yield from ()
+
+
+class SourceLog:
+    """A log whose reads are counted; the records of compacted offsets are missing."""
+
+    log_start_offset, high_watermark = 0, 1000
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.read_offsets: list[int] = []
+
+    def read(self, offset: int, _: int, *, up_to: int) -> bytes:
+        """Return the batches from an offset on, all below `up_to`."""
+        assert offset < up_to
+        self.read_offsets.append(offset)
+        return self.data
+
+
 def test_headers_are_all_there_is_without_copies() -> None:
     """Key and value are null, and the time is that of the rejection."""
     broker = make()
@@ -106,39 +127,31 @@ def test_copies_have_key_and_value(compression: Compression) -> None:
     assert offsets(found) == [0, 1, 2]
 
 
-def test_copies_of_records_that_are_gone_are_headers() -> None:
-    """Nothing can be read below the log start offset."""
+@pytest.mark.parametrize("deleted", [1, 2, 3])
+def test_copies_of_records_that_are_gone_are_headers(deleted: int) -> None:
+    """Nothing can be read below the log start offset; the records above it have copies."""
     broker = make()
     broker.configs |= COPY
-    broker.produce("t", 2)
+    broker.produce("t", 2, 1)
     broker.fetched(("t", 0))
     partition = broker.topics.partition("t", 0)
     assert partition is not None
-    partition.delete_records(2)
-    broker.acknowledged(("t", 0, 0, 1, REJECT))
+    partition.delete_records(deleted)
+    broker.acknowledged(("t", 0, 0, 2, REJECT))
+    broker.scheduler.turn()
+    assert [one.key for one in records(broker)] == [None] * deleted + [b"k"] * (3 - deleted)
+
+
+def test_records_that_cannot_be_read_are_headers() -> None:
+    """The batch of the source is damaged."""
+    broker = make()
+    broker.configs |= COPY
+    log = SourceLog(batch(b"v")[:-4] + b"\xff" * 4)
+    source: Any = SimpleNamespace(log=log, topic_name="t", index=0)
+    letters = [DeadLetters(0, 1, 1, True, "A")]
+    broker.share_partitions._queues.write("g", source, letters, no_steps)
     broker.scheduler.turn()
     assert [one.key for one in records(broker)] == [None, None]
-
-
-def no_steps(_: Sequence[Outcome]) -> Steps:
-    """Make no steps of the outcomes."""
-    yield from ()
-
-
-class SourceLog:
-    """A log whose reads are counted; the records of compacted offsets are missing."""
-
-    high_watermark = 1000
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.read_offsets: list[int] = []
-
-    def read(self, offset: int, _: int, *, up_to: int) -> bytes:
-        """Return the batches from an offset on, all below `up_to`."""
-        assert offset < up_to
-        self.read_offsets.append(offset)
-        return self.data
 
 
 def test_compacted_offsets_are_read_in_few_steps() -> None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from coordinator_server.group.streams.member import Member
     from coordinator_server.group.streams.streams_group import StreamsGroup
     from coordinator_server.group.streams.task_offsets import Offsets
+    from coordinator_server.steps import Computation
     from protocol.streams_group_records import RecordedSubtopology, RecordedTopicInfo
 
 
@@ -101,7 +102,7 @@ def describe(
         return
     members: list[DescribedStreamsMember] = []
     for member in group.members.values():
-        members.append(_member(group, member))
+        members.append((yield from _member(group, member)))
         if not len(members) % STEP_ITEMS:
             yield
     response = DescribedStreamsGroup(
@@ -184,10 +185,12 @@ def _key_values(values: Mapping[str, str]) -> list[DescribedKeyValue]:
     return [DescribedKeyValue(key=key, value=value) for key, value in values.items()]
 
 
-def _member(group: StreamsGroup, member: Member) -> DescribedStreamsMember:
+def _member(group: StreamsGroup, member: Member) -> Computation[DescribedStreamsMember]:
     current = group.current(member.member_id)
     endpoint = member.endpoint
     offsets = group.task_offsets.get(member.member_id, TaskOffsets())
+    reached = yield from _offsets(offsets.reached)
+    ends = yield from _offsets(offsets.ends)
     return DescribedStreamsMember(
         member_id=member.member_id,
         member_epoch=current.epoch,
@@ -199,18 +202,23 @@ def _member(group: StreamsGroup, member: Member) -> DescribedStreamsMember:
         process_id=member.process_id,
         user_endpoint=endpoint and DescribedEndpoint(host=endpoint[0], port=endpoint[1]),
         client_tags=_key_values(member.tags),
-        task_offsets=_offsets(offsets.reached),
-        task_end_offsets=_offsets(offsets.ends),
+        task_offsets=reached,
+        task_end_offsets=ends,
         assignment=_assignment(current.assigned),
         target_assignment=_assignment(group.targets.get(member.member_id, MemberTasks())),
     )
 
 
-def _offsets(offsets: Offsets) -> list[DescribedTaskOffset]:
-    return [
-        DescribedTaskOffset(subtopology_id=subtopology_id, partition=partition, offset=offset)
-        for (subtopology_id, partition), offset in offsets.items()
-    ]
+def _offsets(offsets: Offsets) -> Computation[list[DescribedTaskOffset]]:
+    """Build the offsets in steps: a member may report any number of them."""
+    described: list[DescribedTaskOffset] = []
+    for (subtopology_id, partition), offset in offsets.items():
+        described.append(
+            DescribedTaskOffset(subtopology_id=subtopology_id, partition=partition, offset=offset)
+        )
+        if not len(described) % STEP_ITEMS:
+            yield
+    return described
 
 
 def _assignment(tasks: Iterable[Mapping[str, Iterable[int]]]) -> DescribedStreamsAssignment:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+from coordinator_server.group.effects import STEP_ITEMS, Effects
+from coordinator_server.group.streams.describe import DescribeStreamsGroup, describe
 from coordinator_server.group.streams.state import STATE_RULES, StreamsGroupState
 from protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -89,7 +92,7 @@ def test_a_group_with_its_members() -> None:
 
 
 def test_the_offsets_that_a_member_reports() -> None:
-    """The last report of each list counts; a task that is listed twice is refused."""
+    """The last report of each list counts, and is described in steps; duplicates are refused."""
     context = StreamsContext()
     member = context.member("a")
     context.joined(member)
@@ -104,6 +107,10 @@ def test_the_offsets_that_a_member_reports() -> None:
     (described,) = context.describe().members
     assert [one.partition for one in described.task_offsets] == list(range(501))
     assert [(one.partition, one.offset) for one in described.task_end_offsets] == [(0, 9)]
+    reply: Any = SimpleNamespace()
+    steps = describe(context.group, DescribeStreamsGroup(GROUP), reply, 0, Effects())
+    assert len(list(steps)) == 501 // STEP_ITEMS
+    assert reply.response.members == [described]
     assert member.leave() is ErrorCode.NONE
     assert not context.group.task_offsets
 

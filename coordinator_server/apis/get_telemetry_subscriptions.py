@@ -24,6 +24,9 @@ def handle(broker: Broker, call: Call, request: GetTelemetrySubscriptionsRequest
     error, instance_id, instance = broker.client_instances.get(
         request.client_instance_id, attributes(call), call.connection, broker.clock.now_ms()
     )
+    if call.connection.closed:
+        broker.client_instances.disconnected(call.connection)  # again: the instance is new
+        return
     if error is not ErrorCode.NONE:
         call.reply(GetTelemetrySubscriptionsResponse(error_code=error))
         return

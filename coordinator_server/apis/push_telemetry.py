@@ -34,6 +34,8 @@ def handle(broker: Broker, call: Call, request: PushTelemetryRequest) -> Steps:
     )
     now_ms = broker.clock.now_ms()
     error, instance = broker.client_instances.push(push, attributes(call), call.connection, now_ms)
+    if call.connection.closed:
+        broker.client_instances.disconnected(call.connection)  # again: the instance may be new
     if error is ErrorCode.NONE and request.metrics:
         assert instance is not None
         compression, metrics = Compression(request.compression_type), bytes(request.metrics)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from coordinator_server.apis import get_telemetry_subscriptions, push_telemetry
 from coordinator_server.config.client_metrics import ClientMetricsConfigs
 from coordinator_server.config.config import Config
+from coordinator_server.steps import Steps
 from coordinator_server.telemetry import instances
 from coordinator_server.telemetry.instances import NO_ID, ClientInstances, Push, subscription_id
 from coordinator_server.topics.topic_configs import log_defaults
+from protocol.apis.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from protocol.apis.push_telemetry import PushTelemetryRequest
 from protocol.errors import ErrorCode
 from storage.log_manager import LogManager
 from storage.memory_disk import MemoryDisk
+from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection
 
 ATTRIBUTES = {
     "client_id": "c",
@@ -20,6 +28,7 @@ ATTRIBUTES = {
     "client_source_address": "127.0.0.1",
     "client_source_port": "9",
 }
+ID = bytes(15) + b"\7"
 NOW_MS = 1_700_000_000_000
 MINUTE_MS = 60_000
 
@@ -117,6 +126,34 @@ def test_a_client_without_a_name_matches_no_pattern_of_names() -> None:
     named = world.instances.get(NO_ID, ATTRIBUTES, "a", NOW_MS)[2]
     nameless = world.instances.get(NO_ID, {**ATTRIBUTES, "client_id": None}, "a", NOW_MS)[2]
     assert (named.metrics, nameless.metrics) == (["a"], [])
+
+
+@pytest.mark.parametrize("handle", [get_telemetry_subscriptions.handle, push_telemetry.handle])
+def test_a_client_that_disconnects_meanwhile_leaves_no_instance(
+    handle: Callable[[Any, Any, Any], Steps],
+) -> None:
+    """The last metrics of the client are kept."""
+    broker: Any = FakeBroker()
+    broker.telemetry.configs.set({"s": {"metrics": "a"}})
+    made = broker.client_instances = ClientInstances(broker.telemetry.configs, 100, lambda: ID)
+    call = FakeCall(0, "c", FakeConnection())
+    pushes = handle is push_telemetry.handle
+    request = (
+        PushTelemetryRequest(
+            client_instance_id=ID,
+            subscription_id=subscription_id(["a"], 300_000, ID),
+            metrics=b"m",
+        )
+        if pushes
+        else GetTelemetrySubscriptionsRequest(client_instance_id=ID)
+    )
+    steps = handle(broker, call, request)
+    next(steps)
+    call.connection.closed = True
+    made.disconnected(call.connection)
+    call.run(steps)
+    assert (len(made), made._by_connection) == (0, {})
+    assert len(broker.telemetry.pushes) == pushes
 
 
 def test_the_reset_forgets_instances_and_subscriptions() -> None:

@@ -8,7 +8,8 @@ one, and the entry around them has the offset of the last one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from protocol.batch_header import BatchHeader, iterate_batches
 from protocol.compression import Compression, decompress
 from protocol.errors import ProtocolError
 from protocol.lz4_frame import xxhash32
+from protocol.step_limit import TooLargeError
 
 if TYPE_CHECKING:
     from protocol.batch_header import BatchBuffer
@@ -27,14 +29,21 @@ _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 
 LegacyRecord = tuple[int, int, bytes | None, bytes | None]
 """(offset, timestamp in ms, key, value)."""
+Decompressor = Callable[[Compression, bytes], bytes]
+_NO_LIMIT = 1 << 32
 
 
 def legacy_records(
-    buffer: BatchBuffer, header: BatchHeader, origin: int = 0
+    buffer: BatchBuffer,
+    header: BatchHeader,
+    origin: int = 0,
+    decompressor: Decompressor = decompress,
+    most_entries: int = _NO_LIMIT,
 ) -> Iterator[LegacyRecord]:
     """The record of an entry of format 0 or 1, or the records in its compressed value.
 
-    `origin` as in `protocol.batch_header`. Raises ProtocolError when they do not parse.
+    `origin` as in `protocol.batch_header`. Raises ProtocolError when they do not parse, and
+    TooLargeError, before the first record, for more than `most_entries` in a compressed value.
     """
     at = header.position - origin
     key, value = _key_and_value(buffer[at : at + header.size_bytes], header.magic)
@@ -46,8 +55,10 @@ def legacy_records(
         raise ProtocolError("a compressed entry without a value")
     if header.magic == 0 and codec is Compression.LZ4:
         value = _repair_lz4_header(value)
-    plain = decompress(codec, value)
-    inner = list(iterate_batches(plain))
+    plain = decompressor(codec, value)
+    inner = list(islice(iterate_batches(plain), most_entries + 1))
+    if len(inner) > most_entries:
+        raise TooLargeError
     if not inner or inner[-1].end != len(plain):
         raise ProtocolError("a compressed entry with no entries in it, or a cut one")
     base = header.base_offset - inner[-1].base_offset if header.magic == 1 else 0

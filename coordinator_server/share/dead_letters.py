@@ -9,6 +9,7 @@ read, so that a record may be in the queue twice. Topics and logs are the busine
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from coordinator_server.share.in_flight import DeadLetters, GivenUpRecords
 from coordinator_server.share.persister import StateBatch
 from coordinator_server.share.record_state import RecordState
-from protocol.batch import iterate_records
 from protocol.batch_header import (
     COMPRESSION_MASK,
     HEADER_BYTES,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.share.share_partition import SharePartition
     from protocol.batch_header import BatchHeader
+    from protocol.compression import Compression
     from protocol.errors import ErrorCode
 
     Done = Callable[[Sequence["Outcome"]], Generator[None, None, None]]
@@ -101,12 +102,14 @@ def read_copies(
             return last
         if size >= limit:
             break
-        for number, (offset, key, value, record_size) in enumerate(_records(data, header, limit)):
-            if first <= offset <= last and record_size <= limit:
-                copies[offset] = key, value
-                size += record_size
-            if number % RECORDS_PER_STEP == RECORDS_PER_STEP - 1:
-                yield
+        with suppress(TooLargeError):
+            for number, record in enumerate(_records(data, header, limit)):
+                offset, key, value, record_size = record
+                if first <= offset <= last and record_size <= limit:
+                    copies[offset] = key, value
+                    size += record_size
+                if number % RECORDS_PER_STEP == RECORDS_PER_STEP - 1:
+                    yield
         end = max(end, min(header.last_offset, last))
         yield
     return end
@@ -115,33 +118,37 @@ def read_copies(
 def _records(
     data: bytes, header: BatchHeader, limit: int
 ) -> Iterator[tuple[int, bytes | None, bytes | None, int]]:
-    """Yield offset, key, value and size of the records of a batch; none if it is too large."""
+    """Yield offset, key, value and size of the records of a batch.
+
+    Raises ProtocolError, and TooLargeError for a compressed batch of more than `limit` bytes.
+    """
+    decompressor = partial(_decompressed, min(limit, MOST_DECOMPRESSED_BYTES))
     if header.magic < 2:
-        for record in iterate_records(data, header):
-            key, value = record.key, record.value
-            yield record.offset, key, value, len(key or b"") + len(value or b"")
+        # Imported here: few logs have such batches.
+        from protocol.legacy_batch import legacy_records
+
+        for offset, _, key, value in legacy_records(data, header, 0, decompressor, _MOST_PARTS):
+            yield offset, key, value, len(key or b"") + len(value or b"")
         return
     begin = header.position + HEADER_BYTES
     end = header.position + header.length + LOG_OVERHEAD_BYTES
     section = data
     if header.attributes & COMPRESSION_MASK:
-        limit = min(limit, MOST_DECOMPRESSED_BYTES)
-        try:
-            section = decompress_small(
-                header.compression,
-                data[begin:end],
-                limit + _ZSTD_BLOCK_BYTES,
-                StepLimit(_MOST_PARTS),
-            )
-        except TooLargeError:
-            return
-        if len(section) > limit:
-            return
+        section = decompressor(header.compression, data[begin:end])
         begin, end = 0, len(section)
     for start, stop, _, delta, key, value, _ in raw_records(
         section, header.record_count, begin, end
     ):
         yield header.base_offset + delta, key, value, stop - start
+
+
+def _decompressed(limit: int, compression: Compression, data: bytes) -> bytes:
+    """Return at most `limit` decompressed bytes. Raises ProtocolError, TooLargeError."""
+    steps = StepLimit(_MOST_PARTS)
+    section = decompress_small(compression, data, limit + _ZSTD_BLOCK_BYTES, steps)
+    if len(section) > limit:
+        raise TooLargeError
+    return section
 
 
 # --- what the share partition does ----------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from coordinator_server.share.dead_letters import (
@@ -16,7 +18,7 @@ from coordinator_server.share.in_flight import DeadLetters, GivenUpRecords
 from coordinator_server.share.settings import ShareSettings
 from coordinator_server.steps import run_all
 from protocol.batch import Record, build_batch
-from protocol.compression import Compression
+from protocol.compression import Compression, compress
 from protocol.errors import ErrorCode, ProtocolError
 from tests.legacy_entries import legacy_entry
 from tests.unit.share.context import (
@@ -252,6 +254,27 @@ def test_copies_are_read_from_the_older_formats(magic: int) -> None:
     copies: Copies = {}
     assert run_all(read_copies(data, 0, 2, 100, copies)) == 2
     assert copies == {0: (b"k", b"v"), 2: (None, b"w")}
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_compressed_entries_of_the_older_formats_have_limits(magic: int) -> None:
+    """An entry that decompresses to too many bytes or entries is left out, early."""
+    copies: Copies = {}
+    tiny = b"".join(legacy_entry(magic, offset, b"") for offset in range(10_001))
+    for plain, limit in (
+        (legacy_entry(magic, 0, b"v" * 30), 100),
+        (legacy_entry(magic, 0, b"v" * 30_000_000), 100),
+        (tiny, 1 << 20),
+    ):
+        value = compress(Compression.GZIP, plain)
+        data = legacy_entry(magic, 0, value, attributes=int(Compression.GZIP))
+        tracemalloc.start()
+        try:
+            assert run_all(read_copies(data, 0, 0, limit, copies)) == 0
+            assert tracemalloc.get_traced_memory()[1] < 16 << 20
+        finally:
+            tracemalloc.stop()
+        assert copies == {0: (None, b"v" * 30)}
 
 
 def test_copies_are_read_up_to_a_limit() -> None:

@@ -38,6 +38,8 @@ _XERIAL_CHUNK_BYTES = 32 * 1024
 _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_STORED = 0x8000_0000
+_NO_ROOM = "failed to write whole buffer"
+"""The text of Rust's io::ErrorKind::WriteZero: cramjam's error when its output is full."""
 _INT32 = Struct(">i")
 _UINT32_LITTLE = Struct("<I")
 
@@ -143,14 +145,16 @@ def decompress_zstd(data: bytes) -> bytes:
 
 
 def decompress_zstd_into(data: bytes, memory: mmap) -> int:
-    """Decompress into memory that is large enough; return how much of it is used.
+    """Decompress into memory and return how much of it is used.
 
-    Raises ProtocolError.
+    Raises ProtocolError, and TooLargeError if the memory is too small.
     """
     cramjam = _cramjam()
     try:
         return int(cramjam.zstd.decompress_into(data, memory))
     except cramjam.DecompressionError as error:
+        if _NO_ROOM in str(error):
+            raise TooLargeError from error
         raise ProtocolError(f"damaged zstd data: {error}") from error
 
 

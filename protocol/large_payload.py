@@ -61,10 +61,10 @@ def decompress_large(
         memory = mmap.mmap(-1, max(min(bound, most), 1))
         try:
             return memory, decompress_zstd_into(data, memory) if data else 0
-        except ProtocolError as error:
-            if bound > most < MAX_DECOMPRESSED_BYTES:
-                raise TooLargeError from error
-            raise
+        except TooLargeError as error:
+            if most < MAX_DECOMPRESSED_BYTES:
+                raise
+            raise ProtocolError(f"a payload of more than {most} bytes") from error
     memory, size = mmap.mmap(-1, max(most, 1)), 0
     for piece in _pieces(compression, data, most):
         if size + len(piece) > most:

@@ -11,10 +11,10 @@ import cramjam
 import lz4.frame
 import pytest
 
-from protocol import compression
+from protocol import compression, large_payload
 from protocol.compression import Compression, compress, decompress
 from protocol.errors import ProtocolError
-from protocol.large_payload import decompress_small
+from protocol.large_payload import decompress_large, decompress_small
 from protocol.lz4_frame import decompress_frame
 from protocol.step_limit import StepLimit, TooLargeError
 
@@ -74,6 +74,19 @@ def test_bombs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         decompress(Compression.GZIP, gzip.compress(bytes(1001)))
     with pytest.raises(ProtocolError):
         decompress(Compression.SNAPPY, b"\xff\xff\xff\xff\x0f" + b"abc")
+
+
+def test_damaged_zstd_data_is_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data that may exceed a limit, according to its headers, is refused for what is wrong."""
+    packed = compress(Compression.ZSTD, bytes(1000))
+    assert decompress_large(Compression.ZSTD, packed, 1000)[1] == 1000
+    with pytest.raises(ProtocolError, match="damaged zstd data"):
+        decompress_large(Compression.ZSTD, packed[:-1], 1000)
+    with pytest.raises(TooLargeError):
+        decompress_large(Compression.ZSTD, packed, 999)
+    monkeypatch.setattr(large_payload, "MAX_DECOMPRESSED_BYTES", 999)
+    with pytest.raises(ProtocolError, match="more than 999 bytes"):
+        decompress_large(Compression.ZSTD, packed)
 
 
 def test_gzip_is_plain_gzip() -> None:

@@ -33,7 +33,9 @@ def handle(broker: Broker, call: Call, request: PushTelemetryRequest) -> Steps:
         len(request.metrics),
     )
     now_ms = broker.clock.now_ms()
-    error, instance = broker.client_instances.push(push, attributes(call), call.connection, now_ms)
+    error, instance = yield from broker.client_instances.push(
+        push, attributes(call), call.connection, now_ms
+    )
     if call.connection.closed:
         broker.client_instances.disconnected(call.connection)  # again: the instance may be new
     if error is ErrorCode.NONE and request.metrics:

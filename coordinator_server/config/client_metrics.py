@@ -68,7 +68,11 @@ class RefusedError(Exception):
 
 
 class Subscription(NamedTuple):
-    """One subscription; `patterns` are compiled expressions of RE2, by attribute."""
+    """One subscription.
+
+    `metrics` are in the order of Kafka's HashSet; `patterns` are compiled expressions of RE2, by
+    attribute.
+    """
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -176,7 +180,11 @@ def _parsed(configs: Mapping[str, str]) -> Subscription:
     metrics, interval_ms = values.get(METRICS, ()), values.get(INTERVAL, DEFAULT_INTERVAL_MS)
     assert isinstance(metrics, tuple)
     assert isinstance(interval_ms, int)
-    return Subscription(metrics, interval_ms, _patterns(values.get(MATCH, ())))
+    size = 16
+    while size < int(len(metrics) / 0.75) + 1:  # the table of a HashSet that is made from a list
+        size *= 2
+    ordered = sorted(metrics, key=lambda metric: java_bucket(metric, size))
+    return Subscription(tuple(ordered), interval_ms, _patterns(values.get(MATCH, ())))
 
 
 def _patterns(items: Value) -> dict[str, Any]:

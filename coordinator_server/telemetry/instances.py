@@ -16,6 +16,7 @@ from protocol.hashing import java_bucket
 
 if TYPE_CHECKING:
     from coordinator_server.config.client_metrics import ClientMetricsConfigs
+    from coordinator_server.steps import Computation
 
 MOST_INSTANCES = 16_384
 """The instances that a broker knows; with one more the least recently used one is forgotten."""
@@ -25,6 +26,7 @@ RESERVED_IDS = (NO_ID, bytes(15) + b"\1")
 
 _LEAST_LIFE_MS = 60_000
 _LIFE_INTERVALS = 3
+_METRICS_PER_STEP = 500
 _MASK_32 = 0xFFFF_FFFF
 _MAY_ASK_AT_ONCE = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 _COMPRESSIONS = range(5)
@@ -65,13 +67,13 @@ class ClientInstance:
         instance_id: bytes,
         attributes: Attributes,
         connection: object,
-        subscriptions: Iterable[Subscription],
+        subscribed: tuple[list[str], int],
         version: int,
     ) -> None:
         self.attributes = attributes
         self.connection = connection
         self.version = version
-        self.metrics, self.interval_ms = _subscribed(attributes, subscriptions)
+        self.metrics, self.interval_ms = subscribed
         self.subscription_id = subscription_id(self.metrics, self.interval_ms, instance_id)
         self.is_terminating = False
         self.last_error = ErrorCode.NONE
@@ -114,11 +116,11 @@ class ClientInstances:
 
     def get(
         self, instance_id: bytes, attributes: Attributes, connection: object, now_ms: int
-    ) -> tuple[ErrorCode, bytes, ClientInstance]:
+    ) -> Computation[tuple[ErrorCode, bytes, ClientInstance]]:
         """Return an error or NONE, the id of the instance, and the instance."""
         if instance_id == NO_ID:
             instance_id = self._new_id()
-        instance = self._instance(instance_id, attributes, connection, now_ms)
+        instance = yield from self._instance(instance_id, attributes, connection, now_ms)
         if not instance.may_get(now_ms):
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED, instance_id, instance
         instance.last_error = ErrorCode.NONE
@@ -126,11 +128,11 @@ class ClientInstances:
 
     def push(
         self, push: Push, attributes: Attributes, connection: object, now_ms: int
-    ) -> tuple[ErrorCode, ClientInstance | None]:
+    ) -> Computation[tuple[ErrorCode, ClientInstance | None]]:
         """Return why a push is refused, or NONE, and the instance; None for a reserved id."""
         if push.instance_id in RESERVED_IDS:
             return ErrorCode.INVALID_REQUEST, None
-        instance = self._instance(push.instance_id, attributes, connection, now_ms)
+        instance = yield from self._instance(push.instance_id, attributes, connection, now_ms)
         error = instance.last_error = self._error(push, instance, now_ms)
         instance.is_terminating = push.is_terminating
         return error, instance
@@ -161,25 +163,25 @@ class ClientInstances:
 
     def _instance(
         self, instance_id: bytes, attributes: Attributes, connection: object, now_ms: int
-    ) -> ClientInstance:
+    ) -> Computation[ClientInstance]:
         """Return an instance, a new one where subscriptions have changed since it was made."""
         instance = self._instances.get(instance_id)
         if instance is not None and instance.expires_ms <= now_ms:
             self._forget(instance_id)
             instance = None
-        if instance is None or instance.version < self._configs.version:
-            instance = ClientInstance(
-                instance_id,
-                {**attributes, "client_instance_id": _text(instance_id)}
-                if instance is None
-                else instance.attributes,
-                connection,
-                self._configs.subscriptions(),
-                self._configs.version,
-            )
-            self._instances[instance_id] = instance
-            self._by_connection[connection] = instance_id
-            self._drop_oldest(now_ms)
+        version = self._configs.version
+        if instance is None or instance.version < version:
+            if instance is None:
+                attributes = {**attributes, "client_instance_id": _text(instance_id)}
+            else:
+                attributes = instance.attributes
+            subscribed = yield from _subscribed(attributes, self._configs.subscriptions())
+            instance = self._instances.get(instance_id)  # perhaps made by another request meanwhile
+            if instance is None or instance.version < version:
+                instance = ClientInstance(instance_id, attributes, connection, subscribed, version)
+                self._instances[instance_id] = instance
+                self._by_connection[connection] = instance_id
+                self._drop_oldest(now_ms)
         self._instances.move_to_end(instance_id)
         life_ms = max(_LEAST_LIFE_MS, _LIFE_INTERVALS * instance.interval_ms)
         instance.expires_ms = now_ms + life_ms
@@ -211,32 +213,27 @@ def subscription_id(metrics: Iterable[str], interval_ms: int, instance_id: bytes
 
 def _subscribed(
     attributes: Attributes, subscriptions: Iterable[Subscription]
-) -> tuple[list[str], int]:
+) -> Computation[tuple[list[str], int]]:
     """Return the metrics in the order of Kafka's HashSet, and the shortest interval in ms."""
     metrics: dict[str, None] = {}
     interval_ms = DEFAULT_INTERVAL_MS
     for one in subscriptions:
         if one.matches(attributes):
-            metrics.update(dict.fromkeys(_in_hash_order(one.metrics, _set_size(one.metrics))))
+            metrics.update(dict.fromkeys(one.metrics))
             interval_ms = min(interval_ms, one.interval_ms)
+        yield
     if ALL_METRICS in metrics:
         return [ALL_METRICS], interval_ms
     size = 16
     while len(metrics) > size * 3 // 4:
         size *= 2
-    return _in_hash_order(metrics, size), interval_ms
-
-
-def _set_size(items: tuple[str, ...]) -> int:
-    """Return the table size of a HashSet that is made from a list."""
-    size = 16
-    while size < int(len(items) / 0.75) + 1:
-        size *= 2
-    return size
-
-
-def _in_hash_order(items: Iterable[str], size: int) -> list[str]:
-    return sorted(items, key=lambda item: java_bucket(item, size))
+    by_bucket: list[tuple[int, int, str]] = []
+    for number, metric in enumerate(metrics):
+        by_bucket.append((java_bucket(metric, size), number, metric))
+        if number % _METRICS_PER_STEP == _METRICS_PER_STEP - 1:
+            yield
+    by_bucket.sort()
+    return [metric for _, _, metric in by_bucket], interval_ms
 
 
 def _text(instance_id: bytes) -> str:

@@ -10,13 +10,21 @@ import pytest
 from coordinator_server.apis import get_telemetry_subscriptions, push_telemetry
 from coordinator_server.config.client_metrics import ClientMetricsConfigs
 from coordinator_server.config.config import Config
-from coordinator_server.steps import Steps
+from coordinator_server.steps import Steps, run_all
 from coordinator_server.telemetry import instances
-from coordinator_server.telemetry.instances import NO_ID, ClientInstances, Push, subscription_id
+from coordinator_server.telemetry.instances import (
+    NO_ID,
+    Attributes,
+    ClientInstance,
+    ClientInstances,
+    Push,
+    subscription_id,
+)
 from coordinator_server.topics.topic_configs import log_defaults
 from protocol.apis.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from protocol.apis.push_telemetry import PushTelemetryRequest
 from protocol.errors import ErrorCode
+from protocol.hashing import java_bucket
 from storage.log_manager import LogManager
 from storage.memory_disk import MemoryDisk
 from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection
@@ -50,14 +58,28 @@ class World:
         self, instance_id: bytes = NO_ID, connection: object = "a", now_ms: int = NOW_MS
     ) -> tuple[ErrorCode, bytes]:
         """The error and the id."""
-        return self.instances.get(instance_id, ATTRIBUTES, connection, now_ms)[:2]
+        return self.instance(instance_id, ATTRIBUTES, connection, now_ms)[:2]
+
+    def instance(
+        self,
+        instance_id: bytes = NO_ID,
+        attributes: Attributes = ATTRIBUTES,
+        connection: object = "a",
+        now_ms: int = NOW_MS,
+    ) -> tuple[ErrorCode, bytes, ClientInstance]:
+        """The error, the id and the instance."""
+        return run_all(self.instances.get(instance_id, attributes, connection, now_ms))
 
     def push(self, instance_id: bytes, now_ms: int = NOW_MS, size_bytes: int = 1) -> ErrorCode:
         """A push with the right subscription id."""
         metrics = ["a"] if self.configs.names() else []
         right = subscription_id(metrics, 300_000, instance_id)
         push = Push(instance_id, right, False, 0, size_bytes)
-        return self.instances.push(push, ATTRIBUTES, "a", now_ms)[0]
+        return self.pushed(push, now_ms)
+
+    def pushed(self, push: Push, now_ms: int = NOW_MS) -> ErrorCode:
+        """The error of a push."""
+        return run_all(self.instances.push(push, ATTRIBUTES, "a", now_ms))[0]
 
 
 def test_an_instance_ends_with_its_connection() -> None:
@@ -77,10 +99,10 @@ def test_a_silent_instance_expires_after_three_intervals() -> None:
     world = World()
     _, instance_id = world.get()
     push = Push(instance_id, 0, True, 0, 1)
-    world.instances.push(push, ATTRIBUTES, "a", NOW_MS)
+    world.pushed(push)
     later_ms = NOW_MS + 15 * MINUTE_MS
     assert world.push(instance_id, later_ms - 1) is ErrorCode.INVALID_REQUEST
-    world.instances.push(push, ATTRIBUTES, "a", later_ms)
+    world.pushed(push, later_ms)
     assert world.push(instance_id, later_ms + 15 * MINUTE_MS) is ErrorCode.NONE
 
 
@@ -113,7 +135,7 @@ def test_a_changed_subscription_makes_a_new_instance() -> None:
     world = World()
     _, instance_id = world.get()
     world.configs.set({"s": {"metrics": "a", "match": "client_source_port=9"}})
-    error, _, instance = world.instances.get(instance_id, {}, "a", NOW_MS)
+    error, _, instance = world.instance(instance_id, {})
     assert (error, instance.metrics) == (ErrorCode.NONE, ["a"])
     assert world.push(instance_id, size_bytes=101) is ErrorCode.TELEMETRY_TOO_LARGE
     assert world.push(instance_id) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -123,9 +145,36 @@ def test_a_client_without_a_name_matches_no_pattern_of_names() -> None:
     """A missing attribute matches nothing, not even .* as in Kafka."""
     world = World()
     world.configs.set({"s": {"metrics": "a", "match": "client_id=.*"}})
-    named = world.instances.get(NO_ID, ATTRIBUTES, "a", NOW_MS)[2]
-    nameless = world.instances.get(NO_ID, {**ATTRIBUTES, "client_id": None}, "a", NOW_MS)[2]
+    named = world.instance()[2]
+    nameless = world.instance(attributes={**ATTRIBUTES, "client_id": None})[2]
     assert (named.metrics, nameless.metrics) == (["a"], [])
+
+
+def test_subscriptions_are_matched_in_steps() -> None:
+    """Each subscription is a step; the metrics are Kafka's in its order."""
+    world = World()
+    names = [f"m{number}" for number in range(1200)]
+    world.configs.set({name: {"metrics": f"{name},both"} for name in names})
+    run_all(world.configs.prepare())
+    steps = world.instances.get(ID, ATTRIBUTES, "a", NOW_MS)
+    assert len(list(steps)) == 1200 + 2
+    error, _, instance = world.instance(ID)
+    assert error is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert instance.metrics == sorted(
+        instance.metrics, key=lambda metric: java_bucket(metric, 2048)
+    )
+    assert set(instance.metrics) == {*names, "both"}
+
+
+def test_an_instance_that_two_requests_ask_for_is_made_once() -> None:
+    """The second request gets the instance of the first one."""
+    world = World()
+    world.configs.set({"s": {"metrics": "a"}})
+    first = world.instances.get(ID, ATTRIBUTES, "a", NOW_MS)
+    next(first)
+    assert world.get(ID, "b")[0] is ErrorCode.NONE
+    assert run_all(first)[0] is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert len(world.instances) == 1
 
 
 @pytest.mark.parametrize("handle", [get_telemetry_subscriptions.handle, push_telemetry.handle])

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from coordinator_server.apis.share_acknowledgements import (
     Acknowledging,
     Outcomes,
+    fails_for_unknown_topic,
     leader_of,
     member_id_is_valid,
-    trips_authorizer,
 )
 from coordinator_server.share.session import (
     FINAL_EPOCH,
@@ -46,7 +46,7 @@ def handle(broker: Broker, call: Call, request: ShareAcknowledgeRequest) -> Step
     if error is not ErrorCode.NONE:
         call.reply(ShareAcknowledgeResponse(error_code=error))
         return
-    if (yield from trips_authorizer(broker, request.topics)):
+    if (yield from fails_for_unknown_topic(broker, request.topics)):
         call.reply(ShareAcknowledgeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
         return
     is_final = request.share_session_epoch == FINAL_EPOCH

@@ -79,7 +79,7 @@ def leader_of(broker: Broker, key: PartitionKey) -> tuple[int, int]:
     return partition.leader_id, partition.known_epoch
 
 
-def trips_authorizer(
+def fails_for_unknown_topic(
     broker: Broker, topics: Sequence[AcknowledgedTopic]
 ) -> Generator[None, None, bool]:
     """Return whether a request fails as a whole: with an authorizer, for an unknown topic id.

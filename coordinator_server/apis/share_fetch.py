@@ -18,9 +18,9 @@ from coordinator_server.apis.delayed_share_fetch import (
 from coordinator_server.apis.share_acknowledgements import (
     Acknowledging,
     Outcomes,
+    fails_for_unknown_topic,
     leader_of,
     member_id_is_valid,
-    trips_authorizer,
 )
 from coordinator_server.security.acl import Operation
 from coordinator_server.share.acquire import AcquireMode
@@ -90,8 +90,10 @@ def handle(broker: Broker, call: Call, request: ShareFetchRequest) -> Steps:
     if context.error is not ErrorCode.NONE:
         call.reply(ShareFetchResponse(error_code=context.error))
         return
-    has_failed = has_acknowledgements and (yield from trips_authorizer(broker, request.topics))
-    if has_failed or (yield from _trips_authorizer(broker, context)):
+    has_failed = has_acknowledgements and (
+        yield from fails_for_unknown_topic(broker, request.topics)
+    )
+    if has_failed or (yield from _fails_for_unknown_topic(broker, context)):
         call.reply(ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
         return
     answer = _Answer(broker, call, key, request, context)
@@ -168,8 +170,8 @@ def _forgotten(request: ShareFetchRequest) -> Iterator[PartitionKey]:
             yield topic.topic_id, index
 
 
-def _trips_authorizer(broker: Broker, context: _Context) -> Generator[None, None, bool]:
-    """Return whether a session makes each of its fetches fail: see `trips_authorizer`."""
+def _fails_for_unknown_topic(broker: Broker, context: _Context) -> Generator[None, None, bool]:
+    """Return whether a session makes each of its fetches fail: see `fails_for_unknown_topic`."""
     if broker.security.authorizer is None:
         return False
     names = context.names or {}

@@ -1,9 +1,9 @@
 """The configs of brokers that were set at run time: of one broker, or of all brokers at once.
 
 They are kept in the catalogue of the data directory, by broker id; "" stands for all brokers.
-`Config.dynamic` and the values of each broker's `Config` follow them; whoever has taken a setting
-out of it is called by `on_changed`. A value that is not valid by now, as the broker was started
-with other settings, has no effect.
+`Config.dynamic` and the values of each broker's `Config` follow them; components that cache
+settings register in `on_changed`. A value that is not valid by now, as the broker was started with
+other settings, has no effect.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ALL_BROKERS = ""
 
 
 class Layers:
-    """The settings of one broker under other dynamic configs: what `config` would become.
+    """Candidate settings of a broker under other dynamic configs.
 
     `read` first. `fixed_listeners` are those that were given more than can change while they run.
     """

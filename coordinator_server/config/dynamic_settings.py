@@ -60,7 +60,7 @@ RECONFIGURED_LISTENER = (_LISTENER | CLUSTER_LEVEL_LISTENER) - {
     "ssl.keystore.certificate.chain",
     "ssl.truststore.certificates",
 }
-"""Settings whose change has all listeners looked at (DynamicListenerConfig)."""
+"""Settings whose change is checked against every listener (DynamicListenerConfig)."""
 
 LOG_SETTINGS = frozenset(row.sources[0].name for row in TOPIC_SETTINGS.values() if row.sources)
 """The defaults of topics. Of several units only the finest can change at run time."""
@@ -101,7 +101,7 @@ DYNAMIC = (
         "transaction.partition.verification.enable",
     }
 )
-"""All of them (ALL_DYNAMIC_CONFIGS)."""
+"""All dynamic settings (ALL_DYNAMIC_CONFIGS)."""
 
 # Kafka checks these four together with others, not by the limits of the topic's config.
 _WITHOUT_LEAST = ("log.retention.ms", "log.flush.interval.ms", "log.roll.ms", "log.roll.jitter.ms")

@@ -1,10 +1,10 @@
 """Writes the dead letters of share groups to their topics (KIP-1191).
 
-One job has the dead letters that became so with one change of a share partition. It checks the
-topic, creates it where that is allowed, and appends batches, in steps. While the partition of the
-topic has no leader the job waits and tries again; when it cannot be written the job says why, and
-the records are given up all the same. No client is asked for its rights: the broker writes, as
-another broker of Kafka's cluster would. Source: ShareGroupDLQStateManager.
+A job writes the dead letters of one state change of a share partition. It checks the topic, creates
+it where that is allowed, and appends batches, in steps. While the partition of the topic has no
+leader the job waits and tries again; when it cannot be written the job says why, and the records
+are given up all the same. No client is asked for its rights: the broker writes, as another broker
+of Kafka's cluster would. Source: ShareGroupDLQStateManager.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _BusyError(Exception):
 
 
 class _Job:
-    """Dead letters on their way: what comes next, what is encoded, and what has failed."""
+    """The progress of one job: next offset, encoded batch, errors by run."""
 
     def __init__(
         self, group_id: str, source: Partition, letters: Sequence[DeadLetters], done: Done
@@ -82,7 +82,7 @@ class _Job:
         self.attempts = 0
         self.copies: Copies = {}
         self.copied_from, self.copied_to = 0, -1
-        """Between these offsets `copies` has what there is."""
+        """`copies` is complete for these offsets."""
         self.parts: Headers = ()
 
     @property
@@ -137,12 +137,12 @@ class DeadLetterQueues:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """Forget what waits, and write no more."""
+        """Cancel the retries of all jobs, and write no more."""
         self._is_stopped = True
         self.forget()
 
     def forget(self) -> None:
-        """Forget what waits."""
+        """Cancel the retries of all jobs."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -319,7 +319,7 @@ class DeadLetterQueues:
     def _copy(self, job: _Job, most_bytes: int) -> Steps:
         """Read keys and values from the current offset on.
 
-        What cannot be read, or is gone, goes to the queue as headers alone.
+        Records that cannot be read are written as headers only.
         """
         first, last = job.offset, job.letters[job.index].last
         job.copies = {}

@@ -48,7 +48,7 @@ MOST_DECOMPRESSED_BYTES = 8 << 20
 """A compressed batch with more bytes of records is not copied, whatever its queue takes."""
 _MOST_PARTS = 10_000
 _ZSTD_BLOCK_BYTES = 128 << 10
-"""By so much the size of zstd data may be overestimated before it is decompressed."""
+"""zstd_bound() overestimates by at most one block."""
 
 
 class Cause(StrEnum):
@@ -155,7 +155,7 @@ def _decompressed(limit: int, compression: Compression, data: bytes) -> bytes:
 
 
 def send(partition: SharePartition, letters: Sequence[DeadLetters]) -> None:
-    """Have dead letters written whose state Archiving is written; afterwards they are Archived."""
+    """Write dead letters whose state Archiving is on disk, then archive them."""
     if letters:
         partition.send_dead_letters(partition, letters, partial(_sent, partition))
 

@@ -190,7 +190,7 @@ class SharePartition:
     def _take(
         self, start_offset: int, batches: Iterable[StateBatch], letters: list[DeadLetters]
     ) -> bool:
-        """Have the state that was kept; whether that is possible.
+        """Load the persisted state; return False if it is invalid.
 
         `letters` gets what has not reached the dead letter queue, as far as that is known.
         """

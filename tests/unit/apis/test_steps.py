@@ -320,19 +320,18 @@ def test_a_config_that_another_request_sets_between_any_steps(
         return IncrementalAlterConfigsRequest(resources=[one, other])
 
     broker = FakeBroker()
-    for topic in "tu":
-        broker.topics.create(topic, 1, {})
+    topic, _ = (broker.topics.create(one, 1, {}) for one in "tu")
     call = FakeCall(1, "test", FakeConnection())
-    steps = incremental_alter_configs.handle(cast("Any", broker), call, request(own))
+    steps = incremental_alter_configs.handle(cast("Any", broker), cast("Any", call), request(own))
     for _ in range(steps_before):
         next(steps, None)
     broker.ask(incremental_alter_configs.handle, request(others), 1)
     run_all(steps)
     kept = {
-        2: lambda: broker.topics.topic("t").configs,
-        4: lambda: broker.dynamic_configs.own(""),
-        16: lambda: broker.telemetry.configs.own("m"),
-        32: lambda: broker.group_configs.own("g"),
-    }[kind]()
+        2: topic.configs,
+        4: broker.dynamic_configs.own(""),
+        16: broker.telemetry.configs.own("m"),
+        32: broker.group_configs.own("g"),
+    }[kind]
     assert {key: kept.get(key) for key, _ in (own, others)} == dict([own, others])
     assert all(one.error_code == 0 for one in call.replies[0].responses)

@@ -359,7 +359,7 @@ def _listeners_problem(new: NewSettings, config: Config) -> str | None:
 
 
 def _addresses_problem(new: NewSettings, config: Config) -> str | None:
-    """Return why listeners cannot come or go: clients are told their addresses at the start."""
+    """Return why listeners cannot be added or removed: their addresses are fixed at the start."""
     for name in ("listeners", "listener.security.protocol.map"):
         if new.value(name) != config.value(name):
             return f"{name} cannot change while this broker runs, set it and restart the broker"

@@ -132,7 +132,7 @@ def _point(point: Any, kind: str) -> dict[str, Any]:
 
 
 def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:
-    """Return attributes by name; nested values as text."""
+    """Return attributes by name; a value that is a list or a map becomes text."""
     attributes = {}
     for pair in pairs:
         kind = pair.value.WhichOneof("value")

@@ -118,7 +118,7 @@ class _Job:
 
 
 class DeadLetterQueues:
-    """The writer of one broker. `stop` at the end: what waits is sent by whoever leads then."""
+    """Writes the dead letters of one broker. After `stop`, the next leader writes the rest."""
 
     def __init__(
         self,

@@ -58,8 +58,8 @@ class SharePartitionManager:
 
     `clock` is the broker's time, by which locks expire. Fetches wait in `purgatory`, under the
     share partition as well as under the partition. `configs_of(group_id)` are the configs that a
-    group has of its own. `gave_up` learns of records that nobody gets again, and `queues` writes
-    those of groups with a dead letter queue.
+    group has of its own. `gave_up` is called with records that are not delivered again, and
+    `queues` writes those of groups with a dead letter queue.
     """
 
     def __init__(

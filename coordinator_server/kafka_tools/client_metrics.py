@@ -15,7 +15,7 @@ from coordinator_server.kafka_tools.frame import (
     Failure,
     Tool,
     ToolError,
-    connect_to,
+    admin_client,
     illegal_argument,
     parse_integer,
     print_stack_trace,
@@ -50,7 +50,6 @@ _PURPOSE = "This tool helps to manipulate and describe client metrics configurat
 _ACTIONS = ("alter", "delete", "describe", "list")
 _CHANGES = ("generate-name", "interval", "match", "metrics")
 _SET, _DELETE = 0, 1
-_NO_CLIENT = "Failed to create new KafkaAdminClient"
 _UNREADABLE = ("UnrecognizedOptionException", "OptionMissingRequiredArgumentException")
 
 
@@ -59,22 +58,18 @@ def run(options: Options) -> int:
     _check(options)
     path = options.value("command-config")
     properties = {} if path is None else read_properties(path)
-    server, client = options.value("bootstrap-server") or "", None
     try:
-        client = connect_to(server, properties, name="AdminClient", failure=_NO_CLIENT)
-        if options.has("alter"):
-            _alter(client, options)
-        elif options.has("describe"):
-            _describe(client, options)
-        elif options.has("delete"):
-            _delete(client, options)
-        else:
-            print("\n".join(_names(client)))
+        with admin_client(options.value("bootstrap-server") or "", properties) as client:
+            if options.has("alter"):
+                _alter(client, options)
+            elif options.has("describe"):
+                _describe(client, options)
+            elif options.has("delete"):
+                _delete(client, options)
+            else:
+                print("\n".join(_names(client)))
     except FAILURES as error:
         return _print_failure(error)
-    finally:
-        if client is not None:
-            client.close()
     return 0
 
 

@@ -14,7 +14,7 @@ from coordinator_server.kafka_tools.frame import (
     EXECUTION,
     FAILURES,
     ToolError,
-    connect_to,
+    admin_client,
     print_uncaught,
     raise_wrapped,
     read_properties,
@@ -76,18 +76,11 @@ def run(options: argparse.Namespace) -> int:
         "api-versions": _api_versions,
     }
     try:
-        client = connect_to(
-            options.bootstrap_server,
-            _properties(options),
-            name="AdminClient",
-            failure="Failed to create new KafkaAdminClient",
-        )
-        try:
-            work[options.command](client, options)
-        except ClientError as error:
-            raise_wrapped(error, EXECUTION)
-        finally:
-            client.close()
+        with admin_client(options.bootstrap_server, _properties(options)) as client:
+            try:
+                work[options.command](client, options)
+            except ClientError as error:
+                raise_wrapped(error, EXECUTION)
     except FAILURES as error:
         return print_uncaught(error)
     return 0

@@ -13,7 +13,7 @@ from coordinator_server.kafka_tools.commands import INTEGER, CommandError, Comma
 from coordinator_server.kafka_tools.frame import (
     FAILURES,
     ToolError,
-    connect_to,
+    admin_client,
     parse_integer,
     read_properties,
 )
@@ -118,19 +118,11 @@ def _ask(options: argparse.Namespace) -> None:
     properties = {} if path is None else read_properties(path)
     if options.bootstrap_server is None:
         parser().error("You must specify either --bootstrap-controller or --bootstrap-server.")
-    client = connect_to(
-        options.bootstrap_server,
-        properties,
-        name="AdminClient",
-        failure="Failed to create new KafkaAdminClient",
-    )
-    try:
+    with admin_client(options.bootstrap_server, properties) as client:
         if options.command == "describe":
             _describe(client, ANY_BROKER if options.node_id is None else int(options.node_id))
         else:
             _update(client, options)
-    finally:
-        client.close()
 
 
 # --- without a broker -----------------------------------------------------------------------------

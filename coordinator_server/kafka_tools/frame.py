@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, NoReturn, TextIO
 
 from coordinator_server.client import (
@@ -64,6 +65,7 @@ class NotHereError(Exception):
 NETWORK_CLIENT = "org.apache.kafka.clients.NetworkClient"
 """The logger of most warnings of Kafka's clients."""
 
+_NO_ADMIN_CLIENT = "Failed to create new KafkaAdminClient"
 ADMIN_METADATA = "org.apache.kafka.clients.admin.internals.AdminMetadataManager"
 
 Failure = OptionsError | ToolError | ClientError
@@ -199,7 +201,7 @@ def connect(
     server: str = "bootstrap-server",
     config: str = "command-config",
     name: str = "AdminClient",
-    failure: str | None = "Failed to create new KafkaAdminClient",
+    failure: str | None = _NO_ADMIN_CLIENT,
     settings: ClientSettings | None = None,
 ) -> Client:
     """The client for `--bootstrap-server`, with the settings of `--command-config`.
@@ -213,6 +215,19 @@ def connect(
     properties = {} if path is None else read_properties(path)
     bootstrap_servers = options.value(server) or properties.get("bootstrap.servers", "")
     return connect_to(bootstrap_servers, properties, name=name, failure=failure, settings=settings)
+
+
+@contextmanager
+def admin_client(bootstrap_servers: str, properties: Mapping[str, str]) -> Iterator[Client]:
+    """Connect as Kafka's admin client does, and close the client at the end.
+
+    Raises ToolError, UnsupportedSettingError.
+    """
+    client = connect_to(bootstrap_servers, properties, name="AdminClient", failure=_NO_ADMIN_CLIENT)
+    try:
+        yield client
+    finally:
+        client.close()
 
 
 def connect_to(

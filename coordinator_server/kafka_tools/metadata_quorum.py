@@ -22,7 +22,7 @@ from coordinator_server.kafka_tools.commands import (
 from coordinator_server.kafka_tools.frame import (
     EXECUTION,
     FAILURES,
-    connect_to,
+    admin_client,
     print_uncaught,
     raise_wrapped,
     read_properties,
@@ -83,18 +83,11 @@ def run(options: argparse.Namespace) -> int:
     work = {"describe": _describe, "add-controller": _add, "remove-controller": _remove}
     try:
         properties = {} if path is None else read_properties(path)
-        client = connect_to(
-            options.bootstrap_server,
-            properties,
-            name="AdminClient",
-            failure="Failed to create new KafkaAdminClient",
-        )
-        try:
-            work[options.command](client, options, properties)
-        except ClientError as error:
-            raise_wrapped(error, EXECUTION)
-        finally:
-            client.close()
+        with admin_client(options.bootstrap_server, properties) as client:
+            try:
+                work[options.command](client, options, properties)
+            except ClientError as error:
+                raise_wrapped(error, EXECUTION)
     except FAILURES as error:
         return print_uncaught(error)
     return 0

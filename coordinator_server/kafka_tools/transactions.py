@@ -16,7 +16,7 @@ from coordinator_server.kafka_tools.commands import (
     failed,
     print_table,
 )
-from coordinator_server.kafka_tools.frame import ToolError, connect_to, read_properties
+from coordinator_server.kafka_tools.frame import ToolError, admin_client, read_properties
 from coordinator_server.kafka_tools.transactions_read import (
     Abort,
     Partition,
@@ -89,16 +89,8 @@ def run(options: argparse.Namespace) -> int:
             properties = read_properties(options.command_config)
         except ToolError as error:
             raise failed("Failed to load admin client properties", error) from error
-    client = connect_to(
-        options.bootstrap_server,
-        properties,
-        name="AdminClient",
-        failure="Failed to create new KafkaAdminClient",
-    )
-    try:
+    with admin_client(options.bootstrap_server, properties) as client:
         _COMMANDS[options.command](client, options)
-    finally:
-        client.close()
     return 0
 
 

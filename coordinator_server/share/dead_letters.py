@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Done = Callable[[Sequence["Outcome"]], Generator[None, None, None]]
     Send = Callable[[SharePartition, Sequence[DeadLetters], Done], None]
-    """Writes dead letters of a share partition, and takes the steps that `Done` makes of it."""
+    """Writes dead letters of a share partition, then runs the steps that `Done` returns."""
 
 Copies = dict[int, tuple[bytes | None, bytes | None]]
 """Keys and values of records, by offset."""

@@ -4,7 +4,8 @@ Which records are in flight, who has them, how often they were delivered, and wh
 SharePartition without its locks: everything here happens in one thread. What consumers may get is
 decided in `acquire`, what they say of it in `acknowledge`; here are the offsets, the locks that
 expire, and what the persister keeps. `changed` is called when waiting fetches may get something,
-`gave_up` when nobody gets records again, `send_dead_letters` for the dead letter queue.
+`gave_up` with records that are not delivered again, `send_dead_letters` with those for the dead
+letter queue.
 """
 
 from __future__ import annotations
@@ -354,7 +355,7 @@ class SharePartition:
         return RecordState.ARCHIVED
 
     def tell_given_up(self, records: GivenUpRecords) -> None:
-        """Keep and explain records that nobody gets again."""
+        """Persist and explain records that are not delivered again."""
         self.given_up.append(records)
         self._gave_up(self, records)
 

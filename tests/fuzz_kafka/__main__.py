@@ -121,7 +121,7 @@ def running_kafka(address: str | None = None) -> Iterator[Target]:
 
 
 def _warm_up(kafka: Target) -> None:
-    """Play until no coordinator is loading: sequences would meet COORDINATOR_NOT_AVAILABLE."""
+    """Send requests until every coordinator is loaded and no answer has a COORDINATOR_* error."""
     end = time.monotonic() + _WARM_UP_SECONDS
     bodies: list[tuple[str, Body]] = [
         ("FindCoordinator", {"coordinator_keys": ["warm"], "key_type": key_type})

@@ -15,7 +15,7 @@ SHARE = 20
 """One of so many cells is played."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_kafka_answers_as_recorded(tmp_path: Path) -> None:
     """A random part of the cells of the matrix."""
     seed = random.randrange(10_000)

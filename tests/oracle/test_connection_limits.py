@@ -12,7 +12,7 @@ from tests.faults.client import Client, GoneError
 from tests.oracle.both import Addresses, ours, theirs
 from tests.support import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 PAUSE_SECONDS = 1.0
 SETTINGS = {

@@ -99,7 +99,7 @@ def played(kind: str, directory: Path, queue: str, *, copies: bool) -> tuple[lis
 
 
 @pytest.mark.real_time
-@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize("copies", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_a_java_consumer_sees_the_records_that_another_has_rejected(
     tmp_path: Path, copies: bool
 ) -> None:

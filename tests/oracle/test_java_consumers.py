@@ -57,7 +57,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 @pytest.mark.real_time
-@pytest.mark.parametrize("assignor", ["uniform", "range"])
+@pytest.mark.parametrize("assignor", ["uniform", pytest.param("range", marks=pytest.mark.nightly)])
 def test_a_group_is_upgraded_and_goes_on_after_kill_9(
     broker: Broker, tmp_path: Path, assignor: str
 ) -> None:

@@ -141,7 +141,7 @@ def fetch(client: Client, offset: int) -> tuple[int, int]:
     return answer.throttle_time_ms, len(answer.responses)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_throttle_times_are_kafkas(apache: str) -> None:
     """Of the same requests in a row; each is some time later than in the other's."""
     theirs = throttled(apache)

@@ -91,7 +91,9 @@ def test_the_tools_change_users_who_then_authenticate(broker: Serve, tmp_path: P
     assert sorted(told.split()) == sorted(f"of-{one}" for one in MECHANISMS.split(","))
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize(
+    "mechanism", [pytest.param("SCRAM-SHA-256", marks=pytest.mark.nightly), "SCRAM-SHA-512"]
+)
 def test_clients_with_a_delegation_token(broker: Serve, mechanism: str, tmp_path: Path) -> None:
     """kafka-delegation-tokens makes one for alice; Java's producer and consumer log in with it.
 

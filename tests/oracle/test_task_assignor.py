@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from coordinator_server.group.streams.assignors.spec import (
     Assignment,
     GroupSpec,
@@ -29,9 +31,10 @@ def test_small_groups_get_the_same_tasks_as_from_kafka() -> None:
         assert assigned(spec) == theirs, spec
 
 
-def test_large_groups_are_balanced_as_by_kafka() -> None:
+@pytest.mark.parametrize("count", [40, pytest.param(400, marks=pytest.mark.nightly)])
+def test_large_groups_are_balanced_as_by_kafka(count: int) -> None:
     """In another order: as many tasks of each kind, loads within one, and as much stays."""
-    specs = [*groups(2, 400, 60, 60, is_ordered=False)]
+    specs = [*groups(2, count, 60, 60, is_ordered=False)]
     stayed: Counter[str] = Counter()
     for spec, theirs in zip(specs, answers(specs), strict=True):
         own = assigned(spec)

@@ -197,6 +197,7 @@ def test_consumers_read_the_same_from_us(written: Written, reader: object, tmp_p
             assert reader(broker.bootstrap_servers, topic) == expected
 
 
+@pytest.mark.nightly
 def test_kafka_serves_what_our_compaction_left(written: Written) -> None:
     """After three passes of ours over its files, with no index and no checkpoint, Kafka's consumers
     of committed records end up with the same values."""
